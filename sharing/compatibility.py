@@ -1,0 +1,372 @@
+"""Which hardware, versions and settings go together: one table of rules; why not, and what to write instead."""
+
+import datetime
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+
+from sharing import tables
+from sharing.cost import in_extended_support
+from sharing.fit import verdicts
+from sharing.gpus import InstanceType, instance_types
+from sharing.modes import Mps
+from sharing.problems import Problem, did_you_mean
+from sharing.setup import (
+    NODE_CPU_MILLIS,
+    NODE_IMAGES_GIB,
+    NODE_MEMORY_MIB,
+    POD_CPU_MILLIS,
+    POD_MEMORY_MIB,
+    Pins,
+    Pool,
+    Setup,
+)
+
+NEAR_END = datetime.timedelta(days=90)
+"""How long before the end of standard support a warning begins: time for one upgrade in peace."""
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+AL2_GONE = "the EKS AMIs of Amazon Linux 2 ended on 2025-11-26"
+MPS_NEEDS_PLUGIN = (0, 18)
+"""First device plugin whose MPS daemon runs with the host's PIDs. Source: k8s-device-plugin#1045."""
+BAD_PLUGINS = ((0, 19, 0), (0, 19, 1), (0, 19, 2))
+"""Releases with GDS, GDRCopy and MOFED on by default. Source: k8s-device-plugin#1837."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One row: what is looked at, and whether breaking it stops the plan or only warns."""
+
+    name: str
+    refuses: bool
+    check: Callable[[Setup], Iterator[Problem]]
+    reads: tuple[str, ...] = ()
+    """Settings that the verdict rests on besides the one it names: where one is unreadable, the rule keeps silent."""
+
+
+@dataclass(frozen=True, slots=True)
+class PinRule:
+    """One row about pinned versions, which no stack file can change."""
+
+    name: str
+    check: Callable[[Pins], Iterator[Problem]]
+
+
+def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
+    """Every rule that refuses `setup`, in the order of the table; what rests on an unreadable setting is left out."""
+    return _broken(setup, unreadable, refuses=True)
+
+
+def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
+    """What is allowed but doubtful in `setup`."""
+    return _broken(setup, unreadable, refuses=False)
+
+
+def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list[Problem]:
+    found = []
+    for rule in RULES:
+        if rule.refuses is refuses and not touches(rule.reads, unreadable):
+            found += [problem for problem in rule.check(setup) if not touches((problem.path,), unreadable)]
+    return found
+
+
+def touches(paths: Collection[str], others: Collection[str]) -> bool:
+    """Whether one of `paths` lies in, or around, one of `others`: `sharing` touches `sharing.mode`."""
+    return any(_within(a, b) or _within(b, a) for a in paths for b in others)
+
+
+def _within(inner: str, outer: str) -> bool:
+    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+
+
+def pin_problems(pins: Pins) -> list[Problem]:
+    """What is wrong with the pinned versions themselves."""
+    return [problem for rule in PIN_RULES for problem in rule.check(pins)]
+
+
+def _known_types(setup: Setup) -> Iterator[Problem]:
+    system = {row["instance_type"] for row in tables.read("system_instances").rows}
+    for pool in setup.pools:
+        for index, name in enumerate(pool.instance_types):
+            path = f"{pool.path}.instance-types[{index}]"
+            if name in system:
+                yield Problem(path, name, "must have a GPU", "The cheapest type with one is g4dn.xlarge.")
+            elif name not in instance_types():
+                yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
+
+
+def _nvidia_only(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, known in _typed(pool):
+            if known.gpu.vendor != "nvidia":
+                rule = f"must have an NVIDIA GPU; {known.name} has a {known.gpu.title} of {known.gpu.vendor.upper()}"
+                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, "Write g4dn.xlarge, for example.")
+
+
+def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, known in _typed(pool):
+            first = pool.known_types[0]
+            if known.gpu != first.gpu or known.arch != first.arch:
+                rule = f"must have the same GPU as {first.name} ({first.gpu.title}), for shares of one size"
+                fix = f"Keep types with a {first.gpu.title} here."
+                yield Problem(f"{pool.path}.instance-types[{index}]", f"{known.name}, a {known.gpu.title}", rule, fix)
+
+
+def _mode_on_card(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
+            yield from pool.sharing.check(gpu)
+
+
+def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, known in _typed(pool):
+            path, gpu, driver = f"{pool.path}.instance-types[{index}]", known.gpu, setup.pins.driver
+            if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
+                bound = f"{gpu.min_driver} or newer" if gpu.min_driver > driver else f"{gpu.max_driver} or older"
+                rule = f"{gpu.title} needs NVIDIA driver {bound}; the pinned AMI has {driver}"
+                yield Problem(path, known.name, rule, "Take another GPU: g6.xlarge or g6e.xlarge.")
+
+
+def _arm64_parts(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, known in _typed(pool):
+            for part in setup.pins.parts:
+                if known.arch not in part.architectures:
+                    rule = f"{part.name} {part.version} has no {known.arch} build, and {known.name} is {known.arch}"
+                    fix = "Write g4dn.xlarge: the same GPU, amd64."
+                    yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, fix)
+
+
+def _system_types(setup: Setup) -> Iterator[Problem]:
+    known = {row["instance_type"]: row for row in tables.read("system_instances").rows}
+    path = "cluster.system-nodes.instance-types"
+    for index, name in enumerate(setup.system_types):
+        if name in instance_types():
+            fix = "Write t3.medium, for example; GPU nodes stand under `gpu-nodes`."
+            yield Problem(f"{path}[{index}]", name, "system nodes must have no GPU", fix)
+        elif name not in known:
+            yield Problem(f"{path}[{index}]", f"'{name}'", "unknown type for system nodes", did_you_mean(name, known))
+    if len({known[name]["arch"] for name in setup.system_types if name in known}) > 1:
+        found = ", ".join(setup.system_types)
+        yield Problem(path, found, "must all have one architecture", "Keep the amd64 or the arm64 types.")
+
+
+def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
+    path, version = "cluster.kubernetes", setup.kubernetes
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    pinned = sorted(setup.pins.kubernetes, key=_numbers)
+    newest = f'Write `kubernetes: "{pinned[-1]}"`.'
+    if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
+        yield Problem(path, version, f"EKS ended all support for it on {rows[version]['extended_until']}", newest)
+    elif version not in setup.pins.kubernetes:
+        yield Problem(path, version, f"must be a version with pinned add-ons: {', '.join(pinned)}", newest)
+    elif in_extended_support(version, setup.today) and setup.support == "standard":
+        rule = f"its standard support ended on {rows[version]['standard_until']}, so EKS would upgrade it by itself"
+        yield Problem(path, version, rule, f"{newest} Or pay $0.60 an hour with `support: extended`.")
+
+
+def _shares_for_all(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        tenants = setup.tenants_of(pool)
+        if not pool.known_types or len(tenants) <= pool.total_shares:
+            continue
+        per_node = pool.total_shares // pool.planned_nodes
+        nodes = -(-len(tenants) // per_node)
+        found = f"{len(tenants)} models, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
+        fix = f"Write `desired: {nodes}, max: {nodes}` under {pool.path}"
+        if pool.sharing.shares(pool.smallest.gpu).per_gpu > 1:
+            cards = pool.planned_nodes * pool.smallest.gpus
+            fix += f", or `replicas: {-(-len(tenants) // cards)}` under sharing"
+        else:
+            fix += ", or share the card: `mode: timeslice`"
+        yield Problem("models", found, "every model needs a share", f"{fix}.")
+
+
+def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        on_node = [tenant.served.model.weights_bytes for tenant in setup.tenants_of(pool) if tenant.cache == "node"]
+        wanted = NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
+        if pool.volume_gib < wanted:
+            rule = f"images ({NODE_IMAGES_GIB} GiB) and model files need {wanted} GiB of disk"
+            yield Problem(
+                f"{pool.path}.volume-gib", str(pool.volume_gib), rule, f"Write `volume-gib: {wanted}` or more."
+            )
+
+
+def _host_holds_pods(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if not pool.known_types:
+            continue
+        node = pool.smallest
+        pods = min(len(setup.tenants_of(pool)), pool.total_shares // pool.planned_nodes)
+        cpu, memory = pods * POD_CPU_MILLIS + NODE_CPU_MILLIS, pods * POD_MEMORY_MIB + NODE_MEMORY_MIB
+        if cpu > node.vcpu * 1000 or memory > node.memory_mib:
+            rule = f"{pods} models on one {node.name} ask {cpu / 1000:g} vCPU and {memory / 1024:g} GiB of its memory"
+            found = f"{node.vcpu} vCPU, {node.memory_mib / 1024:g} GiB"
+            fix = "Take a bigger size of the same family, or fewer models a node."
+            yield Problem(f"{pool.path}.instance-types", found, rule, fix)
+
+
+def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    if row := rows.get(setup.kubernetes):
+        end = datetime.date.fromisoformat(row["standard_until"])
+        if setup.today < end <= setup.today + NEAR_END:
+            fix = f'Write `kubernetes: "{max(setup.pins.kubernetes, key=_numbers)}"`.'
+            yield Problem("cluster.kubernetes", setup.kubernetes, f"standard support ends on {end}", fix)
+
+
+def _extended_price(setup: Setup) -> Iterator[Problem]:
+    if setup.support == "extended" and in_extended_support(setup.kubernetes, setup.today):
+        rule = "extended support makes the control plane six times as dear"
+        yield Problem("cluster.support", "extended", rule, "Upgrade, and remove `support: extended`.")
+
+
+def _left_over_settings(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for key, value in pool.sharing.without_effect().items():
+            rule = f"has no effect with `mode: {pool.sharing.mode}`"
+            fix = "It can stay, for switching back to timeslice or mps."
+            yield Problem(f"sharing.{key}", str(value), rule, fix)
+
+
+def _mps_unverified(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if isinstance(pool.sharing, Mps):
+            rule = "Ollama under MPS is not confirmed by its authors (ollama#9765)"
+            yield Problem("sharing.mode", "mps", rule, "After `up`, look at each pod's log; timeslice is the safe way.")
+
+
+def _slice_of_card(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        for index, known in _typed(pool):
+            if known.gpu.is_slice:
+                rule = "carries a slice of a card; sharing a slice again is not verified"
+                fix = "Write g6.xlarge for a whole L4."
+                yield Problem(f"{pool.path}.instance-types[{index}]", known.name, rule, fix)
+
+
+def _tight_on_card(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if pool.known_types and (low := pool.smallest.gpu.cuda_low_mib) < pool.smallest.gpu.cuda_mib:
+            tenants = setup.tenants_of(pool)
+            found = verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest)
+            for tenant, verdict in zip(tenants, found, strict=True):
+                if verdict.fits and verdict.crowd_mib > low:
+                    rule = f"newer drivers were seen to leave only {low:,} MiB of a {pool.smallest.gpu.title}"
+                    fix = "Take a little less: a shorter context, or `kv-type: q8_0`."
+                    yield Problem(tenant.path, f"{verdict.crowd_mib:,.0f} MiB on one card", rule, fix)
+
+
+def _context_too_long(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        served = tenant.served
+        if served.effective_context < served.context:
+            rule = f"{served.model.name} was made for {served.effective_context} tokens and gets no more"
+            fix = f"Write `context: {served.effective_context}`."
+            yield Problem(f"{tenant.path}.context", str(served.context), rule, fix)
+        if served.effective_slots < served.slots:
+            rule = f"Ollama serves the embedding model {served.model.name} one request at a time"
+            yield Problem(f"{tenant.path}.slots", str(served.slots), rule, "Write `slots: 1`.")
+
+
+def _parked(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if pool.desired == 0:
+            rule = "the pool is parked: no GPU is paid, no model answers"
+            yield Problem(f"{pool.path}.desired", "0", rule, "Write `desired: 1` and run `pulumi up` to wake it.")
+
+
+def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        tenants = [tenant for tenant in setup.tenants_of(pool) if tenant.cache == "volume"]
+        if tenants:
+            rule = f"a volume lives in one zone: the pool {pool.name} runs in the first zone only"
+            yield Problem(f"{tenants[0].path}.cache", "volume", rule, "`cache: node` runs in any zone.")
+
+
+def _nat_traffic(setup: Setup) -> Iterator[Problem]:
+    if setup.nat != "none":
+        rule = "images and model files come through NAT, each GB is paid"
+        yield Problem("cluster.nat", setup.nat, rule, "`nat: none` has no such charge: nodes with public addresses.")
+
+
+def _open_endpoint(setup: Setup) -> Iterator[Problem]:
+    for index, cidr in enumerate(setup.public_access_cidrs):
+        if cidr in EVERYWHERE:
+            rule = "the Kubernetes API answers the whole internet (IAM still guards it)"
+            yield Problem(f"cluster.public-access-cidrs[{index}]", cidr, rule, "Write your own address, as a.b.c.d/32.")
+    if not setup.public_access_cidrs:
+        rule = "the Kubernetes API answers inside the VPC only"
+        fix = "Run `pulumi up` from there, or write your own address, as a.b.c.d/32."
+        yield Problem("cluster.public-access-cidrs", "[]", rule, fix)
+
+
+def _unknown_region(setup: Setup) -> Iterator[Problem]:
+    names = [row["region"] for row in tables.read("regions").rows]
+    if setup.region not in names:
+        rule = f"no AWS region known on {tables.read('regions').date}"
+        yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names))
+
+
+def _no_amazon_linux_2(pins: Pins) -> Iterator[Problem]:
+    for ami_type in pins.ami_types.values():
+        if ami_type.startswith("AL2_"):
+            yield Problem("ami_types", ami_type, AL2_GONE, "Use AL2023_x86_64_NVIDIA.")
+
+
+def _plugin_runs_mps(pins: Pins) -> Iterator[Problem]:
+    if _numbers(pins.device_plugin) < MPS_NEEDS_PLUGIN:
+        yield Problem("device_plugin", pins.device_plugin, "MPS needs 0.18 or later", "Use 0.20.0.")
+
+
+def _plugin_without_gds(pins: Pins) -> Iterator[Problem]:
+    if _numbers(pins.device_plugin) in BAD_PLUGINS:
+        rule = "0.19.0 to 0.19.2 turn GDS, GDRCopy and MOFED on by default"
+        yield Problem("device_plugin", pins.device_plugin, rule, "Use 0.19.3 or later.")
+
+
+def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
+    for index, name in enumerate(pool.instance_types):
+        if known := instance_types().get(name):
+            yield index, known
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+TYPES = "gpu-nodes.instance-types"
+NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
+
+RULES: tuple[Rule, ...] = (
+    Rule("GPU types are known", True, _known_types),
+    Rule("GPUs are NVIDIA's", True, _nvidia_only),
+    Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
+    Rule("the card allows the mode", True, _mode_on_card, (TYPES, "sharing")),
+    Rule("the driver knows the card", True, _driver_knows_card),
+    Rule("every part has a build for the architecture", True, _arm64_parts),
+    Rule("system types are known", True, _system_types),
+    Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
+    Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
+    Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
+    Rule("the node's CPU and memory hold the pods", True, _host_holds_pods, ("models", "sharing", TYPES, *NODES)),
+    Rule("the region is known", False, _unknown_region),
+    Rule("standard support does not end soon", False, _kubernetes_near_end),
+    Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
+    Rule("no setting is without effect", False, _left_over_settings, ("sharing.mode",)),
+    Rule("MPS with Ollama is unverified", False, _mps_unverified),
+    Rule("a slice of a card is unverified", False, _slice_of_card),
+    Rule("there is room on the card with any driver", False, _tight_on_card, ("models", "sharing", TYPES)),
+    Rule("models get what they were made for", False, _context_too_long, ("models",)),
+    Rule("the pool is awake", False, _parked),
+    Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
+    Rule("NAT traffic is paid", False, _nat_traffic),
+    Rule("the API endpoint is not open to all", False, _open_endpoint),
+)
+
+PIN_RULES: tuple[PinRule, ...] = (
+    PinRule("no Amazon Linux 2", _no_amazon_linux_2),
+    PinRule("the device plugin runs MPS", _plugin_runs_mps),
+    PinRule("the device plugin leaves GDS off", _plugin_without_gds),
+)

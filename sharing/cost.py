@@ -1,0 +1,155 @@
+"""Dollars: what a stack costs per hour, line by line, and what the same models cost on a GPU each."""
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from sharing import prices, tables
+from sharing.modes import Exclusive
+from sharing.setup import SYSTEM_VOLUME_GIB, Pool, Setup
+
+HOURS_PER_MONTH = 730
+"""AWS's own convention for a month."""
+UNCOUNTED = "Not counted: data transfer to the internet and between zones, CloudWatch, taxes."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """One item of the bill."""
+
+    item: str
+    usd_per_hour: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The bill of a running stack."""
+
+    lines: tuple[Line, ...]
+    models: int
+    dedicated_usd_per_hour: float
+    """The whole stack again, at the same capacity type, with one GPU for each model."""
+    first_start_gib: float
+    """What the first start pulls from the internet: images and model files."""
+    first_start_usd: float
+    """What NAT takes for that, once."""
+    price_region: str
+    """Region whose prices the GPU nodes are planned at."""
+    price_date: str
+
+    @property
+    def usd_per_hour(self) -> float:
+        return sum(line.usd_per_hour for line in self.lines)
+
+    @property
+    def usd_per_month(self) -> float:
+        return self.usd_per_hour * HOURS_PER_MONTH
+
+    @property
+    def per_model_hour(self) -> float:
+        return self.usd_per_hour / self.models
+
+
+def cost(setup: Setup) -> Cost:
+    """The bill of `setup`, all of whose types must be known."""
+    gpu = [_node_price(pool, setup.region) for pool in setup.pools]
+    pulled = _first_start_gib(setup)
+    through_nat = 0.0 if setup.nat == "none" else pulled
+    return Cost(
+        lines=tuple(_lines(setup)),
+        models=len(setup.tenants),
+        dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
+        first_start_gib=pulled,
+        first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
+        price_region=gpu[0].region,
+        price_date=gpu[0].date,
+    )
+
+
+def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
+    """Whether EKS asks the extended-support price for that version on that day."""
+    rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
+    return kubernetes in rows and today >= datetime.date.fromisoformat(rows[kubernetes]["standard_until"])
+
+
+def _lines(setup: Setup) -> Iterator[Line]:
+    yield _control_plane(setup)
+    yield _system_nodes(setup)
+    for pool in setup.pools:
+        yield _gpu_nodes(pool, setup.region)
+    yield _volumes(setup)
+    if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
+        hourly = prices.service("nat-gateway-hour", setup.region)
+        yield Line(item=f"NAT gateway × {gateways}", usd_per_hour=gateways * hourly.usd_per_hour, note=hourly.note)
+    nodes = setup.system_nodes + sum(pool.desired for pool in setup.pools)
+    if addresses := gateways or nodes:
+        hourly = prices.service("public-ipv4-hour", setup.region)
+        yield Line(item=f"public IPv4 × {addresses}", usd_per_hour=addresses * hourly.usd_per_hour, note=hourly.note)
+
+
+def _control_plane(setup: Setup) -> Line:
+    support = "extended" if in_extended_support(setup.kubernetes, setup.today) else "standard"
+    price = prices.service(f"eks-{support}", setup.region)
+    item = f"control plane, Kubernetes {setup.kubernetes}"
+    return Line(item=item, usd_per_hour=price.usd_per_hour, note=_notes(f"{support} support", price.note))
+
+
+def _system_nodes(setup: Setup) -> Line:
+    offers = {name: prices.system_node(name, setup.region) for name in setup.system_types}
+    dearest = max(offers, key=lambda name: offers[name].usd_per_hour)
+    note = _notes("on-demand", offers[dearest].note)
+    usd = setup.system_nodes * offers[dearest].usd_per_hour
+    return Line(item=f"system nodes {setup.system_nodes} × {dearest}", usd_per_hour=usd, note=note)
+
+
+def _gpu_nodes(pool: Pool, region: str) -> Line:
+    price = _node_price(pool, region)
+    dearest = _dearest(pool, region)
+    several = "dearest of its types" if len(pool.instance_types) > 1 else ""
+    seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
+    note = _notes(pool.capacity, several, seen, price.note)
+    return Line(item=f"GPU nodes {pool.desired} × {dearest}", usd_per_hour=pool.desired * price.usd_per_hour, note=note)
+
+
+def _dearest(pool: Pool, region: str) -> str:
+    return max(pool.instance_types, key=lambda name: _price(name, pool, region).usd_per_hour)
+
+
+def _node_price(pool: Pool, region: str) -> prices.Price:
+    """The dearest of the pool's types: whichever comes up, it costs no more than planned."""
+    return _price(_dearest(pool, region), pool, region)
+
+
+def _price(instance_type: str, pool: Pool, region: str) -> prices.Price:
+    full = prices.on_demand(instance_type, region)
+    if pool.capacity == "on-demand":
+        return full
+    seen = prices.spot(instance_type, region)
+    return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
+
+
+def _volumes(setup: Setup) -> Line:
+    roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(pool.desired * pool.volume_gib for pool in setup.pools)
+    gib = roots + sum(tenant.volume_gib for tenant in setup.tenants)
+    month = prices.service("ebs-gp3", setup.region)
+    return Line(item=f"EBS gp3 {gib} GiB", usd_per_hour=gib * month.usd_per_hour / HOURS_PER_MONTH, note=month.note)
+
+
+def _first_start_gib(setup: Setup) -> float:
+    images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows) / 1024
+    nodes = sum(pool.planned_nodes for pool in setup.pools)
+    return nodes * images + sum(tenant.served.model.weights_bytes for tenant in setup.tenants) / 2**30
+
+
+def _dedicated(setup: Setup) -> Setup:
+    """The same stack with as many nodes as give each model a card of its own."""
+    pools = []
+    for pool in setup.pools:
+        nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus)
+        pools.append(replace(pool, sharing=Exclusive(), min=nodes, desired=nodes, max=nodes))
+    return replace(setup, pools=tuple(pools))
+
+
+def _notes(*notes: str) -> str:
+    return "; ".join(note for note in notes if note)

@@ -1,0 +1,113 @@
+"""Catalogue of GPUs and of the instance types that carry them: `data/gpu_memory.csv` and `gpu_instances.csv`."""
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+from sharing import tables
+
+CUDA_FRACTION_OF_NVML = 0.98
+"""Part of NVML's total that CUDA can use where nobody has measured it: the T4 has 15,110 of 15,360 MiB (98.4 %)."""
+
+FRACTIONAL_SLICES = 0
+"""What EC2 reports as GPU count of a type that carries a slice of a card (g6f, gr6f)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One card, or the slice of one that an instance type is sold with."""
+
+    name: str
+    vendor: str
+    """`nvidia` or `amd`."""
+    compute_capability: tuple[int, int]
+    nvml_mib: int
+    """Total memory as NVML (nvidia-smi) shows it, in MiB: what MPS divides by its replicas."""
+    cuda_mib: int
+    """Memory that CUDA programs can use, in MiB: what models must fit into."""
+    cuda_low_mib: int
+    """The least that CUDA was seen to offer; models above it get a warning."""
+    cuda_is_derived: bool
+    """True when `cuda_mib` is `CUDA_FRACTION_OF_NVML` of `nvml_mib`, not a measurement."""
+    min_driver: int
+    """Oldest driver branch that knows the card; 0 when any pinned one does."""
+    max_driver: int
+    """Newest driver branch that still knows the card; 0 when there is no such end."""
+    is_slice: bool = False
+    source: str
+
+    @property
+    def title(self) -> str:
+        """The name as people write it, e.g. `T4`."""
+        return self.name.upper()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstanceType:
+    """An EC2 instance type with at least one GPU."""
+
+    name: str
+    vcpu: int
+    memory_mib: int
+    gpu: Gpu
+    gpus: int
+    """Cards (or slices of one) that the device plugin finds on a node."""
+    arch: str
+    """`amd64` or `arm64`."""
+    local_nvme_gb: int
+
+
+@cache
+def gpus() -> dict[str, Gpu]:
+    """Every card of the catalogue by name."""
+    found: dict[str, Gpu] = {}
+    for row in tables.read("gpu_memory").rows:
+        nvml = int(row["nvml_mib"])
+        cuda = int(row["cuda_mib"] or nvml * CUDA_FRACTION_OF_NVML)
+        major, _, minor = row["compute_capability"].partition(".")
+        found[row["gpu"]] = Gpu(
+            name=row["gpu"],
+            vendor=row["vendor"],
+            compute_capability=(int(major or 0), int(minor or 0)),
+            nvml_mib=nvml,
+            cuda_mib=cuda,
+            cuda_low_mib=int(row["cuda_low_mib"] or cuda),
+            cuda_is_derived=not row["cuda_mib"],
+            min_driver=int(row["min_driver"] or 0),
+            max_driver=int(row["max_driver"] or 0),
+            source=row["source"],
+        )
+    return found
+
+
+@cache
+def instance_types() -> dict[str, InstanceType]:
+    """Every GPU instance type of the catalogue by name."""
+    return {row["instance_type"]: _instance_type(row) for row in tables.read("gpu_instances").rows}
+
+
+def _instance_type(row: tables.Row) -> InstanceType:
+    gpu, count = gpus()[row["gpu"]], int(row["gpus"])
+    if count == FRACTIONAL_SLICES:
+        gpu, count = _slice_of(gpu, int(row["gpu_memory_mib"])), 1
+    return InstanceType(
+        name=row["instance_type"],
+        vcpu=int(row["vcpu"]),
+        memory_mib=int(row["memory_mib"]),
+        gpu=gpu,
+        gpus=count,
+        arch=row["arch"],
+        local_nvme_gb=int(row["local_nvme_gb"]),
+    )
+
+
+def _slice_of(gpu: Gpu, memory_mib: int) -> Gpu:
+    cuda = int(memory_mib * CUDA_FRACTION_OF_NVML)
+    return replace(
+        gpu,
+        name=f"{gpu.name}-{memory_mib}mib",
+        nvml_mib=memory_mib,
+        cuda_mib=cuda,
+        cuda_low_mib=cuda,
+        cuda_is_derived=True,
+        is_slice=True,
+    )

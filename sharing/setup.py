@@ -1,0 +1,124 @@
+"""What a stack file asks for, in the words of the rules: known types, whole numbers, nothing left to default."""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from sharing.gpus import InstanceType, instance_types
+from sharing.models import Served
+from sharing.modes import Sharing
+
+Capacity = Literal["spot", "on-demand"]
+Nat = Literal["none", "single", "per-zone"]
+Support = Literal["standard", "extended"]
+Cache = Literal["node", "volume"]
+
+SYSTEM_VOLUME_GIB = 20
+"""Root volume of a system node: EKS's own default, enough for the add-ons."""
+NODE_IMAGES_GIB = 45
+"""Disk that a GPU node takes before any model file: the NVIDIA AMI (about 25 GiB) and the unpacked images."""
+POD_CPU_MILLIS = 250
+POD_MEMORY_MIB = 1024
+"""What a model's pod requests of the node beside its share. Weights are in GPU memory; the rest is the server."""
+NODE_CPU_MILLIS = 500
+NODE_MEMORY_MIB = 2048
+"""What kubelet, system and the GPU DaemonSets keep of a node."""
+CACHE_HEADROOM_GIB = 4
+"""Room on a model's own volume beside its weights: the tag is created anew, and file systems take their part."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """One kind of GPU node."""
+
+    name: str
+    path: str
+    """Where it stands in the stack file."""
+    instance_types: tuple[str, ...]
+    capacity: Capacity
+    min: int
+    desired: int
+    max: int
+    volume_gib: int
+    sharing: Sharing
+
+    @property
+    def known_types(self) -> list[InstanceType]:
+        """Its types, as far as the catalogue knows them."""
+        return [instance_types()[name] for name in self.instance_types if name in instance_types()]
+
+    @property
+    def smallest(self) -> InstanceType:
+        """The type with the fewest cards: what is surely there, whichever type comes up."""
+        return min(self.known_types, key=lambda known: known.gpus)
+
+    @property
+    def planned_nodes(self) -> int:
+        """Nodes that the promise is made for; a parked pool (`desired: 0`) is judged by what it may become."""
+        return self.desired or self.max
+
+    @property
+    def total_shares(self) -> int:
+        return self.planned_nodes * self.smallest.gpus * self.sharing.shares(self.smallest.gpu).per_gpu
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tenant:
+    """A model on a pool."""
+
+    served: Served
+    path: str
+    """Where it stands in the stack file, e.g. `models[0]`."""
+    pool: str
+    cache: Cache
+
+    @property
+    def volume_gib(self) -> int:
+        """Size of the model's own EBS volume, 0 when its files lie on the node."""
+        return 0 if self.cache == "node" else -(-self.served.model.weights_bytes // 2**30) + CACHE_HEADROOM_GIB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A pinned program that runs on GPU nodes."""
+
+    name: str
+    version: str
+    architectures: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pins:
+    """The versions that the rules look at; the numbers themselves live in `components/versions.py`."""
+
+    kubernetes: frozenset[str]
+    """Kubernetes versions for which add-ons and AMIs are pinned."""
+    ami_types: Mapping[str, str]
+    """EKS AMI type of GPU nodes by architecture."""
+    driver: int
+    """Branch of the NVIDIA driver in that AMI, e.g. 580."""
+    device_plugin: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """A whole stack."""
+
+    region: str
+    kubernetes: str
+    support: Support
+    zones: int
+    nat: Nat
+    public_access_cidrs: tuple[str, ...]
+    system_types: tuple[str, ...]
+    system_nodes: int
+    pools: tuple[Pool, ...]
+    tenants: tuple[Tenant, ...]
+    max_usd_per_hour: float | None
+    pins: Pins
+    today: datetime.date
+
+    def tenants_of(self, pool: Pool) -> list[Tenant]:
+        return [tenant for tenant in self.tenants if tenant.pool == pool.name]
