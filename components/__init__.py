@@ -1,0 +1,41 @@
+"""Blocks: one ComponentResource per file. They know AWS and Kubernetes and never read Pulumi config.
+
+The classes are imported when first asked for, so that `components.versions` costs no Pulumi.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs
+    from components.gpu_cluster import GpuCluster, GpuClusterArgs
+    from components.ollama_pair import OllamaPair, OllamaPairArgs
+    from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
+
+_HOMES = {
+    "DevicePluginSharing": "device_plugin_sharing",
+    "DevicePluginSharingArgs": "device_plugin_sharing",
+    "GpuCluster": "gpu_cluster",
+    "GpuClusterArgs": "gpu_cluster",
+    "OllamaPair": "ollama_pair",
+    "OllamaPairArgs": "ollama_pair",
+    "SpotGpuNodeGroup": "spot_gpu_node_group",
+    "SpotGpuNodeGroupArgs": "spot_gpu_node_group",
+}
+
+__all__ = [
+    "DevicePluginSharing",
+    "DevicePluginSharingArgs",
+    "GpuCluster",
+    "GpuClusterArgs",
+    "OllamaPair",
+    "OllamaPairArgs",
+    "SpotGpuNodeGroup",
+    "SpotGpuNodeGroupArgs",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

@@ -1,0 +1,249 @@
+"""GpuCluster: network, EKS control plane, system nodes and add-ons, ready for GPU nodes."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_eks as eks
+import pulumi_kubernetes as k8s
+
+from components import versions
+from components.iam import managed_policy, trust
+from components.names import TOKEN
+from components.network import Network, network
+from components.node_group import NodeShape, managed_node_group
+from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
+
+LOG_DAYS = 7
+CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
+POD_IDENTITY = "pods.eks.amazonaws.com"
+EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
+"""ServiceAccount of the driver's controller, fixed by the add-on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuClusterArgs:
+    """Inputs of GpuCluster."""
+
+    cluster_name: str
+    """Name of the EKS cluster in the account; a change replaces it."""
+    kubernetes: str = versions.KUBERNETES
+    """Kubernetes version; one for which `components.versions` pins add-ons."""
+    support: Support = "standard"
+    """EKS support that may be paid for."""
+    zones: int = 2
+    """Availability zones, at least two."""
+    cidr: str = "10.0.0.0/16"
+    """Network of the VPC, between /16 and /22."""
+    nat: Nat = "single"
+    """NAT gateways; `none` puts nodes into public subnets with public addresses and no ingress."""
+    public_access_cidrs: Sequence[str] = ("0.0.0.0/0",)
+    """Who may reach the Kubernetes API from outside the VPC; empty: nobody."""
+    logs: bool = False
+    """Control-plane logs, in a log group of ours that goes with the stack."""
+    system_types: Sequence[str] = ("t3.medium",)
+    """EC2 types of the system nodes."""
+    system_arch: str = "amd64"
+    """Their architecture: `amd64` or `arm64`."""
+    system_nodes: int = 2
+    """How many system nodes."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags on everything that can carry tags, also on what controllers make."""
+
+
+class GpuCluster(pulumi.ComponentResource):
+    """An EKS cluster with everything that GPU nodes and models need, and no GPU yet."""
+
+    cluster_name: pulumi.Output[str]
+    """Name of the cluster, known once the control plane and its network add-ons are there."""
+    kubeconfig: pulumi.Output[str]
+    """kubeconfig as JSON text; secret."""
+    node_subnet_ids: pulumi.Output[list[str]]
+    """Subnets for nodes, one a zone, known once their way to the internet is there."""
+    zone_names: pulumi.Output[list[str]]
+    """Their zones, in the same order."""
+
+    kubernetes_provider: k8s.Provider
+    """For whatever goes into the cluster."""
+    system_nodes: aws.eks.NodeGroup
+    """Nodes without a taint: wait for them where a pod of yours needs one."""
+    dns: aws.eks.Addon
+    """coredns: wait for it where pods look up names."""
+    storage_driver: aws.eks.Addon
+    """The EBS CSI driver: wait for it where pods mount volumes."""
+    control_plane: eks.Cluster
+    """The eks component itself."""
+
+    def __init__(self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
+        self._name, self._args, self._tags = name, args, dict(args.tags)
+        self._child = pulumi.ResourceOptions(parent=self)
+
+        net = network(name, args.cidr, args.zones, args.nat, self._tags, self._child)
+        self.control_plane = self._control_plane(net)
+        self.cluster_name = self._from_control_plane("name")
+        self.kubeconfig = pulumi.Output.secret(self.control_plane.kubeconfig_json)
+        self.node_subnet_ids = pulumi.Output.all(*net.node_subnet_ids)
+        self.zone_names = pulumi.Output.all(*net.zone_names)
+
+        self.kubernetes_provider = self._kubernetes_provider()
+        self.system_nodes = self._system_nodes()
+        self._addon("eks-pod-identity-agent", versions.POD_IDENTITY_AGENT)
+        self.dns = self._addon("coredns", versions.COREDNS)
+        self.storage_driver = self._storage_driver()
+        self._default_storage_class()
+        self.register_outputs(
+            {
+                "clusterName": self.cluster_name,
+                "kubeconfig": self.kubeconfig,
+                "nodeSubnetIds": self.node_subnet_ids,
+                "zoneNames": self.zone_names,
+            }
+        )
+
+    def _control_plane(self, net: Network) -> eks.Cluster:
+        """The control plane, with the arguments that were run against the real provider.
+
+        No default security groups: EKS's own serves control plane and nodes. No self-managed add-ons: ours would
+        conflict with them. coredns is not made in here: it would wait 20 minutes for nodes (pulumi-eks#1819).
+        """
+        args = self._args
+        public = bool(args.public_access_cidrs)
+        return eks.Cluster(
+            # The name is frozen: eks.Cluster hands no alias on to its children, a rename would replace them all.
+            f"{self._name}-cluster",
+            name=args.cluster_name,
+            version=args.kubernetes,
+            vpc_id=net.vpc.id,
+            subnet_ids=net.subnet_ids,
+            skip_default_node_group=True,
+            skip_default_security_groups=True,
+            authentication_mode=eks.AuthenticationMode.API,
+            create_oidc_provider=False,
+            bootstrap_self_managed_addons=False,
+            vpc_cni_options=eks.VpcCniOptionsArgs(
+                addon_version=versions.VPC_CNI[args.kubernetes],
+                configuration_values={"env": {"ADDITIONAL_ENI_TAGS": json.dumps(self._tags)}},
+            ),
+            kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=versions.KUBE_PROXY[args.kubernetes]),
+            coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
+            endpoint_private_access=True,
+            endpoint_public_access=public,
+            public_access_cidrs=list(args.public_access_cidrs) if public else None,
+            enabled_cluster_log_types=CONTROL_PLANE_LOGS if args.logs else None,
+            upgrade_policy=aws.eks.ClusterUpgradePolicyArgs(support_type=args.support.upper()),
+            tags=self._tags,
+            opts=pulumi.ResourceOptions.merge(
+                self._child,
+                # EKS makes a log group that nobody deletes, when it finds none of that name.
+                pulumi.ResourceOptions(depends_on=[self._log_group()] if args.logs else None),
+            ),
+        )
+
+    def _log_group(self) -> aws.cloudwatch.LogGroup:
+        return aws.cloudwatch.LogGroup(
+            f"{self._name}-logs",
+            name=f"/aws/eks/{self._args.cluster_name}/cluster",
+            retention_in_days=LOG_DAYS,
+            tags=self._tags,
+            opts=self._child,
+        )
+
+    def _from_control_plane(self, attribute: str) -> pulumi.Output[str]:
+        """An attribute of the EKS cluster inside the component; its name where mocks know no inner cluster.
+
+        A plain name instead would hide a replacement of the control plane from node groups and add-ons.
+        """
+        fallback = self._args.cluster_name
+        return self.control_plane.eks_cluster.apply(
+            lambda inner: getattr(inner, attribute) if inner is not None else fallback
+        )
+
+    def _kubernetes_provider(self) -> k8s.Provider:
+        return k8s.Provider(
+            f"{self._name}-kubernetes",
+            kubeconfig=self.kubeconfig,
+            # The endpoint changes with the control plane: a constant would hide that every object is gone.
+            cluster_identifier=self._from_control_plane("endpoint"),
+            opts=self._child,
+        )
+
+    def _system_nodes(self) -> aws.eks.NodeGroup:
+        args = self._args
+        return managed_node_group(
+            f"{self._name}-system",
+            cluster_name=self.cluster_name,
+            subnet_ids=self.node_subnet_ids,
+            shape=NodeShape(
+                ami_type=versions.SYSTEM_AMI_TYPES[args.system_arch],
+                kubernetes=args.kubernetes,
+                instance_types=args.system_types,
+                capacity_type="ON_DEMAND",
+                volume_gib=SYSTEM_VOLUME_GIB,
+                min=args.system_nodes,
+                desired=args.system_nodes,
+                max=args.system_nodes + 1,
+            ),
+            tags=self._tags,
+            child=self._child,
+        )
+
+    def _addon(
+        self,
+        addon: str,
+        pins: Mapping[str, str],
+        *,
+        values: Mapping[str, object] | None = None,
+        identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
+    ) -> aws.eks.Addon:
+        """An EKS add-on, after the system nodes: one whose pods find no node waits 20 minutes and degrades."""
+        return aws.eks.Addon(
+            f"{self._name}-{addon}",
+            addon_name=addon,
+            addon_version=pins[self._args.kubernetes],
+            cluster_name=self.cluster_name,
+            configuration_values=json.dumps(values) if values else None,
+            pod_identity_associations=[identity] if identity else None,
+            resolve_conflicts_on_create="OVERWRITE",
+            resolve_conflicts_on_update="OVERWRITE",
+            tags=self._tags,
+            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[self.system_nodes])),
+        )
+
+    def _storage_driver(self) -> aws.eks.Addon:
+        name = f"{self._name}-ebs-csi"
+        role = aws.iam.Role(
+            f"{name}-role",
+            assume_role_policy=trust(POD_IDENTITY, "sts:AssumeRole", "sts:TagSession"),
+            tags=self._tags,
+            opts=self._child,
+        )
+        aws.iam.RolePolicyAttachment(
+            f"{name}-role-policy",
+            role=role.name,
+            policy_arn=managed_policy("AmazonEBSCSIDriverPolicyV2", self._child),
+            opts=self._child,
+        )
+        return self._addon(
+            "aws-ebs-csi-driver",
+            versions.EBS_CSI_DRIVER,
+            values={"controller": {"extraVolumeTags": self._tags}},
+            identity=aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=EBS_CSI_ACCOUNT),
+        )
+
+    def _default_storage_class(self) -> k8s.storage.v1.StorageClass:
+        """EKS marks none as default since 1.30."""
+        return k8s.storage.v1.StorageClass(
+            f"{self._name}-gp3",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name="gp3", annotations={"storageclass.kubernetes.io/is-default-class": "true"}
+            ),
+            provisioner="ebs.csi.aws.com",
+            parameters={"type": "gp3", "encrypted": "true"},
+            reclaim_policy="Delete",
+            volume_binding_mode="WaitForFirstConsumer",
+            allow_volume_expansion=True,
+            opts=pulumi.ResourceOptions(parent=self, provider=self.kubernetes_provider),
+        )

@@ -1,0 +1,48 @@
+"""Labels, taints, tags and names of resources: each string once."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+
+PROJECT = "tandem"
+TOKEN = "tandem:index:{}"
+"""Type token of a component. Frozen: a rename replaces what users have deployed, unless it gets an alias."""
+
+POOL_LABEL = "tandem/pool"
+"""Node label by which models find GPU nodes: our own, since the GPU Operator rewrites `nvidia.com/gpu.present`."""
+GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
+"""Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+GPU_TAINT = "nvidia.com/gpu"
+GPU_TAINT_VALUE = "present"
+"""The value that the plugin chart's feature discovery tolerates by default."""
+
+TAG_PROJECT = "tandem:project"
+TAG_STACK = "tandem:stack"
+EBS_CSI_TAG = "ebs.csi.aws.com/cluster"
+"""AmazonEBSCSIDriverPolicyV2 lets the driver attach only volumes that carry this tag."""
+
+NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
+"""Where model files lie on a GPU node (`cache: node`), one directory a model."""
+
+OLLAMA_PORT = 11434
+
+
+def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
+    """The one tag set of a stack."""
+    return {TAG_PROJECT: PROJECT, TAG_STACK: stack, **extra}
+
+
+def named(tags: Mapping[str, str], name: str) -> dict[str, str]:
+    """The tag set with the name that the AWS console shows."""
+    return {**tags, "Name": name}
+
+
+def safe_name(text: str, most: int) -> str:
+    """`text` as a name of at most `most` lower-case letters, digits and dashes; a hash keeps shortened ones apart."""
+    plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    if len(plain) <= most and plain == text:
+        return plain
+    digest = hashlib.sha256(text.encode()).hexdigest()[:6]
+    return f"{plain[: most - 7].strip('-')}-{digest}"

@@ -1,0 +1,169 @@
+"""The network of a cluster: a VPC with public subnets in every zone and, unless nodes are public, private ones."""
+
+import ipaddress
+from dataclasses import dataclass
+
+import pulumi
+import pulumi_aws as aws
+
+from components.names import named
+from sharing.setup import Nat
+
+SUBNET_SLOTS = 16
+"""Equal parts of the VPC's range: a public and a private one for each of at most six zones, some spare."""
+ZONES_WITHOUT_EKS = ["use1-az3", "usw1-az2", "cac1-az3"]
+"""Zones in which EKS has no control plane (EKS user guide, network requirements)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """What the rest of a cluster needs of its network."""
+
+    vpc: aws.ec2.Vpc
+    zone_names: list[pulumi.Output[str]]
+    subnet_ids: list[pulumi.Output[str]]
+    """The subnets of nodes and control plane, one a zone. The control plane does not wait for their routes."""
+    node_subnet_ids: list[pulumi.Output[str]]
+    """The same, known once their way to the internet is there: a node that boots earlier cannot join."""
+
+
+def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], child: pulumi.ResourceOptions) -> Network:
+    """Registers the network `name`; every resource gets the options `child`."""
+    vpc = aws.ec2.Vpc(
+        f"{name}-vpc",
+        cidr_block=cidr,
+        enable_dns_support=True,
+        enable_dns_hostnames=True,
+        tags=named(tags, name),
+        opts=child,
+    )
+    zone_names = _zone_names(zones, child)
+    public, private = _ranges(cidr, zones)
+    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=named(tags, name), opts=child)
+
+    outward = _route_table(f"{name}-public", vpc, tags, child)
+    to_internet = aws.ec2.Route(
+        f"{name}-public-internet",
+        route_table_id=outward.id,
+        destination_cidr_block="0.0.0.0/0",
+        gateway_id=gateway.id,
+        opts=child,
+    )
+    subnets, routed_ids, tables = [], [], [outward]
+    for index, zone in enumerate(zone_names):
+        subnets.append(_subnet(f"{name}-public-{index}", vpc, public[index], zone, nat == "none", tags, child))
+        routed_ids.append(_routed(f"{name}-public-{index}", subnets[index], outward, to_internet, child))
+
+    if nat != "none":
+        public_ids, subnets, routed_ids = routed_ids, [], []
+        gateways = [
+            _nat_gateway(f"{name}-nat-{index}", public_ids[index], tags, child)
+            for index in range(1 if nat == "single" else zones)
+        ]
+        for index, zone in enumerate(zone_names):
+            table = _route_table(f"{name}-private-{index}", vpc, tags, child)
+            route = aws.ec2.Route(
+                f"{name}-private-{index}-internet",
+                route_table_id=table.id,
+                destination_cidr_block="0.0.0.0/0",
+                nat_gateway_id=gateways[index % len(gateways)].id,
+                opts=child,
+            )
+            subnets.append(_subnet(f"{name}-private-{index}", vpc, private[index], zone, False, tags, child))
+            routed_ids.append(_routed(f"{name}-private-{index}", subnets[index], table, route, child))
+            tables.append(table)
+    _s3_endpoint(f"{name}-s3", vpc, tables, tags, child)
+    return Network(
+        vpc=vpc, zone_names=zone_names, subnet_ids=[subnet.id for subnet in subnets], node_subnet_ids=routed_ids
+    )
+
+
+def _zone_names(count: int, child: pulumi.ResourceOptions) -> list[pulumi.Output[str]]:
+    found = aws.get_availability_zones_output(
+        state="available",
+        exclude_zone_ids=ZONES_WITHOUT_EKS,
+        filters=[aws.GetAvailabilityZonesFilterArgs(name="opt-in-status", values=["opt-in-not-required"])],
+        opts=pulumi.InvokeOptions(parent=child.parent),
+    )
+
+    def pick(index: int) -> pulumi.Output[str]:
+        # Stock mocks answer an invoke with nothing: then the zones have no names.
+        return found.apply(lambda zones: zones.names[index] if zones.names else f"zone-{index}")
+
+    return [pick(index) for index in range(count)]
+
+
+def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:
+    """The ranges of the public and of the private subnets, which stay where they are when a zone is added."""
+    whole = ipaddress.ip_network(cidr)
+    parts = [str(part) for part in whole.subnets(new_prefix=whole.prefixlen + SUBNET_SLOTS.bit_length() - 1)]
+    half = SUBNET_SLOTS // 2
+    return parts[:zones], parts[half : half + zones]
+
+
+def _subnet(
+    name: str,
+    vpc: aws.ec2.Vpc,
+    cidr: str,
+    zone: pulumi.Output[str],
+    public_addresses: bool,
+    tags: dict[str, str],
+    child: pulumi.ResourceOptions,
+) -> aws.ec2.Subnet:
+    return aws.ec2.Subnet(
+        name,
+        vpc_id=vpc.id,
+        cidr_block=cidr,
+        availability_zone=zone,
+        map_public_ip_on_launch=public_addresses,
+        tags=named(tags, name),
+        opts=child,
+    )
+
+
+def _route_table(
+    name: str, vpc: aws.ec2.Vpc, tags: dict[str, str], child: pulumi.ResourceOptions
+) -> aws.ec2.RouteTable:
+    return aws.ec2.RouteTable(name, vpc_id=vpc.id, tags=named(tags, name), opts=child)
+
+
+def _routed(
+    name: str,
+    subnet: aws.ec2.Subnet,
+    table: aws.ec2.RouteTable,
+    route: aws.ec2.Route,
+    child: pulumi.ResourceOptions,
+) -> pulumi.Output[str]:
+    association = aws.ec2.RouteTableAssociation(name, subnet_id=subnet.id, route_table_id=table.id, opts=child)
+    return pulumi.Output.all(subnet.id, association.id, route.id).apply(lambda ids: str(ids[0]))
+
+
+def _nat_gateway(
+    name: str, subnet_id: pulumi.Output[str], tags: dict[str, str], child: pulumi.ResourceOptions
+) -> aws.ec2.NatGateway:
+    address = aws.ec2.Eip(name, domain="vpc", tags=named(tags, name), opts=child)
+    return aws.ec2.NatGateway(name, subnet_id=subnet_id, allocation_id=address.id, tags=named(tags, name), opts=child)
+
+
+def _s3_endpoint(
+    name: str,
+    vpc: aws.ec2.Vpc,
+    tables: list[aws.ec2.RouteTable],
+    tags: dict[str, str],
+    child: pulumi.ResourceOptions,
+) -> aws.ec2.VpcEndpoint:
+    """Free, and image layers of ECR come through it instead of NAT."""
+    return aws.ec2.VpcEndpoint(
+        name,
+        vpc_id=vpc.id,
+        service_name=vpc.arn.apply(lambda arn: f"com.amazonaws.{_region_of(arn)}.s3"),
+        vpc_endpoint_type="Gateway",
+        route_table_ids=[table.id for table in tables],
+        tags=named(tags, name),
+        opts=child,
+    )
+
+
+def _region_of(arn: str | None) -> str:
+    """`arn:aws:ec2:REGION:…`; stock mocks know no ARN."""
+    return arn.split(":")[3] if arn else "region"

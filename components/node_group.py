@@ -1,0 +1,117 @@
+"""An EKS managed node group with a launch template and a role of its own: what system and GPU nodes have in common."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components.iam import managed_policy, trust
+from components.names import named
+from components.versions import ami_release
+
+ROOT_DEVICE = "/dev/xvda"
+"""Root device of the Amazon Linux 2023 AMIs."""
+NODE_POLICIES = (
+    "AmazonEKSWorkerNodePolicy",
+    "AmazonEKS_CNI_Policy",
+    "AmazonEC2ContainerRegistryPullOnly",
+    "AmazonSSMManagedInstanceCore",
+)
+"""What kubelet, vpc-cni (which takes no Pod Identity here), image pulls and a shell by SSM need."""
+TAGGED_WITH_INSTANCE = ("instance", "volume", "network-interface")
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeShape:
+    """What the nodes of a group are."""
+
+    ami_type: str
+    kubernetes: str
+    instance_types: Sequence[str]
+    capacity_type: str
+    """`SPOT` or `ON_DEMAND`."""
+    volume_gib: int
+    min: int
+    desired: int
+    max: int
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[aws.eks.NodeGroupTaintArgs] = ()
+
+
+def managed_node_group(
+    name: str,
+    *,
+    cluster_name: pulumi.Input[str],
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]],
+    shape: NodeShape,
+    tags: dict[str, str],
+    autoscaled: bool = False,
+    child: pulumi.ResourceOptions,
+) -> aws.eks.NodeGroup:
+    """Registers role, launch template and node group; every resource gets the options `child`."""
+    role = aws.iam.Role(f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), tags=tags, opts=child)
+    policies = [
+        aws.iam.RolePolicyAttachment(
+            f"{name}-role-{policy}", role=role.name, policy_arn=managed_policy(policy, child), opts=child
+        )
+        for policy in NODE_POLICIES
+    ]
+    template = _launch_template(name, shape, tags, child)
+    own = pulumi.ResourceOptions(
+        # The node group's data shows the role but not its policies: without them nodes start and never join.
+        depends_on=policies,
+        ignore_changes=["scalingConfig.desiredSize"] if autoscaled else None,
+    )
+    return aws.eks.NodeGroup(
+        name,
+        cluster_name=cluster_name,
+        node_role_arn=role.arn,
+        subnet_ids=subnet_ids,
+        ami_type=shape.ami_type,
+        version=shape.kubernetes,
+        release_version=ami_release(shape.kubernetes),
+        capacity_type=shape.capacity_type,
+        instance_types=list(shape.instance_types),
+        launch_template=aws.eks.NodeGroupLaunchTemplateArgs(id=template.id, version=template.latest_version.apply(str)),
+        scaling_config=aws.eks.NodeGroupScalingConfigArgs(
+            min_size=shape.min, desired_size=shape.desired, max_size=shape.max
+        ),
+        labels=dict(shape.labels),
+        taints=list(shape.taints),
+        tags=named(tags, name),
+        opts=pulumi.ResourceOptions.merge(child, own),
+    )
+
+
+def _launch_template(
+    name: str, shape: NodeShape, tags: dict[str, str], child: pulumi.ResourceOptions
+) -> aws.ec2.LaunchTemplate:
+    """Encrypted disk and guarded metadata, which EKS's own template has not; tags on what the group makes."""
+    return aws.ec2.LaunchTemplate(
+        f"{name}-template",
+        update_default_version=True,
+        block_device_mappings=[
+            aws.ec2.LaunchTemplateBlockDeviceMappingArgs(
+                device_name=ROOT_DEVICE,
+                ebs=aws.ec2.LaunchTemplateBlockDeviceMappingEbsArgs(
+                    volume_size=shape.volume_gib,
+                    volume_type="gp3",
+                    encrypted="true",
+                    delete_on_termination="true",
+                ),
+            )
+        ],
+        metadata_options=aws.ec2.LaunchTemplateMetadataOptionsArgs(
+            http_endpoint="enabled",
+            http_tokens="required",
+            # One hop: pods have Pod Identity and do not reach the node's role.
+            http_put_response_hop_limit=1,
+        ),
+        tag_specifications=[
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named(tags, name))
+            for kind in TAGGED_WITH_INSTANCE
+        ],
+        tags=named(tags, name),
+        opts=child,
+    )

@@ -1,0 +1,258 @@
+"""OllamaPair: two or more models, each an Ollama server of its own on one share of a GPU."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+
+from components import versions
+from components.names import (
+    EBS_CSI_TAG,
+    GPU_TAINT,
+    NODE_MODELS_DIRECTORY,
+    OLLAMA_PORT,
+    POOL_LABEL,
+    TOKEN,
+    ZONE_LABEL,
+    named,
+)
+from sharing.models import Served
+from sharing.modes import Sharing
+from sharing.setup import POD_CPU_MILLIS, POD_MEMORY_MIB, Cache
+
+MODELS_DIRECTORY = "/root/.ollama/models"
+"""Where the server keeps models. `OLLAMA_MODELS` stays as it is: the mount goes over the directory instead."""
+ALL_LAYERS = 999
+"""More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
+RELEASE_SECONDS = 2700
+"""Time for image and model to come over a slow line; a model that fails to load says so much earlier."""
+STOP_SECONDS = 30
+"""Requests under way may end; less than a spot node's two minutes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OllamaModel:
+    """One model of the pair."""
+
+    served: Served
+    """Model, id and settings."""
+    cache: Cache = "node"
+    """Model files in a directory of the node's disk, or on an EBS volume of their own."""
+    volume_gib: int = 0
+    """Size of that volume."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OllamaPairArgs:
+    """Inputs of OllamaPair."""
+
+    models: Sequence[OllamaModel]
+    """The models; their ids must differ."""
+    sharing: Sharing
+    """The mode, whose resource each pod requests one of."""
+    pool: str = "gpu"
+    """Value of the node label `tandem/pool` of the nodes to run on."""
+    namespace: str = "ollama"
+    """Namespace of the releases."""
+    running: bool = True
+    """False parks the models: releases and volumes stay, no pod runs."""
+    zone: pulumi.Input[str] | None = None
+    """Zone of the volumes, which must be that of the nodes; needed with `cache="volume"`."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags on the volumes."""
+
+
+class OllamaPair(pulumi.ComponentResource):
+    """Serves models next to each other on shares of a GPU: each with all of its layers there, or failing loudly."""
+
+    urls: pulumi.Output[dict[str, str]]
+    """In-cluster URL of each model, by id."""
+    services: pulumi.Output[dict[str, str]]
+    """Name of each model's Service, by id."""
+    ports: pulumi.Output[dict[str, int]]
+    """Port of each model's Service, by id."""
+
+    def __init__(self, name: str, args: OllamaPairArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
+        _check(args)
+        self._name, self._args = name, args
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            # hostPath (`cache: node`) is refused under the baseline policy.
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "privileged"}
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        releases = {model.served.id: self._release(model, namespace) for model in args.models}
+
+        self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
+        self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
+        self.urls = self.services.apply(
+            lambda services: {id: f"http://{name}.{args.namespace}:{OLLAMA_PORT}" for id, name in services.items()}
+        )
+        self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
+
+    def _release(self, model: OllamaModel, namespace: k8s.core.v1.Namespace) -> k8s.helm.v3.Release:
+        id = model.served.id
+        claim = self._claim(model, namespace) if model.cache == "volume" else None
+        # No deleted_with: the pods must go before their claim, their volume and their nodes.
+        return k8s.helm.v3.Release(
+            f"{self._name}-{id}",
+            name=id,
+            namespace=namespace.metadata.name,
+            chart="ollama",
+            version=versions.OLLAMA_CHART,
+            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
+            values=values(model, self._args, claim.metadata.name if claim else None),
+            timeout=RELEASE_SECONDS,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _claim(self, model: OllamaModel, namespace: k8s.core.v1.Namespace) -> k8s.core.v1.PersistentVolumeClaim:
+        """The claim on a volume that Pulumi owns: nothing is provisioned behind its back, nothing is left behind.
+
+        Goes in this order: release, claim, PersistentVolume, EBS volume.
+        """
+        name, zone = f"{self._name}-{model.served.id}", self._args.zone
+        size, claim_name = f"{model.volume_gib}Gi", f"{model.served.id}-models"
+        child = pulumi.ResourceOptions(parent=self)
+        volume = aws.ebs.Volume(
+            f"{name}-volume",
+            availability_zone=zone,
+            size=model.volume_gib,
+            type="gp3",
+            encrypted=True,
+            tags={**named(self._args.tags, name), EBS_CSI_TAG: "true"},
+            opts=child,
+        )
+        meta = k8s.meta.v1.ObjectMetaArgs
+        persistent = k8s.core.v1.PersistentVolume(
+            f"{name}-persistent-volume",
+            metadata=meta(name=f"{self._args.namespace}-{claim_name}"),
+            spec=k8s.core.v1.PersistentVolumeSpecArgs(
+                access_modes=["ReadWriteOnce"],
+                capacity={"storage": size},
+                persistent_volume_reclaim_policy="Retain",
+                storage_class_name="",
+                claim_ref=k8s.core.v1.ObjectReferenceArgs(name=claim_name, namespace=namespace.metadata.name),
+                csi=k8s.core.v1.CSIPersistentVolumeSourceArgs(
+                    driver="ebs.csi.aws.com", volume_handle=volume.id, fs_type="ext4"
+                ),
+                node_affinity=_in_zone(zone),
+            ),
+            opts=child,
+        )
+        return k8s.core.v1.PersistentVolumeClaim(
+            f"{name}-claim",
+            metadata=meta(name=claim_name, namespace=namespace.metadata.name),
+            spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
+                access_modes=["ReadWriteOnce"],
+                storage_class_name="",
+                volume_name=persistent.metadata.name,
+                resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": size}),
+            ),
+            opts=child,
+        )
+
+
+def values(model: OllamaModel, args: OllamaPairArgs, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
+    """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
+    served = model.served
+    return {
+        "fullnameOverride": served.id,
+        "replicaCount": 1 if args.running else 0,
+        "image": {"tag": versions.OLLAMA_IMAGE_TAG},
+        "ollama": {
+            "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": args.sharing.resource_name}
+        },
+        "resources": {
+            "requests": {"cpu": f"{POD_CPU_MILLIS}m", "memory": f"{POD_MEMORY_MIB}Mi"},
+            "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
+        },
+        "nodeSelector": {POOL_LABEL: args.pool},
+        "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
+        "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
+        "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
+        **_model_files(model, claim),
+        "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
+        "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
+        "serviceAccount": {"create": True, "automount": False},
+        "terminationGracePeriodSeconds": STOP_SECONDS,
+        "tests": {"enabled": False},
+        # A rolling update would wait for a share that the old pod holds.
+        "updateStrategy": {"type": "Recreate"},
+    }
+
+
+def environment(served: Served) -> dict[str, str]:
+    """The server's settings. What is left out, Ollama would choose by the memory that it sees: the whole card."""
+    return {
+        "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
+        "OLLAMA_NUM_PARALLEL": str(served.effective_slots),
+        # A second model would be a second client of MPS, with a second share.
+        "OLLAMA_MAX_LOADED_MODELS": "1",
+        "OLLAMA_KEEP_ALIVE": "-1",
+        # A quantised KV cache saves nothing without it.
+        "OLLAMA_FLASH_ATTENTION": "1",
+        "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
+    }
+
+
+def start_command(served: Served) -> list[str]:
+    """What the container runs once it has started: `model_start.sh` with the model's tag, layers and batch."""
+    return ["/bin/sh", "-c", _start_script(), "model_start", served.model.name, str(ALL_LAYERS), str(served.batch)]
+
+
+@cache
+def _start_script() -> str:
+    return files("components").joinpath("model_start.sh").read_text(encoding="utf-8")
+
+
+def _model_files(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
+    if claim is not None:
+        return {"persistentVolume": {"enabled": True, "existingClaim": claim}}
+    path = f"{NODE_MODELS_DIRECTORY}/{model.served.id}"
+    return {
+        "volumes": [{"name": "models", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}],
+        "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}],
+    }
+
+
+def _memory_limit_gib(served: Served) -> int:
+    """Weights pass through the page cache on their way to the GPU; two GiB are for the server."""
+    return -(-served.model.weights_bytes // 2**30) + 2
+
+
+def _in_zone(zone: pulumi.Input[str] | None) -> k8s.core.v1.VolumeNodeAffinityArgs:
+    return k8s.core.v1.VolumeNodeAffinityArgs(
+        required=k8s.core.v1.NodeSelectorArgs(
+            node_selector_terms=[
+                k8s.core.v1.NodeSelectorTermArgs(
+                    match_expressions=[
+                        k8s.core.v1.NodeSelectorRequirementArgs(
+                            key=ZONE_LABEL, operator="In", values=[pulumi.Output.from_input(zone).apply(str)]
+                        )
+                    ]
+                )
+            ]
+        )
+    )
+
+
+def _service(release: k8s.helm.v3.Release, id: str) -> pulumi.Output[str]:
+    """The Service's name, known once its release is there: a URL that is known earlier answers nobody."""
+    return release.status.apply(lambda _: id)
+
+
+def _check(args: OllamaPairArgs) -> None:
+    ids = [model.served.id for model in args.models]
+    if not ids or len(set(ids)) != len(ids):
+        raise ValueError(f"models must have ids of their own, and there must be one at least (got {ids})")
+    if any(model.cache == "volume" for model in args.models) and args.zone is None:
+        raise ValueError('models with cache="volume" need the zone of their nodes: pass `zone`')

@@ -1,0 +1,95 @@
+"""SpotGpuNodeGroup: GPU nodes of one kind, on spot or on-demand capacity, ready to be shared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import pulumi
+import pulumi_aws as aws
+
+from components import versions
+from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, POOL_LABEL, TOKEN
+from components.node_group import NodeShape, managed_node_group
+from sharing.gpus import instance_types
+from sharing.modes import Sharing
+from sharing.problems import did_you_mean
+from sharing.setup import Capacity
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpotGpuNodeGroupArgs:
+    """Inputs of SpotGpuNodeGroup."""
+
+    cluster_name: pulumi.Input[str]
+    """EKS cluster that the nodes join. An Output of the cluster, so that the nodes go before it does."""
+    subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
+    """Subnets that the nodes may run in."""
+    sharing: Sharing
+    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes."""
+    instance_types: Sequence[str] = ("g4dn.xlarge",)
+    """EC2 types, all with the same GPU; several make spot capacity likelier."""
+    capacity: Capacity = "spot"
+    """`spot` or `on-demand`."""
+    kubernetes: str = versions.KUBERNETES
+    """Kubernetes version of the kubelets; not newer than the control plane's."""
+    pool: str = "gpu"
+    """Value of the node label `tandem/pool`, by which models find these nodes."""
+    min: int = 0
+    """Fewest nodes."""
+    desired: int = 1
+    """Nodes wanted now."""
+    max: int = 1
+    """Most nodes."""
+    volume_gib: int = 100
+    """Root volume in GiB: AMI, unpacked images, model files."""
+    autoscaled: bool = False
+    """True when an autoscaler owns the group: then `desired` counts at creation only."""
+    tags: Mapping[str, str] = field(default_factory=dict)
+    """Tags on group, instances, volumes and network interfaces."""
+
+
+class SpotGpuNodeGroup(pulumi.ComponentResource):
+    """A managed node group of GPU nodes, tainted so that nothing without a GPU request runs there."""
+
+    node_group_name: pulumi.Output[str]
+    """Name of the group, once its nodes have joined."""
+    node_group: aws.eks.NodeGroup
+    """The group itself."""
+
+    def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
+        self.node_group = managed_node_group(
+            f"{name}-group",
+            cluster_name=args.cluster_name,
+            subnet_ids=args.subnet_ids,
+            shape=NodeShape(
+                ami_type=versions.GPU_AMI_TYPES[_arch(args.instance_types)],
+                kubernetes=args.kubernetes,
+                instance_types=args.instance_types,
+                capacity_type="SPOT" if args.capacity == "spot" else "ON_DEMAND",
+                volume_gib=args.volume_gib,
+                min=args.min,
+                desired=args.desired,
+                max=args.max,
+                labels={POOL_LABEL: args.pool, GPU_PRESENT_LABEL: "true", **args.sharing.node_labels()},
+                taints=[
+                    aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),
+                ],
+            ),
+            tags=dict(args.tags),
+            autoscaled=args.autoscaled,
+            child=pulumi.ResourceOptions(parent=self),
+        )
+        self.node_group_name = self.node_group.node_group_name
+        self.register_outputs({"nodeGroupName": self.node_group_name})
+
+
+def _arch(names: Sequence[str]) -> str:
+    """The architecture of the types; raises `ValueError` where they are unknown or have not the same GPU."""
+    known = instance_types()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
+    kinds = {(known[name].gpu.name, known[name].arch) for name in names}
+    if len(kinds) != 1:
+        raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
+    return kinds.pop()[1]

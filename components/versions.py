@@ -1,0 +1,67 @@
+"""Every pinned version, one constant a line. A bump is one commit, with what its row of rules says."""
+
+from sharing.setup import Part, Pins
+
+# renovate: datasource=endoflife-date depName=amazon-eks
+KUBERNETES = "1.36"
+"""Default version of the control plane."""
+
+# renovate: datasource=helm depName=nvidia-device-plugin registryUrl=https://nvidia.github.io/k8s-device-plugin
+DEVICE_PLUGIN_CHART = "0.20.0"
+DEVICE_PLUGIN_REPOSITORY = "https://nvidia.github.io/k8s-device-plugin"
+
+# renovate: datasource=helm depName=ollama registryUrl=https://helm.otwld.com
+OLLAMA_CHART = "1.77.0"
+OLLAMA_REPOSITORY = "https://helm.otwld.com"
+# renovate: datasource=docker depName=ollama/ollama
+OLLAMA_IMAGE_TAG = "0.32.15@sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
+"""Digest of the multi-platform index, so that a tag pushed again changes nothing."""
+
+# renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
+AMI_DATE = "20260714"
+"""Release of the AL2023 AMIs, all variants. Newest one whose contents the changelog tells."""
+NVIDIA_DRIVER = 580
+"""Driver branch in the NVIDIA variant of that release (580.159.03)."""
+GPU_AMI_TYPES = {"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}
+SYSTEM_AMI_TYPES = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
+
+AMI_KUBERNETES = {"1.34": "1.34.9", "1.35": "1.35.6", "1.36": "1.36.2"}
+"""Patch version of the kubelet in that release, by Kubernetes version. Source: amazon-eks-ami CHANGELOG, v20260714."""
+
+# Add-on versions by Kubernetes version, as EKS offered them by default at the end of September 2026.
+# renovate: datasource=custom.eks-addon depName=vpc-cni
+VPC_CNI = {"1.34": "v1.22.4-eksbuild.3", "1.35": "v1.22.4-eksbuild.3", "1.36": "v1.22.4-eksbuild.3"}
+# renovate: datasource=custom.eks-addon depName=kube-proxy
+KUBE_PROXY = {"1.34": "v1.34.6-eksbuild.29", "1.35": "v1.35.3-eksbuild.29", "1.36": "v1.36.0-eksbuild.25"}
+# renovate: datasource=custom.eks-addon depName=coredns
+COREDNS = {"1.34": "v1.12.4-eksbuild.38", "1.35": "v1.13.2-eksbuild.31", "1.36": "v1.14.3-eksbuild.23"}
+# renovate: datasource=custom.eks-addon depName=eks-pod-identity-agent
+POD_IDENTITY_AGENT = {"1.34": "v1.3.10-eksbuild.3", "1.35": "v1.3.10-eksbuild.3", "1.36": "v1.3.10-eksbuild.3"}
+# renovate: datasource=custom.eks-addon depName=aws-ebs-csi-driver
+EBS_CSI_DRIVER = {"1.34": "v1.66.0-eksbuild.1", "1.35": "v1.66.0-eksbuild.1", "1.36": "v1.66.0-eksbuild.1"}
+
+BOTH = frozenset({"amd64", "arm64"})
+PARTS = (
+    Part(name="the Ollama image", version=OLLAMA_IMAGE_TAG.partition("@")[0], architectures=BOTH),
+    Part(name="the NVIDIA device plugin", version=DEVICE_PLUGIN_CHART, architectures=BOTH),
+    Part(name="node feature discovery", version="0.19.0", architectures=BOTH),
+    Part(name="the EKS AMI for GPU nodes", version=AMI_DATE, architectures=frozenset(GPU_AMI_TYPES)),
+)
+"""What runs on GPU nodes, with the platforms its image is published for. Sources: the release workflows of
+ollama/ollama, NVIDIA/k8s-device-plugin and kubernetes-sigs/node-feature-discovery at those versions."""
+
+
+def ami_release(kubernetes: str) -> str:
+    """`release_version` of a managed node group, e.g. `1.36.2-20260714`; the same for every variant."""
+    return f"{AMI_KUBERNETES[kubernetes]}-{AMI_DATE}"
+
+
+def pins() -> Pins:
+    """What the rules of `sharing.compatibility` look at."""
+    return Pins(
+        kubernetes=frozenset(AMI_KUBERNETES),
+        ami_types=GPU_AMI_TYPES,
+        driver=NVIDIA_DRIVER,
+        device_plugin=DEVICE_PLUGIN_CHART,
+        parts=PARTS,
+    )
