@@ -1,0 +1,5 @@
+"""The Pulumi program: `pulumi up --stack timeslice`."""
+
+import stacks
+
+stacks.run()

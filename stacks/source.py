@@ -1,0 +1,193 @@
+"""Reads a stack file as YAML, safely: bounded in size and depth, no tags, no doubled keys, aliases counted."""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import yaml
+
+from sharing.problems import Problem, did_you_mean
+
+MOST_BYTES = 256 * 1024
+MOST_NODES = 20_000
+"""Values in a file, aliases counted as often as they are used. A stack file has fewer than a hundred."""
+FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment")
+"""What Pulumi itself reads from a stack file."""
+PROJECT = "tandem"
+
+MOST_DEPTH = 100
+"""Lists and mappings in each other. libyaml's composer recurses in C: 100,000 of them end the whole process."""
+
+_Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+class _Loader(_Safe):  # type: ignore[misc, valid-type]
+    """Reads plain values as Pulumi itself does (Go's yaml.v3): `yes`, `on`, 1:30 and dates are text, 1e3 a number."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+
+for _tag, _pattern, _first in (
+    ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
+    # Python refuses to read integers of more than 4,300 digits: beyond 400 they are text here.
+    ("int", "[-+]?(0|[1-9][0-9_]{0,400}|0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
+    ("merge", "<<", "<"),
+):
+    _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^({_pattern})$"), list(_first))
+
+
+class UnreadableError(Exception):
+    """The file cannot be read as YAML at all; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a stack file says, before anything is known about it."""
+
+    sections: dict[str, Any]
+    """The values of the `tandem:` keys, by key."""
+    region: Any
+    """The value of `aws:region`; None when it is missing."""
+    problems: tuple[Problem, ...]
+    """Mistakes of the file as a file: doubled and misspelt keys."""
+
+
+def read(path: Path, sections: tuple[str, ...]) -> Source:
+    """The source in the file at `path`, whose `tandem:` keys should be among `sections`."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise UnreadableError(f"{path.name} is larger than {MOST_BYTES // 1024} KiB: not read as a stack file.")
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
+    except OSError as error:
+        raise UnreadableError(f"{path.name} cannot be read: {error.strerror}.") from None
+    return parse(text, path.name, sections)
+
+
+def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
+    """The source in `text`; `name` stands in messages."""
+    document, doubled = _document(text, name)
+    problems = [*doubled]
+    if not isinstance(document, dict):
+        problems.append(Problem("config", "" if document is None else "no mapping", "is missing", EXAMPLE))
+        return Source({}, None, tuple(problems))
+    unknown = [str(key) for key in document if key not in FILE_KEYS]
+    problems += [Problem(key, "", "unknown key", did_you_mean(key, FILE_KEYS)) for key in unknown]
+    config = document.get("config")
+    if not isinstance(config, dict):
+        problems.append(Problem("config", "" if config is None else _kind(config), "must be a mapping", EXAMPLE))
+        return Source({}, None, tuple(problems))
+    found, misspelt = _sections(config, sections)
+    return Source(found, config.get("aws:region"), (*problems, *misspelt))
+
+
+EXAMPLE = "Pulumi.dev.yaml shows every key."
+
+
+def _kind(value: object) -> str:
+    return {list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
+
+
+def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem]]:
+    found: dict[str, Any] = {}
+    problems = []
+    for key, value in config.items():
+        space, colon, section = str(key).partition(":")
+        if not colon:
+            fix = f"Write `{PROJECT}:{space}`." if space in known else did_you_mean(space, known)
+            problems.append(Problem(space, "", f"needs the project's name before it, as `{PROJECT}:…`", fix))
+        elif space == PROJECT and section in known:
+            found[section] = value
+        elif space == PROJECT:
+            problems.append(Problem(section, "", "unknown key", did_you_mean(section, known)))
+        elif space.lower() != space or not space.isascii():
+            problems.append(Problem(str(key), "", "unknown key", did_you_mean(space, (PROJECT, "aws"))))
+    return found, problems
+
+
+def _document(text: str, name: str) -> tuple[Any, list[Problem]]:
+    try:
+        _refuse_depth(text, name)
+        loader = _Loader(text)
+        try:
+            node = loader.get_single_node()
+            if node is None:
+                return None, []
+            doubled = list(_doubled(node))
+            if _size(node, set(), {}) > MOST_NODES:
+                raise UnreadableError(f"{name} has more than {MOST_NODES:,} values (aliases count): no stack file has.")
+            return loader.construct_document(node), doubled
+        finally:
+            loader.dispose()
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise UnreadableError(f"{name} cannot be read as YAML: {_one_line(error)}.") from None
+
+
+def _refuse_depth(text: str, name: str) -> None:
+    depth = 0
+    for event in yaml.parse(text, Loader=_Loader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MOST_DEPTH:
+            raise UnreadableError(f"{name} is nested too deeply (more than {MOST_DEPTH}): no stack file is.")
+
+
+def _one_line(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+    what = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{str(what).rstrip('.')}{where}"
+
+
+def _size(node: yaml.Node, within: set[int], known: dict[int, int]) -> int:
+    """Values below and with `node`, each alias counted again; a node inside itself is endless."""
+    key = id(node)
+    if key in within:
+        raise UnreadableError("an alias of the file contains itself: no stack file does.")
+    if key not in known:
+        within.add(key)
+        known[key] = 1 + sum(_size(child, within, known) for child in _children(node))
+        within.discard(key)
+    return known[key]
+
+
+def _children(node: yaml.Node) -> Iterator[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        for pair in node.value:
+            yield from pair
+    elif isinstance(node, yaml.SequenceNode):
+        yield from node.value
+
+
+def _doubled(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> Iterator[Problem]:
+    """Keys that stand twice in one mapping: YAML forbids it, PyYAML would silently keep the last."""
+    seen = set() if seen is None else seen
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if isinstance(node, yaml.MappingNode):
+        keys: set[str] = set()
+        for key, value in node.value:
+            here = f"{path}.{key.value}".lstrip(".") if isinstance(key, yaml.ScalarNode) else path
+            if isinstance(key, yaml.ScalarNode) and key.value in keys:
+                where = here.removeprefix("config.").removeprefix(f"{PROJECT}:")
+                line = key.start_mark.line + 1
+                yield Problem(where, f"again in line {line}", "stands twice", "Keep one of the two.")
+            keys.add(str(key.value))
+            yield from _doubled(value, here, seen)
+    elif isinstance(node, yaml.SequenceNode):
+        for index, item in enumerate(node.value):
+            yield from _doubled(item, f"{path}[{index}]", seen)
+
+
+def as_json(value: object) -> str:
+    """The value as Pulumi hands it to a program: JSON, in which YAML's own types (dates, sets) are text."""
+    return json.dumps(value, default=str)

@@ -1,0 +1,14 @@
+"""Models take turns on one GPU; all of them must fit its memory together."""
+
+from stacks import common
+from stacks.config import StackConfig
+
+
+def stack(config: StackConfig) -> None:
+    """Registers the stack."""
+    plan = common.accept(config)
+    cluster = common.cluster(plan)
+    nodes = common.gpu_nodes(plan, cluster)
+    sharing = common.device_plugin(plan, cluster)
+    pair = common.ollama_pair(plan, cluster, nodes)
+    common.export(plan, cluster, sharing, pair)
