@@ -1,0 +1,68 @@
+"""Regions of AWS: partition, zones, ARNs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.identity import ACCOUNT
+from sandbox.protocol import Values
+
+DEFAULT_REGION = "us-east-1"
+ZONES = 6
+"""Zones that every region has here; in fact us-east-1 alone has so many, and a program must not count on an order."""
+_DIRECTIONS = {
+    "north": "n",
+    "south": "s",
+    "east": "e",
+    "west": "w",
+    "central": "c",
+    "northeast": "ne",
+    "northwest": "nw",
+    "southeast": "se",
+    "southwest": "sw",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One region as one account sees it."""
+
+    region: str
+    default_tags: Values = field(default_factory=dict)
+    """The provider's default tags."""
+
+    @classmethod
+    def of(cls, region: Any, provider: Values) -> Place:
+        """The region given, or that of the provider (its inputs as on the wire), or us-east-1."""
+        tags = provider.get("defaultTags") or {}
+        # A provider's inputs are JSON texts on the wire.
+        tags = json.loads(tags) if isinstance(tags, str) else tags
+        return cls(str(region or provider.get("region") or DEFAULT_REGION), tags.get("tags") or {})
+
+    @property
+    def partition(self) -> str:
+        if self.region.startswith("us-gov-"):
+            return "aws-us-gov"
+        return "aws-cn" if self.region.startswith("cn-") else "aws"
+
+    @property
+    def suffix(self) -> str:
+        """Domain of the partition's services."""
+        return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
+
+    @property
+    def zones(self) -> dict[str, str]:
+        """Zone names to zone ids, e.g. us-east-1a to use1-az1. Real accounts have them shuffled."""
+        *area, number = self.region.split("-")
+        code = "".join(_DIRECTIONS.get(part, part) for part in area) + number
+        return {f"{self.region}{chr(ord('a') + index)}": f"{code}-az{index + 1}" for index in range(ZONES)}
+
+    def zone_id(self, zone: str) -> str:
+        """The id of a zone's name; "" for a name that the region does not have."""
+        return self.zones.get(zone, "")
+
+    def arn(self, service: str, resource: str, *, regional: bool = True) -> str:
+        """An ARN in this account; IAM's have no region."""
+        return f"arn:{self.partition}:{service}:{self.region if regional else ''}:{ACCOUNT}:{resource}"

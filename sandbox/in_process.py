@@ -1,0 +1,146 @@
+"""Runs a whole Pulumi program in this process against the emulated cloud and returns what it registered.
+
+Nothing leaks in or out: the SDK's state is in context variables, so every run has a copied context, and the event loop
+is its own; see `process` for the rest. Several runs may go at once, each on its own thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import os
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+from pulumi.runtime import set_all_config
+from pulumi.runtime.settings import ROOT, SETTINGS, Settings, configure
+from pulumi.runtime.stack import run_in_stack
+
+from sandbox.cloud import Cloud
+from sandbox.graph import Graph
+from sandbox.monitor import Monitor
+from sandbox.process import prepared
+from sandbox.protocol import Refused
+
+ORGANIZATION = "organization"
+"""What `pulumi.get_organization()` says, as the CLI does for a backend without organizations."""
+
+
+def run(
+    program: Callable[[], Any],
+    *,
+    project: str,
+    stack: str,
+    config: Mapping[str, str] | None = None,
+    secret_keys: Collection[str] = (),
+    preview: bool = True,
+    cloud: Cloud | None = None,
+) -> Graph:
+    """Runs the program as one stack and returns its resources, invokes, logs and outputs.
+
+    `config` keys without a namespace belong to the project. `preview` is what `pulumi.runtime.is_dry_run()` says; the
+    cloud answers either way, but what it leaves out the SDK takes for unknown in a preview and for None in an `up`.
+    Raises what the program raised, or `Refused` for what the engine or the sandbox does not take. Inside a coroutine
+    give it a thread: it has an event loop of its own.
+    """
+
+    def qualified(key: str) -> str:
+        return key if ":" in key else f"{project}:{key}"
+
+    monitor = Monitor(cloud or Cloud(), project, stack)
+    settings = {qualified(key): text for key, text in (config or {}).items()}
+
+    def body() -> None:
+        ROOT.set(None)
+        configure(
+            Settings(
+                project,
+                stack,
+                # Made for addresses or stubs; any object with a stub's methods will do.
+                monitor=monitor,
+                engine=monitor,
+                dry_run=preview,
+                organization=ORGANIZATION,
+                root_directory=os.getcwd(),
+            )
+        )
+        SETTINGS.callbacks = _NoCallbacks()
+        set_all_config(settings, [qualified(key) for key in secret_keys])
+        _complete(program)
+
+    with prepared():
+        contextvars.copy_context().run(body)
+    return monitor.graph()
+
+
+class _InlineLoop(asyncio.SelectorEventLoop):
+    """An event loop that runs the SDK's calls to the monitor at once instead of on a thread.
+
+    They are instant and touch no loop, so a thread would only cost: two context switches a call, and a lock in the
+    monitor. Everything else that a program gives to an executor still gets a thread.
+    """
+
+    def run_in_executor(  # type: ignore[override]  # typeshed's TypeVarTuple needs PEP 646 syntax here
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> asyncio.Future[Any]:
+        if executor is not None or not getattr(func, "__module__", "").startswith("pulumi.runtime."):
+            return super().run_in_executor(executor, func, *args)
+        done = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:
+            done.set_exception(error)
+        return done
+
+
+class _NoCallbacks:
+    """Stands where the SDK would start a gRPC server for the engine to call back."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        def refuse(*_: Any) -> None:
+            raise Refused(f"the sandbox calls nothing back, so it runs no transforms and no resource hooks ({name})")
+
+        return refuse
+
+
+def _complete(program: Callable[[], Any]) -> None:
+    """Runs the program, and everything that it started, on a loop of its own."""
+    raised: list[BaseException] = []
+
+    async def watched() -> None:
+        try:
+            result = program()
+            if inspect.isawaitable(result):
+                await result
+        except BaseException as error:
+            raised.append(error)
+            raise
+
+    loop = _InlineLoop()
+    # A failed run leaves futures behind that nobody reads; asyncio would print each of them.
+    loop.set_exception_handler(lambda *_: None)
+    try:
+        loop.run_until_complete(run_in_stack(watched))
+    except BaseException as last:
+        # The SDK raises the last failure that it finds, with the first one as its cause. The first one says what is
+        # wrong, and the program's own comes before those of its resources.
+        first = raised[0] if raised else SETTINGS.rpc_manager.unhandled_exception or last
+        if first.__cause__ is first:
+            first.__cause__ = None
+        if first is last:
+            raise
+        raise first from first.__cause__
+    finally:
+        _close(loop)
+
+
+def _close(loop: asyncio.AbstractEventLoop) -> None:
+    left = asyncio.all_tasks(loop)
+    for task in left:
+        task.cancel()
+    if left:
+        loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+    loop.run_until_complete(loop.shutdown_asyncgens())
+    loop.run_until_complete(loop.shutdown_default_executor())
+    loop.close()

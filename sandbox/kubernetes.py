@@ -1,0 +1,72 @@
+"""What Kubernetes objects and Helm releases return once they are there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox.identity import autonamed
+from sandbox.protocol import Creation, Rule, Values
+
+PACKAGE = "kubernetes:"
+# Kinds that get a namespace when none is given, of those in use. Others (custom resources among them) are left alone.
+NAMESPACED = frozenset(
+    {
+        "ConfigMap",
+        "CronJob",
+        "DaemonSet",
+        "Deployment",
+        "Ingress",
+        "Job",
+        "NetworkPolicy",
+        "PersistentVolumeClaim",
+        "Pod",
+        "PodDisruptionBudget",
+        "Role",
+        "RoleBinding",
+        "Secret",
+        "Service",
+        "ServiceAccount",
+        "StatefulSet",
+    }
+)
+PHASES = {"Namespace": "Active", "PersistentVolume": "Available", "PersistentVolumeClaim": "Bound"}
+
+
+def rule(token: str) -> Rule | None:
+    """How a Kubernetes type answers; None for other packages."""
+    if token == "kubernetes:helm.sh/v3:Release":
+        return _release
+    return _object if token.startswith(PACKAGE) else None
+
+
+def _namespace(creation: Creation, given: str | None) -> str:
+    return given or str(creation.provider.get("namespace") or "default")
+
+
+def _object(creation: Creation) -> tuple[str, Values]:
+    kind = creation.type.rpartition(":")[2]
+    given = creation.inputs.get("metadata") or {}
+    metadata = {**given, "name": autonamed(creation.name, given.get("name"))}
+    if kind in NAMESPACED:
+        metadata["namespace"] = _namespace(creation, given.get("namespace"))
+    namespace = metadata.get("namespace")
+    computed: dict[str, Any] = {"metadata": metadata}
+    if kind in PHASES:
+        computed["status"] = {"phase": PHASES[kind]}
+    return f"{namespace}/{metadata['name']}" if namespace else metadata["name"], computed
+
+
+def _release(creation: Creation) -> tuple[str, Values]:
+    inputs = creation.inputs
+    name = autonamed(creation.name, inputs.get("name"))
+    namespace = _namespace(creation, inputs.get("namespace"))
+    status = {
+        "name": name,
+        "namespace": namespace,
+        "status": "deployed",
+        "revision": 1,
+        "chart": inputs.get("chart"),
+        "version": inputs.get("version"),
+        "appVersion": inputs.get("version"),
+    }
+    return f"{namespace}/{name}", {"name": name, "namespace": namespace, "status": status, "resourceNames": {}}

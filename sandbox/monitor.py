@@ -1,0 +1,248 @@
+"""The engine's side of a run: takes what the SDK sends, is as strict as the engine, remembers everything.
+
+Plain objects with the methods of the generated gRPC stubs. `pulumi.runtime.MockMonitor` will not do: it makes
+Resources of inputs on threads of its own (and hangs), takes duplicate URNs, and loses options and outputs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
+
+from sandbox import wire
+from sandbox.cloud import Cloud
+from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
+from sandbox.options import from_read, from_request, ignored_on_components
+from sandbox.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
+
+GET_RESOURCE = "pulumi:pulumi:getResource"
+SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
+
+# Without OUTPUT_VALUES: inputs of remote components then come as plain values plus propertyDependencies. Without
+# INVOKE_DEPENDS_ON: the SDK then waits by itself. TRANSFORMS and hooks are offered so that ours is the refusal (and not
+# "please update the Pulumi CLI").
+FEATURES = (
+    resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_ALIAS_SPECS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_DELETED_WITH,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACE_WITH,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_REPLACEMENT_TRIGGER,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_PARAMETERIZATION,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_TRANSFORMS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_INVOKE_TRANSFORMS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_HOOKS,
+    resource_pb2.RESOURCE_MONITOR_FEATURE_ERROR_HOOKS,
+)
+
+
+class Monitor:
+    """The resource monitor of one run, and the engine's log."""
+
+    def __init__(self, cloud: Cloud, project: str, stack: str) -> None:
+        self._cloud = cloud
+        self._prefix = f"urn:pulumi:{stack}::{project}::"
+        self._resources: dict[str, Resource] = {}
+        self._invokes: list[Invoke] = []
+        self._logs: list[Log] = []
+        self._outputs: dict[str, Values] = {}
+        self._constructing = 0
+
+    def graph(self) -> Graph:
+        """Everything so far."""
+        stack = next((one.urn for one in self._resources.values() if one.type == STACK_TYPE), "")
+        return Graph(
+            resources=dict(sorted(self._resources.items())),
+            invokes=tuple(
+                sorted(self._invokes, key=lambda one: (one.token, json.dumps(plain(one.args)), one.provider))
+            ),
+            logs=tuple(self._logs),
+            outputs={urn: values for urn, values in sorted(self._outputs.items()) if urn != stack},
+            stack_outputs=self._outputs.get(stack, {}),
+        )
+
+    # What a component's provider may ask (protocol.Registrar).
+
+    def register(self, registration: Registration) -> Registered:
+        urn = self._urn(registration)
+        self._check(urn, registration)
+        if registration.remote:
+            return self._construct(urn, registration)
+        if not registration.custom:
+            self._remember(urn, registration, "", registration.inputs)
+            return Registered(urn, "", registration.inputs)
+        created = self._create(registration)
+        self._remember(urn, registration, created.id, created.outputs)
+        return Registered(urn, created.id, created.outputs)
+
+    def register_outputs(self, urn: str, outputs: Values) -> None:
+        self._outputs[urn] = outputs
+
+    def ask(self, token: str, args: Values, provider: str = "") -> Values:
+        if token == GET_RESOURCE:
+            found = self._resources[args["urn"]]
+            return {"urn": found.urn, "id": found.id, "state": found.outputs}
+        self._invokes.append(Invoke(token, args, provider))
+        return self._cloud.answer(Question(token=token, args=plain(args), provider=self._inputs_of(provider)))
+
+    def _construct(self, urn: str, component: Registration) -> Registered:
+        # The engine knows the component before its children come; they check their parent against it.
+        self._remember(urn, component, "", {})
+        self._constructing += 1
+        try:
+            built = self._cloud.constructed(urn, component, self)
+        finally:
+            self._constructing -= 1
+        self._remember(urn, component, "", built.outputs)
+        self._outputs[urn] = built.outputs
+        return Registered(urn, "", built.outputs, built.dependencies)
+
+    def _create(self, registration: Registration) -> Created:
+        inputs = registration.inputs
+        seen = plain(inputs)
+        created = self._cloud.created(
+            Creation(
+                type=registration.type,
+                name=registration.name,
+                inputs=seen,
+                provider=self._inputs_of(registration.provider),
+            )
+        )
+        additional = registration.options.get("additionalSecretOutputs", ())
+        outputs = {}
+        for key, value in created.outputs.items():
+            # As the engine does: an output is secret where the input of that name holds a secret.
+            if key in inputs and value is seen[key]:
+                value = dereferenced(inputs[key])
+            elif key in inputs and holds_secret(inputs[key]):
+                value = Secret(value)
+            outputs[key] = Secret(value) if key in additional and not isinstance(value, Secret) else value
+        return Created(created.id, outputs)
+
+    def _inputs_of(self, provider: str) -> Values:
+        return plain(self._resources[provider].inputs) if provider else {}
+
+    def _urn(self, registration: Registration) -> str:
+        kind = registration.type
+        if registration.parent:
+            above = registration.parent.split("::", 3)[2]
+            if above != STACK_TYPE:
+                kind = f"{above}${kind}"
+        return f"{self._prefix}{kind}::{registration.name}"
+
+    def _check(self, urn: str, registration: Registration) -> None:
+        """Refuses what the engine refuses."""
+        if urn in self._resources:
+            raise Refused(f"duplicate resource URN {urn!r}; try giving it a unique name")
+        named = [
+            ("parent", registration.parent),
+            ("provider", registration.provider),
+            ("deletedWith target", registration.options.get("deletedWith", "")),
+            *(("provider", one) for one in registration.providers.values()),
+            *(("dependency", one) for one in registration.dependencies),
+        ]
+        for what, other in named:
+            if other and other not in self._resources:
+                raise Refused(f"{urn!r} names the {what} {other!r}, which was never registered")
+        self._check_ancestors(urn, registration)
+        if not registration.custom:
+            for option in ignored_on_components(registration.options):
+                self._logs.append(Log("warning", f"the option {option!r} has no effect on component resources", urn))
+
+    def _check_ancestors(self, urn: str, registration: Registration) -> None:
+        # A child may wait for a custom parent or a remote component; a local component waits for its children.
+        above = registration.parent
+        while above:
+            ancestor = self._resources[above]
+            if above in registration.dependencies and not ancestor.custom and not ancestor.remote:
+                raise Refused(f"{urn!r} depends on {above!r}, of which it is a part: neither can ever be complete")
+            above = ancestor.parent
+
+    def _remember(self, urn: str, registration: Registration, identity: str, outputs: Values) -> None:
+        self._resources[urn] = Resource(
+            urn=urn,
+            type=registration.type,
+            name=registration.name,
+            parent=registration.parent,
+            inputs=registration.inputs,
+            outputs=outputs,
+            id=identity,
+            custom=registration.custom,
+            remote=registration.remote,
+            constructed=self._constructing > 0,
+            read=registration.read,
+            dependencies=registration.dependencies,
+            property_dependencies=registration.property_dependencies,
+            provider=registration.provider,
+            providers=registration.providers,
+            options=registration.options,
+        )
+
+    # What the SDK calls: names and signatures of the gRPC stub.
+
+    def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
+        if request.transforms or request.state_migrations:
+            raise Refused(f"{request.name!r}: the sandbox runs no transforms and no state migrations")
+        registration = from_request(request)
+        registered = self.register(registration)
+        response = resource_pb2.RegisterResourceResponse(urn=registered.urn, id=registered.id)
+        # Most outputs are inputs that came back: take their wire form as it is.
+        response.object.CopyFrom(request.object)
+        wire.write(_differing(registered.outputs, registration.inputs), response.object)
+        for key, urns in registered.output_dependencies.items():
+            response.propertyDependencies[key].urns.extend(urns)
+        return response
+
+    def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
+        registration = from_read(request)
+        urn = self._urn(registration)
+        self._check(urn, registration)
+        created = self._create(registration)
+        self._remember(urn, registration, request.id, created.outputs)
+        response = resource_pb2.ReadResourceResponse(urn=urn, id=request.id)
+        wire.write(created.outputs, response.properties)
+        return response
+
+    def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:
+        self.register_outputs(request.urn, wire.read(request.outputs))
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: resource_pb2.ResourceInvokeRequest) -> resource_pb2.ResourceInvokeResponse:
+        provider = request.provider.rpartition("::")[0]
+        answer = self.ask(request.tok, wire.read(request.args), provider)
+        response = resource_pb2.ResourceInvokeResponse()
+        wire.write(answer, getattr(response, "return"))
+        return response
+
+    def Call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
+        answer = self.ask(request.tok, wire.read(request.args), request.provider.rpartition("::")[0])
+        response = provider_pb2.CallResponse()
+        wire.write(answer, getattr(response, "return"))
+        return response
+
+    def GetDeploymentInfo(self, request: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
+        return resource_pb2.DeploymentInfo(supportedFeatures=FEATURES)
+
+    def RegisterPackage(self, request: resource_pb2.RegisterPackageRequest) -> resource_pb2.RegisterPackageResponse:
+        return resource_pb2.RegisterPackageResponse(ref=request.name)
+
+    def SignalAndWaitForShutdown(self, request: empty_pb2.Empty) -> empty_pb2.Empty:
+        return empty_pb2.Empty()
+
+    def Log(self, request: engine_pb2.LogRequest) -> empty_pb2.Empty:
+        if request.severity != engine_pb2.DEBUG:
+            self._logs.append(Log(SEVERITIES[request.severity], request.message, request.urn))
+        return empty_pb2.Empty()
+
+    def RequirePulumiVersion(
+        self, request: engine_pb2.RequirePulumiVersionRequest
+    ) -> engine_pb2.RequirePulumiVersionResponse:
+        return engine_pb2.RequirePulumiVersionResponse()
+
+
+def _differing(outputs: Values, inputs: Mapping[str, Any]) -> Values:
+    return {key: value for key, value in outputs.items() if key not in inputs or inputs[key] is not value}
