@@ -1,0 +1,5 @@
+"""`python -m tandem`."""
+
+from tandem.command import entry
+
+entry()

@@ -1,0 +1,64 @@
+"""How long from `pulumi up` to the first token: the longest path of the real dependency graph, with typical times."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandbox.graph import Graph, Resource
+from sandbox.timeline import Step, longest_path
+from sharing import tables
+from sharing.setup import Setup
+
+PAIR = "tandem:index:OllamaPair"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+DOWNLOAD_MIB_PER_SECOND = 50.0
+"""Assumed for registries of images and models together; sightings lie between 23 and 100 MB/s, none of them on EC2."""
+DISK_MIB_PER_SECOND = 125.0
+"""What a gp3 volume reads without extra throughput: a model goes from there to the GPU."""
+DOWNLOAD_UNCERTAINTY = 0.6
+"""Part of the download time by which it may be shorter or longer."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToken:
+    """The estimate, and what it is made of."""
+
+    minutes: float
+    plus_minus: float
+    path: tuple[Step, ...]
+
+
+def first_token(graph: Graph, setup: Setup) -> FirstToken:
+    """The estimate for `graph`, the program's resources for `setup`: until every model of the pair answers."""
+    times = _times(graph, setup)
+    paths = [
+        longest_path(graph, lambda resource: times(resource)[0], until=resource.urn)
+        for resource in graph
+        if _is_model(resource, graph)
+    ]
+    path = max(paths, key=lambda steps: steps[-1].end)
+    spread = math.sqrt(sum(times(graph[step.urn])[1] ** 2 for step in path))
+    return FirstToken(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
+
+
+def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
+    """Minutes that a resource takes, and their uncertainty; what the table does not know takes no time."""
+    known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
+    gib = {tenant.served.id: tenant.served.model.weights_bytes / 2**30 for tenant in setup.tenants}
+    images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
+    # Models that start together share the line.
+    download = (images + sum(gib.values()) * 1024) / DOWNLOAD_MIB_PER_SECOND / 60
+
+    def times(resource: Resource) -> tuple[float, float]:
+        minutes, spread = known.get(resource.type, (0.0, 0.0))
+        if _is_model(resource, graph):
+            load = gib[str(resource.inputs["name"])] * 1024 / DISK_MIB_PER_SECOND / 60
+            return minutes + download + load, spread + download * DOWNLOAD_UNCERTAINTY
+        return minutes, spread
+
+    return times
+
+
+def _is_model(resource: Resource, graph: Graph) -> bool:
+    return resource.type == RELEASE and graph[resource.parent].type == PAIR

@@ -1,0 +1,117 @@
+"""Plans a stack: rules first, without Pulumi; then the whole program, in this process, against the emulated cloud."""
+
+import datetime
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharing.setup import Setup
+from stacks.config import StackConfig
+from stacks.mistakes import Reading, read_file
+from tandem.report import (
+    FirstTokenReport,
+    PlanReport,
+    ResourceReport,
+    StepReport,
+    cost_report,
+    model_reports,
+    pool_reports,
+    problem_reports,
+)
+
+if TYPE_CHECKING:
+    from sandbox.graph import Graph, Resource
+    from tandem.first_token import FirstToken
+
+PROJECT = "tandem"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A stack file after the rules: what is known before Pulumi is imported."""
+
+    stack: str
+    reading: Reading
+    setup: Setup
+
+    @property
+    def refused(self) -> bool:
+        """Whether the stack must not be created."""
+        return bool(self.reading.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The program's resources, and how long they take."""
+
+    graph: "Graph"
+    first_token: "FirstToken"
+
+
+def judge(path: Path, today: datetime.date | None = None) -> Judged:
+    """Asks the rules about the stack file at `path`; raises `stacks.source.UnreadableError` when it is no YAML."""
+    day = today or datetime.date.today()
+    reading = read_file(path, day)
+    return Judged(stack_name(path), reading, reading.config.setup(day))
+
+
+def run(judged: Judged) -> Planned:
+    """Runs the program of an accepted stack in this process: no AWS, no CLI, no network."""
+    from tandem.first_token import first_token
+
+    graph = program_graph(judged.reading.accepted(), judged.stack)
+    return Planned(graph, first_token(graph, judged.setup))
+
+
+def program_graph(config: StackConfig, stack: str) -> "Graph":
+    """Everything that the program registers for `config`."""
+    import stacks
+    from sandbox.in_process import run as run_in_process
+
+    return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack)
+
+
+def report(judged: Judged, planned: Planned | None) -> PlanReport:
+    """The plan as data; `planned` is None for a refused stack."""
+    reading, assessment = judged.reading, judged.reading.assessment
+    mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in reading.problems)
+    return PlanReport(
+        stack=judged.stack,
+        mode=reading.config.sharing.mode if mode_known else None,
+        verdict="refused" if judged.refused else "ok",
+        problems=problem_reports(reading.problems),
+        warnings=problem_reports(assessment.warnings),
+        pools=pool_reports(assessment.fits),
+        models=model_reports(assessment.fits),
+        cost=cost_report(assessment),
+        time_to_first_token=_first_token(planned.first_token) if planned else None,
+        resources=[_resource(resource) for resource in planned.graph] if planned else [],
+    )
+
+
+def stack_name(path: Path) -> str:
+    """`timeslice` for `Pulumi.timeslice.yaml`, else the file's name without its ending."""
+    return path.stem.removeprefix("Pulumi.")
+
+
+def _first_token(estimate: "FirstToken") -> FirstTokenReport:
+    return FirstTokenReport(
+        minutes=round(estimate.minutes, 1),
+        plus_minus=round(estimate.plus_minus, 1),
+        path=[StepReport(urn=step.urn, minutes=round(step.minutes, 2)) for step in estimate.path],
+    )
+
+
+def _resource(resource: "Resource") -> ResourceReport:
+    from sandbox.graph import masked
+
+    return ResourceReport(
+        urn=resource.urn,
+        type=resource.type,
+        name=resource.name,
+        parent=resource.parent,
+        inputs=masked(resource.inputs),
+        depends_on=list(resource.dependencies),
+        provider=resource.provider,
+        options=masked(resource.options),
+    )

@@ -1,0 +1,214 @@
+"""What `tandem plan --json` prints: the shape that `docs/plan.schema.json` describes, field by field."""
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from sharing.assessment import Assessment, Fit
+from sharing.problems import Problem
+from sharing.setup import Pool
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProblemReport:
+    """A mistake, or a warning."""
+
+    path: str
+    found: str
+    rule: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuReport:
+    """A card: memory as NVML and as CUDA count it, in MiB."""
+
+    name: str
+    memory_mib: int
+    cuda_mib: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharesReport:
+    """The shares of a pool."""
+
+    resource: str
+    per_gpu: int
+    total: int
+    memory_mib: int | None
+    enforced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolReport:
+    """A pool of GPU nodes."""
+
+    name: str
+    gpu: GpuReport
+    instance_types: list[str]
+    nodes: int
+    shares: SharesReport
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReport:
+    """A model: what it needs, what it gets, in MiB."""
+
+    id: str
+    name: str
+    pool: str
+    context: int
+    slots: int
+    weights_mib: int
+    kv_mib: int
+    buffers_mib: int
+    needs_mib: int
+    share_mib: int | None
+    fits: bool
+    advice: list[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LineReport:
+    """A line of the bill."""
+
+    item: str
+    usd_per_hour: float
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CostReport:
+    """The bill."""
+
+    usd_per_hour: float
+    usd_per_month: float
+    lines: list[LineReport]
+    per_model_hour: float
+    dedicated_usd_per_hour: float
+    first_start_usd: float
+    price_region: str
+    price_date: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """A resource on the longest path."""
+
+    urn: str
+    minutes: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstTokenReport:
+    """How long it takes from `pulumi up` to the first token."""
+
+    minutes: float
+    plus_minus: float
+    path: list[StepReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceReport:
+    """A resource that would be created; secrets are masked."""
+
+    urn: str
+    type: str
+    name: str
+    parent: str
+    inputs: dict[str, Any]
+    depends_on: list[str]
+    provider: str
+    options: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanReport:
+    """A whole plan; what a refused file leaves open is empty or null."""
+
+    schema_version: int = SCHEMA_VERSION
+    stack: str
+    mode: str | None
+    verdict: Literal["ok", "refused"]
+    problems: list[ProblemReport] = field(default_factory=list)
+    warnings: list[ProblemReport] = field(default_factory=list)
+    pools: list[PoolReport] = field(default_factory=list)
+    models: list[ModelReport] = field(default_factory=list)
+    cost: CostReport | None = None
+    time_to_first_token: FirstTokenReport | None = None
+    resources: list[ResourceReport] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        """The report as JSON takes it."""
+        return asdict(self)
+
+
+def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
+    """The problems as the report has them."""
+    return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix) for p in problems]
+
+
+def pool_reports(fits: Iterable[Fit]) -> list[PoolReport]:
+    """The pools that models were judged on."""
+    pools = {fit.pool.name: fit.pool for fit in fits}
+    return [_pool(pool) for pool in pools.values()]
+
+
+def _pool(pool: Pool) -> PoolReport:
+    gpu = pool.smallest.gpu
+    shares = pool.sharing.shares(gpu)
+    return PoolReport(
+        name=pool.name,
+        gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
+        instance_types=list(pool.instance_types),
+        nodes=pool.desired,
+        shares=SharesReport(
+            resource=shares.resource,
+            per_gpu=shares.per_gpu,
+            total=pool.total_shares,
+            memory_mib=shares.memory_mib,
+            enforced=shares.enforced,
+        ),
+    )
+
+
+def model_reports(fits: Iterable[Fit]) -> list[ModelReport]:
+    """The models and how they fit."""
+    return [
+        ModelReport(
+            id=fit.tenant.served.id,
+            name=fit.tenant.served.model.name,
+            pool=fit.pool.name,
+            context=fit.tenant.served.effective_context,
+            slots=fit.tenant.served.effective_slots,
+            weights_mib=round(fit.verdict.need.weights),
+            kv_mib=round(fit.verdict.need.kv),
+            buffers_mib=round(fit.verdict.need.buffers),
+            needs_mib=round(fit.verdict.need.total),
+            share_mib=fit.verdict.share_mib,
+            fits=fit.verdict.fits,
+            advice=list(fit.advice),
+        )
+        for fit in fits
+    ]
+
+
+def cost_report(assessment: Assessment) -> CostReport | None:
+    """The bill, where there is one."""
+    bill = assessment.cost
+    if bill is None:
+        return None
+    return CostReport(
+        usd_per_hour=round(bill.usd_per_hour, 4),
+        usd_per_month=round(bill.usd_per_month, 2),
+        lines=[
+            LineReport(item=line.item, usd_per_hour=round(line.usd_per_hour, 5), note=line.note) for line in bill.lines
+        ],
+        per_model_hour=round(bill.per_model_hour, 4),
+        dedicated_usd_per_hour=round(bill.dedicated_usd_per_hour, 4),
+        first_start_usd=round(bill.first_start_usd, 2),
+        price_region=bill.price_region,
+        price_date=bill.price_date,
+    )

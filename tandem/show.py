@@ -1,0 +1,137 @@
+"""A plan for people: verdict, fit and cost first, then what would be created and how long it takes."""
+
+from collections import Counter
+
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.tree import Tree
+
+from sandbox.graph import Graph, Resource
+from sharing.assessment import Assessment, Fit
+from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from tandem.first_token import FirstToken
+from tandem.plan import Judged, Planned
+
+STACK_TYPE = "pulumi:pulumi:Stack"
+
+
+def headline(console: Console, file: str, judged: Judged) -> None:
+    """An accepted stack in one line."""
+    bill, pool = judged.reading.assessment.cost, judged.setup.pools[0]
+    assert bill is not None
+    console.print(
+        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {pool.planned_nodes} × "
+        f"{pool.instance_types[0]}, {pool.sharing.mode}, [bold]${bill.usd_per_hour:.3f}[/] an hour",
+        soft_wrap=True,
+    )
+
+
+def rules(console: Console, judged: Judged) -> None:
+    """Fit and cost of an accepted stack."""
+    assessment = judged.reading.assessment
+    assert assessment.cost is not None
+    console.print()
+    _fit(console, assessment)
+    _cost(console, assessment.cost)
+
+
+def resources(console: Console, planned: Planned) -> None:
+    """What would be created, and the time to the first token."""
+    _tree(console, planned.graph)
+    _first_token(console, planned.first_token)
+
+
+def _table(title: str) -> Table:
+    return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def _fit(console: Console, assessment: Assessment) -> None:
+    first = assessment.fits[0]
+    gpu, shares = first.pool.smallest.gpu, first.verdict.shares
+    derived = " (derived)" if gpu.cuda_is_derived else ""
+    table = _table(f"Fit, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {shares.per_gpu} shares a card")
+    table.add_column("model", no_wrap=True)
+    for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
+        table.add_column(title, justify="right")
+    for fit in assessment.fits:
+        table.add_row(*_fit_row(fit))
+    if not shares.enforced:
+        together = max(fit.verdict.crowd_mib for fit in assessment.fits)
+        table.caption = f"Memory is not divided: at most {together:,.0f} of {gpu.cuda_mib:,} MiB are taken together."
+        table.caption_justify = "left"
+    console.print(table)
+
+
+def _fit_row(fit: Fit) -> tuple[str, ...]:
+    served, need = fit.tenant.served, fit.verdict.need
+    may_use = f"{fit.verdict.share_mib:,}" if fit.verdict.share_mib is not None else "the rest"
+    numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, need.buffers, need.total)
+    return (escape(served.id), *(f"{number:,.0f}" for number in numbers), may_use)
+
+
+def _cost(console: Console, bill: Cost) -> None:
+    table = _table("Cost")
+    table.add_column("item")
+    table.add_column("$/hour", justify="right")
+    table.add_column("note")
+    for line in bill.lines:
+        table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
+    table.add_section()
+    table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:.0f} a month")
+    table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
+    saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
+    saving = f"${saved:.0f} a month more" if saved >= 0.5 else "the same"
+    table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
+    table.caption = (
+        f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
+        f"GPU prices of {bill.price_region}, {bill.price_date}. {UNCOUNTED}"
+    )
+    table.caption_justify = "left"
+    console.print(table)
+
+
+def _tree(console: Console, graph: Graph) -> None:
+    roots = [resource for resource in graph if resource.type == STACK_TYPE]
+    count = len(graph) - len(roots)
+    tree = Tree(f"[bold]{count} resources[/]")
+    for root in roots:
+        _branch(tree, graph, root)
+    console.print(tree)
+
+
+def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
+    """Components as branches; what lies directly below one, counted by type."""
+    children = graph.children(parent.urn)
+    for child in children:
+        if graph.children(child.urn):
+            branch = tree.add(f"{_kind(child.type)} [bold]{escape(child.name)}[/] ({_below(graph, child)})")
+            _branch(branch, graph, child)
+    leaves = Counter(_kind(child.type) for child in children if not graph.children(child.urn))
+    if leaves:
+        tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))
+
+
+def _below(graph: Graph, resource: Resource) -> int:
+    return sum(1 + _below(graph, child) for child in graph.children(resource.urn))
+
+
+def _kind(token: str) -> str:
+    """`ec2 Subnet` for `aws:ec2/subnet:Subnet`, `kubernetes provider` for `pulumi:providers:kubernetes`."""
+    package, module, kind = token.split(":")
+    if package == "pulumi":
+        return f"{kind} provider"
+    area = module.split("/")[0]
+    return kind if area == "index" else f"{area.split('.')[0]} {kind}"
+
+
+def _first_token(console: Console, estimate: FirstToken) -> None:
+    console.print(f"\n[bold]Time to first token: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f})[/]")
+    table = _table("")
+    table.add_column("waits for")
+    table.add_column("minutes", justify="right")
+    for step in estimate.path:
+        if step.minutes >= 0.05:
+            table.add_row(escape(step.urn.rsplit("::", 1)[1]), f"{step.minutes:.1f}")
+    console.print(table)
