@@ -1,0 +1,56 @@
+# `make plan` and `make test` do everything on a fresh machine; the rest is for working on the project.
+STACK ?= timeslice
+PYTHON ?= python3
+PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: plan test check lint coverage docs bench lock clean
+
+plan: .venv/plan
+	@.venv/bin/tandem plan $(STACK)
+
+test: .venv/test
+	@.venv/bin/python -m pytest -n auto
+
+check: lint coverage test
+
+lint: .venv/test
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+
+# The rules are what people rely on: every line and branch of them is tested.
+coverage: .venv/test
+	.venv/bin/coverage run -m pytest -q tests/sharing
+	.venv/bin/coverage report
+
+docs: .venv/test
+	.venv/bin/python docs/generate.py
+
+bench: .venv/plan
+	.venv/bin/python tests/bench/plan.py
+
+# Names, versions and hashes; no index address.
+lock: .venv/test
+	.venv/bin/python -m uv pip compile pyproject.toml $(LOCK) -o requirements.txt
+	.venv/bin/python -m uv pip compile pyproject.toml --extra dev -c requirements.txt $(LOCK) -o requirements-dev.txt
+LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
+
+clean:
+	rm -rf .venv .tandem *.egg-info
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "tandem needs Python 3.11 or later: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@echo "Making .venv"
+	@$(PYTHON) -m venv .venv
+
+.venv/plan: .venv/bin/python requirements.txt pyproject.toml
+	@echo "Installing what the plan needs (about half a minute)"
+	@$(PIP) install --require-hashes -r requirements.txt
+	@$(PIP) install --no-deps --no-build-isolation -e . || $(PIP) install --no-deps -e .
+	@touch $@
+
+.venv/test: .venv/plan requirements-dev.txt
+	@echo "Installing what the tests need"
+	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
