@@ -1,0 +1,80 @@
+"""One way to build each component, for the tests that hold for all of them."""
+
+from collections.abc import Callable
+
+import pulumi
+import pytest
+
+from components import (
+    DevicePluginSharing,
+    DevicePluginSharingArgs,
+    GpuCluster,
+    GpuClusterArgs,
+    OllamaPair,
+    OllamaPairArgs,
+    SpotGpuNodeGroup,
+    SpotGpuNodeGroupArgs,
+)
+from components.ollama_pair import OllamaModel
+from sharing.gpus import gpus
+from sharing.models import Served, models
+from sharing.modes import TimeSlicing
+
+Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
+TAGS = {"owner": "us", "tandem:stack": "test"}
+PAIR = (
+    OllamaModel(served=Served(id="llama2-7b", model=models()["llama2:7b"], context=2048, slots=1)),
+    OllamaModel(
+        served=Served(id="mistral-7b", model=models()["mistral:7b"], context=2048, slots=2),
+        cache="volume",
+        volume_gib=9,
+    ),
+)
+
+
+def _cluster(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    return GpuCluster(name, GpuClusterArgs(cluster_name=f"{name}-cluster", logs=True, tags=TAGS), opts)
+
+
+def _nodes(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = SpotGpuNodeGroupArgs(
+        cluster_name=pulumi.Output.from_input("cluster"),
+        subnet_ids=["subnet-1"],
+        sharing=TimeSlicing(replicas=4),
+        tags=TAGS,
+    )
+    return SpotGpuNodeGroup(name, args, opts)
+
+
+def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    return DevicePluginSharing(
+        name, DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=gpus()["t4"], namespace=f"{name}-plugin"), opts
+    )
+
+
+def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = OllamaPairArgs(models=PAIR, sharing=TimeSlicing(), namespace=f"{name}-ollama", zone="us-east-1a", tags=TAGS)
+    return OllamaPair(name, args, opts)
+
+
+BUILDERS: dict[str, Builder] = {
+    "GpuCluster": _cluster,
+    "SpotGpuNodeGroup": _nodes,
+    "DevicePluginSharing": _sharing,
+    "OllamaPair": _pair,
+}
+
+
+@pytest.fixture(scope="session")
+def builders() -> dict[str, Builder]:
+    return BUILDERS
+
+
+@pytest.fixture(scope="session")
+def tags() -> dict[str, str]:
+    return TAGS
+
+
+@pytest.fixture(params=sorted(BUILDERS))
+def component(request: pytest.FixtureRequest) -> str:
+    return str(request.param)

@@ -1,0 +1,163 @@
+"""What holds for every component, wherever it is built: parents, names, tokens, outputs, providers, tags."""
+
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+import pytest
+
+import components
+from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
+from sandbox.in_process import run
+
+Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
+NAMES = ("one", "two")
+
+TOKENS = {
+    "DevicePluginSharing": "tandem:index:DevicePluginSharing",
+    "GpuCluster": "tandem:index:GpuCluster",
+    "OllamaPair": "tandem:index:OllamaPair",
+    "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
+}
+"""Frozen: users' resources are known by these. A rename needs an alias and a line in the changelog."""
+
+
+class Outer(pulumi.ComponentResource):
+    """Somebody else's component, with providers of its own."""
+
+    def __init__(self, build: Builder) -> None:
+        super().__init__("somebody:index:Outer", "outer")
+        provider = aws.Provider("theirs", region="eu-west-1")
+        cluster = k8s.Provider("their-cluster", kubeconfig="{}")
+        for name in NAMES:
+            build(name, pulumi.ResourceOptions(parent=self, providers=[provider, cluster]))
+        self.register_outputs({})
+
+
+@pytest.fixture
+def graph(builders: dict[str, Builder], component: str) -> Graph:
+    """The component, built twice inside another one."""
+    return run(lambda: Outer(builders[component]), project="test", stack="test")
+
+
+@pytest.fixture
+def own(graph: Graph, component: str) -> list[Resource]:
+    """The two components themselves."""
+    return [resource for resource in graph if resource.type == TOKENS[component]]
+
+
+def below(graph: Graph, component: str) -> Iterator[Resource]:
+    for resource in graph.of_type(TOKENS[component]):
+        yield from graph.descendants(resource.urn)
+
+
+def discovered() -> dict[str, type[pulumi.ComponentResource]]:
+    modules = [import_module(f"components.{module.name}") for module in iter_modules(components.__path__)]
+    return {
+        name: kind
+        for module in modules
+        for name, kind in inspect.getmembers(module, inspect.isclass)
+        if issubclass(kind, pulumi.ComponentResource) and kind.__module__ == module.__name__
+    }
+
+
+def test_every_component_is_exported_and_has_a_frozen_token_and_a_builder(builders: dict[str, Builder]) -> None:
+    assert set(discovered()) == set(TOKENS) == set(builders)
+    for name in discovered():
+        assert getattr(components, name) is discovered()[name]
+        assert f"{name}Args" in components.__all__
+
+
+def test_an_unknown_name_is_no_component() -> None:
+    with pytest.raises(AttributeError, match="GpuClutser"):
+        components.GpuClutser  # noqa: B018
+
+
+def test_a_component_registers_under_its_token_and_its_name(own: list[Resource]) -> None:
+    assert [resource.name for resource in own] == list(NAMES)
+
+
+def test_everything_a_component_makes_lies_below_it(graph: Graph, component: str) -> None:
+    for resource in graph:
+        above = [parent.type for parent in graph.ancestors(resource.urn)]
+        ours = resource.type == TOKENS[component] or TOKENS[component] in above
+        assert ours or resource.type in (STACK_TYPE, "somebody:index:Outer") or resource.name.startswith("their")
+
+
+def test_names_of_children_begin_with_the_name_of_the_component(graph: Graph, own: list[Resource]) -> None:
+    for parent in own:
+        for child in graph.descendants(parent.urn):
+            assert child.name.startswith(f"{parent.name}-"), child.urn
+
+
+def test_registered_outputs_are_the_attributes_that_are_outputs(
+    graph: Graph, own: list[Resource], component: str
+) -> None:
+    hints = discovered()[component].__annotations__
+    attributes = {name for name, hint in hints.items() if getattr(hint, "__origin__", None) is pulumi.Output}
+    for resource in own:
+        registered = {re.sub(r"(?<!^)([A-Z])", r"_\1", key).lower() for key in graph.outputs[resource.urn]}
+        assert registered == attributes
+
+
+def test_children_use_the_providers_that_the_outer_component_was_given(graph: Graph, component: str) -> None:
+    for child in below(graph, component):
+        provider = graph.effective_options(child.urn).get("provider", "")
+        if child.type.startswith("aws:"):
+            assert provider.endswith("::theirs"), child.urn
+        if child.type.startswith("kubernetes:") and component != "GpuCluster":
+            assert provider.endswith("::their-cluster"), child.urn
+
+
+def test_what_goes_into_a_new_cluster_uses_that_clusters_provider(builders: dict[str, Builder]) -> None:
+    graph = run(lambda: builders["GpuCluster"]("made", None), project="test", stack="test")
+    inside = [resource for resource in graph if resource.type.startswith("kubernetes:")]
+    assert inside
+    assert all(graph.effective_options(one.urn)["provider"].endswith("::made-kubernetes") for one in inside)
+
+
+def test_no_component_and_no_ollama_release_is_deleted_with_something(graph: Graph, component: str) -> None:
+    for resource in [*graph.of_type(TOKENS[component]), *below(graph, component)]:
+        if "deletedWith" in graph.effective_options(resource.urn):
+            assert (resource.type, component) == ("kubernetes:helm.sh/v3:Release", "DevicePluginSharing")
+
+
+def test_everything_that_can_carry_tags_carries_the_tag_set(graph: Graph, component: str, tags: dict[str, str]) -> None:
+    for resource in below(graph, component):
+        if resource.type.startswith("aws:") and "tags" in inputs_of(resource.type):
+            assert tags.items() <= dict(resource.inputs.get("tags", {})).items(), resource.urn
+        if resource.type == "aws:ec2/launchTemplate:LaunchTemplate":
+            specified = {spec["resourceType"]: spec["tags"] for spec in resource.inputs["tagSpecifications"]}
+            assert set(specified) == {"instance", "volume", "network-interface"}
+            assert all(tags.items() <= given.items() for given in specified.values())
+
+
+def inputs_of(token: str) -> set[str]:
+    package, module, name = token.split(":")
+    assert package == "aws"
+    kind: Any = getattr(import_module(f"pulumi_aws.{module.split('/')[0]}"), name)
+    return set(inspect.signature(kind._internal_init).parameters)
+
+
+def test_no_secret_stands_in_the_clear(graph: Graph, component: str) -> None:
+    for resource in below(graph, component):
+        if resource.constructed:
+            continue  # the eks component's own provider: its kubeconfig holds no credential, only how to get one
+        if "kubeconfig" in resource.inputs:
+            assert isinstance(resource.inputs["kubeconfig"], Secret)
+        assert "apiVersion" not in str(resource.inputs.get("kubeconfig", ""))
+    for urn in (resource.urn for resource in graph.of_type(TOKENS[component])):
+        for key, value in graph.outputs[urn].items():
+            assert holds_secret(value) == (key == "kubeconfig"), key
+
+
+def test_children_wait_for_nothing_that_lies_above_them(graph: Graph, component: str) -> None:
+    for resource in below(graph, component):
+        above = {parent.urn for parent in graph.ancestors(resource.urn)}
+        assert not above & set(resource.dependencies), resource.urn

@@ -1,0 +1,113 @@
+"""The components in users' own tests: Pulumi's stock mocks, which answer invokes with nothing and make no children."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+
+import stacks
+from components import DevicePluginSharing, GpuCluster, GpuClusterArgs, OllamaPair, SpotGpuNodeGroup
+from stacks.config import load_file
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
+made: list[tuple[str, str, dict[str, Any]]] = []
+
+
+class Mocks(pulumi.runtime.Mocks):
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        made.append((args.typ, args.name, dict(args.inputs)))
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:  # type: ignore[override]  # as docs show it
+        del args
+        return {}
+
+
+@pytest.fixture(autouse=True)
+def mocks() -> None:
+    made.clear()
+    pulumi.runtime.set_mocks(Mocks(), project="theirs", stack="test")
+
+
+def of(kind: str) -> list[dict[str, Any]]:
+    return [inputs for typ, _, inputs in made if typ == kind]
+
+
+@pulumi.runtime.test
+def test_gpu_cluster(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    cluster = builders["GpuCluster"]("theirs", None)
+    assert isinstance(cluster, GpuCluster)
+
+    def check(values: list[Any]) -> None:
+        name, subnets, zones, nodes = values
+        assert name == "theirs-cluster"
+        assert subnets == ["theirs-private-0-id", "theirs-private-1-id"]
+        assert zones == ["zone-0", "zone-1"]
+        assert nodes == "theirs-system-id"
+
+    return pulumi.Output.all(
+        cluster.cluster_name, cluster.node_subnet_ids, cluster.zone_names, cluster.system_nodes.id
+    ).apply(check)
+
+
+@pulumi.runtime.test
+def test_gpu_cluster_with_public_nodes(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    del builders
+    cluster = GpuCluster("public", GpuClusterArgs(cluster_name="public", nat="none", zones=3))
+
+    def check(subnets: list[str]) -> None:
+        assert subnets == ["public-public-0-id", "public-public-1-id", "public-public-2-id"]
+
+    return cluster.node_subnet_ids.apply(check)
+
+
+@pulumi.runtime.test
+def test_spot_gpu_node_group(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    nodes = builders["SpotGpuNodeGroup"]("theirs", None)
+    assert isinstance(nodes, SpotGpuNodeGroup)
+
+    def check(labels: Any) -> None:
+        assert labels["nvidia.com/device-plugin.config"] == "timeslice"
+
+    return nodes.node_group.labels.apply(check)
+
+
+@pulumi.runtime.test
+def test_device_plugin_sharing(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    sharing = builders["DevicePluginSharing"]("theirs", None)
+    assert isinstance(sharing, DevicePluginSharing)
+
+    def check(resource: str) -> None:
+        assert resource == "nvidia.com/gpu"
+
+    return sharing.resource_name.apply(check)
+
+
+@pulumi.runtime.test
+def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    pair = builders["OllamaPair"]("theirs", None)
+    assert isinstance(pair, OllamaPair)
+
+    def check(values: list[Any]) -> None:
+        urls, services, ports = values
+        assert urls["llama2-7b"] == "http://llama2-7b.theirs-ollama:11434"
+        assert services == {"llama2-7b": "llama2-7b", "mistral-7b": "mistral-7b"}
+        assert ports == {"llama2-7b": 11434, "mistral-7b": 11434}
+
+    return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
+
+
+@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive"])
+def test_stack(stack: str) -> None:
+    config = load_file(ROOT / f"Pulumi.{stack}.yaml")
+
+    @pulumi.runtime.test
+    def build() -> None:
+        stacks.build(config)
+
+    build()
+    assert len(of("kubernetes:helm.sh/v3:Release")) == 3
+    assert len(of("aws:eks/nodeGroup:NodeGroup")) == 2

@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Stands in for the llama-server that Ollama 0.30 and newer start for each model: a GPU without a GPU.
+
+Beside it lie `places` (how many layers it claims to put on its card: full, partial, none; or `out of memory`) and
+`free` (MiB free on the card); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
+llama.cpp's form.
+"""
+
+import http.server
+import sys
+import time
+from pathlib import Path
+
+here = Path(__file__).parent
+LOAD = {
+    "full": [
+        "load_tensors: offloaded 3/3 layers to GPU",
+        "load_tensors:   CPU_Mapped model buffer size =    70.31 MiB",
+        "load_tensors:        CUDA0 model buffer size =  3577.56 MiB",
+        "llama_kv_cache:      CUDA0 KV buffer size =  1024.00 MiB",
+    ],
+    "partial": [
+        "load_tensors: offloaded 2/3 layers to GPU",
+        "load_tensors:          CPU model buffer size =  1777.56 MiB",
+        "load_tensors:        CUDA0 model buffer size =  1800.00 MiB",
+        "llama_kv_cache:      CUDA0 KV buffer size =  1024.00 MiB",
+    ],
+    "none": [
+        "load_tensors:          CPU model buffer size =  3577.56 MiB",
+        "llama_kv_cache:        CPU KV buffer size =  1024.00 MiB",
+    ],
+    "out of memory": [
+        "alloc_buffer: allocating 3577.56 MiB on device 0: cudaMalloc failed: out of memory",
+        "llama_model_load: error loading model: unable to allocate CUDA0 buffer",
+    ],
+}
+
+
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b'{"status": "ok"}')
+
+
+def main() -> None:
+    arguments, places = sys.argv[1:], (here / "places").read_text()
+    if "--list-devices" in arguments:
+        print("Available devices:")
+        if places != "none":
+            print(f"  CUDA0: Tesla T4 (15360 MiB, {(here / 'free').read_text()} MiB free)")
+    elif "--model" not in arguments:  # Ollama looks for GPUs, and ends this when it has read the second line
+        print("  Device 0: Tesla T4, compute capability 7.5, VMM: yes, VRAM: 15360 MiB", file=sys.stderr)
+        print("system_info: n_threads = 2 | CUDA : ARCHS = 750 |", file=sys.stderr, flush=True)
+        time.sleep(10)
+    else:
+        with (here / "arguments").open("a") as log:
+            print(*arguments, file=log)
+        for line in LOAD[places]:
+            print(line, file=sys.stderr, flush=True)
+        if places == "out of memory":
+            sys.exit(1)
+        port = int(arguments[arguments.index("--port") + 1])
+        http.server.ThreadingHTTPServer(("127.0.0.1", port), Healthy).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,453 @@
+"""components/model_start.sh, run as kubelet runs it: with a stub of `ollama`, and with the real one if on PATH."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+SCRIPT = HERE.parents[1] / "components" / "model_start.sh"
+TAG = "llama2:7b"
+# The registry prefix is a closed port of this machine: no test asks a real registry for anything.
+OWN = "localhost:1/tandem/tiny:f16"
+
+STUB = """#!/bin/sh
+# `ollama CMD` fails as often as the number in CMD.fails says, with the text in CMD.error; else it prints CMD.answer.
+cd "$STUB" || exit 9
+echo "$*" >>calls
+[ "$1" != create ] || cp "$4" modelfile
+[ "$1" != run ] || wc -c >run.input
+fails=$(cat "$1.fails" 2>/dev/null || echo 0)
+if [ "$fails" -gt 0 ]; then
+    echo $((fails - 1)) >"$1.fails"
+    cat "$1.error" >&2
+    exit 1
+fi
+cat "$1.answer" 2>/dev/null || :
+"""
+HEADER = "NAME         ID              SIZE      PROCESSOR          CONTEXT    UNTIL   \n"
+
+
+def listing(processor: str) -> str:
+    """What `ollama ps` prints for one loaded model."""
+    return (
+        f"{HEADER}{TAG}    78e26419b446    5.2 GB    {processor:15}    2048       Forever    \n"
+        if processor
+        else HEADER
+    )
+
+
+@dataclass
+class Start:
+    """One run of the script."""
+
+    exit_code: int
+    log: str
+    """What reached the container's log."""
+    message: str
+    """What kubelet would show as the container's termination message."""
+
+
+def start(folder: Path, tag: str, environment: dict[str, str], *arguments: str) -> Start:
+    log, message = folder / "log", folder / "message"
+    log.unlink(missing_ok=True)
+    message.unlink(missing_ok=True)
+    done = subprocess.run(
+        ["/bin/sh", "-c", SCRIPT.read_text(), "model_start", tag, "999", "768", *(arguments or ("20", "1"))],
+        env=os.environ
+        | {"CONTAINER_LOG": str(log), "TERMINATION_LOG": str(message), "PAUSE_SECONDS": "0.05"}
+        | {"GPU_DEVICE": str(folder / "nvidiactl"), "TMPDIR": str(folder)}
+        | environment,
+        stdin=subprocess.DEVNULL,
+        timeout=60,
+        check=False,
+    )
+    assert not list(folder.glob("tmp.*")), "left a temporary folder behind"
+    return Start(
+        done.returncode,
+        log.read_text() if log.exists() else "",
+        message.read_text() if message.exists() else "",
+    )
+
+
+class Stub:
+    """A stub of `ollama`: one that works until it is told otherwise."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        (folder / "bin").mkdir()
+        (folder / "bin" / "ollama").write_text(STUB)
+        (folder / "bin" / "ollama").chmod(0o755)
+        self.shows("100% GPU")
+
+    def shows(self, processor: str) -> None:
+        (self.folder / "ps.answer").write_text(listing(processor))
+
+    def fails(self, command: str, error: str, times: int = 9999) -> None:
+        (self.folder / f"{command}.fails").write_text(str(times))
+        (self.folder / f"{command}.error").write_text(error)
+
+    def start(self, *arguments: str, tag: str = TAG, **environment: str) -> Start:
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        return start(self.folder, tag, {"PATH": path, "STUB": str(self.folder)} | environment, *arguments)
+
+    def calls(self, command: str) -> list[str]:
+        return [call for call in (self.folder / "calls").read_text().splitlines() if call.split()[0] == command]
+
+
+@pytest.fixture
+def stub(tmp_path: Path) -> Stub:
+    return Stub(tmp_path)
+
+
+def test_a_model_with_all_layers_on_the_gpu_starts(stub: Stub) -> None:
+    run = stub.start()
+    assert (run.exit_code, run.message) == (0, "")
+    assert "all layers of llama2:7b are on the GPU" in run.log
+
+
+def test_the_tag_is_created_from_itself_with_the_planned_layers_and_batch(stub: Stub) -> None:
+    stub.start()
+    expected = "FROM llama2:7b\nPARAMETER num_gpu 999\nPARAMETER num_batch 768\n"
+    assert (stub.folder / "modelfile").read_text() == expected
+    assert stub.calls("create")[0].startswith("create llama2:7b -f ")
+
+
+def test_the_model_is_loaded_with_empty_input(stub: Stub) -> None:
+    stub.start()
+    assert stub.calls("run") == ["run llama2:7b"]
+    assert (stub.folder / "run.input").read_text().strip() == "0"
+
+
+def test_a_server_that_is_late_is_waited_for(stub: Stub) -> None:
+    stub.fails("ps", "Error: could not connect to ollama server, run 'ollama serve' to start it", times=3)
+    assert stub.start().exit_code == 0
+    assert len(stub.calls("ps")) == 5
+
+
+def test_a_server_that_never_answers_fails_the_start(stub: Stub) -> None:
+    stub.fails("ps", "Error: could not connect to ollama server")
+    run = stub.start("1", "1")
+    assert run.exit_code == 1
+    assert run.message.startswith("the Ollama server did not answer within 1 s: Error: could not connect")
+    assert not (stub.folder / "modelfile").exists()
+
+
+def test_an_unreachable_registry_does_not_matter_when_the_model_is_on_the_disk(stub: Stub) -> None:
+    stub.fails("pull", "\x1b[?25lpulling manifest \x1b[KError: dial tcp: lookup registry.ollama.ai: no such host")
+    run = stub.start()
+    assert run.exit_code == 0
+    assert "cannot pull llama2:7b, going on with the copy on the disk: Error: dial tcp: lookup" in run.log
+    assert len(stub.calls("pull")) == 1
+
+
+def test_a_registry_that_comes_up_later_is_tried_again(stub: Stub) -> None:
+    stub.fails("show", "Error: model 'llama2:7b' not found")
+    stub.fails("pull", "Error: no such host", times=3)
+    run = stub.start("20", "20")
+    assert run.exit_code == 0
+    assert len(stub.calls("pull")) == 4
+    assert run.log.count("cannot pull llama2:7b yet: Error: no such host") == 3
+
+
+def test_a_model_that_is_nowhere_fails_the_start_with_the_registrys_answer(stub: Stub) -> None:
+    stub.fails("show", "Error: model 'llama2:7b' not found")
+    stub.fails("pull", "Error: pull model manifest: file does not exist")
+    run = stub.start("20", "1")
+    assert run.exit_code == 1
+    expected = "cannot pull llama2:7b and it is not on the disk: Error: pull model manifest: file does not exist"
+    assert run.message.startswith(expected)
+    assert not (stub.folder / "modelfile").exists()
+
+
+def test_a_tag_that_cannot_be_rewritten_fails_the_start(stub: Stub) -> None:
+    stub.fails("create", "Error: no space left on device")
+    run = stub.start()
+    assert run.exit_code == 1
+    assert run.message.startswith("cannot set num_gpu and num_batch of llama2:7b: Error: no space left on device")
+    assert not stub.calls("run")[1:]
+
+
+def test_a_failed_load_fails_the_start_with_every_line_of_the_reason(stub: Stub) -> None:
+    stub.fails("run", "\x1b[1G⠙ Error: 500: cudaMalloc failed: out of memory\nunable to allocate CUDA0 buffer\n")
+    run = stub.start()
+    assert run.exit_code == 1
+    expected = "llama2:7b did not load: Error: 500: cudaMalloc failed: out of memory unable to allocate CUDA0 buffer"
+    assert run.message.startswith(expected)
+    assert expected in run.log
+
+
+def test_a_reason_without_the_word_error_is_told_as_well(stub: Stub) -> None:
+    stub.fails("run", "Killed\n")
+    assert stub.start().message.startswith("llama2:7b did not load: Killed")
+
+
+def test_a_server_that_holds_no_model_fails_the_start(stub: Stub) -> None:
+    stub.shows("")
+    run = stub.start()
+    assert run.exit_code == 1
+    assert "the server gave no error, but holds no model" in run.message
+
+
+def test_a_model_on_the_cpu_fails_the_start_and_names_the_missing_gpu(stub: Stub) -> None:
+    stub.shows("100% CPU")
+    run = stub.start()
+    assert run.exit_code == 1
+    assert run.message.startswith("no layer of llama2:7b is on a GPU: no GPU is visible in the container")
+
+
+def test_a_model_on_the_cpu_beside_a_visible_gpu_points_to_the_servers_log(stub: Stub) -> None:
+    stub.shows("100% CPU")
+    (stub.folder / "nvidiactl").touch()
+    run = stub.start()
+    assert run.exit_code == 1
+    assert "but Ollama does not use it: see 'inference compute' in its log" in run.message
+
+
+@pytest.mark.parametrize("processor", ["48%/52% CPU/GPU", "1%/99% CPU/GPU", "100%/0% CPU/GPU", "0%/100% CPU/GPU"])
+def test_a_spilled_model_fails_the_start(stub: Stub, processor: str) -> None:
+    stub.shows(processor)
+    run = stub.start()
+    assert run.exit_code == 1
+    assert run.message.startswith("llama2:7b spilled: some of its layers are on the CPU")
+    assert processor in run.message
+
+
+def test_an_unknown_place_fails_the_start(stub: Stub) -> None:
+    stub.shows("Unknown")
+    run = stub.start()
+    assert run.exit_code == 1
+    assert run.message.startswith("cannot tell where llama2:7b is")
+
+
+def test_logs_that_cannot_be_written_change_nothing(stub: Stub) -> None:
+    nowhere = {"CONTAINER_LOG": "/nowhere/log", "TERMINATION_LOG": "/nowhere/message"}
+    assert stub.start(**nowhere).exit_code == 0
+    stub.shows("100% CPU")
+    assert stub.start(**nowhere).exit_code == 1
+
+
+def test_the_text_has_nothing_that_kubernetes_or_helm_would_replace() -> None:
+    # Kubernetes turns $$ into $ and $(NAME) into a variable where it expands commands; Helm's tpl takes {{.
+    text = SCRIPT.read_text()
+    assert "$$" not in text
+    assert "{{" not in text
+    assert not re.search(r"\$\([A-Z_]+\)", text)
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not on PATH")
+def test_shellcheck_has_no_complaint() -> None:
+    done = subprocess.run(["shellcheck", str(SCRIPT)], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+# From here on: the real program.
+
+needs_ollama = pytest.mark.skipif(shutil.which("ollama") is None, reason="ollama is not on PATH")
+
+
+@dataclass
+class Server:
+    """A real Ollama server with its own folder and port, which holds the model OWN."""
+
+    folder: Path
+    program: Path
+    environment: dict[str, str]
+    process: "subprocess.Popen[bytes]"
+
+    def ollama(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [self.program, *arguments],
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-500:]
+        return done.stdout
+
+    def start(self) -> Start:
+        return start(self.folder, OWN, self.environment)
+
+    def parameters(self) -> list[str]:
+        lines = self.ollama("show", "--modelfile", OWN).splitlines()
+        return sorted(line for line in lines if line.startswith("PARAMETER "))
+
+    def files(self) -> list[str]:
+        return sorted(
+            str(file.relative_to(self.folder)) for file in (self.folder / "models").rglob("*") if file.is_file()
+        )
+
+
+def serve(folder: Path, program: Path, settings: dict[str, str]) -> Iterator[Server]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = os.environ | {
+        "PATH": f"{program.parent}:{os.environ['PATH']}",
+        "HOME": str(folder),
+        "OLLAMA_HOST": f"127.0.0.1:{port}",
+        "OLLAMA_MODELS": str(folder / "models"),
+        "OLLAMA_NO_CLOUD": "1",
+        "OLLAMA_KEEP_ALIVE": "-1",
+        "OLLAMA_MAX_LOADED_MODELS": "1",
+        **settings,
+    }
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [program, "serve"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+        )
+    server = Server(folder, program, environment, process)
+    try:
+        for _ in range(100):
+            if b"inference compute" in (folder / "server.log").read_bytes():
+                break
+            time.sleep(0.1)
+        subprocess.run([sys.executable, HERE / "tiny_model.py", folder / "tiny.gguf"], check=True)
+        (folder / "own").write_text(f'FROM {folder}/tiny.gguf\nPARAMETER stop "<end>"\nPARAMETER temperature 0.5\n')
+        server.ollama("create", OWN, "-f", str(folder / "own"))
+        yield server
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def has_engines_of_its_own(program: Path) -> bool:
+    """Whether this Ollama starts a llama-server for each model, as 0.30 and newer do."""
+    answer = subprocess.run([program, "-v"], capture_output=True, text=True, check=False).stdout
+    version = re.search(r"(\d+)\.(\d+)\.\d+", answer)
+    return version is not None and (int(version[1]), int(version[2])) >= (0, 30)
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    """The `ollama` of PATH as it is. It sees no GPU, even where there is one."""
+    program = Path(shutil.which("ollama") or "").resolve()
+    if has_engines_of_its_own(program) and not (program.parents[1] / "lib" / "ollama" / "llama-server").exists():
+        pytest.skip("this ollama has no llama-server in ../lib/ollama")
+    yield from serve(tmp_path, program, {"CUDA_VISIBLE_DEVICES": "-1", "OLLAMA_VULKAN": "0"})
+
+
+@needs_ollama
+def test_a_real_server_without_a_gpu_fails_the_start(server: Server) -> None:
+    run = server.start()
+    assert run.exit_code == 1
+    assert run.message.startswith(f"no layer of {OWN} is on a GPU: no GPU is visible in the container")
+    assert "100% CPU" in run.message
+    assert "going on with the copy on the disk" in run.log
+
+
+def check_that_starting_again_adds_nothing(server: Server) -> None:
+    kept = ["PARAMETER num_batch 768", "PARAMETER num_gpu 999", "PARAMETER stop <end>", "PARAMETER temperature 0.5"]
+    server.start()
+    files = server.files()
+    assert server.parameters() == kept
+    server.start()
+    assert server.parameters() == kept
+    assert server.files() == files
+
+
+@needs_ollama
+def test_a_real_server_keeps_the_parameters_once_however_often_it_starts(server: Server) -> None:
+    check_that_starting_again_adds_nothing(server)
+
+
+Card = Callable[[str, int], Server]
+
+
+@pytest.fixture
+def card(tmp_path: Path) -> Iterator[Card]:
+    """The real server on a card that is not there: takes where layers go and the MiB that are free."""
+    source = Path(shutil.which("ollama") or "").resolve()
+    if not has_engines_of_its_own(source):
+        pytest.skip("this ollama is older than 0.30 and has its engine built in")
+    program, engines = tmp_path / "bin" / "ollama", tmp_path / "lib" / "ollama"
+    engines.mkdir(parents=True)
+    program.parent.mkdir()
+    shutil.copy(source, program)  # it looks for llama-server in ../lib/ollama
+    shutil.copy(HERE / "llama_server.py", engines / "llama-server")
+    # Checks and copies a GGUF when a model is made of one: `llama-quantize --allow-requantize FROM TO COPY`.
+    (engines / "llama-quantize").write_text('#!/bin/sh\ncp "$2" "$3"\n')
+    for engine in engines.iterdir():
+        engine.chmod(0o755)
+    running: list[Iterator[Server]] = []
+
+    def insert(places: str, free: int) -> Server:
+        (engines / "places").write_text(places)
+        (engines / "free").write_text(str(free))
+        (tmp_path / "nvidiactl").touch()
+        running.append(serve(tmp_path, program, {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"}))
+        return next(running[-1])
+
+    yield insert
+    for one in running:
+        next(one, None)
+
+
+def engine_arguments(server: Server) -> str:
+    return (server.folder / "lib" / "ollama" / "arguments").read_text().splitlines()[-1]
+
+
+@needs_ollama
+def test_a_real_server_with_all_layers_on_the_gpu_starts(card: Card) -> None:
+    run = card("full", 14900).start()
+    assert (run.exit_code, run.message) == (0, "")
+    assert "100% GPU" in run.log
+
+
+@needs_ollama
+def test_a_real_server_with_a_card_keeps_the_parameters_once_however_often_it_starts(card: Card) -> None:
+    check_that_starting_again_adds_nothing(card("full", 14900))
+
+
+@needs_ollama
+def test_a_real_server_that_spills_fails_the_start(card: Card) -> None:
+    run = card("partial", 14900).start()
+    assert run.exit_code == 1
+    assert run.message.startswith(f"{OWN} spilled: some of its layers are on the CPU")
+
+
+@needs_ollama
+def test_a_real_server_that_finds_no_card_fails_the_start(card: Card) -> None:
+    run = card("none", 0).start()
+    assert run.exit_code == 1
+    assert "but Ollama does not use it" in run.message
+
+
+@needs_ollama
+def test_a_real_server_out_of_gpu_memory_fails_the_start_and_says_so(card: Card) -> None:
+    run = card("out of memory", 14900).start()
+    assert run.exit_code == 1
+    assert "did not load: Error: " in run.message
+    assert "cudaMalloc failed: out of memory" in run.message
+
+
+@needs_ollama
+@pytest.mark.parametrize("free", [14900, 20])
+def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_much_memory_is_free(
+    card: Card, free: int
+) -> None:
+    server = card("full", free)
+    server.start()
+    assert " -b 768 -ub 768 -ngl 999" in engine_arguments(server)
+
+
+@needs_ollama
+@pytest.mark.parametrize(("free", "batch"), [(14900, 1024), (20, 512)])
+def test_without_the_script_a_real_server_sizes_the_batch_by_free_memory_and_leaves_the_layers_open(
+    card: Card, free: int, batch: int
+) -> None:
+    server = card("full", free)
+    server.ollama("run", OWN)
+    assert f" -b {batch} -ub {batch} " in engine_arguments(server)
+    assert " -ngl " not in engine_arguments(server)

@@ -1,0 +1,103 @@
+"""Every value that we give a chart exists there, with that type: without a schema it ignores a misspelt key."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import versions
+from sandbox.graph import Graph, Resource
+
+CHARTS = Path(__file__).resolve().parent.parent / "charts"
+FREE = ("map", "list")
+"""Types below which anything may stand."""
+TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "int": (int,),
+    "float": (int, float),
+    "bool": (bool,),
+    "list": (list,),
+    "map": (dict,),
+    "object": (dict,),
+}
+
+
+def keys(chart: str, version: str) -> dict[str, str]:
+    loaded = json.loads((CHARTS / f"{chart}-{version}.keys.json").read_text(encoding="utf-8"))
+    assert (loaded["chart"], loaded["version"]) == (chart, version)
+    return dict(loaded["keys"])
+
+
+def unknown(values: dict[str, Any], known: dict[str, str], prefix: str = "") -> Iterator[str]:
+    """Paths that the chart does not have, or has with another type."""
+    for key, value in values.items():
+        path = prefix + key.replace(".", "\\.")
+        kind = known.get(path)
+        if kind is None:
+            yield path
+        elif kind in TYPES and (not isinstance(value, TYPES[kind]) or (kind == "int" and isinstance(value, bool))):
+            yield f"{path}: {value!r} is no {kind}"
+        elif kind == "object" and isinstance(value, dict):
+            yield from unknown(value, known, f"{path}.")
+
+
+def releases(graph: Graph) -> tuple[Resource, ...]:
+    return graph.of_type("kubernetes:helm.sh/v3:Release")
+
+
+def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    found = releases(graphs(any_stack))
+    assert {release.inputs["chart"] for release in found} == {"nvidia-device-plugin", "ollama"}
+    for release in found:
+        known = keys(release.inputs["chart"], release.inputs["version"])
+        assert not list(unknown(release.inputs["values"], known)), release.name
+
+
+@pytest.mark.parametrize(
+    ("values", "wrong"),
+    [
+        ({"ollama": {"resources": {"limits": {}}}}, "ollama.resources"),
+        ({"runtimeclassName": "nvidia"}, "runtimeclassName"),
+        ({"persistentVolume": {"enabled": "true"}}, "persistentVolume.enabled: 'true' is no bool"),
+        ({"replicaCount": True}, "replicaCount: True is no int"),
+        ({"extraEnv": {"A": "b"}}, "extraEnv: {'A': 'b'} is no list"),
+    ],
+)
+def test_a_misspelt_or_mistyped_value_is_found(values: dict[str, Any], wrong: str) -> None:
+    assert list(unknown(values, keys("ollama", versions.OLLAMA_CHART))) == [wrong]
+
+
+def test_values_that_become_environment_labels_or_selectors_are_text(
+    graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    for release in releases(graphs(any_stack)):
+        values = release.inputs["values"]
+        assert all(isinstance(entry["value"], str) for entry in values.get("extraEnv", []))
+        assert all(isinstance(value, str) for value in values.get("nodeSelector", {}).values())
+
+
+def test_the_plugin_is_told_every_mode_as_text_and_the_default_is_one_of_them(graphs: Callable[[str], Graph]) -> None:
+    config = graphs("timeslice").named("tandem-sharing-release").inputs["values"]["config"]
+    assert set(config["map"]) == {"exclusive", "timeslice", "mps"}
+    assert config["default"] == "exclusive"
+    timeslice = json.loads(config["map"]["timeslice"])
+    assert timeslice["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] is True
+    assert timeslice["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
+    assert timeslice["flags"]["plugin"] == {"sharedDevicesAllocationPolicy": "packed"}
+
+
+def test_no_delete_hook_needs_a_node_when_everything_goes(graphs: Callable[[str], Graph]) -> None:
+    values = graphs("timeslice").named("tandem-sharing-release").inputs["values"]
+    assert values["nfd"]["postDeleteCleanup"] is False
+    assert values["nfd"]["worker"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_releases_have_names_of_their_own_and_wait_long_enough(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    found = releases(graphs(any_stack))
+    names = [release.inputs["name"] for release in found]
+    assert len(set(names)) == len(names)
+    for release in found:
+        assert len(release.inputs["name"]) <= 41
+        assert release.inputs["timeout"] >= 600

@@ -1,0 +1,47 @@
+"""On the way to the first token nothing is waited for without need: every edge of the longest path has a reason."""
+
+import datetime
+from collections.abc import Callable
+from itertools import pairwise
+
+from sandbox.graph import Graph
+from stacks.config import StackConfig
+from tandem.first_token import first_token
+
+NEEDS = {
+    ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",
+    ("ec2/vpc:Vpc", "ec2/subnet:Subnet"): "a subnet lies in a VPC",
+    ("ec2/subnet:Subnet", "iam/role:Role"): "eks.Cluster, which makes its role itself, begins when it has its subnets",
+    ("iam/role:Role", "iam/rolePolicyAttachment:RolePolicyAttachment"): "a policy is attached to a role",
+    ("iam/rolePolicyAttachment:RolePolicyAttachment", "eks/cluster:Cluster"): "the control plane acts by its policies",
+    ("eks/cluster:Cluster", "eks/addon:Addon"): "kube-proxy and vpc-cni belong to a control plane",
+    ("eks/addon:Addon", "eks/nodeGroup:NodeGroup"): "without vpc-cni a node never becomes ready",
+    ("eks/nodeGroup:NodeGroup", "core/v1:Namespace"): "models go before their nodes, so they come after them",
+    ("core/v1:Namespace", "helm.sh/v3:Release"): "a release lies in a namespace",
+    ("eks/nodeGroup:NodeGroup", "eks/addon:Addon"): "the storage driver has pods",
+    ("eks/addon:Addon", "ebs/volume:Volume"): "the driver must outlive the volume that it detaches",
+    ("ebs/volume:Volume", "core/v1:PersistentVolume"): "a PersistentVolume names its volume",
+    ("core/v1:PersistentVolume", "core/v1:PersistentVolumeClaim"): "a claim names its PersistentVolume",
+    ("core/v1:PersistentVolumeClaim", "helm.sh/v3:Release"): "the pod mounts the claim",
+}
+"""The real needs. What is not here must not stand on the longest path; what is here must stand on one."""
+
+
+def edges(graph: Graph, config: StackConfig) -> set[tuple[str, str]]:
+    path = first_token(graph, config.setup(datetime.date(2026, 11, 21))).path
+    kinds = [graph[step.urn].type.partition(":")[2] for step in path]
+    assert all(step.waits_for == before.urn for before, step in pairwise(path))
+    return set(pairwise(kinds))
+
+
+def test_every_edge_of_the_longest_path_is_a_real_need(
+    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig], any_stack: str
+) -> None:
+    assert edges(graphs(any_stack), configs(any_stack)) <= set(NEEDS)
+
+
+def test_every_need_of_the_table_is_met_on_some_stack(
+    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig]
+) -> None:
+    met = edges(graphs("timeslice"), configs("timeslice")) | edges(graphs("volumes"), configs("volumes"))
+    assert met == set(NEEDS)

@@ -1,0 +1,291 @@
+"""What a stack registers: the same resources in every mode, the settings that matter, and what must never be there."""
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from components import versions
+from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
+from stacks.config import RefusedError, StackConfig
+from tandem.plan import program_graph
+
+Graphs = Callable[[str], Graph]
+Configs = Callable[[str], StackConfig]
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+
+
+def switched(config: StackConfig, mode: str) -> StackConfig:
+    raw = config.model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw["sharing"]["mode"] = mode
+    raw["gpu-nodes"] |= {"desired": 2, "max": 2}
+    return StackConfig.model_validate_json(json.dumps(raw))
+
+
+@pytest.fixture
+def by_mode(configs: Configs) -> dict[str, Graph]:
+    """One stack, switched from mode to mode by that one word."""
+    return {
+        mode: program_graph(switched(configs("timeslice"), mode), "timeslice")
+        for mode in ("timeslice", "mps", "exclusive")
+    }
+
+
+def test_every_mode_registers_the_same_resources(by_mode: dict[str, Graph]) -> None:
+    assert set(by_mode["timeslice"].resources) == set(by_mode["mps"].resources) == set(by_mode["exclusive"].resources)
+
+
+def test_a_switch_of_mode_changes_one_label_of_the_gpu_nodes_and_nothing_else(by_mode: dict[str, Graph]) -> None:
+    before = by_mode["timeslice"]
+    for mode in ("mps", "exclusive"):
+        after = by_mode[mode]
+        changed = [urn for urn in before.resources if before[urn].inputs != after[urn].inputs]
+        assert [urn.rsplit("::", 1)[1] for urn in changed] == ["tandem-gpu-group"]
+        old, new = dict(before[changed[0]].inputs), dict(after[changed[0]].inputs)
+        assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice"}
+        assert old == new
+
+
+def test_a_refused_config_registers_nothing(configs: Configs) -> None:
+    config = configs("timeslice").model_copy(update={"region": "us-east-1"})
+    raw = config.model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw["models"] = [{"name": "llama3.1:8b", "context": 32768}, {"name": "qwen3:14b"}, {"name": "mistral:7b"}]
+    bad = StackConfig.model_validate_json(json.dumps(raw))
+    with pytest.raises(RefusedError, match="every model needs a share") as refusal:
+        program_graph(bad, "timeslice")
+    assert "Pulumi.timeslice.yaml has" in str(refusal.value)
+
+
+def test_warnings_reach_whoever_runs_pulumi(graphs: Graphs) -> None:
+    told = [log.message for log in graphs("mps").logs if log.severity == "warning"]
+    assert any("ollama#9765" in message for message in told)
+
+
+def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_secret(graphs: Graphs) -> None:
+    outputs = graphs("mps").stack_outputs
+    assert outputs["mode"] == "mps"
+    assert outputs["resource_name"] == "nvidia.com/gpu"
+    assert outputs["shares"] == {"total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
+    assert outputs["endpoints"] == {
+        "llama2-7b": "http://llama2-7b.ollama:11434",
+        "mistral-7b": "http://mistral-7b.ollama:11434",
+    }
+    assert outputs["cluster_name"] == "tandem-mps"
+    assert outputs["cost"]["usd_per_hour"] > 0.1
+    assert outputs["fit"]["llama2-7b"] == {"needs_mib": 5193, "share_mib": 7680}
+    assert isinstance(outputs["kubeconfig"], Secret)
+    assert [key for key, value in outputs.items() if holds_secret(value)] == ["kubeconfig"]
+
+
+def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: Graphs) -> None:
+    group = graphs("timeslice").named("tandem-gpu-group").inputs
+    assert group["amiType"] == "AL2023_x86_64_NVIDIA"
+    assert group["releaseVersion"] == versions.ami_release(versions.KUBERNETES)
+    assert group["capacityType"] == "SPOT"
+    assert group["instanceTypes"] == ["g4dn.xlarge"]
+    assert group["scalingConfig"] == {"minSize": 0, "desiredSize": 1, "maxSize": 1}
+    assert group["labels"] == {
+        "tandem/pool": "gpu",
+        "nvidia.com/gpu.present": "true",
+        "nvidia.com/device-plugin.config": "timeslice",
+    }
+    assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert "ignoreChanges" not in graphs("timeslice").named("tandem-gpu-group").options
+
+
+def test_the_two_servers_cannot_size_themselves(graphs: Graphs) -> None:
+    for name, batch in (("llama3-2-1b", "512"), ("llama3-2-1b-2", "512")):
+        values = graphs("twins").named(f"tandem-ollama-{name}").inputs["values"]
+        environment = {entry["name"]: entry["value"] for entry in values["extraEnv"]}
+        assert environment["OLLAMA_CONTEXT_LENGTH"] == "4096"
+        assert environment["OLLAMA_MAX_LOADED_MODELS"] == "1"
+        assert environment["OLLAMA_KEEP_ALIVE"] == "-1"
+        assert environment["OLLAMA_FLASH_ATTENTION"] == "1"
+        command = values["lifecycle"]["postStart"]["exec"]["command"]
+        assert command[3:] == ["model_start", "llama3.2:1b", "999", {"llama3-2-1b": "1024"}.get(name, batch)]
+        assert command[2].startswith("#!/bin/sh")
+
+
+def test_settings_of_a_model_reach_its_own_server_alone(graphs: Graphs) -> None:
+    def of(name: str) -> dict[str, str]:
+        values = graphs("twins").named(name).inputs["values"]
+        return {entry["name"]: entry["value"] for entry in values["extraEnv"]}
+
+    first, second = of("tandem-ollama-llama3-2-1b"), of("tandem-ollama-llama3-2-1b-2")
+    assert (first["OLLAMA_NUM_PARALLEL"], first["OLLAMA_KV_CACHE_TYPE"]) == ("2", "f16")
+    assert (second["OLLAMA_NUM_PARALLEL"], second["OLLAMA_KV_CACHE_TYPE"]) == ("1", "q8_0")
+
+
+def test_model_files_lie_on_the_node_over_ollamas_own_directory(graphs: Graphs) -> None:
+    values = graphs("timeslice").named("tandem-ollama-llama2-7b").inputs["values"]
+    path = {"path": "/var/lib/tandem/models/llama2-7b", "type": "DirectoryOrCreate"}
+    assert values["volumes"] == [{"name": "models", "hostPath": path}]
+    assert values["volumeMounts"] == [{"name": "models", "mountPath": "/root/.ollama/models"}]
+    assert "persistentVolume" not in values
+
+
+def test_a_volume_is_ours_and_goes_after_its_claim_and_before_driver_and_nodes(graphs: Graphs) -> None:
+    graph = graphs("volumes")
+    volume = graph.named("tandem-ollama-llama2-7b-volume")
+    assert volume.inputs["encrypted"] is True
+    assert volume.inputs["tags"]["ebs.csi.aws.com/cluster"] == "true"
+    order = ["tandem-ollama-llama2-7b-volume", "tandem-ollama-llama2-7b-persistent-volume"]
+    order += ["tandem-ollama-llama2-7b-claim", "tandem-ollama-llama2-7b"]
+    for earlier, later in pairwise(order):
+        assert graph.named(earlier).urn in graph.named(later).dependencies
+    pair = graph.named("tandem-ollama")
+    for needed in ("tandem-aws-ebs-csi-driver", "tandem-gpu-group"):
+        assert graph.named(needed).urn in pair.dependencies
+    persistent = graph.named(order[1]).inputs["spec"]
+    assert persistent["persistentVolumeReclaimPolicy"] == "Retain"
+    assert graph.named(order[2]).inputs["spec"]["storageClassName"] == ""
+
+
+def test_a_volume_binds_the_gpu_nodes_to_its_zone(graphs: Graphs) -> None:
+    graph = graphs("volumes")
+    subnets = graph.named("tandem-gpu-group").inputs["subnetIds"]
+    zones = {graph.named(f"tandem-private-{i}", "aws:ec2/subnet:Subnet").inputs["availabilityZone"] for i in range(1)}
+    assert len(subnets) == 1
+    assert zones == {graph.named("tandem-ollama-llama2-7b-volume").inputs["availabilityZone"]}
+    assert len(graphs("timeslice").named("tandem-gpu-group").inputs["subnetIds"]) == 2
+
+
+def test_a_parked_stack_keeps_its_releases_and_runs_no_pod(graphs: Graphs) -> None:
+    graph = graphs("parked")
+    assert graph.named("tandem-gpu-group").inputs["scalingConfig"]["desiredSize"] == 0
+    values = [graph.named(f"tandem-ollama-{id}").inputs["values"] for id in ("llama2-7b", "mistral-7b")]
+    assert [value["replicaCount"] for value in values] == [0, 0]
+
+
+def test_public_nodes_cost_no_nat_and_private_ones_one_a_zone_if_asked(graphs: Graphs) -> None:
+    def count(name: str, token: str) -> int:
+        return len(graphs(name).of_type(token))
+
+    assert count("dev", "aws:ec2/natGateway:NatGateway") == 0
+    assert count("timeslice", "aws:ec2/natGateway:NatGateway") == 1
+    assert count("logs", "aws:ec2/natGateway:NatGateway") == count("logs", "aws:ec2/eip:Eip") == 3
+    assert count("dev", "aws:ec2/subnet:Subnet") == 2
+    assert count("logs", "aws:ec2/subnet:Subnet") == 6
+    assert {vpce.inputs["vpcEndpointType"] for vpce in graphs("dev").of_type("aws:ec2/vpcEndpoint:VpcEndpoint")} == {
+        "Gateway"
+    }
+
+
+def test_the_control_plane_is_made_with_the_arguments_that_were_proved(graphs: Graphs) -> None:
+    inputs = graphs("timeslice").named("tandem-cluster", "eks:index:Cluster").inputs
+    wanted = {
+        "name": "tandem-timeslice",
+        "version": versions.KUBERNETES,
+        "skipDefaultNodeGroup": True,
+        "skipDefaultSecurityGroups": True,
+        "authenticationMode": "API",
+        "createOidcProvider": False,
+        "bootstrapSelfManagedAddons": False,
+        "endpointPrivateAccess": True,
+        "endpointPublicAccess": True,
+        "publicAccessCidrs": ["0.0.0.0/0"],
+        "upgradePolicy": {"supportType": "STANDARD"},
+    }
+    assert {key: inputs.get(key) for key in wanted} == wanted
+    assert inputs["corednsAddonOptions"]["enabled"] is False
+    assert inputs["kubeProxyAddonOptions"]["version"] == versions.KUBE_PROXY[versions.KUBERNETES]
+    assert inputs["vpcCniOptions"]["addonVersion"] == versions.VPC_CNI[versions.KUBERNETES]
+    assert not {"encryptionConfigKeyArn", "serviceRole", "storageClasses", "enabledClusterLogTypes"} & set(inputs)
+
+
+def test_a_private_endpoint_needs_no_public_one(graphs: Graphs) -> None:
+    inputs = graphs("private").named("tandem-cluster", "eks:index:Cluster").inputs
+    assert inputs["endpointPublicAccess"] is False
+    assert inputs["endpointPrivateAccess"] is True
+    assert "publicAccessCidrs" not in inputs
+
+
+def test_logs_go_into_a_group_of_ours_that_is_there_first(graphs: Graphs) -> None:
+    graph = graphs("logs")
+    group = graph.named("tandem-logs")
+    assert group.inputs["name"] == "/aws/eks/tandem-dev/cluster"
+    assert group.inputs["retentionInDays"] == 7
+    assert group.urn in graph.named("tandem-cluster", "eks:index:Cluster").dependencies
+    assert not graphs("dev").of_type("aws:cloudwatch/logGroup:LogGroup")
+
+
+def test_add_ons_that_have_pods_wait_for_the_system_nodes(graphs: Graphs) -> None:
+    graph = graphs("timeslice")
+    system = graph.named("tandem-system", NODE_GROUP).urn
+    for addon in ("coredns", "aws-ebs-csi-driver", "eks-pod-identity-agent"):
+        assert system in graph.named(f"tandem-{addon}").dependencies
+
+
+def test_arm64_nodes_get_the_arm64_image(graphs: Graphs) -> None:
+    assert graphs("arm64").named("tandem-gpu-group").inputs["amiType"] == "AL2023_ARM_64_NVIDIA"
+
+
+def test_tags_of_the_file_reach_everything(graphs: Graphs) -> None:
+    graph = graphs("tagged")
+    wanted = {"team": "ml", "tandem:stack": "dev", "tandem:project": "tandem"}
+    tagged = [resource for resource in graph if "tags" in resource.inputs]
+    assert len(tagged) > 15
+    for resource in tagged:
+        assert wanted.items() <= resource.inputs["tags"].items(), resource.urn
+    driver = json.loads(graph.named("tandem-aws-ebs-csi-driver").inputs["configurationValues"])
+    assert wanted.items() <= driver["controller"]["extraVolumeTags"].items()
+    cni = [one for one in graph.of_type("aws:eks/addon:Addon") if one.inputs["addonName"] == "vpc-cni"]
+    environment = json.loads(cni[0].inputs["configurationValues"])["env"]
+    assert wanted.items() <= json.loads(environment["ADDITIONAL_ENI_TAGS"]).items()
+
+
+def test_every_aws_resource_uses_the_one_explicit_provider(graphs: Graphs, any_stack: str) -> None:
+    graph = graphs(any_stack)
+    for resource in graph:
+        if resource.type.startswith("aws:"):
+            assert graph.effective_options(resource.urn)["provider"].endswith("pulumi:providers:aws::tandem")
+
+
+def test_every_volume_is_encrypted_and_every_node_asks_for_tokens(graphs: Graphs, any_stack: str) -> None:
+    graph = graphs(any_stack)
+    for template in graph.of_type("aws:ec2/launchTemplate:LaunchTemplate"):
+        for device in template.inputs["blockDeviceMappings"]:
+            assert device["ebs"]["encrypted"] == "true"
+        assert template.inputs["metadataOptions"]["httpTokens"] == "required"
+        assert template.inputs["metadataOptions"]["httpPutResponseHopLimit"] == 1
+    for volume in graph.of_type("aws:ebs/volume:Volume"):
+        assert volume.inputs["encrypted"] is True
+    for storage_class in graph.of_type("kubernetes:storage.k8s.io/v1:StorageClass"):
+        assert storage_class.inputs["parameters"]["encrypted"] == "true"
+    templates = {template.id for template in graph.of_type("aws:ec2/launchTemplate:LaunchTemplate")}
+    assert all(group.inputs["launchTemplate"]["id"] in templates for group in graph.of_type(NODE_GROUP))
+
+
+def policies(resource: Resource) -> Iterator[dict[str, Any]]:
+    for value in plain(resource.inputs).values():
+        if isinstance(value, str) and value.startswith("{") and "Statement" in value:
+            statements = json.loads(value)["Statement"]
+            yield from statements if isinstance(statements, list) else [statements]
+
+
+def test_no_policy_of_ours_allows_everything_on_everything(graphs: Graphs, any_stack: str) -> None:
+    seen = [statement for resource in graphs(any_stack) for statement in policies(resource)]
+    assert seen
+    for statement in seen:
+        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
+        assert not (any("*" in action for action in actions) and statement.get("Resource") == "*")
+        assert statement.get("Principal") != "*"
+
+
+def test_nothing_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> None:
+    for resource in graphs(any_stack):
+        assert "LoadBalancer" not in json.dumps(plain(resource.inputs), default=str)
+        assert resource.type not in (
+            "aws:ec2/securityGroup:SecurityGroup",
+            "aws:ec2/securityGroupRule:SecurityGroupRule",
+        )
+    for release in graphs(any_stack).of_type(RELEASE):
+        assert release.inputs["values"].get("service", {"type": "ClusterIP"})["type"] == "ClusterIP"
+
+
+def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str) -> None:
+    for role in graphs(any_stack).of_type("aws:iam/role:Role"):
+        assert len(role.name) + len("-1234567") <= 64

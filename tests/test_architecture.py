@@ -1,0 +1,93 @@
+"""The shape of the house: which room may import which, who reads Pulumi's config, where versions live."""
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+MAY_IMPORT = {
+    "sharing": set(),
+    "components": {"sharing"},
+    "stacks": {"components", "sharing"},
+    "sandbox": {"sharing"},
+    "tandem": {"sandbox", "stacks", "sharing"},
+}
+"""Imports go towards `sharing`, which imports nothing of ours."""
+MOST_LINES = 400
+WITHOUT_PULUMI = ("sharing.assessment", "stacks.mistakes", "components.versions", "tandem.command", "tandem.plan")
+VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")
+
+
+def sources(*rooms: str) -> Iterator[Path]:
+    for room in rooms:
+        yield from sorted((ROOT / room).glob("**/*.py"))
+
+
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{name.name}" for name in node.names)
+
+
+@pytest.mark.parametrize("room", sorted(MAY_IMPORT))
+def test_imports_go_towards_the_rules(room: str) -> None:
+    for path in sources(room):
+        rooms = {name.split(".")[0] for name in imported(path)} & set(MAY_IMPORT)
+        assert rooms <= MAY_IMPORT[room] | {room}, path
+
+
+def test_rules_know_no_pulumi() -> None:
+    for path in sources("sharing"):
+        assert not any(name.split(".")[0].startswith("pulumi") for name in imported(path)), path
+
+
+def test_only_stacks_read_pulumis_config_and_export() -> None:
+    for path in sources("sharing", "components", "sandbox", "tandem"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "pulumi":
+                assert node.attr not in ("Config", "export", "get_stack", "get_project"), path
+
+
+@pytest.mark.parametrize("module", WITHOUT_PULUMI)
+def test_what_answers_first_imports_no_pulumi_and_no_rich(module: str) -> None:
+    program = f"import sys, {module}; print([name for name in sys.modules if name.split('.')[0] in ('pulumi', 'rich')])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.strip() == "[]"
+
+
+def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
+    modules = [
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for path in sources(*MAY_IMPORT)
+        if path.name != "__main__.py"
+    ]
+    program = f"import importlib; [importlib.import_module(name) for name in {modules!r}]"
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_version_literals_live_in_versions_alone() -> None:
+    for path in sources("components", "stacks", "sandbox", "tandem", "sharing"):
+        if path.name == "versions.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                assert not VERSION.match(node.value), f"{path}: {node.value}"
+
+
+def test_files_are_short_enough_to_read() -> None:
+    for path in sources(*MAY_IMPORT):
+        assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES, path
+
+
+def test_no_room_is_called_after_nothing() -> None:
+    for path in sources(*MAY_IMPORT):
+        assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path

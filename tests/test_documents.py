@@ -1,0 +1,51 @@
+"""What the documents say is what the code does."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from stacks.config import load_file
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def test_derived_documents_are_up_to_date() -> None:
+    done = subprocess.run(
+        [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, cwd=ROOT
+    )
+    assert (done.returncode, done.stdout) == (0, "")
+
+
+def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: Path) -> None:
+    text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
+    whole = re.sub(r"^( *)# (?=[a-z-]+(:[a-z-]+)?: )", r"\1", text, flags=re.MULTILINE)
+    assert whole.count("\n") == text.count("\n")
+    path = tmp_path / "Pulumi.dev.yaml"
+    path.write_text(whole, encoding="utf-8")
+    keys = yaml.safe_load(whole)["config"]
+    assert {"provisioner", "volume-gib"} <= set(keys["tandem:gpu-nodes"])
+    assert {"kv-type", "head-dim"} <= set(keys["tandem:models"][0])
+    assert load_file(path) == load_file(ROOT / "Pulumi.dev.yaml")
+
+
+def test_files_that_the_readme_names_are_there() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem)/[\w./]*)`", text):
+        assert (ROOT / name).exists(), name
+
+
+def test_make_targets_that_the_readme_names_are_there() -> None:
+    readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
+    for target in re.findall(r"(?:`|^)make (\w+)", readme, flags=re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
+
+
+def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
+    for name in ("requirements.txt", "requirements-dev.txt"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        assert "://" not in text
+        packages = re.split(r"\n(?=\S)", text.strip())
+        assert all("--hash=sha256:" in package for package in packages)
