@@ -146,8 +146,8 @@ class ClusterBuilder:
         found = [one for one in self._children if one.name == name and token in (None, one.type)]
         if not found:
             raise Refused(f"{self._component.name!r}: these arguments make no child {name!r} ({token or 'any type'})")
-        # Two children share a name (the vpc-cni component and its add-on); without a type the custom one is meant.
-        return min(found, key=lambda one: one.is_component)
+        # Two children share a name, the vpc-cni component and its add-on; the data gives their type.
+        return found[0]
 
     def _is_inside(self, child: _Child, component: _Child) -> bool:
         parent = child.spec["parent"]

@@ -185,8 +185,6 @@ class Monitor:
     # What the SDK calls: names and signatures of the gRPC stub.
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
-        if request.transforms or request.state_migrations:
-            raise Refused(f"{request.name!r}: the sandbox runs no transforms and no state migrations")
         registration = from_request(request)
         registered = self.register(registration)
         response = resource_pb2.RegisterResourceResponse(urn=registered.urn, id=registered.id)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
@@ -65,6 +66,14 @@ def _no_source_positions() -> Iterator[None]:
         pulumi.runtime.resource._get_stack_trace = original
 
 
+@contextmanager
+def _no_noise() -> Iterator[None]:
+    """Keeps quiet about coroutines of the SDK that nobody awaits any more once a run has failed."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"coroutine 'Output\.", RuntimeWarning)
+        yield
+
+
 class _Shared:
     """Enters for the first of several runs at once and leaves after the last."""
 
@@ -77,7 +86,7 @@ class _Shared:
     def __call__(self) -> Iterator[None]:
         with self._lock:
             if self._users == 0:
-                for part in (_environment, _no_collection, _no_source_positions):
+                for part in (_environment, _no_collection, _no_source_positions, _no_noise):
                     self._open.enter_context(part())
             self._users += 1
         try:

@@ -56,7 +56,7 @@ def longest_path(graph: Graph, minutes: Minutes, until: str | None = None) -> li
     """
     steps, moments = _scheduled(graph, minutes)
     if until is None:
-        last = min(steps.values(), key=lambda step: (-step.end, step.urn)).urn if steps else ""
+        last = max(steps.values(), key=lambda step: step.end).urn if steps else ""
     else:
         last = moments[_Event(until, True)].cause
     path: list[Step] = []
@@ -75,10 +75,10 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
     steps: dict[str, Step] = {}
     moments: dict[_Event, _Moment] = {}
     for event in order:
-        # The latest moment; of equal ones that of the smallest URN, and any URN rather than none.
+        # The latest moment; of equal ones the first, but any that has a cause before those that have none.
         moment = min(
             (moments[before] for before in waits[event]),
-            key=lambda one: (-one.time, not one.cause, one.cause),
+            key=lambda one: (-one.time, not one.cause),
             default=_Moment(0.0, ""),
         )
         resource = graph[event.urn]

@@ -1,0 +1,86 @@
+"""Programs that several tests of the sandbox run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_eks as eks
+import pytest
+
+from sandbox.graph import Graph
+from sandbox.in_process import run
+
+CLUSTER_NAME = "demo"
+
+
+class Net(pulumi.ComponentResource):
+    """A VPC with two subnets."""
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("tandem:index:Net", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.vpc = aws.ec2.Vpc(f"{name}-vpc", cidr_block="10.0.0.0/16", opts=child)
+        self.subnets = [
+            aws.ec2.Subnet(f"{name}-{zone}", vpc_id=self.vpc.id, cidr_block=f"10.0.{number}.0/24", opts=child)
+            for number, zone in enumerate("ab")
+        ]
+        self.register_outputs({"vpc_id": self.vpc.id})
+
+
+def eks_cluster(name: str, net: Net, opts: pulumi.ResourceOptions | None = None, **arguments: Any) -> eks.Cluster:
+    """An `eks.Cluster` with the recommended arguments, changed by those given; None takes one away.
+
+    A function stands for what it makes: resources can only be made inside a program.
+    """
+    recommended: dict[str, Any] = {
+        "name": CLUSTER_NAME,
+        "version": "1.36",
+        "vpc_id": net.vpc.id,
+        "subnet_ids": [subnet.id for subnet in net.subnets],
+        "skip_default_node_group": True,
+        "skip_default_security_groups": True,
+        "authentication_mode": "API",
+        "create_oidc_provider": False,
+        "bootstrap_self_managed_addons": False,
+        "vpc_cni_options": {"addon_version": "v1.21.0-eksbuild.1"},
+        "kube_proxy_addon_options": {"version": "v1.36.0-eksbuild.1"},
+        "coredns_addon_options": {"enabled": False},
+        "endpoint_private_access": True,
+        "endpoint_public_access": True,
+        "public_access_cidrs": ["192.0.2.0/24"],
+        "upgrade_policy": {"support_type": "STANDARD"},
+        "tags": {"team": "blue"},
+    }
+    arguments = {key: value() if callable(value) else value for key, value in arguments.items()}
+    given = {key: value for key, value in {**recommended, **arguments}.items() if value is not None}
+    return eks.Cluster(name, **given, opts=opts)
+
+
+Built = Callable[..., Graph]
+
+
+@pytest.fixture
+def cluster_graph() -> Built:
+    """The graph of a program with one network and one `eks.Cluster` named `c`, with an explicit aws provider.
+
+    `then` is called with both and may add to them.
+    """
+
+    def build(then: Callable[[eks.Cluster, Net], None] = lambda *_: None, **arguments: Any) -> Graph:
+        def program() -> None:
+            provider = aws.Provider("aws", region="eu-west-1")
+            opts = pulumi.ResourceOptions(providers=[provider])
+            net = Net("net", opts)
+            cluster = eks_cluster("c", net, opts, **arguments)
+            then(cluster, net)
+            for output in ("kubeconfig", "kubeconfig_json", "cluster_security_group_id", "oidc_provider_url"):
+                pulumi.export(output, getattr(cluster, output))
+            pulumi.export("name", cluster.eks_cluster.apply(lambda inner: inner.name))
+            pulumi.export("endpoint", cluster.eks_cluster.apply(lambda inner: inner.endpoint))
+
+        return run(program, project="p", stack="s")
+
+    return build
