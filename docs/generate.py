@@ -19,7 +19,8 @@ from pydantic.fields import FieldInfo
 from sharing import tables
 from sharing.assessment import assess
 from sharing.modes import TimeSlicing
-from stacks.config import Budget, ClusterSettings, GpuNodes, ModelSettings, StackConfig, SystemNodes, load_file
+from stacks.config import load_file
+from stacks.shape import Budget, ClusterSettings, GpuNodes, ModelSettings, StackConfig, SystemNodes
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -1,304 +1,14 @@
-"""The shape of `Pulumi.<stack>.yaml`: one model a section, every default here and nowhere else."""
+"""Loads the config of a stack: from its file, or from the Pulumi that runs the program."""
 
 import datetime
-import ipaddress
-import re
-from collections.abc import Mapping
+import json
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from stacks.mistakes import RefusedError, read_file, read_values
+from stacks.shape import SECTIONS, StackConfig
 
-from components import versions
-from sharing.models import KvType, Model, Served, largest_vocabulary, models
-from sharing.modes import Sharing
-from sharing.problems import Problem, told
-from sharing.setup import Cache, Capacity, Nat, Pool, Setup, Support, Tenant
-
-POOL = "gpu"
-"""Name of the one pool of GPU nodes."""
-OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
-"""What describes a model that the catalogue does not have."""
-GIB = 2**30
-
-
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
-
-
-def _network(text: str) -> str:
-    ipaddress.ip_network(text)
-    return text
-
-
-def _vpc_network(text: str) -> str:
-    network = ipaddress.ip_network(text)
-    if network.version != 4 or not 16 <= network.prefixlen <= 22:
-        raise ValueError("must be an IPv4 network between /16 and /22")
-    return text
-
-
-def _number_from_text(value: object) -> object:
-    # `pulumi config set --path` stores whole numbers as numbers but 0.5 as text (pulumi, resource/config/map.go).
-    if isinstance(value, str) and re.fullmatch(r"\d{1,6}(\.\d{1,6})?", value):
-        return float(value)
-    return value
-
-
-Cidr = Annotated[str, AfterValidator(_network), Field(json_schema_extra={"fix": "Write it as 203.0.113.7/32."})]
-VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
-Dollars = Annotated[float, BeforeValidator(_number_from_text)]
-
-
-class Section(BaseModel):
-    """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are mistakes."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=_kebab,
-        validate_by_alias=True,
-        validate_by_name=True,
-        protected_namespaces=(),
-    )
-
-
-class GpuNodes(Section):
-    """The GPU nodes: one kind of card, all of them shared the same way."""
-
-    provisioner: Literal["node-group"] = Field(
-        default="node-group",
-        description="What brings the nodes: an EKS managed node group.",
-        json_schema_extra={"fix": "Write `node-group`."},
-    )
-    instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["g4dn.xlarge"],
-        description="EC2 types, all with the same GPU; several make spot capacity likelier.",
-    )
-    capacity: Capacity = Field(
-        default="spot", description="`spot` is cheaper and may be taken away at two minutes' notice."
-    )
-    min: int = Field(default=0, ge=0, le=100, description="Fewest nodes.")
-    desired: int = Field(default=1, ge=0, le=100, description="Nodes now; 0 parks the stack: nothing runs on a GPU.")
-    max: int = Field(default=1, ge=1, le=100, description="Most nodes.")
-    volume_gib: int = Field(
-        default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
-    )
-
-
-class ModelSettings(Section):
-    """One model and how it is served."""
-
-    name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}(:[A-Za-z0-9._-]{1,80})?$",
-        description="An Ollama tag, e.g. `llama2:7b`.",
-        json_schema_extra={"fix": "Write a tag as in `ollama pull`, e.g. llama2:7b."},
-    )
-    id: str | None = Field(
-        default=None,
-        pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
-        description="Name of its release and Service; the tag with dashes when absent (`llama2-7b`, `llama2-7b-2`).",
-        json_schema_extra={"fix": "Use lower-case letters, digits and dashes, a letter first, 40 at most."},
-    )
-    context: int = Field(default=4096, ge=256, le=1_048_576, description="Tokens per request.")
-    slots: int = Field(default=1, ge=1, le=64, description="Requests at a time; each has its own KV cache.")
-    kv_type: Annotated[KvType, Field(strict=False)] = Field(
-        default=KvType.F16, description="KV cache: `f16`, or `q8_0` (half), `q4_0` (a quarter), with flash attention."
-    )
-    cache: Cache = Field(
-        default="node",
-        description="Model files: on the node's disk (`node`), or on an EBS volume of its own (`volume`).",
-    )
-    weights_gib: float | None = Field(
-        default=None, gt=0, le=2048, allow_inf_nan=False, description="Own model: size of its GGUF file (GiB)."
-    )
-    layers: int | None = Field(default=None, ge=1, le=1024, description="Own model: layers.")
-    kv_heads: int | None = Field(default=None, ge=1, le=1024, description="Own model: KV heads.")
-    head_dim: int | None = Field(default=None, ge=1, le=4096, description="Own model: values per head.")
-    vocabulary: int | None = Field(
-        default=None, ge=1, le=4_194_304, description="Own model: tokens it knows; the catalogue's largest when absent."
-    )
-
-    @property
-    def own_numbers(self) -> dict[str, Any]:
-        """The numbers of a model of one's own, by their name in the file, absent ones left out."""
-        return {key: value for key in OWN_NUMBERS if (value := getattr(self, key.replace("-", "_"))) is not None}
-
-    def model(self) -> Model | None:
-        """The model with its shape; None when neither the catalogue nor the file describes it."""
-        own = self.own_numbers
-        if len(own) < len(OWN_NUMBERS):
-            return None if own else models().get(self.name)
-        return Model(
-            name=self.name,
-            weights_bytes=round(own["weights-gib"] * GIB),
-            layers=own["layers"],
-            kv_heads=own["kv-heads"],
-            head_dim=own["head-dim"],
-            max_context=0,
-            vocabulary=self.vocabulary or largest_vocabulary(),
-            source="the stack file",
-        )
-
-
-class SystemNodes(Section):
-    """Nodes without a GPU, for DNS, storage driver and node feature discovery."""
-
-    instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["t3.medium"], description="EC2 types, all of one architecture."
-    )
-    count: int = Field(default=2, ge=1, le=20, description="How many; one is enough to try, two survive a zone.")
-
-
-class ClusterSettings(Section):
-    """Network and control plane."""
-
-    kubernetes: str = Field(
-        default=versions.KUBERNETES,
-        description="Kubernetes version.",
-        json_schema_extra={"fix": f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.'},
-    )
-    support: Support = Field(
-        default="standard", description="EKS support that may be paid: `extended` is six times as dear."
-    )
-    zones: int = Field(default=2, ge=2, le=6, description="Availability zones; EKS wants two.")
-    cidr: VpcCidr = Field(default="10.0.0.0/16", description="Network of the VPC.")
-    nat: Nat = Field(
-        default="single",
-        description="NAT gateways: `single`, `per-zone`, or `none` = nodes in public subnets, no ingress (cheapest).",
-    )
-    public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
-        default=["0.0.0.0/0"], description="Who may reach the Kubernetes API from outside; `[]` = nobody."
-    )
-    logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
-    system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
-
-
-class Budget(Section):
-    """What the stack may cost."""
-
-    max_usd_per_hour: Dollars | None = Field(
-        default=None,
-        gt=0,
-        allow_inf_nan=False,
-        description="Planning refuses a stack that costs more an hour (dollars).",
-    )
-
-
-def _tag_key(key: str) -> str:
-    if key.lower().startswith("aws:"):
-        raise ValueError("must not begin with aws:, which is AWS's own")
-    if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
-        raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
-    return key
-
-
-def _tag_value(text: str) -> str:
-    if not re.fullmatch(r"[\w .:/=+@-]{0,256}", text):
-        raise ValueError("must be at most 256 letters, digits, spaces or .:/=+@-_")
-    return text
-
-
-TagKey = Annotated[str, AfterValidator(_tag_key)]
-TagValue = Annotated[str, AfterValidator(_tag_value)]
-
-
-class StackConfig(Section):
-    """A whole stack file: its `tandem:` keys and `aws:region`."""
-
-    region: str = Field(
-        alias="aws:region",
-        pattern=r"^[a-z]{2,4}(-[a-z]+)+-\d$",
-        description="AWS region.",
-        json_schema_extra={"fix": "Write `aws:region: us-east-1`, for example."},
-    )
-    sharing: Sharing = Field(description="How the pods share a GPU.")
-    gpu_nodes: GpuNodes = Field(default=GpuNodes(), description="The GPU nodes.")
-    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
-    cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
-    budget: Budget = Field(default=Budget(), description="What the stack may cost.")
-    tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
-        default={}, description="Extra tags on everything that can carry tags."
-    )
-
-    def ids(self) -> list[str]:
-        """The id of each model, in order, all different: `llama2-7b`, then `llama2-7b-2`."""
-        given = {settings.id for settings in self.models if settings.id}
-        found: list[str] = []
-        for settings in self.models:
-            base = settings.id or default_id(settings.name)
-            taken = {*found, *given}
-            numbered = (f"{base}-{number}" for number in range(2, 1000))
-            found.append(base if settings.id or base not in taken else next(id for id in numbered if id not in taken))
-        return found
-
-    def served(self) -> list[Served]:
-        """The models with their settings; every one must be known."""
-        return [served for _, served in self.known_models()]
-
-    def known_models(self) -> list[tuple[int, Served]]:
-        """The models that are known, each with its place in the file."""
-        found = []
-        for index, (id, settings) in enumerate(zip(self.ids(), self.models, strict=True)):
-            if model := settings.model():
-                served = Served(
-                    id=id, model=model, context=settings.context, slots=settings.slots, kv_type=settings.kv_type
-                )
-                found.append((index, served))
-        return found
-
-    def setup(self, today: datetime.date) -> Setup:
-        """What the rules look at; a model that is not known is left out (`stacks.mistakes` names it)."""
-        nodes = self.gpu_nodes
-        pool = Pool(
-            name=POOL,
-            path="gpu-nodes",
-            instance_types=tuple(nodes.instance_types),
-            capacity=nodes.capacity,
-            min=nodes.min,
-            desired=nodes.desired,
-            max=nodes.max,
-            volume_gib=nodes.volume_gib,
-            sharing=self.sharing,
-        )
-        tenants = [
-            Tenant(served=served, path=f"models[{index}]", pool=POOL, cache=self.models[index].cache)
-            for index, served in self.known_models()
-        ]
-        return Setup(
-            region=self.region,
-            kubernetes=self.cluster.kubernetes,
-            support=self.cluster.support,
-            zones=self.cluster.zones,
-            nat=self.cluster.nat,
-            public_access_cidrs=tuple(self.cluster.public_access_cidrs),
-            system_types=tuple(self.cluster.system_nodes.instance_types),
-            system_nodes=self.cluster.system_nodes.count,
-            pools=(pool,),
-            tenants=tuple(tenants),
-            max_usd_per_hour=self.budget.max_usd_per_hour,
-            pins=versions.pins(),
-            today=today,
-        )
-
-
-def default_id(name: str) -> str:
-    """An id made of a tag: what Kubernetes takes as the name of a Service (a letter first, no dots)."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:36].strip("-")
-    return plain if plain[:1].isalpha() else f"m-{plain}"
-
-
-SECTIONS = tuple(_kebab(name) for name in StackConfig.model_fields if name != "region")
-"""The `tandem:` keys."""
-
-
-class RefusedError(Exception):
-    """A stack that must not be created; says every reason, and carries them as `problems`."""
-
-    def __init__(self, problems: tuple[Problem, ...], name: str) -> None:
-        self.problems = problems
-        super().__init__("\n".join(told(name, "mistake", problems)))
+__all__ = ["RefusedError", "StackConfig", "load_file", "load_stack"]
 
 
 def load_file(path: str | Path, today: datetime.date | None = None) -> StackConfig:
@@ -306,19 +16,22 @@ def load_file(path: str | Path, today: datetime.date | None = None) -> StackConf
 
     Raises `stacks.source.UnreadableError` when it is no YAML, `RefusedError` with every mistake when it has any.
     """
-    from stacks.mistakes import read_file
-
-    reading = read_file(Path(path), today)
-    return reading.accepted()
+    return read_file(Path(path), today).accepted()
 
 
 def load_stack() -> StackConfig:
     """The config of the stack that Pulumi is running. The only place that reads Pulumi's own config."""
     import pulumi
 
-    from stacks.mistakes import read_values
-
     config = pulumi.Config("tandem")
-    sections: Mapping[str, Any] = {key: config.get_object(key) for key in SECTIONS if config.get(key) is not None}
+    sections = {key: _value(text) for key in SECTIONS if (text := config.get(key)) is not None}
     name = f"Pulumi.{pulumi.get_stack()}.yaml"
     return read_values(sections, pulumi.Config("aws").get("region"), name).accepted()
+
+
+def _value(text: str) -> Any:
+    """Pulumi hands mappings and lists over as JSON, and text as it is: `tandem:sharing: mps` is a mistake to tell."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

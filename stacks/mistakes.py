@@ -2,9 +2,11 @@
 
 import copy
 import datetime
+import json
+import re
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,13 @@ from pydantic_core import ErrorDetails
 from sharing.assessment import Assessment, assess
 from sharing.models import models
 from sharing.modes import MODES, mode_names
-from sharing.problems import Problem, did_you_mean, foreign_letters
+from sharing.problems import Problem, did_you_mean, foreign_letters, near, told
 from stacks import source
-from stacks.config import OWN_NUMBERS, SECTIONS, RefusedError, StackConfig
+from stacks.shape import OWN_NUMBERS, SECTIONS, StackConfig
 
 MOST_PASSES = 5
 """A repaired mistake can uncover the next (an unknown mode hides a wrong number of replicas); no more than these."""
+MISSING = "is missing"
 Loc = tuple[int | str, ...]
 
 STAND_INS: dict[str, Any] = {
@@ -36,6 +39,21 @@ STAND_INS: dict[str, Any] = {
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
 }
 """What is put for an unreadable value that has no default, only to be able to judge the rest of the file."""
+WAYS_OUT = {
+    "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
+    "sharing.mode": "Write `mode: timeslice`, for example.",
+    "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
+    "models[]": 'Write `{name: "llama2:7b"}`, for example.',
+}
+"""What to write where neither a hint nor a default says it."""
+
+
+class RefusedError(Exception):
+    """A stack that must not be created; says every reason, and carries them as `problems`."""
+
+    def __init__(self, problems: tuple[Problem, ...], name: str) -> None:
+        self.problems = problems
+        super().__init__("\n".join(told(name, "mistake", problems)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +76,7 @@ class Reading:
 def read_file(path: Path, today: datetime.date | None = None) -> Reading:
     """Reads and judges the stack file at `path`; raises `stacks.source.UnreadableError` when it is no YAML."""
     found = source.read(path, SECTIONS)
-    return read_values(found.sections, found.region, path.name, found.problems, today)
+    return read_values(found.sections, found.region, path.name, found.problems, today, found.unread)
 
 
 def read_values(
@@ -67,31 +85,52 @@ def read_values(
     name: str,
     problems: tuple[Problem, ...] = (),
     today: datetime.date | None = None,
+    unread: Collection[str] = (),
 ) -> Reading:
-    """Judges the values of a stack file; `name` stands in messages, `problems` were found before."""
+    """Judges the values of a stack file; `name` stands in messages, `problems` and `unread` were found before."""
     raw = {key: value for key, value in sections.items() if value is not None}
-    config, misread = _validated(raw if region is None else {**raw, "aws:region": region})
-    wrong = [*misread, *_contradictions(config, {problem.path for problem in misread})]
-    unreadable = [problem.path for problem in (*problems, *wrong)]
-    assessment = assess(config.setup(today or datetime.date.today()), unreadable)
+    config, misread, doubtful = _validated(raw if region is None else {**raw, source.REGION: region}, unread)
+    unreadable = {problem.path for problem in (*problems, *misread)} | doubtful
+    wrong = [*misread, *_contradictions(config, unreadable)]
+    assessment = assess(config.setup(today or datetime.date.today()), {*unreadable, *(each.path for each in wrong)})
     return Reading(name=name, config=config, problems=(*problems, *wrong, *assessment.problems), assessment=assessment)
 
 
-def _validated(raw: dict[str, Any]) -> tuple[StackConfig, list[Problem]]:
-    found: dict[str, Problem] = {}
-    values = copy.deepcopy(raw)
+def _validated(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig, list[Problem], set[str]]:
+    """The config with stand-ins, its mistakes, and what probably stands in the file under a misspelt key."""
+    values = json.loads(source.as_json(raw))
+    found, doubtful = {}, set(unread)
+    for loc in [*_encrypted(values)]:
+        way_out = "Set it again without `--secret`: it is none."
+        found[_path(loc)] = Problem(_path(loc), "an encrypted value", "must be readable", way_out)
+        _repair(values, loc)
     for _ in range(MOST_PASSES):
         try:
-            return StackConfig.model_validate_json(source.as_json(values), by_name=False, by_alias=True), [
-                *found.values()
-            ]
+            config = StackConfig.model_validate_json(source.as_json(values), by_name=False, by_alias=True)
         except ValidationError as error:
             details = [(detail, _place(detail)) for detail in error.errors(include_url=False)]
+        else:
+            return (
+                config,
+                [each for each in found.values() if each.rule != MISSING or each.path not in doubtful],
+                doubtful,
+            )
         for detail, loc in details:
+            if detail["type"] == "extra_forbidden":
+                doubtful |= {_path((*loc[:-1], key)) for key in near(str(loc[-1]), _keys(loc[:-1]))}
             found.setdefault(_path(loc), _problem(detail, loc))
         for _, loc in sorted(details, key=lambda pair: [str(part) for part in pair[1]], reverse=True):
             _repair(values, loc)
     raise AssertionError(f"stand-ins are mistakes themselves: {sorted(found)}")
+
+
+def _encrypted(value: object, loc: Loc = ()) -> Iterator[Loc]:
+    """Where Pulumi keeps secrets: `{secure: …}`, as `pulumi config set --secret` writes it."""
+    if isinstance(value, dict) and [*value] == ["secure"] and isinstance(value["secure"], str):
+        yield loc
+    elif isinstance(value, dict | list):
+        for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _encrypted(item, (*loc, key))
 
 
 def _place(detail: ErrorDetails) -> Loc:
@@ -108,6 +147,11 @@ def _path(loc: Loc) -> str:
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
 
 
+def _pattern(loc: Loc) -> str:
+    """The path without its numbers, e.g. `models[].name`."""
+    return "".join("[]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
+
+
 def _repair(values: dict[str, Any], loc: Loc) -> None:
     """Puts a stand-in at `loc`, or takes the value away so that its default holds."""
     parent: Any = values
@@ -115,8 +159,7 @@ def _repair(values: dict[str, Any], loc: Loc) -> None:
         if isinstance(parent, dict) and part not in parent:
             return
         parent = parent[part]
-    pattern = "".join("[]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
-    if pattern in STAND_INS:
+    if (pattern := _pattern(loc)) in STAND_INS:
         parent[loc[-1]] = copy.deepcopy(STAND_INS[pattern])
     elif isinstance(parent, dict):
         parent.pop(loc[-1], None)
@@ -126,8 +169,8 @@ def _problem(detail: ErrorDetails, loc: Loc) -> Problem:
     kind, path, value, context = detail["type"], _path(loc), detail.get("input"), detail.get("ctx", {})
     field = _field(StackConfig, loc)
     hint = _hint(field)
-    if kind in ("missing", "union_tag_not_found"):
-        return Problem(path, "", "is missing", hint or f"Write `{loc[-1]}: …`. {source.EXAMPLE}")
+    if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
+        return Problem(path, "", MISSING, hint or WAYS_OUT.get(_pattern(loc), source.EXAMPLE))
     if kind == "extra_forbidden":
         return Problem(path, "", "unknown key", did_you_mean(str(loc[-1]), _keys(loc[:-1])))
     if kind == "union_tag_invalid":
@@ -137,7 +180,8 @@ def _problem(detail: ErrorDetails, loc: Loc) -> Problem:
         rule = f"must be {context['expected']}".replace("'", "`")
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
         return Problem(path, _shown(value), rule, hint or did_you_mean(str(value), words))
-    return Problem(path, _shown(value), _rule(kind, context, detail["msg"]), _way_out(kind, value, loc, hint, field))
+    rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
+    return Problem(path, _shown(value), rule, _way_out(kind, value, loc, field))
 
 
 def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
@@ -169,30 +213,55 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
     return str(context.get("error", message))
 
 
-def _way_out(kind: str, value: object, loc: Loc, hint: str, field: FieldInfo | None) -> str:
+def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str:
+    key, hint = loc[-1], _hint(field)
+    otherwise = hint or WAYS_OUT.get(_pattern(loc)) or _default(field)
     if isinstance(value, str) and foreign_letters(value):
         return f"It is written with {foreign_letters(value)}. {hint}".rstrip()
-    if kind in ("int_type", "float_type", "bool_type") and isinstance(value, str) and value.strip():
-        return f"Write `{loc[-1]}: {_plainer(value)}` without quotes." if _plainer(value) else hint or _default(field)
+    if kind in ("int_type", "int_from_float", "float_type", "bool_type"):
+        # The hint of a number is about its bounds.
+        plainer = _plainer(value)
+        return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
+    if kind == "less_than_equal":
+        return _default(field)
+    if kind == "too_long":
+        return "Leave some out."
+    if kind == "value_error" and not hint:
+        return "Write another."
+    if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field) is None:
+        return f"Write `{key}: [{value[:60]}]`."
     if kind == "string_type" and isinstance(value, int | float) and not hint:
         return f'Put it in quotes: "{value}".'
-    return hint or _default(field)
+    return otherwise
 
 
-def _plainer(text: str) -> str:
-    plain = text.strip().lower()
-    return plain if plain in ("true", "false") or plain.replace(".", "", 1).isdigit() else ""
+def _plainer(value: object) -> str:
+    """What was meant by a number or a truth value in other clothes; empty when that cannot be told."""
+    plain = _shown(value).strip("' ").lower().removesuffix(".0")
+    words = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
+    return words.get(plain, plain if re.fullmatch(r"\d{1,9}", plain) else "")
 
 
 def _default(field: FieldInfo | None) -> str:
-    if field is None or field.is_required() or field.default is None or isinstance(field.default, BaseModel):
+    if field is None or field.is_required() or isinstance(field.default, BaseModel | dict):
         return source.EXAMPLE
+    if field.default is None:
+        return "It can be left out."
     return f"Left out, it is {_shown(field.default)}."
 
 
 def _hint(field: FieldInfo | None) -> str:
-    extra = field.json_schema_extra if field else None
-    return str(extra["fix"]) if isinstance(extra, dict) and "fix" in extra else ""
+    """The way out that a field gives, or the items of its list."""
+    items = (
+        [arg for arg in typing.get_args(field.annotation) if typing.get_origin(arg) is typing.Annotated]
+        if field
+        else []
+    )
+    within = [one for item in items for one in typing.get_args(item) if isinstance(one, FieldInfo)]
+    for extra in (each.json_schema_extra for each in (field, *within) if each):
+        if isinstance(extra, dict) and "fix" in extra:
+            return str(extra["fix"])
+    return ""
 
 
 def _shown(value: object) -> str:
@@ -204,9 +273,8 @@ def _shown(value: object) -> str:
         text = "".join(char if char.isprintable() else "?" for char in value)
         return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
     if isinstance(value, list):
-        return (
-            "a list" if len(value) != 1 or isinstance(value[0], list | dict) else f"[{_shown(value[0]).strip(chr(39))}]"
-        )
+        alone = len(value) == 1 and not isinstance(value[0], list | dict)
+        return f"[{_shown(value[0]).strip(chr(39))}]" if alone else f"a list of {len(value)}" if value else "[]"
     return "nothing" if value is None else "a mapping"
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import yaml
 
-from sharing.problems import Problem, did_you_mean
+from sharing.problems import Problem, did_you_mean, near
 
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
@@ -20,6 +20,15 @@ PROJECT = "tandem"
 
 MOST_DEPTH = 100
 """Lists and mappings in each other. libyaml's composer recurses in C: 100,000 of them end the whole process."""
+
+REGION = "aws:region"
+EXAMPLE = "Pulumi.dev.yaml shows every key."
+IN_OTHER_WORDS = {
+    "but found another document": "it holds more than one document",
+    "found unhashable key": "a key is a list or a mapping",
+    "found character that cannot start any token": "found a character that cannot begin a value (tab, @, ` or %)",
+}
+"""What libyaml says of a file, and what a reader understands."""
 
 _Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -32,9 +41,10 @@ class _Loader(_Safe):  # type: ignore[misc, valid-type]
 
 for _tag, _pattern, _first in (
     ("bool", "true|True|TRUE|false|False|FALSE", "tTfF"),
-    # Python refuses to read integers of more than 4,300 digits: beyond 400 they are text here.
-    ("int", "[-+]?(0|[1-9][0-9_]{0,400}|0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)", "-+0123456789"),
-    ("float", r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+.0123456789"),
+    # Python refuses integers of more than 4,300 digits: what has more than 400 is text here.
+    ("int", "[-+]?(0|[1-9][0-9_]{0,399}|0b[01_]+|0o?[0-7_]+|0x[0-9a-fA-F_]+)", "-+0123456789"),
+    ("float", r"[-+]?(\.[0-9]+|[0-9]{1,400}(\.[0-9]*)?)([eE][-+]?[0-9]+)?", "-+.0123456789"),
+    ("float", r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", "-+."),
     ("null", "~|null|Null|NULL|", ["~", "n", "N", ""]),
     ("merge", "<<", "<"),
 ):
@@ -55,6 +65,8 @@ class Source:
     """The value of `aws:region`; None when it is missing."""
     problems: tuple[Problem, ...]
     """Mistakes of the file as a file: doubled and misspelt keys."""
+    unread: tuple[str, ...] = ()
+    """Settings that probably stand in the file, but under a misspelt key."""
 
 
 def read(path: Path, sections: tuple[str, ...]) -> Source:
@@ -74,46 +86,56 @@ def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     """The source in `text`; `name` stands in messages."""
     document, doubled = _document(text, name)
     problems = [*doubled]
+    everything = (*sections, REGION)
     if not isinstance(document, dict):
-        problems.append(Problem("config", "" if document is None else "no mapping", "is missing", EXAMPLE))
-        return Source({}, None, tuple(problems))
+        found = "" if document is None else f"{_kind(document)} instead"
+        return Source({}, None, (*problems, Problem("config", found, "is missing", EXAMPLE)), everything)
     unknown = [str(key) for key in document if key not in FILE_KEYS]
     problems += [Problem(key, "", "unknown key", did_you_mean(key, FILE_KEYS)) for key in unknown]
     config = document.get("config")
     if not isinstance(config, dict):
-        problems.append(Problem("config", "" if config is None else _kind(config), "must be a mapping", EXAMPLE))
-        return Source({}, None, tuple(problems))
-    found, misspelt = _sections(config, sections)
-    return Source(found, config.get("aws:region"), (*problems, *misspelt))
-
-
-EXAMPLE = "Pulumi.dev.yaml shows every key."
+        if not near("config", unknown):
+            rule = "is missing" if config is None else "must be a mapping"
+            problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE))
+        return Source({}, None, tuple(problems), everything)
+    known, misspelt, unread = _sections(config, sections)
+    doubled_config = any(problem.path == "config" for problem in doubled)
+    return Source(known, config.get(REGION), (*problems, *misspelt), everything if doubled_config else unread)
 
 
 def _kind(value: object) -> str:
     return {list: "a list", str: "text", bool: "true or false"}.get(type(value), "a number")
 
 
-def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem]]:
+def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem], tuple[str, ...]]:
+    """The sections, the misspelt keys, and which sections those may have been meant to be."""
     found: dict[str, Any] = {}
-    problems = []
+    problems: list[Problem] = []
+    unread: list[str] = []
     for key, value in config.items():
         space, colon, section = str(key).partition(":")
         if not colon:
             fix = f"Write `{PROJECT}:{space}`." if space in known else did_you_mean(space, known)
             problems.append(Problem(space, "", f"needs the project's name before it, as `{PROJECT}:…`", fix))
+            unread += near(space, known)
         elif space == PROJECT and section in known:
             found[section] = value
         elif space == PROJECT:
-            problems.append(Problem(section, "", "unknown key", did_you_mean(section, known)))
+            root = re.split(r"[.\[]", section)[0]
+            by_path = f"`pulumi config set --path` puts it under `{PROJECT}:{root}`."
+            problems.append(
+                Problem(section, "", "unknown key", by_path if root in known else did_you_mean(section, known))
+            )
+            unread += near(section, known)
         elif space.lower() != space or not space.isascii():
             problems.append(Problem(str(key), "", "unknown key", did_you_mean(space, (PROJECT, "aws"))))
-    return found, problems
+            unread.append(REGION if section == "region" else section)
+    return found, problems, tuple(unread)
 
 
 def _document(text: str, name: str) -> tuple[Any, list[Problem]]:
     try:
-        _refuse_depth(text, name)
+        _refuse_what_no_stack_file_has(text, name)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
@@ -129,29 +151,32 @@ def _document(text: str, name: str) -> tuple[Any, list[Problem]]:
         raise UnreadableError(f"{name} cannot be read as YAML: {_one_line(error)}.") from None
 
 
-def _refuse_depth(text: str, name: str) -> None:
+def _refuse_what_no_stack_file_has(text: str, name: str) -> None:
+    """Refuses depth and tags, from the parser's events: they need no recursion and build nothing."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
             raise UnreadableError(f"{name} is nested too deeply (more than {MOST_DEPTH}): no stack file is.")
+        if tag := getattr(event, "tag", None):
+            shown = tag.replace("tag:yaml.org,2002:", "!!")
+            raise UnreadableError(f"{name} uses the tag {shown}{_where(event.start_mark)}. Remove it: none is needed.")
 
 
 def _one_line(error: Exception) -> str:
-    mark = getattr(error, "problem_mark", None)
-    where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
-    what = getattr(error, "problem", None) or str(error).splitlines()[0]
-    return f"{str(what).rstrip('.')}{where}"
+    what = str(getattr(error, "problem", None) or str(error).splitlines()[0]).rstrip(".")
+    return f"{IN_OTHER_WORDS.get(what, what)}{_where(getattr(error, 'problem_mark', None))}"
+
+
+def _where(mark: Any) -> str:
+    return f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
 
 
 def _size(node: yaml.Node, within: set[int], known: dict[int, int]) -> int:
     """Values below and with `node`, each alias counted again; a node inside itself is endless."""
     key = id(node)
     if key in within:
-        raise UnreadableError("an alias of the file contains itself: no stack file does.")
+        raise UnreadableError("an alias in the file contains itself. Write the value out.")
     if key not in known:
         within.add(key)
         known[key] = 1 + sum(_size(child, within, known) for child in _children(node))
@@ -180,7 +205,7 @@ def _doubled(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> I
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 where = here.removeprefix("config.").removeprefix(f"{PROJECT}:")
                 line = key.start_mark.line + 1
-                yield Problem(where, f"again in line {line}", "stands twice", "Keep one of the two.")
+                yield Problem(where, "", f"stands twice, again in line {line}", "Keep one of the two.")
             keys.add(str(key.value))
             yield from _doubled(value, here, seen)
     elif isinstance(node, yaml.SequenceNode):

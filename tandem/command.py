@@ -1,49 +1,62 @@
 """The `tandem` command. Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."""
 
 import argparse
-import difflib
 import gc
 import json
-import shutil
+import os
 import sys
-import textwrap
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
 
-from sharing.problems import told
-from stacks.source import UnreadableError
-from tandem import plan
-from tandem.report import PlanReport, ProblemReport
+# The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
+if TYPE_CHECKING:
+    from tandem.plan import Judged
+    from tandem.report import PlanReport
 
 FINE, REFUSED, USAGE = 0, 1, 2
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
+EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
 DEFAULT_STACK = "timeslice"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
     parsed = _parser().parse_args(arguments)
-    # Short-lived, and mostly imports: collecting garbage between thousands of new classes costs a fifth of the time.
-    gc.disable()
     try:
         return _plan(parsed.stack, as_json=parsed.json)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return FINE
+    except KeyboardInterrupt:
+        print("tandem: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def entry() -> None:
     """The console script."""
-    sys.exit(main())
+    # Short-lived, and mostly imports: collecting garbage between thousands of new classes, and taking them apart in
+    # the end, is a fifth of the time of a refusal.
+    gc.disable()
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. Nothing is left to be flushed into the closed pipe at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = FINE
+    gc.freeze()
+    sys.exit(code)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.")
+    parser = argparse.ArgumentParser(
+        prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     planning = commands.add_parser(
         "plan",
         help="check a stack and show what it creates, costs and how long it takes",
         description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
-        epilog="Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file.",
+        epilog=EXIT_CODES,
     )
     planning.add_argument(
         "stack",
@@ -57,10 +70,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _plan(stack: str, *, as_json: bool) -> int:
+    from stacks.source import UnreadableError
+    from tandem import plan
+
     path = stack_file(stack)
     try:
         if not path.is_file():
-            raise UnreadableError(_no_such_file(stack, path))
+            raise UnreadableError(_no_such_file(path))
         judged = plan.judge(path)
     except UnreadableError as error:
         return _unreadable(path, str(error), as_json=as_json)
@@ -72,11 +88,9 @@ def _plan(stack: str, *, as_json: bool) -> int:
         _tell(path, judged)
         return REFUSED
 
-    from rich.console import Console
-
     from tandem import show
 
-    console = Console(highlight=False)
+    console = show.Output(highlight=False)
     show.headline(console, path.name, judged)
     _tell(path, judged)
     show.rules(console, judged)
@@ -97,35 +111,51 @@ def stack_file(stack: str) -> Path:
     return (homes[0] if homes else here) / name
 
 
-def _no_such_file(stack: str, path: Path) -> str:
+def _no_such_file(path: Path) -> str:
+    from sharing.problems import near
+
+    if path.is_dir():
+        return f"{path} is a folder. Name a file in it."
     known = sorted(
         found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
     )
-    close = difflib.get_close_matches(stack, known)
-    hint = f"Did you mean {' or '.join(close)}?" if close else f"Stacks here: {', '.join(known) or 'none'}."
-    return f"there is no file {path.name}. {hint}"
+    close = near(path.stem.removeprefix("Pulumi."), known)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"Stacks there: {', '.join(known) or 'none'}."
+    return f"there is no file {path}. {hint}"
 
 
-def _tell(path: Path, judged: plan.Judged) -> None:
-    """Prints mistakes and warnings: a line each, folded to the width of a terminal. Without rich, for speed."""
-    lines = told(path.name, "mistake", judged.reading.problems)
-    lines += told(path.name, "warning", judged.reading.assessment.warnings)
-    for line in lines:
-        print(textwrap.fill(line, _width(), subsequent_indent="    ", break_long_words=False) if _width() else line)
+def _tell(path: Path, judged: "Judged") -> None:
+    """Prints mistakes and warnings, a line each."""
+    from sharing.problems import told
+
+    for line in told(path.name, "mistake", judged.reading.problems):
+        _print_line(line, sys.stdout)
+    for line in told(path.name, "warning", judged.reading.assessment.warnings):
+        _print_line(line, sys.stdout)
 
 
-def _width() -> int:
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+def _print_line(line: str, stream: TextIO) -> None:
+    """One line, which a terminal gets folded to its width. Without rich, for speed."""
+    if stream.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False)
+    print(line, file=stream)
 
 
 def _unreadable(path: Path, message: str, *, as_json: bool) -> int:
+    from tandem import plan
+    from tandem.report import PlanReport, ProblemReport
+
     if as_json:
         problem = ProblemReport(path="", found="", rule=message, fix="")
         _print_json(PlanReport(stack=plan.stack_name(path), mode=None, verdict="refused", problems=[problem]))
     else:
-        print(f"tandem: {message}", file=sys.stderr)
+        _print_line(f"tandem: {message}", sys.stderr)
     return USAGE
 
 
-def _print_json(report: PlanReport) -> None:
+def _print_json(report: "PlanReport") -> None:
     print(json.dumps(report.as_dict(), indent=2, ensure_ascii=False, default=list))

@@ -8,20 +8,11 @@ from typing import TYPE_CHECKING
 from sharing.setup import Setup
 from stacks.config import StackConfig
 from stacks.mistakes import Reading, read_file
-from tandem.report import (
-    FirstTokenReport,
-    PlanReport,
-    ResourceReport,
-    StepReport,
-    cost_report,
-    model_reports,
-    pool_reports,
-    problem_reports,
-)
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph, Resource
     from tandem.first_token import FirstToken
+    from tandem.report import FirstTokenReport, PlanReport, ResourceReport
 
 PROJECT = "tandem"
 
@@ -71,8 +62,10 @@ def program_graph(config: StackConfig, stack: str) -> "Graph":
     return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack)
 
 
-def report(judged: Judged, planned: Planned | None) -> PlanReport:
+def report(judged: Judged, planned: Planned | None) -> "PlanReport":
     """The plan as data; `planned` is None for a refused stack."""
+    from tandem.report import PlanReport, cost_report, model_reports, pool_reports, problem_reports
+
     reading, assessment = judged.reading, judged.reading.assessment
     mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in reading.problems)
     return PlanReport(
@@ -94,7 +87,9 @@ def stack_name(path: Path) -> str:
     return path.stem.removeprefix("Pulumi.")
 
 
-def _first_token(estimate: "FirstToken") -> FirstTokenReport:
+def _first_token(estimate: "FirstToken") -> "FirstTokenReport":
+    from tandem.report import FirstTokenReport, StepReport
+
     return FirstTokenReport(
         minutes=round(estimate.minutes, 1),
         plus_minus=round(estimate.plus_minus, 1),
@@ -102,8 +97,9 @@ def _first_token(estimate: "FirstToken") -> FirstTokenReport:
     )
 
 
-def _resource(resource: "Resource") -> ResourceReport:
+def _resource(resource: "Resource") -> "ResourceReport":
     from sandbox.graph import masked
+    from tandem.report import ResourceReport
 
     return ResourceReport(
         urn=resource.urn,

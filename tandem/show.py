@@ -17,6 +17,13 @@ from tandem.plan import Judged, Planned
 STACK_TYPE = "pulumi:pulumi:Stack"
 
 
+class Output(Console):
+    """A console that leaves a closed pipe to the command: rich, which calls this in its `except`, would exit with 1."""
+
+    def on_broken_pipe(self) -> None:
+        raise
+
+
 def headline(console: Console, file: str, judged: Judged) -> None:
     """An accepted stack in one line."""
     bill, pool = judged.reading.assessment.cost, judged.setup.pools[0]
@@ -24,7 +31,7 @@ def headline(console: Console, file: str, judged: Judged) -> None:
     console.print(
         f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {pool.planned_nodes} × "
         f"{pool.instance_types[0]}, {pool.sharing.mode}, [bold]${bill.usd_per_hour:.3f}[/] an hour",
-        soft_wrap=True,
+        soft_wrap=not console.is_terminal,
     )
 
 
@@ -51,7 +58,8 @@ def _fit(console: Console, assessment: Assessment) -> None:
     first = assessment.fits[0]
     gpu, shares = first.pool.smallest.gpu, first.verdict.shares
     derived = " (derived)" if gpu.cuda_is_derived else ""
-    table = _table(f"Fit, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {shares.per_gpu} shares a card")
+    each = "1 share" if shares.per_gpu == 1 else f"{shares.per_gpu} shares"
+    table = _table(f"Fit, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
     table.add_column("model", no_wrap=True)
     for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
         table.add_column(title, justify="right")

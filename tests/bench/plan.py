@@ -1,0 +1,121 @@
+"""Times `tandem plan` against what it cannot avoid. Interleaved, so that a slow machine slows both sides alike.
+
+    make bench            prints medians and ratios; fails nothing
+
+- an accepted stack, against a bare process that imports the SDKs and touches the resource classes of that stack
+- a refused file, against a bare import of the SDKs
+- planning again in one process, and ten clusters against one
+"""
+
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+
+import pulumi
+
+from components import GpuCluster, GpuClusterArgs
+from sandbox.in_process import run
+from stacks.config import load_file
+from tandem.plan import program_graph
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STACKS = ("timeslice", "mps", "exclusive", "dev")
+ROUNDS = 9
+SDKS = "import pulumi, pulumi_aws, pulumi_eks, pulumi_kubernetes"
+REFUSED = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: mps, replicas: 1}
+  tandem:models: [{name: "llama2:7b"}]
+"""
+COMMAND = [sys.executable, "-m", "tandem", "plan"]
+
+
+def main() -> None:
+    """Prints every figure."""
+    for stack in STACKS:
+        against(
+            f"tandem plan {stack}",
+            [*COMMAND, stack],
+            "bare SDKs and classes",
+            [sys.executable, "-c", touching(stack)],
+            1.3,
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        refused = Path(folder) / "refused.yaml"
+        refused.write_text(REFUSED, encoding="utf-8")
+        against("refused file", [*COMMAND, str(refused)], "bare SDK import", [sys.executable, "-c", SDKS], 0.4)
+    for stack in STACKS:
+        config = load_file(ROOT / f"Pulumi.{stack}.yaml")
+        again = median(lambda config=config, stack=stack: program_graph(config, stack))  # type: ignore[misc]
+        print(f"planning {stack} again: {again * 1000:.0f} ms (at most 150)")
+    one, ten = median(lambda: clusters(1)), median(lambda: clusters(10))
+    print(f"ten clusters {ten * 1000:.0f} ms, one {one * 1000:.0f} ms: {ten / one:.1f} × (at most 12)")
+
+
+def against(name: str, ours: list[str], other: str, theirs: list[str], most: float) -> None:
+    """Times two commands in turn and prints medians, and the median of the ratios of neighbours."""
+    pairs = [(timed(ours), timed(theirs)) for _ in range(ROUNDS + 1)][1:]
+    mine, bare = (statistics.median(side) for side in zip(*pairs, strict=True))
+    ratio = statistics.median(a / b for a, b in pairs)
+    print(
+        f"{name}: {mine * 1000:.0f} ms, {other}: {bare * 1000:.0f} ms, ratio {ratio:.2f} (at most {most})", flush=True
+    )
+
+
+def timed(command: list[str]) -> float:
+    """Seconds that the command takes as a whole process."""
+    start = time.perf_counter()
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+    return time.perf_counter() - start
+
+
+def median(call: Callable[[], object]) -> float:
+    """Median seconds of a call, after one that is not counted."""
+    call()
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def touching(stack: str) -> str:
+    """A program that imports the SDKs and touches exactly the resource classes that the stack registers."""
+    done = subprocess.run([*COMMAND, stack, "--json"], cwd=ROOT, capture_output=True, text=True, check=True)
+    types = sorted({resource["type"] for resource in json.loads(done.stdout)["resources"]})
+    return "\n".join([SDKS, *filter(None, map(class_of, types))])
+
+
+def class_of(token: str) -> str:
+    """`pulumi_aws.ec2.Vpc` for `aws:ec2/vpc:Vpc`; empty for what no SDK has."""
+    package, module, name = token.split(":")
+    if package == "pulumi":
+        return f"pulumi_{name}.Provider" if module == "providers" else ""
+    if package not in ("aws", "eks", "kubernetes"):
+        return ""
+    area, _, rest = module.partition("/")
+    if package == "kubernetes":
+        area = f"{area.split('.')[0]}.{rest}"
+    path = f"pulumi_{package}" if area == "index" else f"pulumi_{package}.{area}"
+    return f"{path}.{name}" if hasattr(import_module(path), name) else ""
+
+
+def clusters(count: int) -> None:
+    """Registers that many clusters in one program."""
+
+    def program() -> None:
+        for index in range(count):
+            GpuCluster(f"c{index}", GpuClusterArgs(cluster_name=f"c{index}"), pulumi.ResourceOptions())
+
+    run(program, project="bench", stack="bench")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,666 @@
+"""Stack files as people break them: every mistake is named at once, in the file's own path, and nothing else is."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharing.problems import Problem
+from stacks import source
+from stacks.config import RefusedError, load_file
+from stacks.mistakes import read_file, read_values
+from stacks.shape import SECTIONS
+from tandem.command import main
+
+GOOD = {
+    "aws:region": "us-east-1",
+    "tandem:sharing": "{mode: timeslice, replicas: 2}",
+    "tandem:gpu-nodes": "{instance-types: [g4dn.xlarge], desired: 1, max: 1}",
+    "tandem:models": '[{name: "llama2:7b", context: 2048}, {name: "mistral:7b", context: 2048}]',
+}
+TINY = '{name: "qwen2.5:0.5b"}'
+
+
+def stack(text: str = "", /, **changed: str | None) -> str:
+    """A good stack file with these values changed (None: left out), and `text` after it."""
+    keys = {"region": "aws:region"}
+    values: dict[str, str | None] = {
+        **GOOD,
+        **{keys.get(key, "tandem:" + key.replace("_", "-")): value for key, value in changed.items()},
+    }
+    lines = [f"  {key}: {value}\n" for key, value in values.items() if value is not None]
+    return "config:\n" + "".join(lines) + text
+
+
+def models(*more: str) -> str:
+    return f"[{', '.join(more)}]"
+
+
+Expected = list[tuple[str, str]]
+BROKEN: dict[str, tuple[str, Expected]] = {
+    # The file as a file.
+    "empty": ("", [("config", "is missing. Pulumi.dev.yaml shows every key")]),
+    "only comments": ("# nothing\n# here\n", [("config", "is missing")]),
+    "only a document mark": ("---\n", [("config", "is missing")]),
+    "no config": ("secretsprovider: x\n", [("config", "is missing")]),
+    "config of nothing": ("config:\n", [("config", "is missing")]),
+    "config as a list": ("config: [a]\n", [("config", "must be a mapping (got a list)")]),
+    "config as text": ("config: hello\n", [("config", "must be a mapping (got text)")]),
+    "config misspelt": (stack().replace("config", "confg", 1), [("confg", "Did you mean config?")]),
+    "a list at the top": ("- a\n- b\n", [("config", "is missing (got a list instead)")]),
+    "a scalar at the top": ("hello\n", [("config", "is missing (got text instead)")]),
+    "a number at the top": ("7\n", [("config", "is missing (got a number instead)")]),
+    "nothing below config": (
+        "config: {}\n",
+        [("aws:region", "missing"), ("sharing", "missing"), ("models", "missing")],
+    ),
+    # Unknown keys, at every level. What a misspelt key was meant to say is neither missed nor judged.
+    "unknown key at the top": (stack("stuff: 1\n"), [("stuff", "unknown key. Known: config, secretsprovider")]),
+    "misspelt section": (
+        stack("  tandem:shering: {mode: mps}\n", sharing=None),
+        [("shering", "unknown key. Did you mean sharing?")],
+    ),
+    "misspelt models": (stack("  tandem:model: []\n", models=None), [("model", "Did you mean models?")]),
+    "section without its project": (
+        stack("  sharing: {mode: mps}\n", sharing=None),
+        [("sharing", "needs the project's name before it, as `tandem:…`. Write `tandem:sharing`")],
+    ),
+    "unknown key without a project": (stack("  foo: 1\n"), [("foo", "Known: sharing, gpu-nodes, models")]),
+    "project in capitals": (stack("  Tandem:budget: {}\n"), [("Tandem:budget", "Did you mean tandem?")]),
+    "path as a key": (
+        stack("  tandem:sharing.mode: mps\n"),
+        [("sharing.mode", "`pulumi config set --path` puts it under `tandem:sharing`")],
+    ),
+    "number as a key": (stack("  1: 2\n"), [("1", "needs the project's name before it")]),
+    "number as a key in a section": (stack(sharing="{mode: mps, 1: 2}"), [("sharing.1", "unknown key. Known: mode")]),
+    "unknown keys everywhere": (
+        stack(
+            "stuff: 1\n",
+            sharing="{mode: mps, replica: 2}",
+            gpu_nodes="{instance_types: [g5.xlarge]}",
+            models=models('{name: "llama2:7b", contxt: 2048}', '{name: "mistral:7b"}'),
+            cluster="{zone: 2, system-nodes: {counts: 1}}",
+            budget="{usd: 1}",
+        ),
+        [
+            ("stuff", "unknown key"),
+            ("sharing.replica", "Did you mean replicas?"),
+            ("gpu-nodes.instance_types", "Did you mean instance-types?"),
+            ("models[0].contxt", "Did you mean context?"),
+            ("cluster.zone", "Did you mean zones?"),
+            ("cluster.system-nodes.counts", "Did you mean count?"),
+            ("budget.usd", "Known: max-usd-per-hour"),
+        ],
+    ),
+    "misspelt types hide no others": (
+        stack(gpu_nodes="{instance_type: [g6e.xlarge]}", models=models('{name: "qwen2.5:32b"}')),
+        [("gpu-nodes.instance_type", "Did you mean instance-types?")],
+    ),
+    "misspelt name": (stack(models="[{nam: x}]"), [("models[0].nam", "unknown key. Did you mean name?")]),
+    "look-alike in a key": (
+        stack(sharing="{m\u043ede: mps}"),
+        [("sharing.m\u043ede", "U+043E CYRILLIC SMALL LETTER O")],
+    ),
+    "no-break space in a key": (
+        stack(sharing="{mode: timeslice, replicas\u00a0: 2}"),
+        [("sharing.replicas\u00a0", "U+00A0 NO-BREAK SPACE. Did you mean replicas?")],
+    ),
+    "no-break space in a section": (
+        stack("  tandem:sharing\u00a0: {mode: mps}\n", sharing=None),
+        [("sharing\u00a0", "U+00A0 NO-BREAK SPACE. Did you mean sharing?")],
+    ),
+    # Doubled keys.
+    "doubled region": (stack("  aws:region: eu-west-1\n"), [("aws:region", "stands twice, again in line 6")]),
+    "doubled config": (stack("config: {}\n"), [("config", "stands twice, again in line 6. Keep one of the two")]),
+    "doubled section": (stack("  tandem:models: []\n"), [("models", "stands twice"), ("models", "at least 1 entry")]),
+    "doubled mode": (stack(sharing="{mode: mps, mode: timeslice}"), [("sharing.mode", "stands twice")]),
+    "doubled name in a list": (
+        stack(models='[{name: "llama2:7b", name: "gemma2:27b"}]'),
+        [("models[0].name", "stands twice, again in line 5")],
+    ),
+    # Wrong types, of each kind of field.
+    "region as a list": (
+        stack(region="[a]"),
+        [("aws:region", "must be text (got [a]). Write `aws:region: us-east-1`")],
+    ),
+    "region as a number": (stack(region="1"), [("aws:region", "must be text (got 1)")]),
+    "sharing as text": (
+        stack(sharing="timeslice"),
+        [("sharing", "must be a mapping (got 'timeslice'). Write `tandem:")],
+    ),
+    "sharing as a list": (stack(sharing="[mps]"), [("sharing", "must be a mapping")]),
+    "mode as a list": (stack(sharing="{mode: [mps]}"), [("sharing.mode", "unknown mode")]),
+    "models as a mapping": (stack(models="{name: x}"), [("models", "must be a list (got a mapping)")]),
+    "models as text": (
+        stack(models='["llama2:7b", 7]'),
+        [
+            ("models[0]", "must be a mapping (got 'llama2:7b'). Write `{name:"),
+            ("models[1]", "must be a mapping (got 7)"),
+        ],
+    ),
+    "no models": (stack(models="[]"), [("models", "must have at least 1 entry (got [])")]),
+    "too many models": (stack(models=models(*[TINY] * 65)), [("models", "at most 64 entries (got a list of 65)")]),
+    "types as text": (
+        stack(gpu_nodes="{instance-types: g4dn.xlarge}"),
+        [("gpu-nodes.instance-types", "must be a list (got 'g4dn.xlarge'). Write `instance-types: [g4dn.xlarge]`")],
+    ),
+    "no types": (stack(gpu_nodes="{instance-types: []}"), [("gpu-nodes.instance-types", "at least 1 entry")]),
+    "a number among types": (
+        stack(gpu_nodes="{instance-types: [g4dn.xlarge, 5]}"),
+        [("gpu-nodes.instance-types[1]", 'must be text (got 5). Put it in quotes: "5"')],
+    ),
+    "number as text": (
+        stack(sharing='{mode: timeslice, replicas: "2"}'),
+        [("sharing.replicas", "must be a whole number (got '2'). Write `replicas: 2` without quotes")],
+    ),
+    "text as a number": (stack(models="[{name: 7}]"), [("models[0].name", "must be text (got 7). Write a tag")]),
+    "Kubernetes as a number": (
+        stack(cluster="{kubernetes: 1.36}"),
+        [("cluster.kubernetes", 'must be text (got 1.36). Write it in quotes: `kubernetes: "1.36"`')],
+    ),
+    "fractions": (
+        stack(gpu_nodes="{desired: 1.0, max: 1.5}"),
+        [("gpu-nodes.desired", "Write `desired: 1`."), ("gpu-nodes.max", "must be a whole number (got 1.5)")],
+    ),
+    "yes": (stack(cluster="{logs: yes}"), [("cluster.logs", "must be true or false (got 'yes'). Write `logs: true`")]),
+    "off": (stack(cluster="{logs: off}"), [("cluster.logs", "Write `logs: false` without quotes")]),
+    "one for true": (stack(cluster="{logs: 1}"), [("cluster.logs", "must be true or false (got 1)")]),
+    "true for a number": (stack(cluster="{zones: true}"), [("cluster.zones", "must be a whole number (got true)")]),
+    "mode on": (stack(sharing="{mode: on}"), [("sharing.mode", "unknown mode (got 'on')")]),
+    "sexagesimal": (stack(sharing="{mode: mps, replicas: 1:30}"), [("sharing.replicas", "whole number (got '1:30')")]),
+    "underscores": (
+        stack(models='[{name: "llama2:7b", context: 10_000_000}]'),
+        [("models[0].context", "must be at most 1,048,576 (got 10000000). Left out, it is 4096")],
+    ),
+    "octal": (stack(cluster="{zones: 011}"), [("cluster.zones", "must be at most 6 (got 9)")]),
+    "hexadecimal": (stack(cluster="{zones: 0x1F}"), [("cluster.zones", "must be at most 6 (got 31)")]),
+    "full-width digit": (
+        stack(sharing="{mode: mps, replicas: \uff12}"),
+        [("sharing.replicas", "must be a whole number (got '\uff12'). It is written with U+FF12 FULLWIDTH DIGIT TWO")],
+    ),
+    "not a number": (stack(budget="{max-usd-per-hour: .nan}"), [("budget.max-usd-per-hour", "(got nan)")]),
+    "infinite": (stack(budget="{max-usd-per-hour: .inf}"), [("budget.max-usd-per-hour", "must be a finite number")]),
+    "minus infinite": (stack(budget="{max-usd-per-hour: -.inf}"), [("budget.max-usd-per-hour", "(got -inf)")]),
+    "budget in words": (stack(budget="{max-usd-per-hour: cheap}"), [("budget.max-usd-per-hour", "must be a number")]),
+    "free": (stack(budget="{max-usd-per-hour: 0}"), [("budget.max-usd-per-hour", "must be more than 0 (got 0)")]),
+    "negative counts": (
+        stack(gpu_nodes="{min: -1, desired: -2, max: -3}"),
+        [
+            ("gpu-nodes.min", "must be at least 0 (got -1). Left out, it is 0"),
+            ("gpu-nodes.desired", "must be at least 0 (got -2)"),
+            ("gpu-nodes.max", "must be at least 1 (got -3)"),
+        ],
+    ),
+    "huge number": (stack(sharing="{mode: mps, replicas: 1" + "0" * 390 + "}"), [("sharing.replicas", "at most 48")]),
+    "number beyond Python": (
+        stack(sharing="{mode: mps, replicas: 1" + "0" * 5000 + "}"),
+        [("sharing.replicas", "must be a whole number (got '1000")],
+    ),
+    "date for a name": (stack(models="[{name: 2026-11-21}]"), [("models[0].name", "unknown model (got '2026-11-21')")]),
+    "date for a number": (stack(cluster="{zones: 2026-11-21}"), [("cluster.zones", "must be a whole number")]),
+    "null sections": (
+        stack(region="~", sharing="null", models=""),
+        [
+            ("aws:region", "is missing. Write `aws:region: us-east-1`"),
+            ("sharing", "is missing. Write `tandem:sharing: {mode: timeslice}`"),
+            ("models", "is missing. Write `tandem:models: [{name:"),
+        ],
+    ),
+    "null mode": (stack(sharing="{mode: ~}"), [("sharing.mode", "is missing. Write `mode: timeslice`")]),
+    "null replicas": (
+        stack(sharing="{mode: mps, replicas: }"),
+        [("sharing.replicas", "must be a whole number (got nothing). Left out, it is 2")],
+    ),
+    "null model": (stack(models="[~]"), [("models[0]", "must be a mapping (got nothing)")]),
+    "secrets": (
+        stack(region="{secure: AAAB}", budget="{max-usd-per-hour: {secure: AAAB}}", models="{secure: AAAB}"),
+        [
+            ("aws:region", "must be readable (got an encrypted value). Set it again without `--secret`"),
+            ("budget.max-usd-per-hour", "got an encrypted value"),
+            ("models", "got an encrypted value"),
+        ],
+    ),
+    "secret section": (stack(budget="{secure: AAAB}"), [("budget", "got an encrypted value")]),
+    "control characters": (stack(sharing='{mode: "\\e[31mred\\n"}'), [("sharing.mode", "(got '?[31mred?')")]),
+    "long text": (stack(sharing=f"{{mode: {'x' * 500}}}"), [("sharing.mode", f"(got '{'x' * 60}…')")]),
+    # Values that are not allowed.
+    "no mode": (stack(sharing="{replicas: 2}"), [("sharing.mode", "is missing")]),
+    "unknown mode": (stack(sharing="{mode: mpss}"), [("sharing.mode", "unknown mode (got 'mpss'). Did you mean mps?")]),
+    "mode in capitals": (stack(sharing="{mode: TimeSlice}"), [("sharing.mode", "Did you mean timeslice?")]),
+    "look-alike mode": (
+        stack(sharing="{mode: tim\u0435slice}"),
+        [("sharing.mode", "written with U+0435 CYRILLIC SMALL LETTER IE. Did you mean timeslice?")],
+    ),
+    "one replica": (
+        stack(sharing="{mode: timeslice, replicas: 1}"),
+        [("sharing.replicas", "must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`.")],
+    ),
+    "an unknown mode hides no number": (
+        stack(sharing="{mode: mpss, replicas: 1}"),
+        [("sharing.mode", "unknown mode"), ("sharing.replicas", "must be at least 2")],
+    ),
+    "unknown words": (
+        stack(gpu_nodes="{provisioner: karpenter, capacity: Spot}", cluster="{nat: one, support: paid}"),
+        [
+            ("gpu-nodes.provisioner", "must be `node-group` (got 'karpenter')"),
+            ("gpu-nodes.capacity", "must be `spot` or `on-demand` (got 'Spot'). Did you mean spot?"),
+            ("cluster.support", "must be `standard` or `extended`"),
+            ("cluster.nat", "must be `none`, `single` or `per-zone`"),
+        ],
+    ),
+    "everything about a model": (
+        stack(models='[{name: "la ma", id: A.b, slots: 100, kv-type: q8, cache: disk, context: 1}]'),
+        [
+            ("models[0].name", "Write a tag as in `ollama pull`"),
+            ("models[0].id", "Use lower-case letters, digits and dashes"),
+            ("models[0].context", "must be at least 256 (got 1)"),
+            ("models[0].slots", "must be at most 64 (got 100)"),
+            ("models[0].kv-type", "must be `f16`, `q8_0` or `q4_0` (got 'q8'). Did you mean q8_0?"),
+            ("models[0].cache", "must be `node` or `volume`"),
+        ],
+    ),
+    "unknown models": (
+        stack(models=models('{name: "lama2:7b"}', "{name: mistral7b}", "{name: gpt-5}")),
+        [
+            ("models[0].name", "unknown model (got 'lama2:7b'). Did you mean llama2:7b"),
+            ("models[1].name", "Did you mean mistral:7b?"),
+            ("models[2].name", "Or describe your own by weights-gib, layers, kv-heads, head-dim"),
+        ],
+    ),
+    "half a model of one's own": (
+        stack(models=models("{name: mine, layers: 3}", '{name: "llama2:7b", weights-gib: 2, head-dim: 64}')),
+        [("models[0]", "Add weights-gib, kv-heads, head-dim"), ("models[1]", "Add layers, kv-heads")],
+    ),
+    "impossible model of one's own": (
+        stack(models="[{name: mine, weights-gib: 0, layers: 0, kv-heads: 1, head-dim: 9999}]"),
+        [
+            ("models[0].weights-gib", "must be more than 0"),
+            ("models[0].layers", "must be at least 1"),
+            ("models[0].head-dim", "must be at most 4,096"),
+        ],
+    ),
+    "same ids": (
+        stack(models=models(TINY.replace("}", ", id: a}"), TINY.replace("}", ", id: a}"))),
+        [("models[1].id", "must be different for each model (got a). Leave it out, or number it")],
+    ),
+    "bad networks": (
+        stack(cluster='{cidr: 10.0.0.0/8, public-access-cidrs: [1.2.3, 10.0.0.1/8, ""]}'),
+        [
+            ("cluster.cidr", "must be an IPv4 network between /16 and /22 (got '10.0.0.0/8'). Write 10.0.0.0/16"),
+            ("cluster.public-access-cidrs[0]", "(got '1.2.3'). Write it as 203.0.113.7/32"),
+            ("cluster.public-access-cidrs[1]", "has host bits set (got '10.0.0.1/8')"),
+            ("cluster.public-access-cidrs[2]", "does not appear to be an IPv4 or IPv6 network (got '')"),
+        ],
+    ),
+    "no region": (stack(region=None), [("aws:region", "is missing. Write `aws:region: us-east-1`, for example")]),
+    "bad region": (stack(region="virginia"), [("aws:region", "is not written as it must be (got 'virginia')")]),
+    "bad tags": (
+        stack(tags='{"aws:x": y, "a!": b, c: 1, d: "e!"}'),
+        [
+            ("tags.aws:x", "must not begin with aws:"),
+            ("tags.a!", "must be 1 to 128 letters"),
+            ("tags.c", 'must be text (got 1). Put it in quotes: "1"'),
+            ("tags.d", "must be at most 256 letters"),
+        ],
+    ),
+    "tags as a list": (stack(tags="[a]"), [("tags", "must be a mapping (got [a])")]),
+    # Values that do not go together.
+    "min over desired over max": (
+        stack(gpu_nodes="{min: 3, desired: 2, max: 1}"),
+        [
+            ("gpu-nodes.desired", "must be at most `max`, 1 (got 2). Write `max: 2` as well"),
+            ("gpu-nodes.min", "must be at most `desired`, 2 (got 3)"),
+        ],
+    ),
+    "parked with a minimum": (stack(gpu_nodes="{min: 1, desired: 0}"), [("gpu-nodes.min", "for a parked stack")]),
+    "doubled type": (
+        stack(gpu_nodes="{instance-types: [g4dn.xlarge, g4dn.xlarge]}"),
+        [("gpu-nodes.instance-types[1]", "stands twice (got g4dn.xlarge)")],
+    ),
+    "GPU of another vendor": (
+        stack(gpu_nodes="{instance-types: [g4ad.xlarge]}"),
+        [("gpu-nodes.instance-types[0]", "must have an NVIDIA GPU; g4ad.xlarge has AMD's RADEON-PRO-V520")],
+    ),
+    "mixed GPUs": (
+        stack(gpu_nodes="{instance-types: [g4dn.xlarge, g5.xlarge]}"),
+        [("gpu-nodes.instance-types[1]", "must have the same GPU as g4dn.xlarge (T4)")],
+    ),
+    "unknown type": (
+        stack(gpu_nodes="{instance-types: [g4dn.extra]}"),
+        [("gpu-nodes.instance-types[0]", "unknown GPU instance type (got 'g4dn.extra'). Did you mean g4dn.")],
+    ),
+    "type without a GPU": (
+        stack(gpu_nodes="{instance-types: [t3.medium]}"),
+        [("gpu-nodes.instance-types[0]", "must have a GPU (got t3.medium)")],
+    ),
+    "GPU on system nodes": (
+        stack(cluster="{system-nodes: {instance-types: [g4dn.xlarge]}}"),
+        [("cluster.system-nodes.instance-types[0]", "system nodes must have no GPU")],
+    ),
+    "more models than shares": (
+        stack(models=models(TINY, TINY, TINY)),
+        [("models", "every model needs a share (got 3 models, 2 shares)")],
+    ),
+    "two models on one exclusive GPU": (stack(sharing="{mode: exclusive}"), [("models", "every model needs a share")]),
+    "model that cannot fit": (
+        stack(models=models('{name: "qwen2.5:32b"}')),
+        [("models[0]", "It would fit with `gpu-nodes.instance-types: [g6")],
+    ),
+    "disk too small": (stack(gpu_nodes="{volume-gib: 50}"), [("gpu-nodes.volume-gib", "Write `volume-gib: 53`")]),
+    "budget too small": (
+        stack(budget="{max-usd-per-hour: 0.1}"),
+        [("budget.max-usd-per-hour", "more than its budget (got 0.1)")],
+    ),
+    "budget too small, as text": (
+        stack(budget='{max-usd-per-hour: "0.1"}'),
+        [("budget.max-usd-per-hour", "more than its budget (got 0.1)")],
+    ),
+    "Kubernetes of the past": (
+        stack(cluster='{kubernetes: "1.30"}'),
+        [("cluster.kubernetes", "EKS ended all support for it on 2026-07-23")],
+    ),
+    # Mistakes in many places, some of which hide others.
+    "a little of everything": (
+        stack(
+            region="us_east",
+            sharing="{mode: mps, replicas: 1}",
+            gpu_nodes="{instance-types: [g4dn.extra], min: 2}",
+            models=models('{name: "lama2:7b"}', '{name: "mistral:7b", context: long}'),
+            cluster="{kubernetes: 1.36}",
+            budget="{max-usd-per-hour: 0.01}",
+        ),
+        [
+            ("aws:region", "is not written"),
+            ("sharing.replicas", "must be at least 2"),
+            ("gpu-nodes.instance-types[0]", "unknown GPU instance type"),
+            ("gpu-nodes.min", "must be at most `desired`, 1"),
+            ("models[0].name", "unknown model"),
+            ("models[1].context", "must be a whole number (got 'long')"),
+            ("cluster.kubernetes", "must be text"),
+        ],
+    ),
+    "alias of a broken part": (
+        stack("  tandem:budget: &low {max-usd-per-hour: -1}\n  tandem:cluster: *low\n"),
+        [("budget.max-usd-per-hour", "more than 0"), ("cluster.max-usd-per-hour", "unknown key")],
+    ),
+}
+
+LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
+    f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]\n"
+    for before, after in zip("abcdefgh", "bcdefghi", strict=True)
+)
+UNREADABLE: dict[str, tuple[str | bytes, str]] = {
+    "not YAML": ("@@@ :\n", "found a character that cannot begin a value (tab, @, ` or %) (line 1, column 1)"),
+    "tabs": ("config:\n\taws:region: us-east-1\n", "(line 2, column 1)"),
+    "unbalanced brackets": ("config: {a: [1, 2}\n", "did not find expected ',' or ']' (line 1, column 18)"),
+    "unclosed quote": ('config: "abc\n', "unexpected end of stream"),
+    "wrong escape": ('config: "\\q"\n', "unknown escape character"),
+    "two documents": ("config: {}\n---\nconfig: {}\n", "it holds more than one document (line 2, column 1)"),
+    "unknown alias": ("config: *nobody\n", "found undefined alias"),
+    "list as a key": (stack("  [a]: b\n"), "a key is a list or a mapping (line 6, column 3)"),
+    "merge of a number": (stack(sharing="{<<: 5}"), "expected a mapping"),
+    "NUL": ("config:\0 x\n", "control characters are not allowed"),
+    "binary": (bytes(range(256)), "is not UTF-8 text (byte 128)"),
+    "Latin-1": (b"# caf\xe9\nconfig: {}\n", "is not UTF-8 text (byte 5). Save it as UTF-8."),
+    "UTF-16": (stack().encode("utf-16"), "is not UTF-8 text (byte 0)"),
+    "lone surrogate": ('config: "\\ud800"\n', "invalid Unicode character escape code"),
+    "billion laughs": (LAUGHS, "more than 20,000 values (aliases count)"),
+    "alias of itself": ("config: &a {b: *a}\n", "an alias in the file contains itself"),
+    "100,000 lists": ("config: " + "[" * 100_000 + "]" * 100_000 + "\n", "is nested too deeply"),
+    "100,000 open lists": ("config: " + "[" * 100_000, "is nested too deeply"),
+    "50,000 mappings": ("{a: " * 50_000, "is nested too deeply"),
+    "30,000 dashes": ("- " * 30_000 + "x\n", "is nested too deeply"),
+    "a long list": (f"config: [{'1,' * 60_000}]\n", "more than 20,000 values"),
+    "10 MB": ("#" * 10_000_000, "is larger than 256 KiB"),
+    "a Python object": ("config: !!python/object/apply:os.abort []\n", "uses the tag !!python/object/apply:os.abort"),
+    "a binary tag": (stack(models="!!binary aGVsbG8="), "uses the tag !!binary (line 5, column 18)"),
+    "a set": (stack(models="!!set {a, b}"), "uses the tag !!set"),
+    "a tag of one's own": (stack(sharing="!custom {mode: mps}"), "uses the tag !custom"),
+    "a wrong tag": (stack(cluster="{logs: !!bool maybe}"), "uses the tag !!bool"),
+}
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "Pulumi.broken.yaml"
+
+
+def write(file: Path, content: str | bytes) -> Path:
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return file
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_every_mistake_of_a_file_is_named_at_once_and_nothing_else(name: str, file: Path) -> None:
+    text, expected = BROKEN[name]
+    problems = read_file(write(file, text)).problems
+    missed = [each for each in expected if not any(p.path == each[0] and each[1] in str(p) for p in problems)]
+    assert not missed, [str(problem) for problem in problems]
+    assert sorted(p.path for p in problems) == sorted(path for path, _ in expected), [str(p) for p in problems]
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_refused_file_ends_with_1_and_a_line_for_each_mistake(
+    name: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, expected = BROKEN[name]
+    assert main(["plan", str(write(file, text))]) == 1
+    out, err = capsys.readouterr()
+    count = f"{len(expected)} mistake{'s' if len(expected) > 1 else ''}"
+    lines = out.splitlines()
+    assert lines[0] == f"Pulumi.broken.yaml has {count}:"
+    assert sorted(line.split(": ")[0].removeprefix("  ") for line in lines[1 : len(expected) + 1]) == sorted(
+        path for path, _ in expected
+    )
+    assert not err
+    assert "Traceback" not in out
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_refused_file_is_one_json_object_with_the_same_mistakes(
+    name: str, file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, expected = BROKEN[name]
+    assert main(["plan", str(write(file, text)), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["verdict"] == "refused"
+    assert sorted(problem["path"] for problem in report["problems"]) == sorted(path for path, _ in expected)
+    assert report["resources"] == []
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_each_mistake_says_what_must_hold_and_the_way_out(name: str, file: Path) -> None:
+    for problem in read_file(write(file, BROKEN[name][0])).problems:
+        assert problem.rule, problem
+        assert problem.fix.endswith((".", "?")), problem
+        assert len(str(problem)) < 500, problem
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_no_yaml_ends_with_2_and_says_why(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, expected = UNREADABLE[name]
+    assert main(["plan", str(write(file, content))]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert expected in err
+    assert err.startswith("tandem: ")
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_no_yaml_is_one_json_object_too(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content, expected = UNREADABLE[name]
+    assert main(["plan", str(write(file, content)), "--json"]) == 2
+    report = json.loads(capsys.readouterr().out)
+    assert (report["verdict"], report["mode"], report["stack"]) == ("refused", None, "broken")
+    assert [expected in problem["rule"] for problem in report["problems"]] == [True]
+
+
+def test_a_missing_file_ends_with_2(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(file)]) == 2
+    assert f"there is no file {file}" in capsys.readouterr().err
+
+
+def test_a_folder_is_no_stack_file(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(file.parent) + "/"]) == 2
+    assert "is a folder" in capsys.readouterr().err
+
+
+def test_a_file_without_permission_ends_with_2(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def denied(*_: object, **__: object) -> str:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "read_text", denied)
+    assert main(["plan", str(write(file, stack()))]) == 2
+    assert capsys.readouterr().err == "tandem: Pulumi.broken.yaml cannot be read: Permission denied.\n"
+
+
+@pytest.mark.parametrize("call", [[], ["pln"], ["plan", "a", "b"], ["plan", "--jsn"]])
+def test_a_wrong_call_ends_with_2(call: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(call)
+    assert ended.value.code == 2
+    assert "usage: tandem" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("before", ["\ufeff", "---\n", "%YAML 1.1\n---\n", "# caf\u00e9\n"])
+def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
+    assert read_file(write(file, before + stack())).problems == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "value"),
+    [
+        ("yes", "yes"),
+        ("on", "on"),
+        ("True", True),
+        ("1:30", "1:30"),
+        ("1e3", 1000.0),
+        ("1_000", 1000),
+        ("010", 8),
+        ("0o17", 15),
+        ("0x10", 16),
+        ("2026-11-21", "2026-11-21"),
+        ("~", None),
+        (".5", 0.5),
+        ("=", "="),
+        ("1.2.3", "1.2.3"),
+    ],
+)
+def test_plain_values_are_read_as_pulumi_reads_them(written: str, value: object) -> None:
+    sections = source.parse(f"config:\n  aws:region: {written}\n", "x", SECTIONS)
+    assert sections.region == value
+    assert type(sections.region) is type(value)
+
+
+def test_aliases_and_merge_keys_are_read() -> None:
+    text = stack(models="[&one {name: 'qwen2.5:0.5b', context: 512}, {<<: *one, context: 1024}]")
+    models_read = source.parse(text, "x", SECTIONS).sections["models"]
+    assert [model["context"] for model in models_read] == [512, 1024]
+
+
+def test_values_of_other_projects_are_none_of_ours(file: Path) -> None:
+    extra = "  aws:profile: me\n  kubernetes:context: x\n  other:token: {secure: AAAB}\nencryptionsalt: v1\n"
+    assert read_file(write(file, stack(extra))).problems == ()
+
+
+def test_no_cost_is_told_while_a_mistake_stands(file: Path) -> None:
+    reading = read_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
+    assert reading.assessment.cost is None
+    assert [problem.path for problem in reading.problems] == ["gpu-nodes.max"]
+
+
+GOOD_TEXT = stack(
+    cluster='{kubernetes: "1.36", cidr: 10.0.0.0/16, system-nodes: {instance-types: [t3.medium], count: 1}}',
+    budget="{max-usd-per-hour: 2}",
+    tags="{team: blue}",
+)
+GOOD_TREE: dict[str, Any] = yaml.safe_load(GOOD_TEXT)
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(10**30), 10**30),
+    st.floats(),
+    st.text(max_size=12),
+    st.sampled_from(["llama2:7b", "mps", "g5.xlarge", "0.5", "1.36", "true", "secure"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def places(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every path into the tree but the root."""
+    items = tree.items() if isinstance(tree, dict) else enumerate(tree) if isinstance(tree, list) else ()
+    return [place for key, value in items for place in ((*above, key), *places(value, (*above, key)))]
+
+
+def judged(file: Path) -> None:
+    problems: tuple[Problem, ...] = ()
+    try:
+        load_file(file)
+    except source.UnreadableError:
+        return
+    except RefusedError as refusal:
+        problems = refusal.problems
+        text = str(refusal)
+    if problems:
+        assert text.startswith(f"{file.name} has {len(problems)} mistake")
+        assert all(problem.rule for problem in problems)
+
+
+@settings(max_examples=120, deadline=None)
+@given(data=st.data())
+def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    tree = copy.deepcopy(GOOD_TREE)
+    for _ in range(data.draw(st.integers(1, 3))):
+        *above, last = data.draw(st.sampled_from(places(tree)))
+        parent = tree
+        for part in above:
+            parent = parent[part]
+        change = data.draw(st.sampled_from(["delete", "replace", "add"]))
+        if change == "delete" and len(tree["config"]) > 1:
+            del parent[last]
+        elif change == "add" and isinstance(parent, dict):
+            parent[data.draw(SCALARS.filter(lambda key: key == key))] = data.draw(VALUES)
+        else:
+            parent[last] = data.draw(VALUES)
+        if not isinstance(tree.get("config"), dict):
+            break
+    file = tmp_path_factory.getbasetemp() / "Pulumi.changed.yaml"
+    file.write_text(yaml.safe_dump(tree, allow_unicode=True), encoding="utf-8", errors="replace")
+    judged(file)
+
+
+@settings(max_examples=150, deadline=None)
+@given(at=st.integers(0, len(GOOD_TEXT)), cut=st.integers(0, 30), put=st.text(max_size=8))
+def test_no_changed_text_ends_in_a_traceback(
+    at: int, cut: int, put: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    file = tmp_path_factory.getbasetemp() / "Pulumi.text.yaml"
+    file.write_text(GOOD_TEXT[:at] + put + GOOD_TEXT[at + cut :], encoding="utf-8", errors="replace")
+    judged(file)
+
+
+@settings(max_examples=60, deadline=None)
+@given(content=st.binary(max_size=60) | st.text(alphabet="[]{}:-&*!|>'\"%@`#,? \n\tab1<=", max_size=60))
+def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    judged(write(tmp_path_factory.getbasetemp() / "Pulumi.bytes.yaml", content))
+
+
+@settings(max_examples=80, deadline=None)
+@given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
+def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
+    reading = read_values(sections, region, "Pulumi.x.yaml")
+    assert all(str(problem) for problem in reading.problems)

@@ -1,0 +1,285 @@
+"""What a stack file means: defaults, ids, models of one's own, and the same config by file and by Pulumi."""
+
+from __future__ import annotations
+
+import contextvars
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+import pulumi
+import pytest
+import yaml
+
+from components import versions
+from sharing.models import KvType, largest_vocabulary
+from stacks.config import RefusedError, StackConfig, load_file, load_stack
+from stacks.mistakes import read_file, read_values
+from stacks.shape import SECTIONS, default_id
+
+ROOT = Path(__file__).parents[2]
+STACKS = sorted(path.name for path in ROOT.glob("Pulumi.*.yaml"))
+TODAY = datetime.date(2026, 11, 21)
+LEAST: dict[str, Any] = {"sharing": {"mode": "timeslice"}, "models": [{"name": "qwen2.5:0.5b"}]}
+ARABIC_ONE = "\u0661"
+OWN = {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-dim": 128}
+
+
+def config(**sections: Any) -> StackConfig:
+    return read_values({**LEAST, **sections}, "us-east-1", "Pulumi.test.yaml", today=TODAY).accepted()
+
+
+def named(*names: str) -> list[dict[str, Any]]:
+    return [{"name": name} for name in names]
+
+
+def refusal(**sections: Any) -> str:
+    with pytest.raises(RefusedError) as refused:
+        config(**sections)
+    return str(refused.value)
+
+
+def test_the_least_file_has_a_region_a_mode_and_a_model() -> None:
+    least = config()
+    nodes, cluster = least.gpu_nodes, least.cluster
+    assert (nodes.instance_types, nodes.capacity, nodes.min, nodes.desired, nodes.max) == (
+        ["g4dn.xlarge"],
+        "spot",
+        0,
+        1,
+        1,
+    )
+    assert (cluster.kubernetes, cluster.zones, cluster.cidr, cluster.nat) == (
+        versions.KUBERNETES,
+        2,
+        "10.0.0.0/16",
+        "single",
+    )
+    assert (cluster.system_nodes.instance_types, cluster.system_nodes.count) == (["t3.medium"], 2)
+    assert (least.sharing.mode, least.sharing.replicas) == ("timeslice", 2)
+    assert least.budget.max_usd_per_hour is None
+    assert least.tags == {}
+
+
+def test_a_model_has_defaults() -> None:
+    model = config().models[0]
+    assert (model.context, model.slots, model.kv_type, model.cache) == (4096, 1, KvType.F16, "node")
+
+
+def test_an_empty_section_is_its_defaults() -> None:
+    assert config(cluster=None, budget={}, **{"gpu-nodes": None}) == config()
+
+
+def test_the_defaults_are_allowed_values_themselves() -> None:
+    defaults = {"gpu-nodes": config().gpu_nodes, "cluster": config().cluster, "budget": config().budget}
+    written = {key: section.model_dump(by_alias=True) for key, section in defaults.items()}
+    assert config(**written) == config()
+
+
+def test_a_config_cannot_be_changed() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        config().region = "eu-west-1"
+
+
+def test_every_key_of_the_file_is_described() -> None:
+    def fields(model: Any) -> list[tuple[str, Any]]:
+        return [pair for field in model.model_fields.items() for pair in (field, *below(field[1].annotation))]
+
+    def below(annotation: Any) -> list[tuple[str, Any]]:
+        inner = [annotation, *getattr(annotation, "__args__", ())]
+        return [pair for each in inner if hasattr(each, "model_fields") for pair in fields(each)]
+
+    undescribed = {name for name, field in fields(StackConfig) if not field.description} - {"mode"}
+    assert not undescribed
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        (named("llama2:7b"), ["llama2-7b"]),
+        (named("llama2:7b", "llama2:7b"), ["llama2-7b", "llama2-7b-2"]),
+        (named("llama2:7b", "llama2:7b", "llama2:7b"), ["llama2-7b", "llama2-7b-2", "llama2-7b-3"]),
+        (named("qwen2.5:0.5b"), ["qwen2-5-0-5b"]),
+        ([{"name": "llama2:7b", "id": "first"}, {"name": "llama2:7b"}], ["first", "llama2-7b"]),
+        ([{"name": "llama2:7b"}, {"name": "mistral:7b", "id": "llama2-7b"}], ["llama2-7b-2", "llama2-7b"]),
+        ([{"name": "llama2:7b"}, {"name": "llama2:7b", "id": "llama2-7b-2"}], ["llama2-7b", "llama2-7b-2"]),
+        (
+            [*named("llama2:7b", "llama2:7b"), {"name": "x", "id": "llama2-7b-2"}],
+            ["llama2-7b", "llama2-7b-3", "llama2-7b-2"],
+        ),
+    ],
+)
+def test_each_model_has_an_id_of_its_own(written: list[dict[str, Any]], expected: list[str]) -> None:
+    document = json.dumps({"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": written})
+    assert StackConfig.model_validate_json(document).ids() == expected
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("llama2:7b", "llama2-7b"),
+        ("qwen2.5:0.5b", "qwen2-5-0-5b"),
+        ("7b-model", "m-7b-model"),
+        ("library/Llama_3:Q4_K_M", "library-llama-3-q4-k-m"),
+        ("a" * 60, "a" * 36),
+        ("a" * 35 + ".bcd", "a" * 35),
+        ("hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF", "hf-co-bartowski-llama-3-2-1b-instruc"),
+    ],
+)
+def test_an_id_begins_with_a_letter_and_has_no_dots(tag: str, expected: str) -> None:
+    assert default_id(tag) == expected
+
+
+def test_a_model_of_ones_own_is_what_its_numbers_say() -> None:
+    served = config(models=[OWN]).served()[0]
+    model = served.model
+    assert (model.name, served.id) == ("mine", "mine")
+    assert (model.weights_bytes, model.layers, model.kv_heads, model.head_dim) == (2684354560, 32, 8, 128)
+    assert model.vocabulary == largest_vocabulary()
+    assert model.max_context == 0, "not known"
+
+
+def test_a_model_of_ones_own_may_say_its_vocabulary() -> None:
+    assert config(models=[{**OWN, "vocabulary": 32000}]).served()[0].model.vocabulary == 32000
+
+
+def test_own_numbers_win_over_the_catalogue() -> None:
+    model = config(models=[{**OWN, "name": "llama2:7b", "layers": 7}]).served()[0].model
+    assert (model.layers, model.max_context) == (7, 0)
+
+
+# `pulumi config set --path` writes true, false and whole numbers without a leading 0 as such, and everything else as
+# text, so also 0.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go); `--type float` would not.
+@pytest.mark.parametrize("written", ["0.5", "1", "12.75"])
+def test_a_budget_may_be_text_as_pulumi_config_set_writes_it(written: str) -> None:
+    assert config(budget={"max-usd-per-hour": written}).budget.max_usd_per_hour == float(written)
+
+
+@pytest.mark.parametrize(
+    "written", ["", " 0.5", "0.5 ", "1e3", "0,5", "-1", "+1", "inf", "nan", "0x1", "1" * 7, ARABIC_ONE]
+)
+def test_no_other_text_is_a_budget(written: str) -> None:
+    assert "budget.max-usd-per-hour: must be a number" in refusal(budget={"max-usd-per-hour": written})
+
+
+@pytest.mark.parametrize(
+    ("sections", "path"),
+    [
+        ({"sharing": {"mode": "timeslice", "replicas": "2"}}, "sharing.replicas"),
+        ({"gpu-nodes": {"desired": "1"}}, "gpu-nodes.desired"),
+        ({"cluster": {"zones": "2"}}, "cluster.zones"),
+        ({"cluster": {"logs": "true"}}, "cluster.logs"),
+        ({"models": [{"name": "qwen2.5:0.5b", "context": "2048"}]}, "models[0].context"),
+    ],
+)
+def test_other_numbers_must_be_numbers(sections: dict[str, Any], path: str) -> None:
+    assert f"{path}: must be" in refusal(**sections)
+
+
+def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
+    assert config(cluster={"kubernetes": "1.35"}).cluster.kubernetes == "1.35"
+
+
+def test_python_names_are_no_keys_of_the_file() -> None:
+    assert "gpu-nodes.instance_types: unknown key" in refusal(**{"gpu-nodes": {"instance_types": ["g5.xlarge"]}})
+
+
+def test_a_setup_says_what_the_config_says() -> None:
+    written = {
+        "sharing": {"mode": "mps", "replicas": 3},
+        "gpu-nodes": {
+            "instance-types": ["g6.xlarge"],
+            "capacity": "on-demand",
+            "min": 1,
+            "desired": 2,
+            "max": 3,
+            "volume-gib": 120,
+        },
+        "models": [{"name": "llama2:7b", "context": 1024, "slots": 2, "kv-type": "q8_0"}, {**OWN, "cache": "volume"}],
+        "cluster": {
+            "kubernetes": "1.35",
+            "zones": 3,
+            "nat": "none",
+            "system-nodes": {"instance-types": ["t3.large"], "count": 1},
+        },
+        "budget": {"max-usd-per-hour": 5},
+    }
+    setup = config(**written).setup(TODAY)
+    (pool,) = setup.pools
+    assert (setup.region, setup.kubernetes, setup.zones, setup.nat, setup.max_usd_per_hour) == (
+        "us-east-1",
+        "1.35",
+        3,
+        "none",
+        5.0,
+    )
+    assert (setup.system_types, setup.system_nodes, setup.today) == (("t3.large",), 1, TODAY)
+    assert (pool.path, pool.instance_types, pool.capacity) == ("gpu-nodes", ("g6.xlarge",), "on-demand")
+    assert (pool.min, pool.desired, pool.max, pool.volume_gib) == (1, 2, 3, 120)
+    assert (pool.sharing.mode, pool.sharing.replicas, pool.total_shares) == ("mps", 3, 6)
+    assert [(tenant.path, tenant.cache, tenant.served.id) for tenant in setup.tenants_of(pool)] == [
+        ("models[0]", "node", "llama2-7b"),
+        ("models[1]", "volume", "mine"),
+    ]
+    first = setup.tenants[0].served
+    assert (first.context, first.slots, first.kv_type) == (1024, 2, KvType.Q8_0)
+
+
+def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text(
+        "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n"
+        "  tandem:gpu-nodes: {instance-types: [g4dn.extra]}\n  tandem:models: [{name: 'llama2:7b'}]\n"
+    )
+    with pytest.raises(RefusedError) as refused:
+        load_file(file, TODAY)
+    assert [problem.path for problem in refused.value.problems] == ["sharing.replicas", "gpu-nodes.instance-types[0]"]
+    assert str(refused.value).splitlines()[:2] == [
+        "Pulumi.dev.yaml has 2 mistakes:",
+        "  sharing.replicas: must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`.",
+    ]
+
+
+def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
+    """What `load_stack` reads when Pulumi hands these values to the program."""
+
+    def read() -> StackConfig:
+        pulumi.runtime.set_all_config(values)
+        pulumi.runtime.settings.configure(pulumi.runtime.settings.Settings(project=project, stack="test"))
+        return load_stack()
+
+    return contextvars.copy_context().run(read)
+
+
+def as_pulumi_hands_it(file: Path) -> dict[str, str]:
+    """Objects as JSON, everything else as its text: what the engine puts into a program's config."""
+    written = yaml.safe_load(file.read_text(encoding="utf-8"))["config"]
+    return {key: value if isinstance(value, str) else json.dumps(value) for key, value in written.items()}
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_pulumi_and_the_file_give_the_same_config(name: str) -> None:
+    assert under_pulumi(as_pulumi_hands_it(ROOT / name)) == load_file(ROOT / name, TODAY)
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_our_own_stacks_have_no_mistakes(name: str) -> None:
+    assert read_file(ROOT / name, TODAY).problems == ()
+
+
+def test_pulumi_refuses_what_the_file_refuses() -> None:
+    with pytest.raises(RefusedError) as refused:
+        under_pulumi({"tandem:sharing": '{"mode": "mps", "replicas": 1}', "tandem:models": '[{"name": "llama2:7b"}]'})
+    assert [problem.path for problem in refused.value.problems] == ["aws:region", "sharing.replicas"]
+    assert str(refused.value).startswith("Pulumi.test.yaml has 2 mistakes:")
+
+
+def test_sections_are_the_keys_of_the_file() -> None:
+    assert SECTIONS == ("sharing", "gpu-nodes", "models", "cluster", "budget", "tags")
+
+
+def test_pulumi_refuses_text_where_a_section_should_be() -> None:
+    with pytest.raises(RefusedError) as refused:
+        under_pulumi({"aws:region": "us-east-1", "tandem:sharing": "timeslice", "tandem:models": "[]"})
+    assert [problem.path for problem in refused.value.problems] == ["sharing", "models"]

@@ -1,0 +1,315 @@
+"""`tandem plan`, as people and machines call it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import TypeAdapter
+
+from sandbox.graph import MASK
+from tandem.command import main, stack_file
+from tandem.report import PlanReport
+
+ROOT = Path(__file__).parents[2]
+STACKS = ("dev", "exclusive", "timeslice", "mps")
+REFUSED = "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n  tandem:models: []\n"
+ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+TANDEM = (sys.executable, "-m", "tandem")
+
+
+def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own, its output into pipes."""
+    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")}
+    env["PYTHONPATH"] = str(ROOT)
+    if columns:
+        env["COLUMNS"] = str(columns)
+    return subprocess.run([*TANDEM, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+
+
+def in_terminal(*arguments: str, columns: int = 80) -> tuple[int, str]:
+    """Exit code and screen of the command in a terminal of that width."""
+    terminal, screen = os.openpty()
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+    env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([*TANDEM, *arguments], cwd=ROOT, env=env, stdout=screen, stderr=screen)
+    os.close(screen)
+    shown = b""
+    while True:
+        try:
+            part = os.read(terminal, 65536)
+        except OSError:
+            break
+        if not part:
+            break
+        shown += part
+    os.close(terminal)
+    return process.wait(), shown.decode()
+
+
+@cache
+def planned(stack: str) -> subprocess.CompletedProcess[str]:
+    return call("plan", stack)
+
+
+@cache
+def printed_report(stack: str) -> str:
+    ended = call("plan", stack, "--json")
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
+
+
+def report(stack: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(printed_report(stack))
+    return parsed
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    file = tmp_path / "Pulumi.refused.yaml"
+    file.write_text(REFUSED)
+    return file
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_plan_begins_with_the_verdict_and_tells_fit_cost_resources_and_time(stack: str) -> None:
+    ended = planned(stack)
+    assert ended.returncode == 0
+    assert re.match(
+        rf"ok Pulumi\.{stack}\.yaml: 2 models on [12] × g4dn\.xlarge, \w+, \$0\.\d+ an hour\n", ended.stdout
+    )
+    heads = ["\nFit, in MiB", "\nCost ", " resources\n", "Time to first token: about"]
+    places = [ended.stdout.find(head) for head in heads]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_output_that_is_not_for_a_terminal_has_no_colours(stack: str) -> None:
+    assert "\x1b" not in planned(stack).stdout
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_report_is_what_its_schema_says(stack: str) -> None:
+    jsonschema.validate(report(stack), TypeAdapter(PlanReport).json_schema())
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_bill_is_the_sum_of_its_lines(stack: str) -> None:
+    cost = report(stack)["cost"]
+    assert cost["usd_per_hour"] == pytest.approx(sum(line["usd_per_hour"] for line in cost["lines"]), abs=1e-3)
+    assert cost["usd_per_month"] == pytest.approx(cost["usd_per_hour"] * 730, abs=0.1)
+    assert cost["per_model_hour"] == pytest.approx(cost["usd_per_hour"] / 2, abs=1e-3)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_models_need_is_the_sum_of_its_parts_and_fits(stack: str) -> None:
+    for model in report(stack)["models"]:
+        parts = model["weights_mib"] + model["kv_mib"] + model["buffers_mib"]
+        assert abs(model["needs_mib"] - parts) <= 1
+        assert model["fits"]
+        assert model["share_mib"] is None or model["needs_mib"] <= model["share_mib"]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_resources_form_one_tree_and_depend_on_each_other_alone(stack: str) -> None:
+    resources = report(stack)["resources"]
+    urns = [resource["urn"] for resource in resources]
+    assert len(urns) == len(set(urns))
+    assert [resource["type"] for resource in resources if not resource["parent"]] == ["pulumi:pulumi:Stack"]
+    assert {resource["parent"] for resource in resources} - {""} <= set(urns)
+    assert {urn for resource in resources for urn in resource["depends_on"]} <= set(urns)
+    assert {resource["provider"] for resource in resources} - {""} <= set(urns)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_the_way_to_the_first_token_is_made_of_the_plans_resources(stack: str) -> None:
+    facts = report(stack)
+    way = facts["time_to_first_token"]
+    assert {step["urn"] for step in way["path"]} <= {resource["urn"] for resource in facts["resources"]}
+    assert way["minutes"] == pytest.approx(sum(step["minutes"] for step in way["path"]), abs=0.2)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_people_and_machines_get_the_same_facts(stack: str) -> None:
+    facts, text = report(stack), planned(stack).stdout
+    assert f"${facts['cost']['usd_per_hour']:.3f} an hour" in text
+    assert f"{len(facts['resources']) - 1} resources" in text
+    assert f"about {facts['time_to_first_token']['minutes']:.0f} minutes" in text
+    assert all(f"{model['needs_mib']:,}" in text for model in facts["models"])
+    assert facts["verdict"] == "ok"
+    assert facts["stack"] == stack
+    assert facts["mode"] in text.splitlines()[0]
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_no_secret_is_shown(stack: str) -> None:
+    providers = [one for one in report(stack)["resources"] if one["type"] == "pulumi:providers:kubernetes"]
+    # The provider inside eks.Cluster is given its kubeconfig in clear, by pulumi-eks itself; it holds no credential.
+    ours = [one for one in providers if "eks:index:Cluster$" not in one["urn"]]
+    assert [one["inputs"]["kubeconfig"] for one in ours] == [MASK]
+    for text in (
+        json.dumps([one for one in report(stack)["resources"] if one not in providers]),
+        planned(stack).stdout,
+    ):
+        assert "certificate-authority-data" not in text
+        assert "get-token" not in text
+
+
+def test_a_refused_file_is_reported_by_the_same_schema(refused: Path) -> None:
+    ended = call("plan", str(refused), "--json")
+    facts = json.loads(ended.stdout)
+    assert ended.returncode == 1
+    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
+    assert (facts["verdict"], facts["stack"], facts["mode"]) == ("refused", "refused", "timeslice")
+    assert [problem["path"] for problem in facts["problems"]] == ["sharing.replicas", "models"]
+    assert (facts["cost"], facts["time_to_first_token"], facts["resources"]) == (None, None, [])
+
+
+def test_an_unreadable_file_is_reported_by_the_same_schema() -> None:
+    ended = call("plan", "nosuch", "--json")
+    assert ended.returncode == 2
+    jsonschema.validate(json.loads(ended.stdout), TypeAdapter(PlanReport).json_schema())
+
+
+@pytest.mark.parametrize(
+    ("asked", "hint"),
+    [
+        ("timeslise", "Did you mean timeslice?"),
+        ("MPS", "Did you mean mps?"),
+        ("nosuch", "Stacks there: dev, exclusive, mps, timeslice."),
+    ],
+)
+def test_an_unknown_stack_is_answered_with_near_names(
+    asked: str, hint: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert main(["plan", asked]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == f"tandem: there is no file {ROOT}/Pulumi.{asked}.yaml. {hint}\n"
+
+
+def test_a_refusal_needs_neither_pulumi_nor_rich(refused: Path) -> None:
+    program = (
+        "import sys; from tandem.command import main; code = main(['plan', sys.argv[1]]); "
+        "print(code, sorted({name.split('.')[0] for name in sys.modules} & "
+        "{'pulumi', 'pulumi_aws', 'pulumi_eks', 'pulumi_kubernetes', 'rich', 'grpc', 'sandbox'}))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program, refused], cwd=ROOT, capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1] == "1 []", ended.stderr
+
+
+def test_help_needs_neither_pydantic_nor_yaml() -> None:
+    program = (
+        "import sys\nfrom tandem.command import main\ntry: main(['--help'])\nexcept SystemExit: pass\n"
+        "print({'pydantic', 'yaml', 'pulumi', 'rich'} & set(sys.modules))"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert ended.stdout.splitlines()[-1] == "set()", ended.stderr
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_plan_fits_a_terminal_of_80_columns(stack: str) -> None:
+    code, screen = in_terminal("plan", stack)
+    assert code == 0
+    widths = {line: len(line) for part in ANSI.sub("", screen).split("\n") for line in part.split("\r")}
+    assert max(widths.values()) <= 80, max(widths, key=lambda line: widths[line])
+    assert "…" not in re.sub("running the program in this process …", "", screen), "nothing is cut off"
+
+
+def test_a_mistake_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
+    code, screen = in_terminal("plan", str(refused))
+    folded = screen.replace("\r\n", "\n").splitlines()
+    assert code == 1
+    assert max(len(line) for line in folded) <= 80
+    piped = call("plan", str(refused)).stdout.splitlines()
+    assert sum(line.startswith("  sharing.replicas: ") for line in piped) == 1
+    assert piped[1].endswith("write `mode: exclusive`.")
+    assert len(piped) == 6
+    assert "".join("\n".join(folded).split()) == "".join("\n".join(piped).split())
+
+
+def test_an_unreadable_file_is_told_in_80_columns() -> None:
+    code, screen = in_terminal("plan", "a-stack-with-a-name-that-is-much-too-long-for-a-line")
+    assert code == 2
+    lines = screen.replace("\r\n", "\n").splitlines()
+    assert len(lines) > 1
+    assert sum(len(line) > 80 for line in lines) <= 1, "a path alone may be longer"
+
+
+@pytest.mark.parametrize("arguments", [("--help",), ("plan", "--help")])
+def test_help_fits_80_columns_and_names_the_exit_codes(arguments: tuple[str, ...]) -> None:
+    ended = call(*arguments, columns=80)
+    assert ended.returncode == 0
+    assert max(len(line) for line in ended.stdout.splitlines()) <= 80
+    assert "plan" in ended.stdout
+    assert "Exit codes" in ended.stdout
+
+
+@pytest.mark.parametrize("arguments", [("plan", "timeslice"), ("plan", "timeslice", "--json"), ("plan", "nosuch.yaml")])
+def test_a_closed_pipe_ends_without_a_traceback(arguments: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = subprocess.Popen([*TANDEM, *arguments], cwd=ROOT, stdout=writer, stderr=subprocess.PIPE, text=True)
+    os.close(writer)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == (2 if "nosuch.yaml" in arguments else 0)
+    assert "Traceback" not in err
+    assert "BrokenPipe" not in err
+
+
+def test_ctrl_c_ends_without_a_traceback(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("tandem.plan.run", interrupted)
+    assert main(["plan", "timeslice"]) == 130
+    assert capsys.readouterr().err.endswith("tandem: interrupted\n")
+
+
+def test_a_real_ctrl_c_while_the_program_runs_ends_with_130() -> None:
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    pipe = subprocess.PIPE
+    process = subprocess.Popen([*TANDEM, "plan", "timeslice"], cwd=ROOT, env=env, stdout=pipe, stderr=pipe, text=True)
+    assert process.stdout
+    while "First start" not in process.stdout.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert err == "tandem: interrupted\n"
+
+
+def test_a_path_works_from_anywhere(tmp_path: Path) -> None:
+    ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--json", cwd=tmp_path)
+    assert ended.returncode == 0
+    assert json.loads(ended.stdout) == report("mps")
+
+
+def test_a_stack_is_found_from_a_folder_below_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT / "tests")
+    assert stack_file("mps") == ROOT / "Pulumi.mps.yaml"
+
+
+def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
+    assert stack_file("Pulumi.mps.yaml") == Path("Pulumi.mps.yaml")
+    assert stack_file("./mps") == Path("mps")
+
+
+def test_timeslice_is_what_is_planned_when_nothing_is_said_and_two_plans_are_equal() -> None:
+    assert call("plan", "--json").stdout == printed_report("timeslice")
