@@ -85,10 +85,11 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
 
 def _does_not_fit(fit: Fit) -> Problem:
     offers = "; or ".join(fit.advice)
-    way_out = f"It would fit with {offers}." if offers else "No GPU of the catalogue holds it; take a smaller model."
+    none = f"No smaller setting and no larger GPU for {fit.pool.smallest.arch} makes it fit; take a smaller model."
+    way_out = f"It would fit with {offers}." if offers else none
     found = f"{fit.tenant.served.id} {fit.verdict.found}"
     gpu = fit.pool.smallest.gpu
-    return Problem(fit.tenant.path, found, f"{fit.verdict.rule} ({fit.pool.sharing.mode} on a {gpu.title})", way_out)
+    return Problem(fit.tenant.path, found, f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {gpu.title})", way_out)
 
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:
@@ -96,6 +97,6 @@ def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:
     if limit is None or bill.usd_per_hour <= limit:
         return []
     dearest = max(bill.lines, key=lambda line: line.usd_per_hour)
-    rule = f"the stack costs ${bill.usd_per_hour:.3f} an hour, more than its budget"
+    rule = f"the stack costs ${bill.usd_per_hour:.4f} an hour, more than its budget"
     fix = f"The dearest line is {dearest.item}, ${dearest.usd_per_hour:.3f}. Take a cheaper one, or raise the budget."
     return [Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)]

@@ -97,7 +97,7 @@ def _nvidia_only(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for index, known in _typed(pool):
             if known.gpu.vendor != "nvidia":
-                rule = f"must have an NVIDIA GPU; {known.name} has a {known.gpu.title} of {known.gpu.vendor.upper()}"
+                rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
                 yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, "Write g4dn.xlarge, for example.")
 
 
@@ -107,8 +107,8 @@ def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
             first = pool.known_types[0]
             if known.gpu != first.gpu or known.arch != first.arch:
                 rule = f"must have the same GPU as {first.name} ({first.gpu.title}), for shares of one size"
-                fix = f"Keep types with a {first.gpu.title} here."
-                yield Problem(f"{pool.path}.instance-types[{index}]", f"{known.name}, a {known.gpu.title}", rule, fix)
+                fix = f"Keep types with {first.gpu.title} here."
+                yield Problem(f"{pool.path}.instance-types[{index}]", f"{known.name} with {known.gpu.title}", rule, fix)
 
 
 def _mode_on_card(setup: Setup) -> Iterator[Problem]:
@@ -154,8 +154,7 @@ def _system_types(setup: Setup) -> Iterator[Problem]:
 def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
     path, version = "cluster.kubernetes", setup.kubernetes
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    pinned = sorted(setup.pins.kubernetes, key=_numbers)
-    newest = f'Write `kubernetes: "{pinned[-1]}"`.'
+    pinned, newest = sorted(setup.pins.kubernetes, key=_numbers), _newer_kubernetes(setup)
     if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
         yield Problem(path, version, f"EKS ended all support for it on {rows[version]['extended_until']}", newest)
     elif version not in setup.pins.kubernetes:
@@ -173,12 +172,14 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         per_node = pool.total_shares // pool.planned_nodes
         nodes = -(-len(tenants) // per_node)
         found = f"{len(tenants)} models, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
-        fix = f"Write `desired: {nodes}, max: {nodes}` under {pool.path}"
-        if pool.sharing.shares(pool.smallest.gpu).per_gpu > 1:
-            cards = pool.planned_nodes * pool.smallest.gpus
-            fix += f", or `replicas: {-(-len(tenants) // cards)}` under sharing"
-        else:
-            fix += ", or share the card: `mode: timeslice`"
+        most = f"max: {max(nodes, pool.max)}"
+        fix = f"Write `{f'desired: {nodes}, ' if pool.desired else ''}{most}` under {pool.path}"
+        each = -(-len(tenants) // (pool.planned_nodes * pool.smallest.gpus))
+        sharing = pool.sharing.model_copy(update={"replicas": each})
+        if pool.sharing.shares(pool.smallest.gpu).per_gpu == 1:
+            fix += f", or share the card: `mode: timeslice, replicas: {each}`"
+        elif not sharing.check(pool.smallest.gpu):
+            fix += f", or `replicas: {each}` under sharing"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 
 
@@ -195,16 +196,16 @@ def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
 
 def _host_holds_pods(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        if not pool.known_types:
-            continue
-        node = pool.smallest
-        pods = min(len(setup.tenants_of(pool)), pool.total_shares // pool.planned_nodes)
-        cpu, memory = pods * POD_CPU_MILLIS + NODE_CPU_MILLIS, pods * POD_MEMORY_MIB + NODE_MEMORY_MIB
-        if cpu > node.vcpu * 1000 or memory > node.memory_mib:
-            rule = f"{pods} models on one {node.name} ask {cpu / 1000:g} vCPU and {memory / 1024:g} GiB of its memory"
-            found = f"{node.vcpu} vCPU, {node.memory_mib / 1024:g} GiB"
-            fix = "Take a bigger size of the same family, or fewer models a node."
-            yield Problem(f"{pool.path}.instance-types", found, rule, fix)
+        for index, node in _typed(pool):
+            pods = min(len(setup.tenants_of(pool)), node.gpus * pool.sharing.shares(node.gpu).per_gpu)
+            cpu, memory = pods * POD_CPU_MILLIS + NODE_CPU_MILLIS, pods * POD_MEMORY_MIB + NODE_MEMORY_MIB
+            if cpu > node.vcpu * 1000 or memory > node.memory_mib:
+                rule = (
+                    f"{pods} models on one {node.name} ask {cpu / 1000:g} vCPU and {memory / 1024:g} GiB of its memory"
+                )
+                found = f"{node.vcpu} vCPU, {node.memory_mib / 1024:g} GiB"
+                fix = "Take a bigger size of the same family, or fewer models a node."
+                yield Problem(f"{pool.path}.instance-types[{index}]", found, rule, fix)
 
 
 def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
@@ -212,8 +213,15 @@ def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
     if row := rows.get(setup.kubernetes):
         end = datetime.date.fromisoformat(row["standard_until"])
         if setup.today < end <= setup.today + NEAR_END:
-            fix = f'Write `kubernetes: "{max(setup.pins.kubernetes, key=_numbers)}"`.'
-            yield Problem("cluster.kubernetes", setup.kubernetes, f"standard support ends on {end}", fix)
+            rule = f"standard support ends on {end}"
+            yield Problem("cluster.kubernetes", setup.kubernetes, rule, _newer_kubernetes(setup))
+
+
+def _newer_kubernetes(setup: Setup) -> str:
+    newest = max(setup.pins.kubernetes, key=_numbers)
+    if newest == setup.kubernetes:
+        return "It is the newest that is pinned: take a newer release of tandem."
+    return f'Write `kubernetes: "{newest}"`.'
 
 
 def _extended_price(setup: Setup) -> Iterator[Problem]:
@@ -253,7 +261,7 @@ def _tight_on_card(setup: Setup) -> Iterator[Problem]:
             found = verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest)
             for tenant, verdict in zip(tenants, found, strict=True):
                 if verdict.fits and verdict.crowd_mib > low:
-                    rule = f"newer drivers were seen to leave only {low:,} MiB of a {pool.smallest.gpu.title}"
+                    rule = f"newer drivers were seen to leave only {low:,} MiB of {pool.smallest.gpu.title}"
                     fix = "Take a little less: a shorter context, or `kv-type: q8_0`."
                     yield Problem(tenant.path, f"{verdict.crowd_mib:,.0f} MiB on one card", rule, fix)
 

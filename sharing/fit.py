@@ -3,12 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic import ValidationError
-
 from sharing import prices
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import KvType, Need, Served, need
-from sharing.modes import Shares, Sharing, mode_names, switched
+from sharing.modes import Shares, Sharing, every_mode
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
@@ -147,31 +145,30 @@ def _smaller_kv(case: Case, index: int) -> Iterator[Change]:
 
 
 def _all_at_once(case: Case, index: int) -> Iterator[Change]:
-    served = replace(case.models[index], slots=1, kv_type=KvType.Q8_0)
-    yield "`slots: 1` with `kv-type: q8_0`", case.with_model(index, served)
-    for text, changed in _shorter_context(case.with_model(index, served), index):
-        yield f"`slots: 1` with `kv-type: q8_0` and {text}", changed
+    asked = case.models[index]
+    kv_type = KvType.Q8_0 if asked.kv_type is KvType.F16 else asked.kv_type
+    least, told = replace(asked, slots=1, kv_type=kv_type), f"`slots: 1` with `kv-type: {kv_type}`"
+    yield told, case.with_model(index, least)
+    for text, changed in _shorter_context(case.with_model(index, least), index):
+        yield f"{told} and {text}", changed
 
 
 def _other_mode(case: Case) -> Iterator[Change]:
     """Other modes with as many shares: not exclusive, which would need more cards."""
-    for name in mode_names():
-        try:
-            sharing = switched(case.sharing, name)
-        except ValidationError:
-            continue
+    for sharing in every_mode(case.sharing):
         shares = sharing.shares(case.instance.gpu)
-        if name != case.sharing.mode and shares.per_gpu > 1 and not sharing.check(case.instance.gpu):
-            yield f"`sharing.mode: {name}`", replace(case, sharing=sharing)
+        if sharing.mode != case.sharing.mode and shares.per_gpu > 1 and not sharing.check(case.instance.gpu):
+            yield f"`sharing.mode: {sharing.mode}`", replace(case, sharing=sharing)
 
 
 def _bigger_type(case: Case, region: str) -> Iterator[Change]:
-    """Types of the same architecture with more GPU memory, cheapest first."""
+    """Types of the same architecture with more memory on each of as many cards, cheapest first."""
     bigger = [
         candidate
         for candidate in instance_types().values()
         if candidate.gpu.vendor == case.instance.gpu.vendor
         and candidate.arch == case.instance.arch
+        and candidate.gpus >= case.instance.gpus
         and candidate.gpu.cuda_mib > case.instance.gpu.cuda_mib
         and not candidate.gpu.min_driver
     ]

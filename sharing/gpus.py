@@ -37,8 +37,9 @@ class Gpu:
 
     @property
     def title(self) -> str:
-        """The name as people write it, e.g. `T4`."""
-        return self.name.upper()
+        """The name as people write it, e.g. `T4`, or `L4 slice of 2,861 MiB`."""
+        card = self.name.partition("/")[0].upper()
+        return f"{card} slice of {self.nvml_mib:,} MiB" if self.is_slice else card
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,7 +105,7 @@ def _slice_of(gpu: Gpu, memory_mib: int) -> Gpu:
     cuda = int(memory_mib * CUDA_FRACTION_OF_NVML)
     return replace(
         gpu,
-        name=f"{gpu.name}-{memory_mib}mib",
+        name=f"{gpu.name}/{memory_mib}",
         nvml_mib=memory_mib,
         cuda_mib=cuda,
         cuda_low_mib=cuda,

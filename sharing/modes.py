@@ -4,10 +4,11 @@ A member says what a pod requests, what the NVIDIA device plugin is told, which 
 a card gives and how large they are, and whether a card can do it at all. Nothing else asks which mode it has.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sharing.gpus import Gpu
 from sharing.problems import Problem
@@ -189,9 +190,17 @@ def switched(sharing: Sharing, mode: str) -> Sharing:
 
 
 def plugin_configs(sharing: Sharing, gpu: Gpu) -> dict[str, dict[str, Any]]:
-    """A device-plugin config for each mode that `gpu` allows, by mode name.
+    """A device-plugin config for each mode that `gpu` and the settings of `sharing` allow, by mode name.
 
     All of them are installed, so that a switch of mode changes a node label and nothing in the release.
     """
-    every = [switched(sharing, name) for name in mode_names()]
-    return {mode.mode: mode.plugin_config() for mode in every if not mode.check(gpu)}
+    return {mode.mode: mode.plugin_config() for mode in every_mode(sharing) if not mode.check(gpu)}
+
+
+def every_mode(sharing: Sharing) -> list[Sharing]:
+    """The same settings under each mode that can have them: 60 replicas are too many for MPS."""
+    found: list[Sharing] = []
+    for name in mode_names():
+        with suppress(ValidationError):
+            found.append(switched(sharing, name))
+    return found

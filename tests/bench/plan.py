@@ -3,7 +3,8 @@
     make bench            prints medians and ratios; fails nothing
 
 - an accepted stack, against a bare process that imports the SDKs and touches the resource classes of that stack
-- a refused file, against a bare import of the SDKs
+- a refused file, against that, against the SDKs' packages alone (whose classes load when touched), and against
+  pydantic, without which there is no answer
 - planning again in one process, and ten clusters against one
 """
 
@@ -49,7 +50,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         refused = Path(folder) / "refused.yaml"
         refused.write_text(REFUSED, encoding="utf-8")
-        against("refused file", [*COMMAND, str(refused)], "bare SDK import", [sys.executable, "-c", SDKS], 0.4)
+        for other, program in (
+            ("bare SDKs and classes", touching("timeslice")),
+            ("bare SDK packages, no class", SDKS),
+            ("pydantic and YAML", "import yaml; from pydantic import BaseModel"),
+        ):
+            against("refused file", [*COMMAND, str(refused)], other, [sys.executable, "-c", program], 0.4)
     for stack in STACKS:
         config = load_file(ROOT / f"Pulumi.{stack}.yaml")
         again = median(lambda config=config, stack=stack: program_graph(config, stack))  # type: ignore[misc]

@@ -1,0 +1,142 @@
+"""All that is said of a setup: refusals, warnings, fits, the bill."""
+
+from dataclasses import replace
+
+import pytest
+
+from sharing.assessment import FIT_READS, Assessment, assess
+from sharing.cost import cost
+from sharing.models import KvType
+from sharing.modes import Exclusive, Mps, TimeSlicing
+from sharing.setup import Setup
+from tests.sharing.builders import SMALL, pair, pool, served, setup, tenants
+
+
+def told(found: Assessment) -> list[str]:
+    return [str(problem) for problem in found.problems]
+
+
+def crowded(replicas: int = 4, slots: int = 1) -> Setup:
+    return setup(pools=(pool(sharing=Mps(replicas=replicas)),), tenants=tenants(*pair(slots)))
+
+
+def test_a_good_setup_is_accepted_and_has_a_bill() -> None:
+    whole = setup()
+    found = assess(whole)
+    assert found.problems == found.warnings == ()
+    assert [(fit.tenant, fit.pool, fit.verdict.fits, fit.advice) for fit in found.fits] == [
+        (whole.tenants[0], whole.pools[0], True, ()),
+        (whole.tenants[1], whole.pools[0], True, ()),
+    ]
+    assert found.cost == cost(whole)
+
+
+def test_the_pair_at_four_slots_is_accepted_on_one_t4_under_timeslice() -> None:
+    found = assess(setup(tenants=tenants(*pair(slots=4))))
+    assert found.problems == found.warnings == ()
+
+
+def test_each_model_that_does_not_fit_is_told_with_what_would_help() -> None:
+    others = "`sharing.mode: timeslice`; or `gpu-nodes.instance-types: [g6.xlarge]`"
+    assert told(assess(crowded())) == [
+        "models[0]: must fit its share of 3,840 MiB (mps on T4) (got llama2-7b needs 5,193 MiB). "
+        f"It would fit with `sharing.replicas: 2`; or {others}.",
+        "models[1]: must fit its share of 3,840 MiB (mps on T4) (got mistral-7b needs 4,947 MiB). "
+        f"It would fit with `sharing.replicas: 3`; or {others}.",
+    ]
+
+
+def test_a_model_that_nothing_helps_is_told_so() -> None:
+    whole = setup(
+        pools=(pool("g5g.xlarge", Exclusive()),),
+        tenants=tenants(served("qwen2.5:32b", kv_type=KvType.Q4_0)),
+    )
+    (problem,) = told(assess(whole))
+    assert problem.endswith("No smaller setting and no larger GPU for arm64 makes it fit; take a smaller model.")
+    assert assess(whole).fits[0].advice == ()
+
+
+def test_fits_are_judged_pool_by_pool() -> None:
+    whole = setup(
+        pools=(pool(), pool("g5.xlarge", Exclusive(), name="big", path="gpu-nodes[1]")),
+        tenants=(*tenants(SMALL), *tenants("qwen2.5:32b", "qwen2.5:14b", pool="big")[1:]),
+    )
+    found = assess(whole)
+    assert [(fit.tenant.served.model.name, fit.pool.name) for fit in found.fits] == [
+        (SMALL, "gpu"),
+        ("qwen2.5:14b", "big"),
+    ]
+    assert found.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("types", "judged", "billed"),
+    [
+        (("g4dn.xlarge",), True, True),
+        (("g4dn.xlarge", "g4dn.2xlarge"), True, True),
+        (("g4dn.xlarge", "g5.xlarge"), False, True),
+        (("g4ad.xlarge",), False, True),
+        (("odd",), False, False),
+        (("g4dn.xlarge", "odd"), True, False),
+    ],
+)
+def test_only_what_is_known_is_judged(types: tuple[str, ...], judged: bool, billed: bool) -> None:
+    found = assess(setup(pools=(pool(types),)))
+    assert bool(found.fits) is judged
+    assert (found.cost is not None) is billed
+
+
+def test_a_stack_with_an_unknown_type_of_system_node_has_no_bill() -> None:
+    assert assess(setup(system_types=("t3.medium", "odd"))).cost is None
+
+
+@pytest.mark.parametrize("unreadable", ["sharing.mode", "models[1].context", "gpu-nodes.instance-types[0]", "sharing"])
+def test_whether_models_fit_is_not_judged_where_a_setting_of_it_is_unreadable(unreadable: str) -> None:
+    found = assess(crowded(), [unreadable])
+    assert found.fits == ()
+    assert found.problems == ()
+    assert found.cost is None
+
+
+def test_models_are_judged_but_not_billed_where_another_setting_is_unreadable() -> None:
+    found = assess(replace(crowded(), max_usd_per_hour=0.01), ["cluster.nat"])
+    assert [problem.path for problem in found.problems] == ["models[0]", "models[1]"]
+    assert found.cost is None
+    assert FIT_READS == ("sharing", "models", "gpu-nodes.instance-types")
+
+
+def test_warnings_do_not_refuse_and_unreadable_settings_silence_them() -> None:
+    whole = setup(nat="single", pools=(pool(sharing=TimeSlicing(), desired=0),))
+    assert [one.path for one in assess(whole).warnings] == ["gpu-nodes.desired", "cluster.nat"]
+    assert [one.path for one in assess(whole, ["cluster.nat"]).warnings] == ["gpu-nodes.desired"]
+    assert assess(whole).problems == ()
+
+
+def test_left_over_replicas_under_exclusive_are_a_warning_and_no_mistake() -> None:
+    found = assess(setup(pools=(pool(sharing=Exclusive(replicas=4)),), tenants=tenants(SMALL)))
+    assert found.problems == ()
+    assert [one.path for one in found.warnings] == ["sharing.replicas"]
+
+
+def test_a_stack_dearer_than_its_budget_is_refused_and_told_its_dearest_line() -> None:
+    assert told(assess(setup(max_usd_per_hour=0.4))) == [
+        "budget.max-usd-per-hour: the stack costs $0.4293 an hour, more than its budget (got 0.4). "
+        "The dearest line is GPU nodes 1 × g4dn.xlarge, $0.216. Take a cheaper one, or raise the budget."
+    ]
+
+
+def test_a_budget_may_be_used_to_the_last_cent() -> None:
+    whole = setup()
+    exact = cost(whole).usd_per_hour
+    assert assess(replace(whole, max_usd_per_hour=exact)).problems == ()
+    assert len(assess(replace(whole, max_usd_per_hour=exact - 1e-6)).problems) == 1
+
+
+def test_rules_and_fits_and_budget_are_told_at_once() -> None:
+    whole = replace(crowded(), kubernetes="1.2", max_usd_per_hour=0.01)
+    assert [problem.path for problem in assess(whole).problems] == [
+        "cluster.kubernetes",
+        "models[0]",
+        "models[1]",
+        "budget.max-usd-per-hour",
+    ]

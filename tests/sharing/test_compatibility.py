@@ -1,0 +1,679 @@
+"""Every row of the rules, broken and kept; and that each way out leads out."""
+
+import datetime
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from components import versions
+from sharing import compatibility
+from sharing.compatibility import PIN_RULES, RULES, pin_problems, problems, touches, warnings
+from sharing.gpus import instance_types
+from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.problems import Problem
+from sharing.setup import Part, Setup
+from tests.sharing.builders import SMALL, TODAY, mode, pins, pool, served, setup, tenants, weighing
+
+AMD64_ONLY = Part(name="the odd sidecar", version="1.2", architectures=frozenset({"amd64"}))
+MANY = tenants(*[SMALL] * 20)
+
+
+def day(text: str) -> datetime.date:
+    return datetime.date.fromisoformat(text)
+
+
+def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> Setup:
+    return setup(pools=(pool(types, sharing, **overrides),))
+
+
+# By rule: setups that break it, with what is said, and setups that keep it although they are near.
+BROKEN: dict[str, list[tuple[Setup, str]]] = {
+    "GPU types are known": [
+        (
+            on("g4dn.extra"),
+            "gpu-nodes.instance-types[0]: unknown GPU instance type (got 'g4dn.extra'). "
+            "Did you mean g4dn.metal or g4dn.xlarge or g4dn.8xlarge?",
+        ),
+        (
+            on("g4dn.xlarge", "m5.large"),
+            "gpu-nodes.instance-types[1]: must have a GPU (got m5.large). The cheapest type with one is g4dn.xlarge.",
+        ),
+    ],
+    "GPUs are NVIDIA's": [
+        (
+            on("g4ad.xlarge"),
+            "gpu-nodes.instance-types[0]: must have an NVIDIA GPU; g4ad.xlarge has AMD's RADEON-PRO-V520. "
+            "Write g4dn.xlarge, for example.",
+        ),
+    ],
+    "a pool has one kind of GPU": [
+        (
+            on("g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge"),
+            "gpu-nodes.instance-types[2]: must have the same GPU as g4dn.xlarge (T4), for shares of one size "
+            "(got g5.xlarge with A10G). Keep types with T4 here.",
+        ),
+        (
+            on("g6.xlarge", "g6f.4xlarge"),
+            "gpu-nodes.instance-types[1]: must have the same GPU as g6.xlarge (L4), for shares of one size "
+            "(got g6f.4xlarge with L4 slice of 11,444 MiB). Keep types with L4 here.",
+        ),
+        (
+            on("g4dn.xlarge", "g5g.xlarge"),
+            "gpu-nodes.instance-types[1]: must have the same GPU as g4dn.xlarge (T4), for shares of one size "
+            "(got g5g.xlarge with T4G). Keep types with T4 here.",
+        ),
+    ],
+    "the card allows the mode": [
+        (
+            on("p3.2xlarge", sharing=Mps(replicas=17)),
+            "sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). Write `replicas: 16` or fewer.",
+        ),
+    ],
+    "the driver knows the card": [
+        (
+            on("g7.2xlarge"),
+            "gpu-nodes.instance-types[0]: RTX-PRO-4500 needs NVIDIA driver 595 or newer; the pinned AMI has 580 "
+            "(got g7.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
+        ),
+        (
+            replace(on("p3.2xlarge"), pins=pins(driver=581)),
+            "gpu-nodes.instance-types[0]: V100-16GB needs NVIDIA driver 580 or older; the pinned AMI has 581 "
+            "(got p3.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
+        ),
+    ],
+    "every part has a build for the architecture": [
+        (
+            replace(on("g5g.xlarge"), pins=pins(parts=(*versions.PARTS, AMD64_ONLY))),
+            "gpu-nodes.instance-types[0]: the odd sidecar 1.2 has no arm64 build, and g5g.xlarge is arm64. "
+            "Write g4dn.xlarge: the same GPU, amd64.",
+        ),
+    ],
+    "system types are known": [
+        (
+            setup(system_types=("t3.medium", "t3.meduim")),
+            "cluster.system-nodes.instance-types[1]: unknown type for system nodes (got 't3.meduim'). "
+            "Did you mean t3.medium or t3a.medium or t4g.medium?",
+        ),
+        (
+            setup(system_types=("g4dn.xlarge",)),
+            "cluster.system-nodes.instance-types[0]: system nodes must have no GPU (got g4dn.xlarge). "
+            "Write t3.medium, for example; GPU nodes stand under `gpu-nodes`.",
+        ),
+        (
+            setup(system_types=("t3.medium", "t4g.medium")),
+            "cluster.system-nodes.instance-types: must all have one architecture (got t3.medium, t4g.medium). "
+            "Keep the amd64 or the arm64 types.",
+        ),
+    ],
+    "the Kubernetes version is supported": [
+        (
+            setup(kubernetes="1.37"),
+            "cluster.kubernetes: must be a version with pinned add-ons: 1.34, 1.35, 1.36 (got 1.37). "
+            'Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.33"),
+            "cluster.kubernetes: must be a version with pinned add-ons: 1.34, 1.35, 1.36 (got 1.33). "
+            'Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.30"),
+            'cluster.kubernetes: EKS ended all support for it on 2026-07-23 (got 1.30). Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.34", support="extended", today=day("2027-12-02")),
+            'cluster.kubernetes: EKS ended all support for it on 2027-12-02 (got 1.34). Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.34", today=day("2026-12-02")),
+            "cluster.kubernetes: its standard support ended on 2026-12-02, so EKS would upgrade it by itself "
+            "(got 1.34). "
+            'Write `kubernetes: "1.36"`. Or pay $0.60 an hour with `support: extended`.',
+        ),
+        (
+            setup(kubernetes="1.36", today=day("2027-09-01")),
+            "cluster.kubernetes: its standard support ended on 2027-08-02, so EKS would upgrade it by itself "
+            "(got 1.36). "
+            "It is the newest that is pinned: take a newer release of tandem. "
+            "Or pay $0.60 an hour with `support: extended`.",
+        ),
+    ],
+    "every model has a share": [
+        (
+            replace(on("g4dn.xlarge"), tenants=tenants(*[SMALL] * 3)),
+            "models: every model needs a share (got 3 models, 2 shares). "
+            "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+        ),
+        (
+            on("g4dn.xlarge", sharing=Exclusive(replicas=4)),
+            "models: every model needs a share (got 2 models, 1 share). "
+            "Write `desired: 2, max: 2` under gpu-nodes, or share the card: `mode: timeslice, replicas: 2`.",
+        ),
+        (
+            replace(on("g4dn.xlarge", desired=0, max=1), tenants=tenants(*[SMALL] * 3)),
+            "models: every model needs a share (got 3 models, 2 shares). "
+            "Write `max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+        ),
+        (
+            replace(on("p3.2xlarge", sharing=Mps(replicas=16), max=9), tenants=MANY),
+            "models: every model needs a share (got 20 models, 16 shares). Write `desired: 2, max: 9` under gpu-nodes.",
+        ),
+        (
+            replace(on("g4dn.12xlarge", "g4dn.xlarge", sharing=Mps()), tenants=tenants(*[SMALL] * 5)),
+            "models: every model needs a share (got 5 models, 2 shares). "
+            "Write `desired: 3, max: 3` under gpu-nodes, or `replicas: 5` under sharing.",
+        ),
+    ],
+    "the node's disk holds the models": [
+        (
+            on("g4dn.xlarge", volume_gib=48),
+            "gpu-nodes.volume-gib: images (45 GiB) and model files need 49 GiB of disk (got 48). "
+            "Write `volume-gib: 49` or more.",
+        ),
+    ],
+    "the node's CPU and memory hold the pods": [
+        (
+            replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=15)), tenants=MANY),
+            "gpu-nodes.instance-types[0]: 15 models on one g4dn.xlarge ask 4.25 vCPU and 17 GiB of its memory "
+            "(got 4 vCPU, 16 GiB). Take a bigger size of the same family, or fewer models a node.",
+        ),
+        (
+            replace(on("g4dn.2xlarge", "g4dn.xlarge", sharing=TimeSlicing(replicas=20)), tenants=MANY),
+            "gpu-nodes.instance-types[1]: 20 models on one g4dn.xlarge ask 5.5 vCPU and 22 GiB of its memory "
+            "(got 4 vCPU, 16 GiB). Take a bigger size of the same family, or fewer models a node.",
+        ),
+        (
+            replace(on("g6e.xlarge", sharing=TimeSlicing(replicas=15)), tenants=MANY),
+            "gpu-nodes.instance-types[0]: 15 models on one g6e.xlarge ask 4.25 vCPU and 17 GiB of its memory "
+            "(got 4 vCPU, 32 GiB). Take a bigger size of the same family, or fewer models a node.",
+        ),
+        (
+            replace(on("g5g.xlarge", sharing=TimeSlicing(replicas=7)), tenants=tenants(*[SMALL] * 7)),
+            "gpu-nodes.instance-types[0]: 7 models on one g5g.xlarge ask 2.25 vCPU and 9 GiB of its memory "
+            "(got 4 vCPU, 8 GiB). Take a bigger size of the same family, or fewer models a node.",
+        ),
+    ],
+    "the region is known": [
+        (
+            setup(region="us-east-11"),
+            "aws:region: no AWS region known on 2026-10-16 (got 'us-east-11'). "
+            "Did you mean us-east-1 or us-west-1 or us-east-2?",
+        ),
+    ],
+    "standard support does not end soon": [
+        (
+            setup(kubernetes="1.34"),
+            'cluster.kubernetes: standard support ends on 2026-12-02 (got 1.34). Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.34", today=day("2026-12-01")),
+            'cluster.kubernetes: standard support ends on 2026-12-02 (got 1.34). Write `kubernetes: "1.36"`.',
+        ),
+        (
+            setup(kubernetes="1.36", today=day("2027-05-04")),
+            "cluster.kubernetes: standard support ends on 2027-08-02 (got 1.36). "
+            "It is the newest that is pinned: take a newer release of tandem.",
+        ),
+    ],
+    "extended support is dear": [
+        (
+            setup(kubernetes="1.34", support="extended", today=day("2026-12-02")),
+            "cluster.support: extended support makes the control plane six times as dear (got extended). "
+            "Upgrade, and remove `support: extended`.",
+        ),
+    ],
+    "no setting is without effect": [
+        (
+            replace(on("g4dn.xlarge", sharing=Exclusive(replicas=4)), tenants=tenants(SMALL)),
+            "sharing.replicas: has no effect with `mode: exclusive` (got 4). "
+            "It can stay, for switching back to timeslice or mps.",
+        ),
+        (
+            replace(on("g4dn.xlarge", sharing=Exclusive(allocation_policy="packed")), tenants=tenants(SMALL)),
+            "sharing.allocation-policy: has no effect with `mode: exclusive` (got packed). "
+            "It can stay, for switching back to timeslice or mps.",
+        ),
+    ],
+    "MPS with Ollama is unverified": [
+        (
+            on("g4dn.xlarge", sharing=Mps()),
+            "sharing.mode: Ollama under MPS is not confirmed by its authors (ollama#9765) (got mps). "
+            "After `up`, look at each pod's log; timeslice is the safe way.",
+        ),
+    ],
+    "a slice of a card is unverified": [
+        (
+            on("g6f.4xlarge"),
+            "gpu-nodes.instance-types[0]: carries a slice of a card; sharing a slice again is not verified "
+            "(got g6f.4xlarge). Write g6.xlarge for a whole L4.",
+        ),
+    ],
+    "there is room on the card with any driver": [
+        (
+            setup(tenants=tenants(served("llama2:7b", slots=4), served("mistral:7b", context=3072, slots=5))),
+            "models[0]: newer drivers were seen to leave only 14,912 MiB of T4 (got 15,003 MiB on one card). "
+            "Take a little less: a shorter context, or `kv-type: q8_0`.",
+        ),
+    ],
+    "models get what they were made for": [
+        (
+            setup(tenants=tenants(served("llama2:7b", context=4097))),
+            "models[0].context: llama2:7b was made for 4096 tokens and gets no more (got 4097). Write `context: 4096`.",
+        ),
+        (
+            setup(tenants=tenants(served("nomic-embed-text:latest", slots=2))),
+            "models[0].slots: Ollama serves the embedding model nomic-embed-text:latest one request at a time (got 2). "
+            "Write `slots: 1`.",
+        ),
+    ],
+    "the pool is awake": [
+        (
+            on("g4dn.xlarge", desired=0),
+            "gpu-nodes.desired: the pool is parked: no GPU is paid, no model answers (got 0). "
+            "Write `desired: 1` and run `pulumi up` to wake it.",
+        ),
+    ],
+    "a volume binds the pool to a zone": [
+        (
+            setup(tenants=(*tenants(SMALL), *tenants(SMALL, SMALL, cache="volume")[1:])),
+            "models[1].cache: a volume lives in one zone: the pool gpu runs in the first zone only (got volume). "
+            "`cache: node` runs in any zone.",
+        ),
+    ],
+    "NAT traffic is paid": [
+        (
+            setup(nat="per-zone"),
+            "cluster.nat: images and model files come through NAT, each GB is paid (got per-zone). "
+            "`nat: none` has no such charge: nodes with public addresses.",
+        ),
+    ],
+    "the API endpoint is not open to all": [
+        (
+            setup(public_access_cidrs=("192.0.2.1/32", "0.0.0.0/0")),
+            "cluster.public-access-cidrs[1]: the Kubernetes API answers the whole internet (IAM still guards it) "
+            "(got 0.0.0.0/0). Write your own address, as a.b.c.d/32.",
+        ),
+        (
+            setup(public_access_cidrs=("::/0",)),
+            "cluster.public-access-cidrs[0]: the Kubernetes API answers the whole internet (IAM still guards it) "
+            "(got ::/0). Write your own address, as a.b.c.d/32.",
+        ),
+        (
+            setup(public_access_cidrs=()),
+            "cluster.public-access-cidrs: the Kubernetes API answers inside the VPC only (got []). "
+            "Run `pulumi up` from there, or write your own address, as a.b.c.d/32.",
+        ),
+    ],
+}
+KEPT: dict[str, list[Setup]] = {
+    "GPU types are known": [on("g4dn.xlarge", "g4dn.metal")],
+    "GPUs are NVIDIA's": [on("g4dn.xlarge"), on("g4ad.extra")],
+    "a pool has one kind of GPU": [
+        on("g4dn.xlarge", "g4dn.16xlarge"),
+        on("g5.xlarge"),
+        on("odd"),
+        on("p5e.48xlarge", "p5en.48xlarge"),
+    ],
+    "the card allows the mode": [
+        on("p3.2xlarge", sharing=Mps(replicas=16)),
+        on("g4dn.xlarge", sharing=Mps(replicas=48)),
+        on("g4ad.xlarge", sharing=Mps()),
+    ],
+    "the driver knows the card": [
+        on("p3.2xlarge"),
+        replace(on("p3.2xlarge"), pins=pins(driver=570)),
+        replace(on("g7.2xlarge"), pins=pins(driver=595)),
+        replace(on("g4dn.xlarge"), pins=pins(driver=999)),
+    ],
+    "every part has a build for the architecture": [
+        on("g5g.xlarge"),
+        replace(on("g4dn.xlarge"), pins=pins(parts=(AMD64_ONLY,))),
+    ],
+    "system types are known": [setup(system_types=("t3.medium", "m5.large")), setup(system_types=("t4g.small",))],
+    "the Kubernetes version is supported": [
+        setup(kubernetes="1.35"),
+        setup(kubernetes="1.34", today=day("2026-12-01")),
+        setup(kubernetes="1.34", support="extended", today=day("2026-12-02")),
+        setup(kubernetes="1.34", support="extended", today=day("2027-12-01")),
+        setup(kubernetes="1.40", pins=pins(kubernetes=frozenset({"1.40"}))),
+    ],
+    "every model has a share": [
+        on("g4dn.xlarge"),
+        on("odd"),
+        replace(on("g4dn.xlarge", desired=0, max=2), tenants=tenants(*[SMALL] * 4)),
+        replace(on("g4dn.12xlarge", sharing=Exclusive()), tenants=tenants(*[SMALL] * 4)),
+    ],
+    "the node's disk holds the models": [
+        on("g4dn.xlarge", volume_gib=49),
+        replace(on("g4dn.xlarge", volume_gib=45), tenants=tenants("llama2:7b", cache="volume")),
+    ],
+    "the node's CPU and memory hold the pods": [
+        replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=14)), tenants=MANY),
+        replace(on("g5g.xlarge", sharing=TimeSlicing(replicas=6)), tenants=MANY),
+        replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=64)), tenants=tenants(*[SMALL] * 14)),
+        replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=10), desired=2, max=2), tenants=MANY),
+        on("odd"),
+        replace(on("g6e.xlarge", sharing=TimeSlicing(replicas=14)), tenants=MANY),
+    ],
+    "the region is known": [setup(region="ap-south-2")],
+    "standard support does not end soon": [
+        setup(kubernetes="1.34", today=day("2026-12-02")),
+        setup(kubernetes="1.36", today=day("2027-05-03")),
+        setup(kubernetes="1.99"),
+    ],
+    "extended support is dear": [
+        setup(kubernetes="1.34", today=day("2026-12-02")),
+        setup(kubernetes="1.34", support="extended", today=day("2026-12-01")),
+    ],
+    "no setting is without effect": [on("g4dn.xlarge", sharing=TimeSlicing(replicas=4))],
+    "MPS with Ollama is unverified": [on("g4dn.xlarge"), on("g4dn.xlarge", sharing=Exclusive())],
+    "a slice of a card is unverified": [on("gr6.4xlarge")],
+    "there is room on the card with any driver": [
+        setup(),
+        on("odd"),
+        setup(tenants=tenants(weighing(14_912))),
+        setup(tenants=tenants(served("llama2:7b", slots=4), served("mistral:7b", slots=7))),
+        setup(tenants=tenants(served("llama2:7b", slots=4), served("mistral:7b", slots=8))),
+        replace(on("g5.xlarge"), tenants=tenants(served("llama2:7b", slots=4), served("mistral:7b", slots=10))),
+    ],
+    "models get what they were made for": [
+        setup(tenants=tenants(served("llama2:7b", context=4096, slots=2), "nomic-embed-text:latest"))
+    ],
+    "the pool is awake": [on("g4dn.xlarge", desired=1)],
+    "a volume binds the pool to a zone": [setup(tenants=tenants(SMALL, cache="volume", pool="other"))],
+    "NAT traffic is paid": [setup(nat="none")],
+    "the API endpoint is not open to all": [setup(public_access_cidrs=("10.0.0.0/8",))],
+}
+
+
+def found_by(name: str, whole: Setup) -> list[str]:
+    (rule,) = [rule for rule in RULES if rule.name == name]
+    return [str(problem) for problem in rule.check(whole)]
+
+
+def test_every_rule_is_broken_and_kept_by_a_test() -> None:
+    names = [rule.name for rule in RULES]
+    assert names == list(BROKEN) == list(KEPT)
+    assert [rule.refuses for rule in RULES] == [True] * 11 + [False] * 12
+
+
+@pytest.mark.parametrize(
+    ("name", "whole", "message"),
+    [(name, whole, message) for name, rows in BROKEN.items() for whole, message in rows],
+    ids=[f"{name} {number}" for name, rows in BROKEN.items() for number, _ in enumerate(rows)],
+)
+def test_a_broken_rule_is_told_with_its_way_out(name: str, whole: Setup, message: str) -> None:
+    assert message in found_by(name, whole)
+    refused, doubted = [str(one) for one in problems(whole)], [str(one) for one in warnings(whole)]
+    refuses = list(BROKEN).index(name) < 11
+    assert (message in refused, message in doubted) == (refuses, not refuses)
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [(name, whole) for name, wholes in KEPT.items() for whole in wholes],
+    ids=[f"{name} {number}" for name, wholes in KEPT.items() for number, _ in enumerate(wholes)],
+)
+def test_a_kept_rule_says_nothing(name: str, whole: Setup) -> None:
+    assert found_by(name, whole) == []
+
+
+def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
+    assert problems(setup()) == []
+    assert warnings(setup()) == []
+
+
+def test_all_broken_rules_are_told_at_once() -> None:
+    whole = replace(
+        on("g4ad.xlarge", "g4dn.extra", volume_gib=1), kubernetes="1.2", system_types=("odd",), tenants=MANY
+    )
+    assert [problem.path for problem in problems(whole)] == [
+        "gpu-nodes.instance-types[1]",
+        "gpu-nodes.instance-types[0]",
+        "cluster.system-nodes.instance-types[0]",
+        "cluster.kubernetes",
+        "models",
+        "gpu-nodes.volume-gib",
+    ]
+
+
+def test_each_type_of_a_pool_and_each_pool_is_looked_at() -> None:
+    whole = setup(pools=(pool("g4ad.xlarge"), pool(("g4dn.xlarge", "g4ad.xlarge"), name="b", path="gpu-nodes[1]")))
+    assert [one.partition(":")[0] for one in found_by("GPUs are NVIDIA's", whole)] == [
+        "gpu-nodes.instance-types[0]",
+        "gpu-nodes[1].instance-types[1]",
+    ]
+
+
+def test_every_arm64_card_is_refused_by_each_part_that_has_no_build() -> None:
+    none = pins(parts=tuple(replace(part, architectures=frozenset({"amd64"})) for part in versions.PARTS))
+    found = found_by("every part has a build for the architecture", replace(on("g5g.xlarge"), pins=none))
+    assert len(found) == len(versions.PARTS)
+    assert all(part.name in one for part, one in zip(versions.PARTS, found, strict=True))
+
+
+@pytest.mark.parametrize("name", [name for name, known in instance_types().items() if known.arch == "arm64"])
+def test_the_real_pins_run_on_graviton(name: str) -> None:
+    assert found_by("every part has a build for the architecture", on(name)) == []
+    assert not [problem for problem in problems(on(name)) if "types" in problem.path]
+
+
+@pytest.mark.parametrize("name", [name for name, known in instance_types().items() if known.gpu.vendor == "amd"])
+def test_amd_cards_are_refused_as_amds(name: str) -> None:
+    assert [problem.path for problem in problems(on(name))] == ["gpu-nodes.instance-types[0]"]
+    assert "AMD" in str(problems(on(name))[0])
+
+
+# What rests on an unreadable setting keeps silent; what does not is told all the same.
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "touch"),
+    [
+        ("sharing", "sharing", True),
+        ("sharing", "sharing.mode", True),
+        ("sharing.mode", "sharing", True),
+        ("models", "models[0].context", True),
+        ("models[0].context", "models", True),
+        ("models[0]", "models[0].context", True),
+        ("models[1]", "models[10]", False),
+        ("models[0].context", "models[0].slots", False),
+        ("sharing", "sharing-more", False),
+        ("gpu-nodes.min", "gpu-nodes.max", False),
+    ],
+)
+def test_settings_touch_when_one_lies_in_the_other(ours: str, theirs: str, touch: bool) -> None:
+    assert touches((ours,), (theirs,)) is touch
+    assert touches((ours,), ()) is False
+    assert touches(("odd", ours), ("strange", theirs)) is touch
+
+
+@pytest.mark.parametrize(
+    ("name", "unreadable"),
+    [
+        ("a pool has one kind of GPU", "gpu-nodes.instance-types[0]"),
+        ("the card allows the mode", "gpu-nodes.instance-types"),
+        ("the card allows the mode", "sharing.allocation-policy"),
+        ("the Kubernetes version is supported", "cluster.support"),
+        ("the Kubernetes version is supported", "cluster"),
+        *[
+            (name, path)
+            for name in ("every model has a share", "the node's CPU and memory hold the pods")
+            for path in (
+                "models[0].name",
+                "sharing",
+                "gpu-nodes.instance-types[0]",
+                "gpu-nodes.min",
+                "gpu-nodes.desired",
+                "gpu-nodes.max",
+            )
+        ],
+        ("the node's disk holds the models", "models[1].cache"),
+        ("the node's disk holds the models", "sharing.mode"),
+        ("the node's disk holds the models", "gpu-nodes.instance-types"),
+        ("extended support is dear", "cluster.kubernetes"),
+        ("no setting is without effect", "sharing.mode"),
+        ("there is room on the card with any driver", "models"),
+        ("there is room on the card with any driver", "sharing.replicas"),
+        ("there is room on the card with any driver", "gpu-nodes.instance-types"),
+        ("models get what they were made for", "models"),
+        ("GPU types are known", "gpu-nodes.instance-types[0]"),
+        ("the region is known", "aws:region"),
+    ],
+)
+def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str, unreadable: str) -> None:
+    whole, message = BROKEN[name][0]
+    assert message in [str(one) for one in (*problems(whole), *warnings(whole))]
+    assert message not in [str(one) for one in (*problems(whole, [unreadable]), *warnings(whole, [unreadable]))]
+
+
+def test_what_does_not_rest_on_the_unreadable_setting_is_still_told() -> None:
+    whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single")
+    assert [one.path for one in problems(whole, ["sharing.mode"])] == [
+        "gpu-nodes.instance-types[0]",
+        "cluster.kubernetes",
+    ]
+    assert [one.path for one in warnings(whole, ["sharing"])] == ["cluster.nat"]
+
+
+def test_the_other_types_are_told_when_one_is_unreadable() -> None:
+    found = problems(on("g4dn.extra", "g4dn.odd"), ["gpu-nodes.instance-types[0]"])
+    assert [one.path for one in found] == ["gpu-nodes.instance-types[1]"]
+
+
+# Ways out, taken.
+
+
+def written(whole: Setup, fix: str) -> list[Setup]:
+    """The setups that result from each of the ways out in `fix`."""
+    (here,) = whole.pools
+    found = []
+    for setting in re.findall(r"`([^`]+)`", fix):
+        values: dict[str, str] = dict(pair.split(": ") for pair in setting.split(", "))
+        if "mode" in values or "replicas" in values:
+            name = values.get("mode", here.sharing.mode)
+            new = replace(here, sharing=mode(name, int(values["replicas"])))
+        else:
+            assert set(values) <= {"desired", "max"}
+            new = replace(here, desired=int(values.get("desired", here.desired)), max=int(values["max"]))
+            assert new.max >= max(here.max, new.desired)
+        found.append(replace(whole, pools=(new,)))
+    return found
+
+
+@given(
+    kind=st.sampled_from(["g4dn.xlarge", "g4dn.12xlarge", "p3.2xlarge", "g5g.metal", "g6f.large"]),
+    name=st.sampled_from(["exclusive", "timeslice", "mps"]),
+    replicas=st.integers(2, 16),
+    desired=st.integers(0, 3),
+    more=st.integers(0, 2),
+    count=st.integers(1, 64),
+)
+@settings(deadline=None, max_examples=150)
+def test_each_way_out_of_too_few_shares_leads_out(
+    kind: str, name: str, replicas: int, desired: int, more: int, count: int
+) -> None:
+    here = pool(kind, mode(name, replicas), desired=desired, max=max(desired + more, 1))
+    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * count))
+    broken = [one for one in problems(whole) if one.path == "models"]
+    assert bool(broken) == (count > here.total_shares)
+    for problem in broken:
+        outs = written(whole, problem.fix)
+        assert 1 <= len(outs) <= 2
+        for out in outs:
+            assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
+            assert out.pools[0].desired == 0 or desired > 0
+        nodes = outs[0].pools[0].planned_nodes
+        shares = here.total_shares // here.planned_nodes
+        assert nodes == max(-(-count // shares), here.max if desired == 0 else 0)
+
+
+@given(count=st.integers(1, 20), volume=st.integers(1, 200))
+@settings(deadline=None, max_examples=50)
+def test_the_disk_that_is_named_is_the_smallest_that_holds_the_models(count: int, volume: int) -> None:
+    whole = setup(pools=(pool(volume_gib=volume),), tenants=tenants(*["llama3.1:8b"] * count))
+    for problem in [one for one in problems(whole) if one.path == "gpu-nodes.volume-gib"]:
+        (number,) = re.findall(r"`volume-gib: (\d+)`", problem.fix)
+        for gib, enough in ((int(number), True), (int(number) - 1, False)):
+            out = replace(whole, pools=(pool(volume_gib=gib),))
+            assert ("gpu-nodes.volume-gib" not in {one.path for one in problems(out)}) is enough
+
+
+def test_the_kubernetes_version_that_is_named_is_fine_and_never_the_same_again() -> None:
+    for version in ("1.30", "1.33", "1.34", "1.35", "1.36", "1.37", "odd"):
+        for days in (0, 11, 200, 400, 700):
+            whole = setup(kubernetes=version, today=TODAY + datetime.timedelta(days=days))
+            for problem in (*problems(whole), *warnings(whole)):
+                named = re.findall(r'`kubernetes: "([\d.]+)"`', problem.fix)
+                assert named == ([] if version == "1.36" else ["1.36"]), problem
+
+
+def test_the_newest_version_is_so_by_number_not_by_letter() -> None:
+    whole = setup(kubernetes="1.8", pins=pins(kubernetes=frozenset({"1.9", "1.10"})))
+    (problem,) = problems(whole)
+    assert problem.rule == "must be a version with pinned add-ons: 1.9, 1.10"
+    assert problem.fix == 'Write `kubernetes: "1.10"`.'
+
+
+# Pins.
+
+
+def test_the_real_pins_have_no_problems() -> None:
+    assert pin_problems(versions.pins()) == []
+
+
+def test_every_pinned_kubernetes_version_is_in_the_table_and_has_its_add_ons() -> None:
+    for version in versions.pins().kubernetes:
+        assert versions.ami_release(version).startswith(version)
+        for table in (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER):
+            assert version in table
+
+
+PIN_TESTS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "no Amazon Linux 2",
+        {"ami_types": {"amd64": "AL2_x86_64_GPU", "arm64": "AL2023_ARM_64_NVIDIA"}},
+        "ami_types: the EKS AMIs of Amazon Linux 2 ended on 2025-11-26 (got AL2_x86_64_GPU). Use AL2023_x86_64_NVIDIA.",
+    ),
+    (
+        "the device plugin runs MPS",
+        {"device_plugin": "0.17.4"},
+        "device_plugin: MPS needs 0.18 or later (got 0.17.4). Use 0.20.0.",
+    ),
+    *[
+        (
+            "the device plugin leaves GDS off",
+            {"device_plugin": version},
+            "device_plugin: 0.19.0 to 0.19.2 turn GDS, GDRCopy and MOFED on by default "
+            f"(got {version}). Use 0.19.3 or later.",
+        )
+        for version in ("0.19.0", "0.19.1", "0.19.2")
+    ],
+]
+
+
+@pytest.mark.parametrize(("name", "change", "message"), PIN_TESTS)
+def test_a_pin_that_cannot_work_is_told(name: str, change: dict[str, Any], message: str) -> None:
+    assert [str(problem) for problem in pin_problems(pins(**change))] == [message]
+    (rule,) = [rule for rule in PIN_RULES if rule.name == name]
+    assert [str(problem) for problem in rule.check(pins(**change))] == [message]
+
+
+def test_every_pin_rule_is_broken_by_a_test() -> None:
+    assert {rule.name for rule in PIN_RULES} == {name for name, _, _ in PIN_TESTS}
+
+
+@pytest.mark.parametrize("version", ["0.18", "0.18.0", "0.18.2", "0.19.3", "0.20.0", "1.0.0"])
+def test_a_plugin_that_works_is_not_told(version: str) -> None:
+    assert pin_problems(pins(device_plugin=version)) == []
+
+
+def test_rules_do_not_ask_the_clock() -> None:
+    check: Callable[..., list[Problem]] = compatibility.problems
+    assert check(setup(today=day("2030-01-01")))
+    assert not check(setup(today=TODAY))

@@ -1,0 +1,182 @@
+"""The catalogue of cards and instance types, and that every table says where it comes from."""
+
+import datetime
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+
+from sharing import prices, tables
+from sharing.gpus import CUDA_FRACTION_OF_NVML, gpus, instance_types
+
+# Instance types by card, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
+SIZES = {
+    "g4dn": ("t4", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge metal:8"),
+    "g5": ("a10g", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge 24xlarge:4 48xlarge:8"),
+    "g5g": ("t4g", "xlarge 2xlarge 4xlarge 8xlarge 16xlarge:2 metal:2"),
+    "g6": ("l4", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge 24xlarge:4 48xlarge:8"),
+    "g6e": ("l40s", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge 24xlarge:4 48xlarge:8"),
+    "g7": ("rtx-pro-4500", "2xlarge 4xlarge 8xlarge 12xlarge:2 24xlarge:4 48xlarge:8"),
+    "g7e": ("rtx-pro-server-6000", "2xlarge 4xlarge 8xlarge 12xlarge:2 24xlarge:4 48xlarge:8"),
+    "gr6": ("l4", "4xlarge 8xlarge"),
+    "p3": ("v100-16gb", "2xlarge 8xlarge:4 16xlarge:8"),
+    "p3dn": ("v100-32gb", "24xlarge:8"),
+    "p4d": ("a100-40gb", "24xlarge:8"),
+    "p4de": ("a100-80gb", "24xlarge:8"),
+    "p5": ("h100", "4xlarge 48xlarge:8"),
+    "p5e": ("h200", "48xlarge:8"),
+    "p5en": ("h200", "48xlarge:8"),
+    "p6-b200": ("b200", "48xlarge:8"),
+    "p6-b300": ("b300", "48xlarge:8"),
+    "g4ad": ("radeon-pro-v520", "xlarge 2xlarge 4xlarge 8xlarge:2 16xlarge:4"),
+}
+SLICES = {"g6f.large": 2861, "g6f.xlarge": 2861, "g6f.2xlarge": 5722, "g6f.4xlarge": 11444, "gr6f.4xlarge": 11444}
+WHOLE = [
+    (f"{family}.{size.partition(':')[0]}", gpu, int(size.partition(":")[2] or 1))
+    for family, (gpu, sizes) in SIZES.items()
+    for size in sizes.split()
+]
+TABLES = sorted(path.name.removesuffix(".csv") for path in files("sharing").joinpath("data").iterdir())
+
+
+def test_the_catalogue_has_these_types_and_no_other() -> None:
+    assert sorted(instance_types()) == sorted([*SLICES, *(name for name, _, _ in WHOLE)])
+    vendors = [known.gpu.vendor for known in instance_types().values()]
+    assert (vendors.count("nvidia"), vendors.count("amd")) == (68, 5)
+
+
+@pytest.mark.parametrize(("name", "gpu", "count"), WHOLE)
+def test_a_type_carries_its_cards(name: str, gpu: str, count: int) -> None:
+    known = instance_types()[name]
+    assert known.name == name
+    assert known.gpu is gpus()[gpu]
+    assert known.gpus == count
+    assert known.vcpu >= 4
+    assert known.memory_mib >= 8192
+    assert known.local_nvme_gb >= 0
+    assert known.arch == ("arm64" if gpu == "t4g" else "amd64")
+
+
+@pytest.mark.parametrize(("name", "mib"), SLICES.items())
+def test_a_slice_of_a_card_counts_as_one_small_card(name: str, mib: int) -> None:
+    known = instance_types()[name]
+    assert (known.gpus, known.gpu.nvml_mib, known.gpu.name) == (1, mib, f"l4/{mib}")
+    assert known.gpu.cuda_mib == known.gpu.cuda_low_mib == int(mib * 0.98)
+    assert known.gpu.is_slice
+    assert known.gpu.cuda_is_derived
+    assert known.gpu.compute_capability == (8, 9)
+
+
+def test_only_fractional_types_carry_a_slice() -> None:
+    assert sorted(name for name, known in instance_types().items() if known.gpu.is_slice) == sorted(SLICES)
+
+
+def test_a_t4_has_what_was_measured() -> None:
+    t4 = instance_types()["g4dn.xlarge"].gpu
+    assert (t4.nvml_mib, t4.cuda_mib, t4.cuda_low_mib) == (15_360, 15_110, 14_912)
+    assert not t4.cuda_is_derived
+    assert t4.compute_capability == (7, 5)
+    assert t4.title == "T4"
+    assert "14,912" in t4.source
+
+
+DERIVED = ("t4g", "v100-16gb", "rtx-pro-4500", "radeon-pro-v520")
+
+
+@pytest.mark.parametrize("name", gpus())
+def test_memory_that_nobody_measured_is_derived_and_marked(name: str) -> None:
+    gpu = gpus()[name]
+    assert gpu.name == name
+    assert gpu.cuda_is_derived == (name in DERIVED)
+    if gpu.cuda_is_derived:
+        assert gpu.cuda_mib == gpu.cuda_low_mib == int(gpu.nvml_mib * CUDA_FRACTION_OF_NVML)
+    assert 0.97 * gpu.nvml_mib <= gpu.cuda_low_mib <= gpu.cuda_mib < gpu.nvml_mib
+    assert gpu.source
+    assert not gpu.is_slice
+
+
+def test_derived_memory_is_never_more_of_a_card_than_was_measured_anywhere() -> None:
+    assert CUDA_FRACTION_OF_NVML == 0.98
+    measured = [gpu.cuda_mib / gpu.nvml_mib for gpu in gpus().values() if not gpu.cuda_is_derived]
+    assert min(measured) >= CUDA_FRACTION_OF_NVML - 0.001
+
+
+def test_cards_say_which_drivers_know_them() -> None:
+    bounds = {name: (gpu.min_driver, gpu.max_driver) for name, gpu in gpus().items() if gpu.min_driver + gpu.max_driver}
+    assert bounds == {"v100-16gb": (0, 580), "v100-32gb": (0, 580), "rtx-pro-4500": (595, 0)}
+
+
+def test_a_card_without_compute_capability_is_not_nvidias() -> None:
+    assert [gpu.name for gpu in gpus().values() if gpu.compute_capability == (0, 0)] == ["radeon-pro-v520"]
+    assert gpus()["b300"].compute_capability == (10, 3)
+
+
+@pytest.mark.parametrize("name", instance_types())
+def test_every_type_has_a_price_or_an_estimate_that_says_so(name: str) -> None:
+    price = prices.on_demand(name, "us-east-1")
+    assert price.usd_per_hour > 0
+    assert price.region == "us-east-1"
+    assert price.note == ("estimate, from p5en.48xlarge" if name == "p5e.48xlarge" else "")
+
+
+def test_all_tables_are_looked_at() -> None:
+    assert len(TABLES) == 11
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_every_table_says_its_source_and_its_date(name: str) -> None:
+    table = tables.read(name)
+    assert table.name == name
+    assert len(table.source) > 20
+    assert datetime.date(2026, 1, 1) <= datetime.date.fromisoformat(table.date) <= datetime.date(2026, 11, 21)
+    assert table.rows
+    for row in table.rows:
+        assert None not in row, "a row with more cells than the heading"
+        assert all(value is not None for value in row.values()), "a row with fewer cells than the heading"
+
+
+KEYS = {
+    "durations": ("type",),
+    "gpu_instances": ("instance_type",),
+    "gpu_memory": ("gpu",),
+    "gpu_prices": ("region", "instance_type"),
+    "images": ("image",),
+    "kubernetes_versions": ("version",),
+    "models": ("model",),
+    "regions": ("region",),
+    "service_prices": ("region", "item"),
+    "spot_prices": ("region", "instance_type"),
+    "system_instances": ("instance_type",),
+}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_no_table_has_two_rows_for_one_thing(name: str) -> None:
+    keys = [tuple(row[key] for key in KEYS[name]) for row in tables.read(name).rows]
+    assert len(keys) == len(set(keys))
+
+
+@pytest.mark.parametrize(
+    ("text", "fine"),
+    [
+        ("# source: here: and there\n# date: 2026-01-01\na,b\n1,2\n", True),
+        ("# date: 2026-01-01\n# source: here: and there\na,b\n1,2\n", True),
+        ("# source: here\na,b\n1,2\n", False),
+        ("# date: 2026-01-01\na,b\n1,2\n", False),
+        ("# source:\n# date: 2026-01-01\na,b\n", False),
+        ("a,b\n1,2\n", False),
+        ("# source: here", False),
+    ],
+)
+def test_a_table_without_source_or_date_is_refused(
+    text: str, fine: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "odd.csv").write_text(text, encoding="utf-8")
+    monkeypatch.setattr(tables, "files", lambda package: tmp_path)
+    if fine:
+        table = tables.read.__wrapped__("odd")
+        assert (table.source, table.date, table.rows) == ("here: and there", "2026-01-01", ({"a": "1", "b": "2"},))
+    else:
+        with pytest.raises(ValueError, match=r"^odd\.csv must begin with '# source: …' and '# date: …'$"):
+            tables.read.__wrapped__("odd")

@@ -1,0 +1,224 @@
+"""What a model needs: the formula, the published figures it must meet, and that less asks for less."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharing.models import MIB, KvType, Model, Served, largest_vocabulary, models, need
+from tests.sharing.builders import served
+
+GIB = 2**30
+CATALOGUE = """
+llama3.2:1b llama3.2:3b llama3.1:8b llama2:7b mistral:7b qwen2.5:0.5b qwen2.5:1.5b qwen2.5:3b qwen2.5:7b
+qwen2.5:14b qwen2.5:32b qwen3:0.6b qwen3:1.7b qwen3:4b qwen3:8b qwen3:14b qwen3:32b gemma2:2b gemma2:9b
+gemma2:27b gemma3:1b gemma3:4b gemma3:12b gemma3:27b phi3:mini phi3.5:3.8b phi4-mini:3.8b deepseek-r1:1.5b
+deepseek-r1:7b deepseek-r1:8b deepseek-r1:14b deepseek-r1:32b gpt-oss:20b nomic-embed-text:latest
+"""
+TAGS = CATALOGUE.split()
+
+ANY_MODEL = st.sampled_from(list(models()))
+CONTEXTS = st.integers(256, 140_000)
+SLOTS = st.integers(1, 64)
+KV_TYPES = st.sampled_from(list(KvType))
+
+
+def own(**overrides: int | bool) -> Model:
+    """A model with numbers small enough to multiply by hand: 2 layers × 4 heads × 8 values."""
+    numbers: dict[str, int | bool] = {
+        "weights_bytes": 3 * MIB,
+        "layers": 2,
+        "kv_heads": 4,
+        "head_dim": 8,
+        "max_context": 0,
+        "vocabulary": 2**10,
+        **overrides,
+    }
+    return Model(name="own", source="test", **numbers)  # type: ignore[arg-type]
+
+
+def test_the_catalogue_has_the_thirty_four_tags() -> None:
+    assert len(TAGS) == 34
+    assert sorted(models()) == sorted(TAGS)
+
+
+@pytest.mark.parametrize("tag", TAGS)
+def test_every_model_of_the_catalogue_is_described_in_full(tag: str) -> None:
+    model = models()[tag]
+    assert model.name == tag
+    assert model.weights_bytes > 100 * MIB
+    assert min(model.layers, model.kv_heads, model.head_dim, model.max_context, model.vocabulary) > 0
+    assert (model.swa_layers > 0) == (model.swa_window > 0)
+    assert model.swa_layers < model.layers
+    assert model.source
+
+
+def test_only_the_embedding_model_is_an_encoder() -> None:
+    assert [model.name for model in models().values() if model.encoder] == ["nomic-embed-text:latest"]
+
+
+def test_a_model_of_ones_own_is_taken_to_know_the_most_tokens_of_the_catalogue() -> None:
+    assert largest_vocabulary() == 262_144
+
+
+@pytest.mark.parametrize(
+    ("tag", "slots", "weights_and_kv", "total"),
+    [
+        ("llama2:7b", 4, 7_746, 8_328),
+        ("mistral:7b", 4, 5_194, 5_779),
+        ("llama2:7b", 1, 4_674, 5_193),
+        ("mistral:7b", 1, 4_426, 4_947),
+    ],
+)
+def test_the_pair_of_the_issue_needs_what_was_worked_out(tag: str, slots: int, weights_and_kv: int, total: int) -> None:
+    found = need(served(tag, slots=slots))
+    assert round(found.weights + found.kv) == weights_and_kv
+    assert round(found.total) == total
+
+
+@pytest.mark.parametrize(("tag", "gib"), [("llama3.2:1b", 1.355), ("llama3.2:3b", 2.318), ("phi3.5:3.8b", 3.527)])
+def test_weights_and_kv_at_4096_tokens_are_what_ollama_was_seen_to_take(tag: str, gib: float) -> None:
+    found = need(served(tag, context=4096))
+    assert (found.weights + found.kv) / 1024 == pytest.approx(gib, abs=0.0006)
+
+
+@pytest.mark.parametrize(("kv_type", "bytes_per_token"), [(KvType.F16, 12_288), (KvType.Q8_0, 6_528)])
+def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_token: int) -> None:
+    tokens = 4096
+    assert need(served("qwen2.5:0.5b", context=tokens, kv_type=kv_type)).kv * MIB / tokens == bytes_per_token
+
+
+@pytest.mark.parametrize(
+    ("tag", "weights", "at_4k", "at_8k", "at_32k"),
+    [
+        ("llama3.2:1b", 1.23, 0.12, 0.25, 1.0),
+        ("llama3.2:3b", 1.88, 0.44, 0.88, 3.5),
+        ("llama3.1:8b", 4.58, 0.50, 1.0, 4.0),
+        ("mistral:7b", 4.07, 0.50, 1.0, 4.0),
+        ("qwen2.5:7b", 4.36, 0.22, 0.44, 1.75),
+        ("qwen2.5:14b", 8.37, 0.75, 1.5, 6.0),
+        ("qwen3:0.6b", 0.49, 0.44, 0.88, 3.5),
+        ("qwen3:4b", 2.33, 0.56, 1.12, 4.5),
+        ("qwen3:8b", 4.87, 0.56, 1.12, 4.5),
+        ("qwen3:14b", 8.64, 0.62, 1.25, 5.0),
+        ("gemma3:4b", 3.11, 0.25, 0.33, 0.79),
+        ("gemma3:12b", 7.59, 0.72, 0.97, 2.47),
+        ("phi3:mini", 2.03, 1.5, 3.0, 12.0),
+        ("llama2:7b", 3.56, 2.0, None, None),
+        ("gpt-oss:20b", 12.85, 0.11, 0.21, 0.77),
+    ],
+)
+def test_weights_and_kv_are_those_of_the_table(
+    tag: str, weights: float, at_4k: float, at_8k: float | None, at_32k: float | None
+) -> None:
+    assert models()[tag].weights_bytes / GIB == pytest.approx(weights, abs=0.0051)
+    for tokens, gib in ((4096, at_4k), (8192, at_8k), (32768, at_32k)):
+        if gib is not None:
+            # The table has windows for batches of 512; from 4096 tokens on Ollama takes 1024, and windows grow by that.
+            model, more = models()[tag], 0 if tokens == 4096 else 512
+            growth = 2 * model.kv_heads * model.head_dim * 2 * model.swa_layers * more / GIB
+            assert need(served(tag, context=tokens)).kv / 1024 == pytest.approx(gib + growth, abs=0.0051), tokens
+
+
+def test_a_need_is_weights_and_kv_and_logits_and_the_process() -> None:
+    found = need(Served(id="own", model=own(), context=1024, slots=2))
+    assert found.weights == 3
+    assert found.kv == 2 * (4 * 8) * 2 * (2 * 2048) / MIB
+    assert found.buffers == 2**10 * 512 * 4 / MIB + 457
+    assert found.total == found.weights + found.kv + found.buffers
+
+
+@pytest.mark.parametrize(("kv_type", "values", "in_bytes"), [("f16", 1, 2), ("q8_0", 32, 34), ("q4_0", 32, 18)])
+def test_a_value_of_the_cache_takes_the_bytes_of_its_type(kv_type: str, values: int, in_bytes: int) -> None:
+    assert KvType(kv_type).bytes_per_value * values == in_bytes
+
+
+@pytest.mark.parametrize(
+    ("context", "slots", "batch"),
+    [
+        (4096, 1, 512),
+        (2048, 2, 512),
+        (4097, 1, 1024),
+        (2048, 3, 1024),
+        (32768, 1, 1024),
+        (32769, 1, 2048),
+        (131072, 4, 2048),
+    ],
+)
+def test_the_batch_grows_with_the_tokens_of_all_slots_as_ollamas_does(context: int, slots: int, batch: int) -> None:
+    assert Served(id="own", model=own(), context=context, slots=slots).batch == batch
+
+
+@pytest.mark.parametrize(
+    ("context", "slots", "cells"),
+    [
+        (8192, 1, 8192 + 2048),  # the window and one batch: 1024 + 1024
+        (2048, 1, 2048 + 1536),  # the window and a smaller batch: 1024 + 512
+        (1024, 1, 1024 + 1024),  # no more than the context
+        (8192, 4, 32768 + 5120),  # one window for each slot, one batch for all: 4 × 1024 + 1024
+        (1000, 1, 1000 + 1024),  # rounded up to 256 cells
+        (257, 1, 257 + 512),
+        (256, 1, 256 + 256),
+    ],
+)
+def test_a_sliding_window_layer_keeps_its_window_only(context: int, slots: int, cells: int) -> None:
+    model = own(swa_layers=1, swa_window=1024)
+    found = need(Served(id="own", model=model, context=context, slots=slots))
+    assert found.kv * MIB == 2 * 4 * 8 * 2 * cells
+
+
+@pytest.mark.parametrize(
+    ("tag", "full", "sliding", "window"), [("gemma3:4b", 5, 29, 1024), ("gpt-oss:20b", 12, 12, 128)]
+)
+def test_models_with_a_sliding_window_take_less_than_their_layers_say(
+    tag: str, full: int, sliding: int, window: int
+) -> None:
+    model = models()[tag]
+    cells = full * 16384 + sliding * (-(-(window + 1024) // 256) * 256)
+    assert need(served(tag, context=16384)).kv * MIB == 2 * model.kv_heads * model.head_dim * 2 * cells
+
+
+@given(context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES)
+@settings(deadline=None, max_examples=20)
+def test_an_encoder_has_no_cache_and_one_slot(context: int, slots: int, kv_type: KvType) -> None:
+    asked = served("nomic-embed-text:latest", context=context, slots=slots, kv_type=kv_type)
+    assert need(asked).kv == 0
+    assert asked.effective_slots == 1
+    assert asked.total_context == min(context, 2048)
+
+
+def test_a_model_gets_no_more_tokens_than_it_was_made_for() -> None:
+    asked = served("llama2:7b", context=8192, slots=2)
+    assert asked.effective_context == 4096
+    assert asked.total_context == 8192
+    assert need(asked) == need(served("llama2:7b", context=4096, slots=2))
+
+
+def test_a_model_whose_longest_context_is_not_known_gets_what_is_asked() -> None:
+    assert Served(id="own", model=own(), context=1_000_000, slots=1).effective_context == 1_000_000
+
+
+@given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES, data=st.data())
+@settings(deadline=None, max_examples=150)
+def test_fewer_slots_never_need_more(tag: str, context: int, slots: int, kv_type: KvType, data: st.DataObject) -> None:
+    fewer = data.draw(st.integers(1, slots))
+    less = need(served(tag, context=context, slots=fewer, kv_type=kv_type))
+    assert less.total <= need(served(tag, context=context, slots=slots, kv_type=kv_type)).total
+
+
+@given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES, data=st.data())
+@settings(deadline=None, max_examples=150)
+def test_a_shorter_context_never_needs_more(
+    tag: str, context: int, slots: int, kv_type: KvType, data: st.DataObject
+) -> None:
+    shorter = data.draw(st.integers(256, context))
+    less = need(served(tag, context=shorter, slots=slots, kv_type=kv_type))
+    assert less.total <= need(served(tag, context=context, slots=slots, kv_type=kv_type)).total
+
+
+@given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS)
+@settings(deadline=None, max_examples=80)
+def test_a_smaller_kv_type_never_needs_more(tag: str, context: int, slots: int) -> None:
+    f16, q8_0, q4_0 = (need(served(tag, context=context, slots=slots, kv_type=kind)).total for kind in KvType)
+    assert q4_0 <= q8_0 <= f16
+    if not models()[tag].encoder:
+        assert q4_0 < q8_0 < f16

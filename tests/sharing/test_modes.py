@@ -1,0 +1,209 @@
+"""Modes of sharing: what the plugin is told, what a share is, which card can do it."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from sharing.gpus import Gpu, gpus
+from sharing.modes import (
+    CONFIG_LABEL,
+    MODES,
+    Exclusive,
+    Mps,
+    Sharing,
+    TimeSlicing,
+    mode_names,
+    plugin_configs,
+    switched,
+)
+
+T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
+NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]
+
+
+def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any]:
+    """What the device plugin 0.20.0 was seen to take (facts/charts.md §1)."""
+    return {
+        "version": "v1",
+        "flags": {"migStrategy": "none", "plugin": {"sharedDevicesAllocationPolicy": policy}},
+        "sharing": {
+            key: {
+                "renameByDefault": False,
+                "failRequestsGreaterThanOne": True,
+                "resources": [{"name": "nvidia.com/gpu", "replicas": replicas}],
+            }
+        },
+    }
+
+
+def test_there_are_three_modes_by_nvidias_names() -> None:
+    assert mode_names() == ["exclusive", "timeslice", "mps"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "config"),
+    [
+        (Exclusive(), {"version": "v1", "flags": {"migStrategy": "none"}}),
+        (Exclusive(replicas=4), {"version": "v1", "flags": {"migStrategy": "none"}}),
+        (TimeSlicing(replicas=2), replicated("timeSlicing", 2)),
+        (TimeSlicing(replicas=5, allocation_policy="distributed"), replicated("timeSlicing", 5, "distributed")),
+        (Mps(replicas=2), replicated("mps", 2)),
+        (Mps(replicas=48), replicated("mps", 48)),
+    ],
+)
+def test_the_plugin_is_told_exactly_what_it_takes(mode: Sharing, config: dict[str, Any]) -> None:
+    assert mode.plugin_config() == config
+
+
+@pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
+def test_a_node_is_labelled_with_its_mode_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
+    assert mode.node_labels() == {"nvidia.com/device-plugin.config": mode.mode}
+    assert CONFIG_LABEL == "nvidia.com/device-plugin.config"
+    assert mode.resource_name == "nvidia.com/gpu"
+    assert mode.shares(T4).resource == "nvidia.com/gpu"
+    assert mode.needs_mig_manager is False
+
+
+def test_exclusive_gives_the_whole_card_to_one() -> None:
+    shares = Exclusive(replicas=4).shares(T4)
+    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (1, 15_110, True)
+
+
+def test_time_slices_share_the_whole_card_and_nothing_is_enforced() -> None:
+    shares = TimeSlicing(replicas=3).shares(T4)
+    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (3, None, False)
+
+
+@pytest.mark.parametrize(("replicas", "mib"), [(2, 7_680), (4, 3_840), (48, 320), (7, 2_194)])
+def test_an_mps_share_is_nvmls_total_divided_by_the_replicas(replicas: int, mib: int) -> None:
+    shares = Mps(replicas=replicas).shares(T4)
+    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (replicas, mib, True)
+
+
+@given(gpu=st.sampled_from(NVIDIA), replicas=st.integers(2, 48))
+@settings(deadline=None, max_examples=60)
+def test_mps_shares_together_are_never_more_than_the_card(gpu: Gpu, replicas: int) -> None:
+    shares = Mps(replicas=replicas).shares(gpu)
+    assert shares.memory_mib is not None
+    assert gpu.nvml_mib - replicas < shares.memory_mib * shares.per_gpu <= gpu.nvml_mib
+
+
+@pytest.mark.parametrize(
+    ("mode", "replicas"),
+    [
+        (TimeSlicing, 1),
+        (TimeSlicing, 0),
+        (TimeSlicing, -1),
+        (TimeSlicing, 65),
+        (Mps, 1),
+        (Mps, 49),
+        (Mps, 2.0),
+        (Mps, "2"),
+        (Mps, True),
+        (Mps, None),
+    ],
+)
+def test_a_number_of_replicas_that_no_card_can_have_is_refused(mode: type[Mps], replicas: Any) -> None:
+    with pytest.raises(ValidationError):
+        mode(replicas=replicas)
+
+
+@pytest.mark.parametrize(("mode", "replicas"), [(TimeSlicing, 2), (TimeSlicing, 64), (Mps, 2), (Mps, 48)])
+def test_the_bounds_of_replicas_are_allowed(mode: type[Mps], replicas: int) -> None:
+    assert mode(replicas=replicas).replicas == replicas
+
+
+def test_two_replicas_are_the_default() -> None:
+    assert (TimeSlicing().replicas, Mps().replicas, Exclusive().replicas) == (2, 2, None)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_misspelt_setting_and_a_change_afterwards_are_refused(mode: type[Mps]) -> None:
+    with pytest.raises(ValidationError):
+        mode(replica=3)  # type: ignore[call-arg]
+    with pytest.raises(ValidationError):
+        mode().replicas = 3
+
+
+def test_settings_are_read_in_kebab_case_and_the_mode_chooses_the_class() -> None:
+    found = TypeAdapter(Sharing).validate_python({"mode": "mps", "replicas": 3, "allocation-policy": "distributed"})
+    assert found == Mps(replicas=3, allocation_policy="distributed")
+    with pytest.raises(ValidationError):
+        TypeAdapter(Sharing).validate_python({"mode": "mig"})
+
+
+@pytest.mark.parametrize(("gpu", "most"), [(V100, 16), (gpus()["v100-32gb"], 16), (T4, 48), (gpus()["l4"], 48)])
+def test_mps_takes_sixteen_clients_before_turing_and_forty_eight_since(gpu: Gpu, most: int) -> None:
+    assert Mps(replicas=most).check(gpu) == []
+    if most < 48:
+        (problem,) = Mps(replicas=most + 1).check(gpu)
+        assert problem.path == "sharing.replicas"
+        assert problem.found == str(most + 1)
+        assert f"at most {most} clients" in problem.rule
+        assert gpu.title in problem.rule
+        assert problem.fix == f"Write `replicas: {most}` or fewer."
+
+
+@pytest.mark.parametrize(("capability", "allowed"), [((6, 1), False), ((7, 0), True), ((7, 2), True)])
+def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
+    found = Mps().check(replace(T4, compute_capability=capability), path="pools[1].sharing")
+    assert [str(problem) for problem in found] == (
+        [] if allowed else ["pools[1].sharing.mode: MPS needs Volta or later; T4 is older (got mps). Use timeslice."]
+    )
+
+
+@pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
+def test_every_nvidia_card_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
+    assert list(plugin_configs(TimeSlicing(), gpu)) == ["exclusive", "timeslice", "mps"]
+
+
+def test_a_switch_of_mode_keeps_the_other_settings() -> None:
+    given_ = TimeSlicing(replicas=4, allocation_policy="distributed")
+    assert switched(given_, "mps") == Mps(replicas=4, allocation_policy="distributed")
+    assert switched(given_, "exclusive") == Exclusive(replicas=4, allocation_policy="distributed")
+    assert switched(switched(given_, "exclusive"), "timeslice") == given_
+    assert switched(given_, "timeslice") == given_
+
+
+def test_a_switch_from_plain_exclusive_takes_the_defaults() -> None:
+    assert switched(Exclusive(), "mps") == Mps(replicas=2)
+
+
+@pytest.mark.parametrize(("mode", "to"), [(Exclusive(replicas=1), "timeslice"), (TimeSlicing(replicas=60), "mps")])
+def test_a_switch_to_a_mode_that_cannot_have_the_settings_raises(mode: Sharing, to: str) -> None:
+    with pytest.raises(ValidationError):
+        switched(mode, to)
+
+
+def test_left_over_settings_have_no_effect_under_exclusive_and_are_told() -> None:
+    assert Exclusive().without_effect() == {}
+    assert Exclusive(replicas=4, allocation_policy="packed").without_effect() == {
+        "replicas": 4,
+        "allocation-policy": "packed",
+    }
+    assert TimeSlicing(replicas=4).without_effect() == {}
+
+
+def test_the_plugin_has_a_config_for_every_mode_so_that_a_switch_changes_a_label_only() -> None:
+    configs = plugin_configs(Mps(replicas=3), T4)
+    assert configs == {
+        "exclusive": {"version": "v1", "flags": {"migStrategy": "none"}},
+        "timeslice": replicated("timeSlicing", 3),
+        "mps": replicated("mps", 3),
+    }
+    assert plugin_configs(TimeSlicing(replicas=3), T4) == configs
+
+
+def test_a_mode_that_the_card_refuses_has_no_config() -> None:
+    assert list(plugin_configs(TimeSlicing(replicas=17), V100)) == ["exclusive", "timeslice"]
+
+
+@pytest.mark.parametrize("sharing", [Exclusive(replicas=1), TimeSlicing(replicas=60)])
+def test_a_mode_that_cannot_have_the_settings_has_no_config(sharing: Sharing) -> None:
+    configs = plugin_configs(sharing, T4)
+    assert sharing.mode in configs
+    assert "mps" not in configs

@@ -1,0 +1,111 @@
+"""How mistakes are told: look-alike letters, near names, headings."""
+
+import pytest
+
+from sharing.modes import mode_names
+from sharing.problems import Problem, did_you_mean, foreign_letters, near, told
+
+FULL_WIDTH = "".join(chr(ord(letter) + 0xFEE0) for letter in "g4dn.xlarge")
+"""As an input method for Chinese or Japanese writes it."""
+TYPES = ["g4dn.xlarge", "g4dn.2xlarge", "g5.xlarge", "g6.xlarge"]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("g4dn.extra", "g4dn.xlarge"),
+        ("G4DN.XLARGE", "g4dn.xlarge"),
+        (" g4dn_xlarge ", "g4dn.xlarge"),
+        (FULL_WIDTH, "g4dn.xlarge"),
+        ("g5.xlarg", "g5.xlarge"),
+    ],
+)
+def test_a_misspelt_name_leads_to_the_one_that_was_meant(word: str, expected: str) -> None:
+    assert near(word, TYPES)[0] == expected
+
+
+def test_no_more_names_are_offered_than_asked_for() -> None:
+    assert len(near("g4dn.xlarge", TYPES)) == 3
+    assert near("g4dn.xlarge", TYPES, most=1) == ["g4dn.xlarge"]
+
+
+def test_a_name_keeps_its_own_capitals_when_offered() -> None:
+    assert near("us-east", ["US-East-1"]) == ["US-East-1"]
+
+
+def test_a_word_unlike_all_others_leads_to_nothing() -> None:
+    assert near("zzz", TYPES) == []
+    assert near("", [":odd", *TYPES]) == []
+
+
+def test_a_model_of_the_same_family_is_offered_though_its_tag_is_far() -> None:
+    assert near("gemma3:some-long-quantised-tag", ["llama2:7b", "gemma3:4b"]) == ["gemma3:4b"]
+    assert near("mistral", ["llama2:7b", "mistral:7b"]) == ["mistral:7b"]
+
+
+def test_a_name_is_offered_once_though_near_and_of_the_same_family() -> None:
+    assert near("gemma3:4", ["gemma3:4b", "gemma3:12b"]) == ["gemma3:4b", "gemma3:12b"]
+
+
+@pytest.mark.parametrize(
+    ("word", "letters"),
+    [
+        ("tim\N{CYRILLIC SMALL LETTER IE}slice", "U+0435 CYRILLIC SMALL LETTER IE"),
+        ("timesli\N{CYRILLIC SMALL LETTER ES}e", "U+0441 CYRILLIC SMALL LETTER ES"),
+        ("t\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}meslice", "U+0456 CYRILLIC SMALL LETTER BYELORUSSIAN"),
+        ("\N{FULLWIDTH LATIN SMALL LETTER T}imeslice", "U+FF54 FULLWIDTH LATIN SMALL LETTER T"),
+        ("timeslice\N{ZERO WIDTH SPACE}", "U+200B ZERO WIDTH SPACE"),
+    ],
+)
+def test_letters_that_only_look_right_are_named(word: str, letters: str) -> None:
+    told_ = did_you_mean(word, mode_names())
+    assert told_.startswith(f"It is written with {letters}")
+    assert told_.endswith("Did you mean timeslice?")
+
+
+def test_a_cyrillic_a_is_named_in_a_models_name() -> None:
+    told_ = did_you_mean("ll\N{CYRILLIC SMALL LETTER A}ma2:7b", ["llama2:7b", "gemma3:4b"])
+    assert told_ == "It is written with U+0430 CYRILLIC SMALL LETTER A. Did you mean llama2:7b?"
+
+
+def test_each_foreign_letter_is_named_once_and_three_at_most() -> None:
+    assert foreign_letters("ééè") == ("U+00E9 LATIN SMALL LETTER E WITH ACUTE, U+00E8 LATIN SMALL LETTER E WITH GRAVE")
+    assert foreign_letters("éèêë").count("U+") == 3
+    assert foreign_letters("\x9f") == "U+009F UNNAMED"
+
+
+def test_plain_letters_are_not_named() -> None:
+    assert foreign_letters("timeslice") == ""
+    assert did_you_mean("timeslyce", mode_names()) == "Did you mean timeslice?"
+
+
+def test_several_near_names_are_offered_together() -> None:
+    assert did_you_mean("g4dn.large", TYPES) == "Did you mean g4dn.xlarge or g4dn.2xlarge or g6.xlarge?"
+
+
+@pytest.mark.parametrize(("count", "ends"), [(12, ", 11."), (13, ", 11, …."), (1, " 0.")])
+def test_without_a_near_name_the_known_ones_are_listed_twelve_at_most(count: int, ends: str) -> None:
+    told_ = did_you_mean("zzz", (str(number) for number in range(count)))
+    assert told_.startswith("Known: 0")
+    assert told_.endswith(ends)
+
+
+def test_a_problem_says_where_what_was_found_the_rule_and_the_way_out() -> None:
+    problem = Problem("sharing.replicas", "1", "must be at least 2", "For one pod per GPU write `mode: exclusive`.")
+    assert str(problem) == (
+        "sharing.replicas: must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`."
+    )
+
+
+def test_a_problem_leaves_out_what_it_does_not_know() -> None:
+    assert str(Problem("models", "", "is missing", "")) == "models: is missing."
+
+
+def test_problems_are_told_under_a_heading_that_counts_them() -> None:
+    one = Problem("models", "", "is missing", "Write one.")
+    assert told("Pulumi.dev.yaml", "mistake", [one]) == [
+        "Pulumi.dev.yaml has 1 mistake:",
+        "  models: is missing. Write one.",
+    ]
+    assert told("Pulumi.dev.yaml", "warning", [one, one])[0] == "Pulumi.dev.yaml has 2 warnings:"
+    assert told("Pulumi.dev.yaml", "mistake", []) == []
