@@ -47,7 +47,7 @@ clean:
 .venv/plan: .venv/bin/python requirements.txt pyproject.toml
 	@echo "Installing what the plan needs (about half a minute)"
 	@$(PIP) install --require-hashes -r requirements.txt
-	@$(PIP) install --no-deps --no-build-isolation -e . || $(PIP) install --no-deps -e .
+	@$(PIP) install --no-deps -e .
 	@touch $@
 
 .venv/test: .venv/plan requirements-dev.txt

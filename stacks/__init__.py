@@ -1,5 +1,6 @@
 """Compositions: one file per sharing mode, which blocks in which order. The only readers of Pulumi config."""
 
+import shutil
 from importlib import import_module
 
 from stacks.config import RefusedError, StackConfig, load_stack
@@ -10,10 +11,19 @@ def build(config: StackConfig) -> None:
     import_module(f"{__name__}.{config.sharing.mode}").stack(config)
 
 
+AWS_CLI_MISSING = (
+    "The AWS CLI is not on the PATH. The eks provider calls it, also for a preview, and will stop with "
+    '"Could not find aws CLI for EKS". Install version 2.7 or later (or 1.24 of the first).'
+)
+
+
 def run() -> None:
     """The program that Pulumi runs. A refusal is told without a traceback."""
     import pulumi
 
+    if shutil.which("aws") is None:
+        # A warning: the provider, which may run elsewhere, has the last word.
+        pulumi.log.warn(AWS_CLI_MISSING)
     try:
         build(load_stack())
     except RefusedError as refusal:

@@ -1,14 +1,19 @@
 """What a stack registers: the same resources in every mode, the settings that matter, and what must never be there."""
 
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import pulumi
 import pytest
 
+import stacks
 from components import versions
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
+from sandbox.in_process import run
+from sharing.problems import Problem
 from stacks.config import RefusedError, StackConfig
 from tandem.plan import program_graph
 
@@ -289,3 +294,23 @@ def test_nothing_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> No
 def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str) -> None:
     for role in graphs(any_stack).of_type("aws:iam/role:Role"):
         assert len(role.name) + len("-1234567") <= 64
+
+
+def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(
+    configs: Configs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "load_stack", lambda: configs("dev"))
+    for place, warned in ((None, True), ("/usr/bin/aws", False)):
+        monkeypatch.setattr(shutil, "which", lambda _, place=place: place)
+        logs = run(stacks.run, project="tandem", stack="dev").logs
+        assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
+
+
+def test_a_refusal_reaches_pulumi_without_a_traceback(configs: Configs, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> StackConfig:
+        raise RefusedError((Problem("sharing.mode", "'mig'", "unknown mode", "Known: mps."),), "Pulumi.dev.yaml")
+
+    monkeypatch.setattr(stacks, "load_stack", refuse)
+    with pytest.raises(pulumi.RunError, match="unknown mode") as told:
+        run(stacks.run, project="tandem", stack="dev")
+    assert told.value.__suppress_context__
