@@ -11,6 +11,7 @@ TIERS = {
     "program": "program",
     "sandbox": "program",
     "tandem": "program",
+    "engine": "engine",
     "ollama": "ollama",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
