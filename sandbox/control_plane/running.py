@@ -22,8 +22,8 @@ POLL_SECONDS = 0.1
 NODE_LEASE_SECONDS = 40
 """As kubelet. KWOK renews no lease by default; the node controller then takes every node for dead after 50 s."""
 ISSUER = "https://kubernetes.default.svc"
-SERVICE_RANGE = "10.100.0.0/16"
-"""EKS' own, where the VPC is not in 10.0.0.0/8."""
+SERVICE_RANGE = "172.20.0.0/16"
+"""One of the two that EKS gives."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def _prepare(folder: Path, programs: Path, parts: list[Kept]) -> ControlPlane:
     )
     certificate, token = folder / "cert.pem", secrets.token_hex(16)
     _private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
-    api = Api(f"https://{LOOPBACK}:{_free_ports(1)[0]}", certificate, token)
+    api = Api(f"https://{_free_addresses(1)[0]}", certificate, token)
     kubeconfig = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -93,11 +93,9 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
     def start(name: str, *flags: str) -> None:
         parts.append(Kept([plane.programs / name, *flags], plane.folder / f"{name}.log"))
 
-    client, peer, scheduler, controllers, kubelets = (f"{LOOPBACK}:{port}" for port in _free_ports(5))
-    kubeconfig, pair = (
-        f"--kubeconfig={plane.kubeconfig}",
-        ("--tls-cert-file=cert.pem", "--tls-private-key-file=key.pem"),
-    )
+    client, peer = _free_addresses(2)
+    kubeconfig = f"--kubeconfig={plane.kubeconfig}"
+    pair = "--tls-cert-file=cert.pem", "--tls-private-key-file=key.pem"
     start(
         "etcd",
         "--data-dir=etcd",
@@ -124,12 +122,12 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
         "--enable-admission-plugins=ExtendedResourceToleration",
     )
     plane.wait_for("the API server was ready", lambda: _ready(plane.api))
-    start("kube-scheduler", kubeconfig, "--leader-elect=false", *_at(scheduler), *pair)
+    start("kube-scheduler", kubeconfig, "--leader-elect=false", *_at(*_free_addresses(1)), *pair)
     start(
         "kube-controller-manager",
         kubeconfig,
         "--leader-elect=false",
-        *_at(controllers),
+        *_at(*_free_addresses(1)),
         *pair,
         "--service-account-private-key-file=key.pem",
         "--root-ca-file=cert.pem",
@@ -140,7 +138,7 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
         "--manage-all-nodes=true",
         f"--config={plane.programs / KWOK_STAGES}",
         f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
-        f"--server-address={kubelets}",
+        f"--server-address={_free_addresses(1)[0]}",
     )
     plane.wait_for(
         "the controllers worked", lambda: plane.api.get("v1", "ServiceAccount", "default", "default") is not None
@@ -167,13 +165,13 @@ def _ready(api: Api) -> bool:
         return False
 
 
-def _free_ports(count: int) -> list[int]:
-    """Ports that are free now, all different."""
+def _free_addresses(count: int) -> list[str]:
+    """Ports on loopback that are free now, all different. Asked for late: an outgoing connection may take one."""
     held = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
-    ports = [one.getsockname()[1] for one in held]
+    addresses = [f"{LOOPBACK}:{one.getsockname()[1]}" for one in held]
     for one in held:
         one.close()
-    return ports
+    return addresses
 
 
 def _private(path: Path, text: str) -> None:

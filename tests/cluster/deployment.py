@@ -5,6 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.kept import StartError
 from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph, plain
 from tests.cluster.charts import objects_of
@@ -68,6 +69,16 @@ class Deployment:
         """A node joins, as kubelet makes it: with its status."""
         self.api.call("POST", "/api/v1/nodes", node)
 
+    def wait_for_nodes(self, *names: str) -> None:
+        """Waits until nodes are ready and free of the taint that a node has until it is."""
+
+        def settled(name: str) -> bool:
+            node = self.api.get("v1", "Node", name) or {}
+            taints = {taint["key"] for taint in node.get("spec", {}).get("taints", [])}
+            return is_ready(node) and "node.kubernetes.io/not-ready" not in taints
+
+        self.wait_for(f"{names} were ready", lambda: all(map(settled, names)))
+
     def relabel(self, node: str, labels: Mapping[str, str]) -> None:
         self.api.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, content="merge-patch+json")
 
@@ -122,7 +133,17 @@ class Deployment:
         return reasons()[0]
 
     def wait_for(self, what: str, known: Callable[[], bool]) -> None:
-        self.plane.wait_for(what, known, SECONDS)
+        try:
+            self.plane.wait_for(what, known, SECONDS)
+        except StartError as error:
+            raise AssertionError("\n".join([str(error), *self._told()])) from None
+
+    def _told(self) -> Iterator[str]:
+        """Every pod, where it is, and why it is nowhere."""
+        for pod in self.api.list("v1", "Pod"):
+            conditions = pod.get("status", {}).get("conditions", [])
+            why = [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
+            yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
 
     def wait_for_daemons(self, name: str, nodes: set[str]) -> None:
         """Waits until a DaemonSet of the plugin's namespace runs on these nodes and wants no others."""
@@ -161,8 +182,8 @@ class Deployment:
         self.wait_for("the cluster was empty", empty)
 
 
-def is_ready(pod: Object) -> bool:
-    conditions = pod.get("status", {}).get("conditions", [])
+def is_ready(pod_or_node: Object) -> bool:
+    conditions = pod_or_node.get("status", {}).get("conditions", [])
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 

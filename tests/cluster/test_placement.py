@@ -167,6 +167,7 @@ def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(
 ) -> None:
     every = {one["metadata"]["name"]: one for one in nodes(graphs("timeslice"))}
     cluster.join(every.pop(GPU_NODE))
+    cluster.wait_for_nodes(GPU_NODE)
     cluster.api.apply(pod("stranger"))
     why = cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "stranger")
     assert "untolerated taint" in why

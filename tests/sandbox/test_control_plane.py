@@ -16,7 +16,7 @@ from sandbox.control_plane import recipe, versions
 from sandbox.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
 from sandbox.control_plane.kept import Kept, StartError
 
-FAKE_GO = """#!{python}
+FAKE_GO = """#!{python} -IS
 import json, os, pathlib, sys, time
 here, arguments = pathlib.Path({folder!r}), sys.argv[1:]
 with (here / "calls").open("a") as calls:
