@@ -234,7 +234,7 @@ class GpuCluster(pulumi.ComponentResource):
             versions.EBS_CSI_DRIVER,
             values={"controller": {"extraVolumeTags": self._tags}},
             identity=aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=EBS_CSI_ACCOUNT),
-            # On destroy the driver must still be allowed to detach volumes: else pod, node and volume wait for each other.
+            # On destroy the driver must still detach volumes: else pod, node and volume wait in a circle.
             needs=[policy],
         )
 
