@@ -197,6 +197,7 @@ class GpuCluster(pulumi.ComponentResource):
         *,
         values: Mapping[str, object] | None = None,
         identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
+        needs: Sequence[pulumi.Resource] = (),
     ) -> aws.eks.Addon:
         """An EKS add-on, after the system nodes: one whose pods find no node waits 20 minutes and degrades."""
         return aws.eks.Addon(
@@ -209,7 +210,9 @@ class GpuCluster(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=self._tags,
-            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[self.system_nodes])),
+            opts=pulumi.ResourceOptions.merge(
+                self._child, pulumi.ResourceOptions(depends_on=[self.system_nodes, *needs])
+            ),
         )
 
     def _storage_driver(self) -> aws.eks.Addon:
@@ -220,7 +223,7 @@ class GpuCluster(pulumi.ComponentResource):
             tags=self._tags,
             opts=self._child,
         )
-        aws.iam.RolePolicyAttachment(
+        policy = aws.iam.RolePolicyAttachment(
             f"{name}-role-policy",
             role=role.name,
             policy_arn=managed_policy("AmazonEBSCSIDriverPolicyV2", self._child),
@@ -231,6 +234,8 @@ class GpuCluster(pulumi.ComponentResource):
             versions.EBS_CSI_DRIVER,
             values={"controller": {"extraVolumeTags": self._tags}},
             identity=aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=EBS_CSI_ACCOUNT),
+            # On destroy the driver must still detach volumes: else pod, node and volume wait in a circle.
+            needs=[policy],
         )
 
     def _default_storage_class(self) -> k8s.storage.v1.StorageClass:

@@ -1,10 +1,12 @@
 """What all tests share: `--regen` for goldens, and the last line that says which tiers ran."""
 
 from collections import Counter, defaultdict
+from pathlib import Path
 
 import pytest
 
 TIERS = {
+    "cluster": "cluster",
     "sharing": "rules",
     "stacks": "rules",
     "components": "program",
@@ -16,10 +18,28 @@ TIERS = {
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
 OUTCOMES = ("passed", "failed", "skipped")
+ON_REQUEST = {"cluster": "make test-cluster"}
+"""Folders that are left alone unless they are named: what they need takes minutes to build. How each is run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regen", action="store_true", help="write the goldens anew instead of comparing with them")
+    parser.addoption("--charts", metavar="FOLDER", help="take the charts from folders in here, not their repositories")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    return True if collection_path in _left_alone(config) else None
+
+
+def _left_alone(config: pytest.Config) -> dict[Path, str]:
+    """Folders of `ON_REQUEST` that the command line does not name, in part or whole, with how to run them."""
+    named = {config.invocation_params.dir / argument.partition("::")[0] for argument in config.args}
+    folders = {config.rootpath / "tests" / folder: how for folder, how in ON_REQUEST.items()}
+    return {
+        folder: how
+        for folder, how in folders.items()
+        if not any(path == folder or folder in path.parents for path in named)
+    }
 
 
 @pytest.fixture(scope="session")
@@ -27,7 +47,7 @@ def regen(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--regen"))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     reasons: dict[str, set[str]] = defaultdict(set)
     for outcome in OUTCOMES:
@@ -42,5 +62,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         numbers = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
         why = f" ({'; '.join(sorted(reasons[tier]))})" if reasons[tier] else ""
         told.append(f"{tier} {numbers}{why}")
+    if told and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
+        told += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
     if told:
         terminalreporter.write_line(f"tiers: {' | '.join(told)}")

@@ -314,3 +314,9 @@ def test_a_refusal_reaches_pulumi_without_a_traceback(configs: Configs, monkeypa
     with pytest.raises(pulumi.RunError, match="unknown mode") as told:
         run(stacks.run, project="tandem", stack="dev")
     assert told.value.__suppress_context__
+
+
+def test_the_storage_driver_may_detach_volumes_as_long_as_it_lives(graphs: Graphs) -> None:
+    graph = graphs("volumes")
+    policy = graph.named("tandem-ebs-csi-role-policy").urn
+    assert policy in graph.named("tandem-aws-ebs-csi-driver").dependencies

@@ -26,7 +26,7 @@ NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]
 
 
 def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any]:
-    """What the device plugin 0.20.0 was seen to take (facts/charts.md §1)."""
+    """What the device plugin 0.20.0 was seen to take."""
     return {
         "version": "v1",
         "flags": {"migStrategy": "none", "plugin": {"sharedDevicesAllocationPolicy": policy}},

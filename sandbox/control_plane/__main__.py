@@ -1,0 +1,31 @@
+"""`python -m sandbox.control_plane`: builds and starts a control plane, says where it is, stops it at Ctrl-C."""
+
+import sys
+import time
+from contextlib import suppress
+
+from sandbox.control_plane.build import BuildError, GoMissingError, built
+from sandbox.control_plane.kept import StartError
+from sandbox.control_plane.running import control_plane
+
+
+def main() -> int:
+    """0 after Ctrl-C, 1 with one reason where it cannot be built or started."""
+    try:
+        with suppress(KeyboardInterrupt), control_plane(built(_say)) as plane:
+            _say(f"kubectl --kubeconfig {plane.kubeconfig} get nodes   # until Ctrl-C")
+            while True:
+                plane.check()
+                time.sleep(1)
+    except (BuildError, GoMissingError, StartError) as error:
+        print(error, file=sys.stderr)
+        return 1
+    return 0
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

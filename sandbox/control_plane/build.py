@@ -1,0 +1,145 @@
+"""Builds the control plane from Go modules, once: what is built lies in the user's cache, for every checkout."""
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, MODULES, Module, name
+
+LAST_LINES = 15
+"""Lines of a failed build that are shown: Go says what is wrong at the end."""
+GO_MISSING = "the control plane is built with Go, and `go` is not on the PATH (https://go.dev/dl)"
+
+
+class GoMissingError(RuntimeError):
+    """Nothing is built yet, and there is no Go to build with."""
+
+
+class BuildError(RuntimeError):
+    """A module could not be fetched or built; the text says which, and what Go said last."""
+
+
+def cache_folder() -> Path:
+    """Where built control planes lie: the user's cache, so that a fresh clone finds them."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "control-plane"
+
+
+def built(tell: Callable[[str], None] = lambda _: None, *, cache: Path | None = None) -> Path:
+    """The folder with the programs, built now if it is not there: minutes, of which `tell` gets a line each step.
+
+    Of several callers at once one builds and the others wait. The folder appears when it is complete, or not at all.
+    Raises `GoMissingError` or `BuildError`.
+    """
+    cache = cache or cache_folder()
+    folder = cache / name()
+    if folder.exists():
+        return folder
+    go = shutil.which("go")
+    if go is None:
+        raise GoMissingError(GO_MISSING)
+    cache.mkdir(parents=True, exist_ok=True)
+    with _alone(cache / f"{name()}.lock"):
+        if not folder.exists():
+            for left in cache.glob(f"{name()}.making-*"):  # by a build that was killed
+                shutil.rmtree(left)
+            _build(go, folder, tell)
+    return folder
+
+
+@contextlib.contextmanager
+def _alone(lock: Path) -> Iterator[None]:
+    """Holds the lock, which the kernel gives back however the holder ends."""
+    with lock.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+
+
+def _build(go: str, folder: Path, tell: Callable[[str], None]) -> None:
+    making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.making-", dir=folder.parent))
+    try:
+        programs = making / "programs"
+        programs.mkdir()
+        for number, module in enumerate(MODULES, start=1):
+            tell(f"Building {', '.join(module.programs)} {module.version} ({number} of {len(MODULES)})")
+            source = making / f"module-{number}"
+            source.mkdir()
+            _Workshop(go, module, source).make(programs)
+        _make_certificate_maker(go, programs)
+        programs.rename(folder)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class _Workshop:
+    """A Go module of our own that depends on one module and builds its programs."""
+
+    go: str
+    module: Module
+    folder: Path
+
+    def make(self, programs: Path) -> None:
+        self._write_go_mod()
+        flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in self.module.variables.items())])
+        if len(self.module.programs) == 1:
+            [(program, package)] = self.module.programs.items()
+            self._run("build", "-ldflags", flags, "-o", str(programs / program), package)
+        else:  # at once: they share most packages
+            self._run("build", "-ldflags", flags, "-o", f"{programs}{os.sep}", *self.module.programs.values())
+        for file, parts in self.module.files.items():
+            source = Path(self._run("list", "-m", "-f", "{{.Dir}}", self.module.path).strip())
+            texts = [(source / part).read_text(encoding="utf-8") for part in parts]
+            (programs / file).write_text("\n---\n".join(texts), encoding="utf-8")
+
+    def _write_go_mod(self) -> None:
+        if not self.module.staged:
+            self._run("mod", "init", "local/control-plane")
+            self._run("get", f"{self.module.path}@v{self.module.version}")
+            return
+        at = f"{self.module.path}@v{self.module.version}"
+        fetched = json.loads(self._run("mod", "download", "-json", at))
+        described: dict[str, Any] = json.loads(self._run("mod", "edit", "-json", fetched["GoMod"]))
+        staged = [
+            replaced["Old"]["Path"]
+            for replaced in described["Replace"]
+            if replaced["New"]["Path"].startswith("./staging/")
+        ]
+        # k8s.io/kubernetes 1.36.3 is released with k8s.io/api 0.36.3 and so on.
+        release = f"v0.{self.module.version.partition('.')[2]}"
+        lines = [
+            "module local/control-plane",
+            f"go {described['Go']}",
+            f"require {self.module.path} v{self.module.version}",
+            *(f"replace {path} => {path} {release}" for path in staged),
+        ]
+        (self.folder / "go.mod").write_text("\n".join([*lines, ""]), encoding="utf-8")
+
+    def _run(self, *arguments: str) -> str:
+        return _run(self.go, *arguments, making=f"{self.module.path} {self.module.version}", folder=self.folder)
+
+
+def _make_certificate_maker(go: str, programs: Path) -> None:
+    root = _run(go, "env", "GOROOT", making="Go's own folder", folder=programs).strip()
+    source = str(Path(root) / CERTIFICATE_SOURCE)
+    _run(go, "build", "-o", CERTIFICATE_MAKER, source, making=CERTIFICATE_MAKER, folder=programs)
+
+
+def _run(go: str, *arguments: str, making: str, folder: Path) -> str:
+    """Runs go and returns what it prints; cgo is off, so that no C compiler is needed."""
+    environment = {
+        **os.environ, "GOFLAGS": "-mod=mod -buildvcs=false", "GOWORK": "off", "CGO_ENABLED": "0", "GO111MODULE": "on"
+    }  # fmt: skip
+    done = subprocess.run([go, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode:
+        said = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
+        told = "".join(f"\n  {line}" for line in said)
+        raise BuildError(f"building {making} failed at `go {arguments[0]}`:{told}")
+    return done.stdout

@@ -1,0 +1,56 @@
+"""A program that runs while it is wanted: started under a keeper, its output in a file, surely stopped."""
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+KEEPER = Path(__file__).with_name("keeper.py")
+STOP_SECONDS = 20
+"""Longer than the keeper's own patience."""
+LAST_LINES = 15
+
+
+class StartError(RuntimeError):
+    """A part of the control plane did not come up, or ended by itself; the text has the last lines of its log."""
+
+
+class Kept:
+    """One running program."""
+
+    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+        self.name, self.log = Path(command[0]).name, log
+        with log.open("wb") as output:
+            self._keeper = subprocess.Popen(
+                [sys.executable, "-I", str(KEEPER), *map(str, command)],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=log.parent,
+                # Ctrl-C goes to the whole group of the terminal: parts would die in any order, with errors.
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raises `StartError` when the program has ended."""
+        status = self._keeper.poll()
+        if status is not None:
+            raise StartError(f"{self.name} ended with status {status}:{self.last_lines()}")
+
+    def last_lines(self) -> str:
+        """The end of its log, indented."""
+        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+        return "".join(f"\n  {line}" for line in lines)
+
+    def ask_to_stop(self) -> None:
+        """Tells the program to end and does not wait."""
+        assert self._keeper.stdin
+        self._keeper.stdin.close()
+
+    def wait(self) -> None:
+        """Waits until the program has ended."""
+        try:
+            self._keeper.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()

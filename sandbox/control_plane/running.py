@@ -1,0 +1,179 @@
+"""Starts a control plane on loopback in a folder of its own, and stops it: `with control_plane(built()) as plane:`."""
+
+import json
+import secrets
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sandbox.control_plane.api import Api, ApiError
+from sandbox.control_plane.kept import Kept, StartError
+from sandbox.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
+
+LOOPBACK = "127.0.0.1"
+READY_SECONDS = 90
+"""A slow machine takes 20 until the API server is ready."""
+POLL_SECONDS = 0.1
+NODE_LEASE_SECONDS = 40
+"""As kubelet. KWOK renews no lease by default; the node controller then takes every node for dead after 50 s."""
+ISSUER = "https://kubernetes.default.svc"
+SERVICE_RANGE = "172.20.0.0/16"
+"""One of the two that EKS gives."""
+
+
+@dataclass(frozen=True)
+class ControlPlane:
+    """A running control plane."""
+
+    folder: Path
+    """Its data, logs and keys; gone when it stops."""
+    programs: Path
+    """What was built, helm among it."""
+    api: Api
+    kubeconfig: Path
+    _parts: list[Kept] = field(default_factory=list, repr=False)
+
+    def check(self) -> None:
+        """Raises `StartError` when any part has ended."""
+        for part in self._parts:
+            part.check()
+
+    def wait_for(self, what: str, known: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
+        """Waits until `known` says so; raises `StartError` with `what` when it does not, or when a part has ended."""
+        deadline = time.monotonic() + seconds
+        while not known():
+            self.check()
+            if time.monotonic() > deadline:
+                raise StartError(f"waited {seconds:g} s in vain until {what}")
+            time.sleep(POLL_SECONDS)
+
+
+@contextmanager
+def control_plane(programs: Path) -> Iterator[ControlPlane]:
+    """A fresh control plane while the block runs; no process and no file is left after it. Raises `StartError`."""
+    with ExitStack() as cleanup:
+        folder = Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="tandem-control-plane-")))
+        parts: list[Kept] = []
+        cleanup.callback(_stop, parts)
+        plane = _prepare(folder, programs, parts)
+        _start(plane, parts)
+        yield plane
+
+
+def _prepare(folder: Path, programs: Path, parts: list[Kept]) -> ControlPlane:
+    """Keys, a certificate, a token, and the files that name them."""
+    # One key for TLS and for service accounts: nobody else is to tell them apart.
+    subprocess.run(
+        [programs / CERTIFICATE_MAKER, "--ca", "--host", f"{LOOPBACK},localhost", "--ecdsa-curve", "P256"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    )
+    certificate, token = folder / "cert.pem", secrets.token_hex(16)
+    _private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
+    api = Api(f"https://{_free_addresses(1)[0]}", certificate, token)
+    kubeconfig = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "local", "cluster": {"server": api.url, "certificate-authority": str(certificate)}}],
+        "users": [{"name": "admin", "user": {"token": token}}],
+        "contexts": [{"name": "local", "context": {"cluster": "local", "user": "admin"}}],
+        "current-context": "local",
+    }
+    _private(folder / "kubeconfig.json", json.dumps(kubeconfig))
+    return ControlPlane(folder, programs, api, folder / "kubeconfig.json", parts)
+
+
+def _start(plane: ControlPlane, parts: list[Kept]) -> None:
+    def start(name: str, *flags: str) -> None:
+        parts.append(Kept([plane.programs / name, *flags], plane.folder / f"{name}.log"))
+
+    client, peer = _free_addresses(2)
+    kubeconfig = f"--kubeconfig={plane.kubeconfig}"
+    pair = "--tls-cert-file=cert.pem", "--tls-private-key-file=key.pem"
+    start(
+        "etcd",
+        "--data-dir=etcd",
+        f"--listen-client-urls=http://{client}",
+        f"--advertise-client-urls=http://{client}",
+        f"--listen-peer-urls=http://{peer}",
+        f"--initial-advertise-peer-urls=http://{peer}",
+        f"--initial-cluster=default=http://{peer}",
+        "--unsafe-no-fsync",
+    )
+    start(
+        "kube-apiserver",
+        f"--etcd-servers=http://{client}",
+        *_at(plane.api.url.removeprefix("https://")),
+        *pair,
+        f"--service-account-issuer={ISSUER}",
+        "--service-account-key-file=cert.pem",
+        "--service-account-signing-key-file=key.pem",
+        "--token-auth-file=tokens.csv",
+        "--authorization-mode=Node,RBAC",
+        f"--service-cluster-ip-range={SERVICE_RANGE}",
+        # As on EKS: the plugin's pods are privileged, and a pod that asks for an extended resource tolerates its taint.
+        "--allow-privileged=true",
+        "--enable-admission-plugins=ExtendedResourceToleration",
+    )
+    plane.wait_for("the API server was ready", lambda: _ready(plane.api))
+    start("kube-scheduler", kubeconfig, "--leader-elect=false", *_at(*_free_addresses(1)), *pair)
+    start(
+        "kube-controller-manager",
+        kubeconfig,
+        "--leader-elect=false",
+        *_at(*_free_addresses(1)),
+        *pair,
+        "--service-account-private-key-file=key.pem",
+        "--root-ca-file=cert.pem",
+    )
+    start(
+        "kwok",
+        kubeconfig,
+        "--manage-all-nodes=true",
+        f"--config={plane.programs / KWOK_STAGES}",
+        f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
+        f"--server-address={_free_addresses(1)[0]}",
+    )
+    plane.wait_for(
+        "the controllers worked", lambda: plane.api.get("v1", "ServiceAccount", "default", "default") is not None
+    )
+
+
+def _stop(parts: Sequence[Kept]) -> None:
+    """Last started, first stopped, but all at once: none has anything to say to another any more."""
+    for part in reversed(parts):
+        part.ask_to_stop()
+    for part in reversed(parts):
+        part.wait()
+
+
+def _at(address: str) -> tuple[str, str]:
+    host, _, port = address.partition(":")
+    return f"--bind-address={host}", f"--secure-port={port}"
+
+
+def _ready(api: Api) -> bool:
+    try:
+        return bool(api.call("GET", "/readyz") == "ok")
+    except (ApiError, OSError):
+        return False
+
+
+def _free_addresses(count: int) -> list[str]:
+    """Ports on loopback that are free now, all different. Asked for late: an outgoing connection may take one."""
+    held = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
+    addresses = [f"{LOOPBACK}:{one.getsockname()[1]}" for one in held]
+    for one in held:
+        one.close()
+    return addresses
+
+
+def _private(path: Path, text: str) -> None:
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")

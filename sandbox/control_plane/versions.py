@@ -1,0 +1,13 @@
+"""What the control plane is built from, one constant a line. Not what is deployed: that is `components/versions.py`."""
+
+# renovate: datasource=go depName=k8s.io/kubernetes
+KUBERNETES = "1.36.3"
+"""API server, scheduler and controllers; of the minor version that EKS clusters get (a test holds the two together)."""
+# renovate: datasource=go depName=go.etcd.io/etcd/server/v3
+ETCD = "3.7.3"
+# renovate: datasource=go depName=sigs.k8s.io/kwok
+KWOK = "0.8.0"
+"""Kubelets that only pretend: nodes are ready, pods run, nothing is executed."""
+# renovate: datasource=go depName=helm.sh/helm/v3
+HELM = "3.22.0"
+"""What pulumi-kubernetes renders charts with: Helm 3."""

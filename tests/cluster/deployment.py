@@ -1,0 +1,191 @@
+"""A stack on the control plane: its objects, its charts' objects and its nodes, and where the pods went."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.kept import StartError
+from sandbox.control_plane.running import ControlPlane
+from sandbox.graph import Graph, plain
+from tests.cluster.charts import objects_of
+from tests.cluster.nodes import Node, nodes
+
+Object = dict[str, Any]
+SECONDS = 40
+"""Within which pods are placed; two or three are usual."""
+RELEASE = "kubernetes:helm.sh/v3:Release"
+ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
+"""Others after these."""
+NAMESPACES = ("default", "ollama", "nvidia-device-plugin")
+CLEARED = (
+    ("apps/v1", "Deployment"),
+    ("apps/v1", "DaemonSet"),
+    ("apps/v1", "ReplicaSet"),
+    ("v1", "Pod"),
+    ("v1", "PersistentVolumeClaim"),
+)
+
+
+def manifests(graph: Graph) -> list[Object]:
+    """The Kubernetes objects that a stack emits, namespaces first."""
+    found = [
+        plain(resource.inputs)
+        for resource in graph
+        if resource.type.startswith("kubernetes:") and resource.type != RELEASE
+    ]
+    return sorted(found, key=lambda one: ORDER.index(one["kind"]) if one["kind"] in ORDER else len(ORDER))
+
+
+def releases(graph: Graph, chart: str) -> Iterator[Mapping[str, Any]]:
+    for release in graph.of_type(RELEASE):
+        inputs = plain(release.inputs)
+        if inputs["chart"] == chart:
+            yield inputs
+
+
+class Deployment:
+    """What is deployed on the control plane during one test."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane, self.api = plane, plane.api
+
+    def deploy(self, graph: Graph, *, nodes_desired: int | None = None, with_nodes: bool = True) -> None:
+        """Applies a stack as `pulumi up` and its charts would."""
+        for manifest in manifests(graph):
+            self.api.apply(manifest)
+        if with_nodes:
+            for node in nodes(graph, desired=nodes_desired):
+                self.join(node)
+        for chart in ("nvidia-device-plugin", "ollama"):
+            for release in releases(graph, chart):
+                self.install(release)
+
+    def install(self, release: Mapping[str, Any]) -> None:
+        for one in objects_of(release):
+            self.api.apply(one)
+
+    def join(self, node: Node) -> None:
+        """A node joins, as kubelet makes it: with its status."""
+        self.api.call("POST", "/api/v1/nodes", node)
+
+    def wait_for_nodes(self, *names: str) -> None:
+        """Waits until nodes are ready and free of the taint that a node has until it is."""
+
+        def settled(name: str) -> bool:
+            node = self.api.get("v1", "Node", name) or {}
+            taints = {taint["key"] for taint in node.get("spec", {}).get("taints", [])}
+            return is_ready(node) and "node.kubernetes.io/not-ready" not in taints
+
+        self.wait_for(f"{names} were ready", lambda: all(map(settled, names)))
+
+    def relabel(self, node: str, labels: Mapping[str, str]) -> None:
+        self.api.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, content="merge-patch+json")
+
+    def offer(self, node: str, resource: str, shares: int) -> None:
+        """What the device plugin does through kubelet when its config changes."""
+        status = {part: {resource: str(shares)} for part in ("capacity", "allocatable")}
+        self.api.call("PATCH", f"/api/v1/nodes/{node}/status", {"status": status}, content="merge-patch+json")
+
+    def allocatable(self, resource: str) -> int:
+        return sum(int(node["status"]["allocatable"].get(resource, 0)) for node in self.api.list("v1", "Node"))
+
+    def pods(self, namespace: str) -> list[Object]:
+        return [pod for pod in self.api.list("v1", "Pod", namespace) if "deletionTimestamp" not in pod["metadata"]]
+
+    def models(self) -> dict[str, str]:
+        """The node on which each model's pod runs, by release; none for a pod that is not ready."""
+        return {
+            pod["metadata"]["labels"]["app.kubernetes.io/instance"]: pod["spec"]["nodeName"]
+            for pod in self.pods("ollama")
+            if is_ready(pod)
+        }
+
+    def wait_for_models(self, *releases: str) -> dict[str, str]:
+        """Waits until these models run, and no others; returns their nodes."""
+        self.wait_for(f"{releases} ran, and they alone", lambda: set(self.models()) == set(releases))
+        return self.models()
+
+    def wait_for_deployments(self, *releases: str) -> None:
+        """Waits until the controllers have done for these models whatever they are to do."""
+
+        def seen(name: str) -> bool:
+            found = self.api.get("apps/v1", "Deployment", name, "ollama") or {}
+            return bool(found.get("status", {}).get("observedGeneration"))
+
+        self.wait_for(f"{releases} were deployed", lambda: all(map(seen, releases)))
+
+    def wait_until_refused(self, release: str) -> str:
+        """Waits until the scheduler has said why it cannot place a model's pod."""
+        return self.wait_until_unplaced("ollama", lambda pod: instance_of(pod) == release)
+
+    def wait_until_unplaced(self, namespace: str, chosen: Callable[[Object], bool]) -> str:
+        def reasons() -> list[str]:
+            return [
+                condition["message"]
+                for pod in self.pods(namespace)
+                if chosen(pod)
+                for condition in pod.get("status", {}).get("conditions", [])
+                if condition["type"] == "PodScheduled" and condition["status"] == "False"
+            ]
+
+        self.wait_for("the scheduler refused the pod", lambda: bool(reasons()))
+        return reasons()[0]
+
+    def wait_for(self, what: str, known: Callable[[], bool]) -> None:
+        try:
+            self.plane.wait_for(what, known, SECONDS)
+        except StartError as error:
+            raise AssertionError("\n".join([str(error), *self._told()])) from None
+
+    def _told(self) -> Iterator[str]:
+        """Every pod, where it is, and why it is nowhere."""
+        for pod in self.api.list("v1", "Pod"):
+            conditions = pod.get("status", {}).get("conditions", [])
+            why = [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
+            yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
+
+    def wait_for_daemons(self, name: str, nodes: set[str]) -> None:
+        """Waits until a DaemonSet of the plugin's namespace runs on these nodes and wants no others."""
+
+        def running() -> bool:
+            status = self._daemon_set(name).get("status", {})
+            on = {
+                pod["spec"].get("nodeName")
+                for pod in self.pods("nvidia-device-plugin")
+                if pod["metadata"]["ownerReferences"][0]["name"] == name and is_ready(pod)
+            }
+            seen = status.get("observedGeneration", 0) >= 1
+            return seen and on == nodes and status["desiredNumberScheduled"] == len(nodes)
+
+        self.wait_for(f"{name} ran on {nodes or 'no node'}", running)
+
+    def _daemon_set(self, name: str) -> Object:
+        found = self.api.get("apps/v1", "DaemonSet", name, "nvidia-device-plugin")
+        assert found is not None
+        return found
+
+    def clear(self) -> None:
+        """Takes everything away but namespaces and what hurts no other test."""
+
+        def empty() -> bool:
+            for api_version, kind in CLEARED:
+                for namespace in NAMESPACES:
+                    path = self.api.collection(api_version, kind, namespace)
+                    with suppress(ApiError):  # namespaces that no test has made yet
+                        self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
+            self.api.call("DELETE", "/api/v1/persistentvolumes")
+            self.api.call("DELETE", "/api/v1/nodes")
+            kinds = (*CLEARED, ("v1", "PersistentVolume"), ("v1", "Node"))
+            return not any(self.api.list(api_version, kind) for api_version, kind in kinds)
+
+        self.wait_for("the cluster was empty", empty)
+
+
+def is_ready(pod_or_node: Object) -> bool:
+    conditions = pod_or_node.get("status", {}).get("conditions", [])
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+
+
+def instance_of(pod: Object) -> str:
+    return str(pod["metadata"]["labels"].get("app.kubernetes.io/instance"))

@@ -1,0 +1,115 @@
+"""Nodes as the plan promises them: what EKS, kubelet and the device plugin make of our node groups."""
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.graph import Graph, Resource, plain
+from sharing import tables
+from sharing.gpus import instance_types
+from sharing.modes import CONFIG_LABEL, GPU_RESOURCE
+from sharing.setup import NODE_CPU_MILLIS, NODE_MEMORY_MIB
+
+EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
+"""Effects of taints in the EKS API, and as they arrive on the node."""
+PODS = 29
+"""What kubelet allows the smallest of our types: 3 network interfaces of 10 addresses."""
+ZONES = ("us-east-1a", "us-east-1b")
+
+Node = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Size:
+    """What a node of an instance type has."""
+
+    cpu: int
+    memory_mib: int
+    arch: str
+    gpus: int = 0
+
+
+def size_of(instance_type: str) -> Size:
+    known = instance_types().get(instance_type)
+    if known is not None:
+        return Size(known.vcpu, known.memory_mib, known.arch, known.gpus)
+    rows = {row["instance_type"]: row for row in tables.read("system_instances").rows}
+    row = rows[instance_type]
+    return Size(int(row["vcpu"]), int(row["memory_mib"]), row["arch"])
+
+
+def node_groups(graph: Graph) -> dict[str, Resource]:
+    """Every node group of a stack by name; GPU groups are those with a taint."""
+    return {group.name: group for group in graph.of_type("aws:eks/nodeGroup:NodeGroup")}
+
+
+def zones_of(graph: Graph, group: Mapping[str, Any]) -> list[str]:
+    """Zones in which a group's nodes come up, by its subnets."""
+    zones = {subnet.id: plain(subnet.outputs)["availabilityZone"] for subnet in graph.of_type("aws:ec2/subnet:Subnet")}
+    return [zones[id] for id in group["subnetIds"]]
+
+
+def nodes(graph: Graph, *, desired: int | None = None) -> Iterator[Node]:
+    """The nodes of every group of a stack; `desired` overrides the number of GPU nodes."""
+    for name, group in node_groups(graph).items():
+        inputs = plain(group.inputs)
+        count = inputs["scalingConfig"]["desiredSize"]
+        if inputs["taints"] and desired is not None:
+            count = desired
+        zones = zones_of(graph, inputs)
+        for number in range(count):
+            yield node(f"{name}-{number}", graph, inputs, zones[number % len(zones)])
+
+
+def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
+    """One node of a group, with as many shares as the plugin advertises on it."""
+    instance_type = group["instanceTypes"][0]
+    size = size_of(instance_type)
+    capacity = {"cpu": str(size.cpu), "memory": f"{size.memory_mib}Mi", "pods": str(PODS)}
+    allocatable = {
+        **capacity,
+        "cpu": f"{size.cpu * 1000 - NODE_CPU_MILLIS}m",
+        "memory": f"{size.memory_mib - NODE_MEMORY_MIB}Mi",
+    }
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/arch": size.arch,
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": instance_type,
+        "topology.kubernetes.io/zone": zone,
+        "eks.amazonaws.com/capacityType": group["capacityType"],
+        **group["labels"],
+    }
+    made: Node = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": {
+            "taints": [
+                {"key": taint["key"], "value": taint["value"], "effect": EFFECTS[taint["effect"]]}
+                for taint in group["taints"]
+            ]
+        },
+        "status": {"capacity": capacity, "allocatable": allocatable},
+    }
+    if size.gpus:
+        offer(made, advertised(graph, labels[CONFIG_LABEL], size.gpus))
+    return made
+
+
+def offer(node: Node, shares: int) -> None:
+    """Sets what the node offers of our resource."""
+    for part in ("capacity", "allocatable"):
+        node["status"][part][GPU_RESOURCE] = str(shares)
+
+
+def advertised(graph: Graph, label: str, gpus: int) -> int:
+    """Shares that the device plugin offers on a node with that label: it reads the config of that name."""
+    config = plain(graph.named("tandem-sharing-release").inputs)["values"]["config"]["map"]
+    sharing = json.loads(config[label]).get("sharing", {})
+    for way in sharing.values():
+        [resource] = way["resources"]
+        assert resource["name"] == GPU_RESOURCE
+        return gpus * int(resource["replicas"])
+    return gpus

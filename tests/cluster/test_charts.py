@@ -1,0 +1,119 @@
+"""The pinned charts, rendered by helm with our values, are what `charts.py` says they are; the API server takes them.
+
+Needs the charts' repositories, or `--charts FOLDER` with a folder for each chart in it, as its source has them.
+"""
+
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from components import versions
+from sandbox.control_plane.running import ControlPlane
+from sandbox.graph import Graph
+from tests.cluster.charts import objects_of
+from tests.cluster.deployment import Deployment, manifests, releases
+
+REACH_SECONDS = 5
+NOT_OURS = frozenset(
+    {
+        "args",
+        "command",
+        "dnsPolicy",
+        "enableServiceLinks",
+        "env",
+        "envFrom",
+        "imagePullPolicy",
+        "livenessProbe",
+        "ports",
+        "readinessProbe",
+    }
+    | {"securityContext", "startupProbe"}
+)
+"""What a rendered pod or container may have beyond what is written here: nothing that admits or places it."""
+
+Render = Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+
+
+@pytest.fixture(scope="session")
+def render(plane: ControlPlane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Render:
+    """Renders one of our releases as Pulumi's Helm would."""
+    at: str | None = request.config.getoption("--charts")
+    if at is None:
+        for repository in (versions.DEVICE_PLUGIN_REPOSITORY, versions.OLLAMA_REPOSITORY):
+            try:
+                urllib.request.urlopen(f"{repository}/index.yaml", timeout=REACH_SECONDS).close()
+            except OSError as error:
+                pytest.skip(f"charts: {repository} is not reachable ({error}), and no --charts FOLDER is given")
+    folder = tmp_path_factory.mktemp("charts")
+
+    def rendered(release: Mapping[str, Any]) -> list[dict[str, Any]]:
+        values = folder / f"{release['name']}.json"
+        values.write_text(json.dumps(release["values"]), encoding="utf-8")
+        if at is None:
+            source = [release["chart"], "--repo", release["repositoryOpts"]["repo"], "--version", release["version"]]
+        else:
+            chart = Path(at) / release["chart"]
+            described = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
+            assert described["version"] == release["version"], chart
+            source = [str(chart)]
+        command = [plane.programs / "helm", "template", release["name"], *source, "--namespace", release["namespace"]]
+        known = ["--kube-version", plane.api.call("GET", "/version")["gitVersion"], "--include-crds", "--no-hooks"]
+        done = subprocess.run([*command, *known, "--values", values], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+    return rendered
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
+    """Where what is written here is not what the chart makes; what the chart has beyond it may be `NOT_OURS` alone."""
+    if path.endswith(".image"):
+        if theirs.rpartition("/")[2] != ours:
+            yield f"{path}: {ours!r} here, {theirs!r} there"
+    elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        for key in ours:
+            yield from differences(ours[key], theirs.get(key), f"{path}.{key}")
+        if ".template.spec" in path and not path.endswith(".readinessProbe"):
+            beyond = {key for key, value in theirs.items() if value} - ours.keys() - NOT_OURS
+            yield from (f"{path}.{key} is there only" for key in sorted(beyond))
+    elif isinstance(ours, list) and isinstance(theirs, list) and len(ours) == len(theirs):
+        for number, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            yield from differences(one, other, f"{path}[{number}]")
+    elif ours != theirs:
+        yield f"{path}: {ours!r} here, {theirs!r} there"
+
+
+def key(one: Mapping[str, Any]) -> tuple[str, str]:
+    return one["kind"], one["metadata"]["name"]
+
+
+def test_the_charts_make_of_our_values_what_is_written_here(
+    render: Render, graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    for chart in ("nvidia-device-plugin", "ollama"):
+        for release in releases(graphs(any_stack), chart):
+            theirs = {key(one): one for one in render(release)}
+            ours = {key(one): one for one in objects_of(release)}
+            assert {name for name in theirs if name[0] in ("DaemonSet", "Deployment", "Job", "Pod")} == {
+                name for name in ours if name[0] in ("DaemonSet", "Deployment")
+            }
+            told = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
+            assert not told, "\n".join(told)
+
+
+def test_the_server_accepts_what_the_charts_render(
+    cluster: Deployment, render: Render, graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    for one in manifests(graphs(any_stack)):
+        cluster.api.apply(one)
+    for chart in ("nvidia-device-plugin", "ollama"):
+        for release in releases(graphs(any_stack), chart):
+            for one in render(release):
+                one["metadata"].setdefault("namespace", release["namespace"])
+                cluster.api.apply(one, dry_run=True)

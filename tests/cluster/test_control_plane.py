@@ -1,0 +1,68 @@
+"""The control plane itself: like EKS where that matters, and gone when it is to be."""
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.control_plane.running import ControlPlane
+from tests.cluster.deployment import Deployment
+from tests.cluster.test_placement import pod
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PROCESSES = Path("/proc")
+GONE_SECONDS = 10
+
+
+def processes_in(folder: str) -> list[str]:
+    """Processes whose working directory that is, which those of a control plane have."""
+    found = []
+    for process in PROCESSES.iterdir():
+        if process.name.isdigit():
+            try:
+                if str((process / "cwd").readlink()).startswith(folder):
+                    found.append(process.name)
+            except OSError:  # gone meanwhile, or somebody else's
+                continue
+    return found
+
+
+@pytest.mark.skipif(not PROCESSES.is_dir(), reason="there is no /proc to look for processes in")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_no_process_is_left_however_its_holder_ends(plane: ControlPlane, end: signal.Signals) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "sandbox.control_plane"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        assert holder.stdout
+        line = holder.stdout.readline()
+        told = re.search(r"--kubeconfig (\S+)/kubeconfig\.json", line)
+        assert told, line
+        folder = told[1]
+        # A keeper for each of five parts.
+        assert len(processes_in(folder)) == 10
+        holder.send_signal(end)
+    deadline = time.monotonic() + GONE_SECONDS
+    while processes_in(folder) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert not processes_in(folder)
+    if end is signal.SIGINT:
+        assert holder.returncode == 0
+        assert not Path(folder).exists()
+    else:
+        shutil.rmtree(folder)
+
+
+def test_privileged_pods_are_admitted_as_on_eks(cluster: Deployment) -> None:
+    wanted = pod("privileged")
+    wanted["spec"]["containers"][0]["securityContext"] = {"privileged": True}
+    cluster.api.apply(wanted, dry_run=True)
+
+
+def test_keys_and_tokens_are_for_nobody_else(plane: ControlPlane) -> None:
+    for name in ("kubeconfig.json", "tokens.csv", "key.pem"):
+        assert (plane.folder / name).stat().st_mode & 0o077 == 0

@@ -1,0 +1,46 @@
+"""A real API server accepts what our stacks emit."""
+
+from collections.abc import Callable
+
+import pytest
+
+from components import versions
+from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.running import ControlPlane
+from sandbox.graph import Graph
+from tests.cluster.charts import objects_of
+from tests.cluster.deployment import Deployment, manifests, releases
+
+
+def test_every_object_of_every_stack_is_accepted_and_applied_again_without_a_change(
+    cluster: Deployment, graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    wanted = manifests(graphs(any_stack))
+    assert {"Namespace", "StorageClass"} <= {one["kind"] for one in wanted}
+    for one in wanted:
+        cluster.api.apply(one)
+    first = [cluster.api.apply(one)["metadata"]["managedFields"] for one in wanted]
+    assert [cluster.api.apply(one)["metadata"]["managedFields"] for one in wanted] == first
+
+
+def test_the_charts_objects_as_written_here_are_accepted(
+    cluster: Deployment, graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    graph = graphs(any_stack)
+    for one in manifests(graph):
+        cluster.api.apply(one)
+    for chart in ("nvidia-device-plugin", "ollama"):
+        for release in releases(graph, chart):
+            for one in objects_of(release):
+                cluster.api.apply(one, dry_run=True)
+
+
+def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Callable[[str], Graph]) -> None:
+    [namespace] = [one for one in manifests(graphs("dev")) if one["metadata"]["name"] == "ollama"]
+    with pytest.raises(ApiError, match="lables"):
+        cluster.api.apply({**namespace, "metadata": {"name": "ollama", "lables": {}}}, dry_run=True)
+
+
+def test_the_server_is_of_the_version_that_our_clusters_get(plane: ControlPlane) -> None:
+    version = plane.api.call("GET", "/version")
+    assert f"{version['major']}.{version['minor']}" == versions.KUBERNETES

@@ -1,0 +1,246 @@
+"""The real scheduler places pods as the plan says, on nodes as our node groups make them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sandbox.graph import Graph, plain
+from sharing.modes import CONFIG_LABEL, GPU_RESOURCE
+from sharing.setup import Setup
+from tests.cluster.deployment import Deployment, instance_of, is_ready, manifests, releases
+from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes
+
+GPU_NODE = "tandem-gpu-group-0"
+NO_SHARE_LEFT = f"Insufficient {GPU_RESOURCE}"
+MPS_CAPABLE = {"nvidia.com/mps.capable": "true"}
+"""What feature discovery labels a node with when the plugin's config says MPS."""
+
+
+def ids(graph: Graph) -> list[str]:
+    return [release["name"] for release in releases(graph, "ollama")]
+
+
+def third(graph: Graph) -> dict[str, Any]:
+    """A model more than planned, with the first one's values."""
+    first = next(iter(releases(graph, "ollama")))
+    values = {**first["values"], "fullnameOverride": "third"}
+    return {**first, "name": "third", "values": values}
+
+
+def pod(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "pause", "resources": spec.pop("resources", {})}
+    metadata = {"name": name, "namespace": "default"}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container], **spec}}
+
+
+def place_of(cluster: Deployment, name: str) -> str:
+    """The node on which a pod of our own runs, once it does."""
+
+    def found() -> dict[str, Any]:
+        return cluster.api.get("v1", "Pod", name) or {}
+
+    cluster.wait_for(f"{name} ran", lambda: is_ready(found()))
+    return str(found()["spec"]["nodeName"])
+
+
+def test_every_model_runs_on_a_share_as_planned(
+    cluster: Deployment, graphs: Callable[[str], Graph], setups: Callable[[str], Setup], any_stack: str
+) -> None:
+    graph, pool = graphs(any_stack), setups(any_stack).pools[0]
+    cluster.deploy(graph)
+    if pool.desired == 0:
+        cluster.wait_for_deployments(*ids(graph))
+        assert cluster.allocatable(GPU_RESOURCE) == 0
+        assert not cluster.pods("ollama")
+        return
+    assert cluster.allocatable(GPU_RESOURCE) == pool.total_shares
+    placed = cluster.wait_for_models(*ids(graph))
+    groups = {name for name, group in node_groups(graph).items() if group.inputs["taints"]}
+    assert {place.rpartition("-")[0] for place in placed.values()} == groups
+    assert len(set(placed.values())) == pool.desired
+
+
+@pytest.mark.parametrize("stack", ["timeslice", "mps"])
+def test_two_models_share_a_node_and_a_third_waits_for_a_share(
+    cluster: Deployment, graphs: Callable[[str], Graph], stack: str
+) -> None:
+    graph = graphs(stack)
+    cluster.deploy(graph)
+    both = cluster.wait_for_models(*ids(graph))
+    assert set(both.values()) == {GPU_NODE}
+    cluster.install(third(graph))
+    assert NO_SHARE_LEFT in cluster.wait_until_refused("third")
+    assert cluster.models() == both
+
+
+def test_exclusive_gives_each_model_a_node_and_a_third_waits(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("exclusive")
+    cluster.deploy(graph)
+    both = cluster.wait_for_models(*ids(graph))
+    assert set(both.values()) == {GPU_NODE, "tandem-gpu-group-1"}
+    cluster.install(third(graph))
+    assert NO_SHARE_LEFT in cluster.wait_until_refused("third")
+
+
+def switch(cluster: Deployment, to: Graph) -> None:
+    """What a switch of mode does to the node: EKS sets the group's labels, then the plugin offers other shares."""
+    labels = plain(node_groups(to)["tandem-gpu-group"].inputs)["labels"]
+    cluster.relabel(GPU_NODE, labels)
+    cluster.offer(GPU_NODE, GPU_RESOURCE, advertised(to, labels[CONFIG_LABEL], gpus=1))
+
+
+def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    before = graphs("exclusive")
+    cluster.deploy(before, nodes_desired=1)
+    cluster.wait_for("one model ran", lambda: len(cluster.models()) == 1)
+    [(first, _)] = cluster.models().items()
+    [second] = set(ids(before)) - {first}
+    assert NO_SHARE_LEFT in cluster.wait_until_refused(second)
+    switch(cluster, graphs("timeslice"))
+    assert cluster.wait_for_models(first, second) == {first: GPU_NODE, second: GPU_NODE}
+
+
+def test_a_switch_from_timeslice_to_mps_moves_no_model_and_brings_the_mps_daemon(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    cluster.deploy(graphs("timeslice"))
+    cluster.wait_for_models(*ids(graphs("timeslice")))
+    before = {one["metadata"]["uid"] for one in cluster.pods("ollama")}
+    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", set())
+    switch(cluster, graphs("mps"))
+    cluster.relabel(GPU_NODE, MPS_CAPABLE)
+    for release in releases(graphs("mps"), "ollama"):
+        cluster.install(release)
+    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", {GPU_NODE})
+    assert {one["metadata"]["uid"] for one in cluster.pods("ollama")} == before
+
+
+def test_a_switch_to_exclusive_keeps_who_runs_and_lets_nobody_else_in(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("timeslice")
+    cluster.deploy(graph)
+    both = cluster.wait_for_models(*ids(graph))
+    switch(cluster, graphs("exclusive"))
+    for one in cluster.pods("ollama"):
+        cluster.api.call("DELETE", cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": one["metadata"]}))
+    cluster.wait_for("one model was back", lambda: len(cluster.models()) == 1)
+    [left_out] = set(both) - set(cluster.models())
+    assert NO_SHARE_LEFT in cluster.wait_until_refused(left_out)
+
+
+def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("volumes")
+    [volume] = [one for one in manifests(graph) if one["kind"] == "PersistentVolume"]
+    [planned] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
+    zone = planned["metadata"]["labels"]["topology.kubernetes.io/zone"]
+    terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+    assert terms[0]["matchExpressions"][0]["values"] == [zone]
+
+    group = plain(node_groups(graph)["tandem-gpu-group"].inputs)
+    [elsewhere] = set(ZONES) - {zone}
+    cluster.join(node("elsewhere", graph, group, elsewhere))
+    cluster.deploy(graph, with_nodes=False)
+    assert cluster.wait_for_models("mistral-7b") == {"mistral-7b": "elsewhere"}
+    assert "didn't match PersistentVolume's node affinity" in cluster.wait_until_refused("llama2-7b")
+    cluster.join(planned)
+    assert cluster.wait_for_models("llama2-7b", "mistral-7b")["llama2-7b"] == GPU_NODE
+
+    for kind in ("PersistentVolume", "PersistentVolumeClaim"):
+        [bound] = cluster.api.list("v1", kind)
+        assert bound["status"]["phase"] == "Bound"
+    [running] = [one for one in cluster.pods("ollama") if instance_of(one) == "llama2-7b"]
+    assert {"name": "ollama-data", "persistentVolumeClaim": {"claimName": "llama2-7b-models"}} in running["spec"][
+        "volumes"
+    ]
+
+
+def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    every = {one["metadata"]["name"]: one for one in nodes(graphs("timeslice"))}
+    cluster.join(every.pop(GPU_NODE))
+    cluster.wait_for_nodes(GPU_NODE)
+    cluster.api.apply(pod("stranger"))
+    why = cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "stranger")
+    assert "untolerated taint" in why
+    for system in every.values():
+        cluster.join(system)
+    assert place_of(cluster, "stranger") in every
+
+
+def test_a_pod_that_asks_for_a_gpu_needs_no_toleration_of_its_own(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    for one in nodes(graphs("timeslice")):
+        cluster.join(one)
+    made = cluster.api.apply(pod("guest", resources={"limits": {GPU_RESOURCE: "1"}}))
+    assert GPU_RESOURCE in {toleration["key"] for toleration in made["spec"]["tolerations"]}
+    assert place_of(cluster, "guest") == GPU_NODE
+
+
+def changed(release: dict[str, Any], strategy: str, context: str) -> dict[str, Any]:
+    entry = {"name": "OLLAMA_CONTEXT_LENGTH", "value": context}
+    values = {**release["values"], "updateStrategy": {"type": strategy}, "extraEnv": [entry]}
+    return {**release, "values": values}
+
+
+def test_a_changed_model_is_recreated_while_all_shares_are_taken(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("timeslice")
+    cluster.deploy(graph)
+    cluster.wait_for_models(*ids(graph))
+    before = {instance_of(one): one["metadata"]["uid"] for one in cluster.pods("ollama")}
+    release = dict(next(iter(releases(graph, "ollama"))))
+    cluster.install(changed(release, release["values"]["updateStrategy"]["type"], "1024"))
+
+    def renewed() -> bool:
+        now = {instance_of(one): one["metadata"]["uid"] for one in cluster.pods("ollama") if is_ready(one)}
+        return set(now) == set(before) and now[release["name"]] != before[release["name"]]
+
+    cluster.wait_for("the changed model ran again", renewed)
+    [other] = set(before) - {release["name"]}
+    assert before[other] in {one["metadata"]["uid"] for one in cluster.pods("ollama")}
+
+
+def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("timeslice")
+    release = dict(next(iter(releases(graph, "ollama"))))
+    cluster.deploy(graph, nodes_desired=0)
+    cluster.install(changed(release, "RollingUpdate", "2048"))
+    cluster.join(next(one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE))
+    cluster.wait_for_models(*ids(graph))
+    cluster.install(changed(release, "RollingUpdate", "1024"))
+    assert NO_SHARE_LEFT in cluster.wait_until_refused(release["name"])
+    assert len(cluster.pods("ollama")) == 3
+
+
+def test_the_plugins_daemons_run_where_they_are_needed(cluster: Deployment, graphs: Callable[[str], Graph]) -> None:
+    graph = graphs("exclusive")
+    cluster.deploy(graph)
+    every = {one["metadata"]["name"] for one in nodes(graph)}
+    gpu = {name for name in every if name.startswith("tandem-gpu-group")}
+    cluster.wait_for_daemons("nvidia-device-plugin", gpu)
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu-feature-discovery", gpu)
+    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", set())
+    cluster.wait_for_daemons("nvidia-device-plugin-node-feature-discovery-worker", every)
+
+    def of_system() -> set[str]:
+        return {
+            one["spec"]["nodeName"]
+            for one in cluster.pods("nvidia-device-plugin")
+            if one["metadata"]["labels"].get("role") in ("master", "gc") and is_ready(one)
+        }
+
+    cluster.wait_for("feature discovery's own parts ran", lambda: bool(of_system()))
+    assert of_system() <= every - gpu

@@ -1,0 +1,208 @@
+"""Building the control plane with a Go that only pretends, and keeping programs: what needs no real Go."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from components import versions as deployed
+from sandbox.control_plane import recipe, versions
+from sandbox.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
+from sandbox.control_plane.kept import Kept, StartError
+
+FAKE_GO = """#!{python} -IS
+import json, os, pathlib, sys, time
+here, arguments = pathlib.Path({folder!r}), sys.argv[1:]
+with (here / "calls").open("a") as calls:
+    calls.write(" ".join(arguments) + "\\n")
+if arguments[:2] == ["mod", "download"]:
+    print(json.dumps({{"GoMod": "go.mod"}}))
+elif arguments[:2] == ["mod", "edit"]:
+    staged = {{"Old": {{"Path": "k8s.io/api"}}, "New": {{"Path": "./staging/src/k8s.io/api"}}}}
+    print(json.dumps({{"Go": "1.26.0", "Replace": [staged]}}))
+elif arguments[0] == "list":
+    stages = here / "kwok"
+    for stage in {stages!r}:
+        (stages / stage).parent.mkdir(parents=True, exist_ok=True)
+        (stages / stage).write_text("kind: Stage")
+    print(stages)
+elif arguments[0] == "env":
+    print(here)
+elif arguments[0] == "build":
+    if (here / "fail").exists() and (here / "fail").read_text() in arguments[-1]:
+        sys.exit("noise\\n" * 30 + "no space left on device")
+    time.sleep(0.05)
+    if pathlib.Path("go.mod").exists():
+        (here / "go.mod").write_text(pathlib.Path("go.mod").read_text())
+    out = arguments[arguments.index("-o") + 1]
+    packages = arguments[arguments.index("-o") + 2 :]
+    for path in [out + package.rpartition("/")[2] for package in packages] if out.endswith("/") else [out]:
+        pathlib.Path(path).write_text("a program")
+"""
+PROGRAMS = {"etcd", "helm", "kwok", "kube-apiserver", "kube-scheduler", "kube-controller-manager"}
+
+
+@pytest.fixture
+def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a `go` that notes its calls and writes empty programs; the only one on the PATH."""
+    folder = tmp_path / "go"
+    folder.mkdir()
+    stages = [file for module in recipe.MODULES for files in module.files.values() for file in files]
+    (folder / "go").write_text(
+        FAKE_GO.format(python=sys.executable, folder=str(folder), stages=stages), encoding="utf-8"
+    )
+    (folder / "go").chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder))
+    return folder
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "cache"
+
+
+def calls(go: Path) -> list[str]:
+    return (go / "calls").read_text(encoding="utf-8").splitlines()
+
+
+def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) -> None:
+    told: list[str] = []
+    folder = built(told.append, cache=cache)
+    names = {path.name for path in folder.iterdir()}
+    assert names == {*PROGRAMS, recipe.CERTIFICATE_MAKER, recipe.KWOK_STAGES}
+    assert told[0] == f"Building etcd {versions.ETCD} (1 of 4)"
+    assert len(told) == len(recipe.MODULES)
+    assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: Stage") == 4
+
+
+def test_a_build_names_the_releases_of_the_libraries_that_kubernetes_has_in_folders(go: Path, cache: Path) -> None:
+    built(cache=cache)
+    lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
+    assert f"require k8s.io/kubernetes v{versions.KUBERNETES}" in lines
+    assert f"replace k8s.io/api => k8s.io/api v0.{versions.KUBERNETES.removeprefix('1.')}" in lines
+
+
+def test_kubernetes_is_told_its_version(go: Path, cache: Path) -> None:
+    built(cache=cache)
+    [call] = [call for call in calls(go) if "kube-apiserver" in call]
+    assert f"-X {recipe.COMPONENT_VERSION}.gitVersion=v{versions.KUBERNETES}" in call
+
+
+def test_what_is_built_is_taken_from_the_cache_without_go(
+    go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = built(cache=cache)
+    monkeypatch.setenv("PATH", "")
+    assert built(cache=cache) == folder
+
+
+def test_without_go_one_line_says_so(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(GoMissingError) as raised:
+        built(cache=cache)
+    assert str(raised.value) == GO_MISSING
+    assert "\n" not in GO_MISSING
+
+
+def test_a_failed_build_tells_the_module_and_what_go_said_last_and_leaves_nothing(go: Path, cache: Path) -> None:
+    (go / "fail").write_text("kwok", encoding="utf-8")
+    with pytest.raises(BuildError) as raised:
+        built(cache=cache)
+    lines = str(raised.value).splitlines()
+    assert lines[0] == f"building sigs.k8s.io/kwok {versions.KWOK} failed at `go build`:"
+    assert lines[-1] == "  no space left on device"
+    assert len(lines) < 20
+    assert [path.name for path in cache.iterdir()] == [f"{recipe.name()}.lock"]
+    (go / "fail").unlink()
+    assert built(cache=cache).is_dir()
+
+
+def test_of_builds_at_once_one_builds_and_the_others_wait(go: Path, cache: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        folders = set(pool.map(lambda _: built(cache=cache), range(3)))
+    assert len(folders) == 1
+    assert len([call for call in calls(go) if "helm.sh/helm/v3/cmd/helm" in call]) == 1
+
+
+def test_what_a_killed_build_left_is_taken_away_by_the_next(go: Path, cache: Path) -> None:
+    left = cache / f"{recipe.name()}.making-gone"
+    (left / "programs").mkdir(parents=True)
+    folder = built(cache=cache)
+    assert sorted(cache.iterdir()) == sorted([folder, cache / f"{recipe.name()}.lock"])
+
+
+def test_other_pins_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = recipe.name()
+    monkeypatch.setattr(recipe, "MODULES", recipe.MODULES[:-1])
+    assert recipe.name() != before
+
+
+def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "tandem" / "control-plane"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / ".cache" / "tandem" / "control-plane"
+
+
+def test_the_control_plane_is_of_the_kubernetes_that_clusters_get() -> None:
+    assert versions.KUBERNETES.startswith(f"{deployed.KUBERNETES}.")
+
+
+SLEEPER = "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"
+STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
+
+
+def eventually(known: Callable[[], bool]) -> bool:
+    deadline = time.monotonic() + 10
+    while not known() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return known()
+
+
+def pid_in(folder: Path) -> int:
+    path = folder / "pid"
+    assert eventually(lambda: path.exists() and bool(path.read_text(encoding="utf-8")))
+    return int(path.read_text(encoding="utf-8"))
+
+
+def is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    return False
+
+
+@pytest.mark.parametrize("program", [SLEEPER, STUBBORN], ids=["willing", "stubborn"])
+def test_a_kept_program_ends_when_asked_to(tmp_path: Path, program: str) -> None:
+    kept = Kept([sys.executable, "-c", program], tmp_path / "log")
+    pid = pid_in(tmp_path)
+    kept.check()
+    kept.ask_to_stop()
+    kept.wait()
+    assert is_gone(pid)
+
+
+def test_a_kept_program_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
+    holder = (
+        "import sys, time, pathlib; from sandbox.control_plane.kept import Kept; "
+        f"Kept([sys.executable, '-c', {SLEEPER!r}], pathlib.Path({str(tmp_path / 'log')!r})); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", holder]) as process:
+        pid = pid_in(tmp_path)
+        process.send_signal(signal.SIGKILL)
+    assert eventually(lambda: is_gone(pid))
+
+
+def test_a_kept_program_that_ends_by_itself_is_told_with_its_last_lines(tmp_path: Path) -> None:
+    kept = Kept([sys.executable, "-c", "import sys; sys.exit('port is taken')"], tmp_path / "log")
+    kept.wait()
+    with pytest.raises(StartError, match=r"ended with status 1:\n  port is taken"):
+        kept.check()
