@@ -80,8 +80,18 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     # What a controller made for an orphan comes and goes with it.
     roots = [thing for thing in left if thing.owner not in named]
     orphans = tuple(_orphan(stack, thing, unfinished, graph, providers) for thing in roots)
-    missing = tuple(one for one in managed if world.read(one.type, one.id) is None)
+    missing = tuple(one for one in managed if _is_gone(one, world))
     return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
+
+
+def _is_gone(one: Managed, world: "World") -> bool:
+    """Whether nothing of it is left; what lay in a cluster that is gone answers no more."""
+    from sandbox.world import CloudError
+
+    try:
+        return world.read(one.type, one.id) is None
+    except CloudError:
+        return True
 
 
 def name_of(urn: str) -> str:

@@ -29,10 +29,6 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
     "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
 }
-# The engine may detach AmazonEBSCSIDriverPolicyV2 first of all, since nothing depends on it: then the driver cannot
-# detach the volume from a node that waits for the volume. The add-on must depend on the attachment
-# (components/gpu_cluster.py).
-UNFINISHED = pytest.mark.xfail(reason="the storage driver's add-on does not wait for its policy", strict=False)
 
 
 Needs = Mapping[str, frozenset[str]]
@@ -147,9 +143,7 @@ def needed(graph: Graph, resource: Resource) -> frozenset[str]:
     return frozenset(named - {resource.urn})
 
 
-EVERY = pytest.mark.parametrize(
-    "variant", [pytest.param(one, marks=UNFINISHED if one == "volumes" else ()) for one in VARIANTS]
-)
+EVERY = pytest.mark.parametrize("variant", VARIANTS)
 
 
 @EVERY
