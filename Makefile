@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -14,6 +14,10 @@ test: .venv/test
 # A real Kubernetes control plane with nodes that only pretend. Built once with Go: 8 minutes on two cores, then 1 to test.
 test-cluster: .venv/test
 	@.venv/bin/python -m pytest tests/cluster
+
+# The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere.
+test-engine: .venv/test
+	@.venv/bin/python -m pytest -n auto tests/engine
 
 check: lint coverage test
 

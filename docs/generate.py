@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import yaml
 from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
@@ -112,7 +113,13 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
 
 def readme(text: str) -> str:
     """The README with its tables made anew; each stands between two comments that name it."""
-    for name, table in (("costs", costs_table()), ("modes", modes_table()), ("keys", keys_table())):
+    tables_by_name = {
+        "costs": costs_table(),
+        "modes": modes_table(),
+        "changes": changes_table(),
+        "keys": keys_table(),
+    }
+    for name, table in tables_by_name.items():
         before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
         _, closing, after = rest.partition(f"<!-- /{name} -->")
         assert opening, f"README.md has no place for the table {name}"
@@ -140,6 +147,21 @@ def modes_table() -> str:
     return _markdown(
         [("mode", "a share's memory", "enforced", "good for"), *((f"`{k}`", *v) for k, v in MODE_ROWS.items())]
     )
+
+
+def changes_table() -> str:
+    """What a change does to a stack that is up; `tests/engine/test_changes.py` has the real engine do each row."""
+    rows = [("change", "updated in place", "replaced", "nodes recycled", "new", "gone")]
+    for row in yaml.safe_load((ROOT / "docs" / "changes.yaml").read_text(encoding="utf-8")):
+        done = [", ".join(map(_short, row.get(word, ()))) for word in ("replaced", "created", "deleted")]
+        updated = row.get("say") or ", ".join(map(_short, row.get("updated", ())))
+        recycled = ", ".join(f"{count} of {_short(group)}" for group, count in row.get("recycled", {}).items())
+        rows.append((row["change"], updated, done[0], recycled, *done[1:]))
+    return _markdown(rows)
+
+
+def _short(name: str) -> str:
+    return f"`{name.removeprefix('tandem-')}`"
 
 
 def keys_table() -> str:

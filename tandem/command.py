@@ -19,12 +19,28 @@ INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
 DEFAULT_STACK = "timeslice"
+SANDBOX_VERBS = {
+    "up": "create or change the stack in the emulated cloud",
+    "preview": "show what `up` would do",
+    "refresh": "bring Pulumi's state up to what is in the emulated cloud",
+    "destroy": "delete everything, and say what is left: that must be nothing",
+    "status": "compare Pulumi's state with the emulated cloud, and say how to repair what differs",
+    "pulumi": "run any other command of pulumi on the stack, e.g. `-- stack output`",
+    "delete": "delete one thing from the emulated cloud behind Pulumi's back, as with the AWS console",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
-    parsed = _parser().parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    extra: list[str] = []
+    if given[:1] == ["sandbox"] and "--" in given:
+        end = given.index("--")
+        given, extra = given[:end], given[end + 1 :]
+    parsed = _parser().parse_args(given)
     try:
+        if parsed.command == "sandbox":
+            return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
         return _plan(parsed.stack, as_json=parsed.json)
     except KeyboardInterrupt:
         print("tandem: interrupted", file=sys.stderr)
@@ -51,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     planning = commands.add_parser(
         "plan",
         help="check a stack and show what it creates, costs and how long it takes",
@@ -66,7 +82,65 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
     )
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
+    _add_sandbox(commands)
     return parser
+
+
+def _add_sandbox(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    sandbox = commands.add_parser(
+        "sandbox",
+        help="run the real pulumi against an emulated AWS and Kubernetes",
+        description="Runs the `pulumi` of the PATH against an emulated cloud, which is kept in .tandem/sandbox/: "
+        "no AWS account, no network, nothing to pay. What follows `--` goes to pulumi.",
+        epilog=EXIT_CODES,
+    )
+    verbs = sandbox.add_subparsers(required=True, metavar="VERB", dest="verb")
+    for verb, what in SANDBOX_VERBS.items():
+        parser = verbs.add_parser(verb, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=EXIT_CODES)
+        parser.add_argument(
+            "stack",
+            nargs=None if verb == "delete" else "?",
+            default=DEFAULT_STACK,
+            metavar="STACK|FILE",
+            help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
+        )
+        parser.add_argument(
+            "--pace",
+            type=float,
+            default=0.0,
+            metavar="SECONDS",
+            help="how long a minute of the cloud takes here (default: 0, everything is there at once)",
+        )
+        if verb == "delete":
+            parser.add_argument("thing", nargs=2, metavar=("TYPE", "ID"), help="what `status` named")
+
+
+def _sandbox(verb: str, stack: str, extra: Sequence[str], pace: float) -> int:
+    from tandem import plan
+
+    path = stack_file(stack)
+    homes = [path.absolute().parent, Path.cwd(), *Path.cwd().parents]
+    projects = [folder for folder in homes if (folder / "Pulumi.yaml").is_file()]
+    if not projects:
+        _print_line("tandem: there is no Pulumi.yaml here or above: go to the project's folder", sys.stderr)
+        return USAGE
+    if verb in ("up", "preview"):
+        from stacks.source import UnreadableError
+
+        try:
+            if not path.is_file():
+                raise UnreadableError(_no_such_file(path))
+            judged = plan.judge(path)
+        except UnreadableError as error:
+            return _unreadable(path, str(error), as_json=False)
+        if judged.refused:
+            _tell(path, judged)
+            return REFUSED
+    from tandem import sandbox
+
+    gc.enable()
+    place = sandbox.Place(plan.stack_name(path), path.absolute(), projects[0])
+    return sandbox.command(verb, place, extra, pace=pace)
 
 
 def _plan(stack: str, *, as_json: bool) -> int:

@@ -13,12 +13,13 @@ TIERS = {
     "program": "program",
     "sandbox": "program",
     "tandem": "program",
+    "engine": "engine",
     "ollama": "ollama",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
 OUTCOMES = ("passed", "failed", "skipped")
-ON_REQUEST = {"cluster": "make test-cluster"}
-"""Folders that are left alone unless they are named: what they need takes minutes to build. How each is run."""
+ON_REQUEST = {"cluster": "make test-cluster", "engine": "make test-engine"}
+"""Folders that are left alone unless they are named: they take minutes. How each is run."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,0 +1,152 @@
+"""The provider `eks` for the real engine: builds remote components by registering their children with the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
+
+from sandbox import wire
+from sandbox.cloud import Cloud
+from sandbox.engine_servicer import Servicer
+from sandbox.engine_unknown import holds_unknown, settled, with_stand_ins
+from sandbox.graph import PROVIDER_TYPE_PREFIX, plain
+from sandbox.options import provider_urn
+from sandbox.protocol import Creation, Refused, Registered, Registration, Values
+
+
+class ComponentServicer(Servicer):
+    """Serves a package that has nothing but remote components.
+
+    As the real one, it does not hand on aliases that stand on a component (facts: every renaming replaces it all).
+    """
+
+    ACCEPTS_SECRETS = True
+    ACCEPTS_RESOURCES = True
+
+    def Construct(
+        self, request: provider_pb2.ConstructRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.ConstructResponse:
+        with grpc.insecure_channel(request.monitorEndpoint) as channel:
+            registrar = EngineRegistrar(resource_pb2_grpc.ResourceMonitorStub(channel), request)
+            try:
+                return self._constructed(request, registrar)
+            except Refused as refusal:
+                context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
+            except grpc.RpcError as error:
+                # A child failed. Its own line has the reason; this is what the real provider says below it.
+                context.abort(grpc.StatusCode.UNKNOWN, f"{request.type} {request.name!r}: {error.details()}")
+        raise AssertionError("abort raises")
+
+    def _constructed(
+        self, request: provider_pb2.ConstructRequest, registrar: EngineRegistrar
+    ) -> provider_pb2.ConstructResponse:
+        urn = registrar.register_component()
+        component = Registration(
+            type=request.type,
+            name=request.name,
+            parent=request.parent,
+            inputs=wire.read(request.inputs),
+            custom=False,
+            remote=True,
+            dependencies=tuple(sorted(request.dependencies)),
+            property_dependencies={key: tuple(sorted(of.urns)) for key, of in request.inputDependencies.items()},
+            providers={package: provider_urn(reference) for package, reference in request.providers.items()},
+        )
+        built = Cloud().constructed(urn, component, registrar)
+        outputs = {key: wire.UNKNOWN if holds_unknown(value) else value for key, value in built.outputs.items()}
+        registrar.register_outputs(urn, outputs)
+        response = provider_pb2.ConstructResponse(urn=urn)
+        wire.write(outputs, response.state)
+        for key, urns in built.dependencies.items():
+            response.stateDependencies[key].urns.extend(urns)
+        return response
+
+
+class EngineRegistrar:
+    """Registers a component's children with the engine that asked for the component (protocol.Registrar)."""
+
+    def __init__(self, monitor: resource_pb2_grpc.ResourceMonitorStub, request: provider_pb2.ConstructRequest) -> None:
+        self._monitor = monitor
+        self._request = request
+        # The engine wants `<urn>::<id>`, the registrations say the URN.
+        self._references = {provider_urn(reference): reference for reference in request.providers.values()}
+
+    def register_component(self) -> str:
+        """Registers the component itself; returns its URN."""
+        asked = self._request
+        request = resource_pb2.RegisterResourceRequest(
+            type=asked.type,
+            name=asked.name,
+            parent=asked.parent,
+            dependencies=asked.dependencies,
+            providers=asked.providers,
+            acceptSecrets=True,
+            acceptResources=True,
+            deletedWith=asked.deletedWith,
+        )
+        for option in ("protect", "retainOnDelete"):
+            if asked.HasField(option):
+                setattr(request, option, getattr(asked, option))
+        return str(self._monitor.RegisterResource(request).urn)
+
+    def register(self, registration: Registration) -> Registered:
+        answer = self._monitor.RegisterResource(self._child(registration))
+        outputs = wire.read(answer.object)
+        identity = answer.id
+        if registration.type.startswith(PROVIDER_TYPE_PREFIX):
+            self._references[answer.urn] = f"{answer.urn}::{identity or wire.UNKNOWN}"
+        if self._request.dryRun and registration.custom:
+            identity = identity or wire.UNKNOWN
+            inputs = plain(registration.inputs)
+            outputs = with_stand_ins(Creation(type=registration.type, name=registration.name, inputs=inputs), outputs)
+        return Registered(answer.urn, identity, outputs)
+
+    def register_outputs(self, urn: str, outputs: Values) -> None:
+        request = resource_pb2.RegisterResourceOutputsRequest(urn=urn)
+        wire.write(settled(outputs), request.outputs)
+        self._monitor.RegisterResourceOutputs(request)
+
+    def ask(self, token: str, args: Values, provider: str = "") -> Values:
+        request = resource_pb2.ResourceInvokeRequest(tok=token, provider=self._reference(provider))
+        request.acceptResources = True
+        wire.write(args, request.args)
+        answer = self._monitor.Invoke(request)
+        if answer.failures:
+            raise Refused(f"{token}: {'; '.join(failure.reason for failure in answer.failures)}")
+        return wire.read(getattr(answer, "return"))
+
+    def _child(self, registration: Registration) -> resource_pb2.RegisterResourceRequest:
+        request = resource_pb2.RegisterResourceRequest(
+            type=registration.type,
+            name=registration.name,
+            parent=registration.parent,
+            custom=registration.custom,
+            dependencies=registration.dependencies,
+            provider=self._reference(registration.provider),
+            providers={package: self._reference(urn) for package, urn in registration.providers.items()},
+            acceptSecrets=True,
+            acceptResources=True,
+            supportsPartialValues=True,
+        )
+        wire.write(settled(registration.inputs), request.object)
+        for key, urns in registration.property_dependencies.items():
+            request.propertyDependencies[key].urns.extend(urns)
+        _set_options(request, registration.options)
+        return request
+
+    def _reference(self, urn: str) -> str:
+        return self._references.get(urn, urn)
+
+
+def _set_options(request: resource_pb2.RegisterResourceRequest, options: Mapping[str, Any]) -> None:
+    """Sets those options that children of emulated components have; raises Refused for one that would be dropped."""
+    for option, value in options.items():
+        if option == "version":
+            request.version = value
+        elif option == "ignoreChanges":
+            request.ignoreChanges.extend(value)
+        else:
+            raise Refused(f"{request.type} {request.name!r}: sandbox/engine_construct.py does not send {option!r}")

@@ -1,0 +1,214 @@
+"""The emulated cloud as Pulumi providers, on Pulumi's own wire. Raw servicers: half of it is about what marks values
+carry and which calls an engine insists on, and the SDK's `pulumi.provider.experimental` has no say in either.
+
+Who is asking? One server stands for every instance of a package's provider (default ones and each explicit one), since
+an engine that attaches knows it by the package's name alone. But each instance dials a connection of its own, and says
+on it once how it is configured (Configure, with URN and inputs) before it creates anything. So the peer's address tells
+instances apart; URNs of resources do not name their provider. (pulumi 3.260: pkg/resource/plugin/provider_plugin.go)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+
+from sandbox import wire
+from sandbox.engine_unknown import after_update, expected
+from sandbox.graph import Secret, holds_secret, plain
+from sandbox.protocol import Creation, Refused, Values
+from sandbox.world import CloudError, Lost, World
+from sandbox.world_names import DEFAULTS
+
+# Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.
+# (kubernetes: README of the provider, `clusterIdentifier`; aws: a region's resources are not in another one)
+PLACES: Mapping[str, tuple[str, ...]] = {"aws": ("region",), "kubernetes": ("clusterIdentifier",)}
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """What every package answers: greeting, configuration, farewell."""
+
+    ACCEPTS_SECRETS = False
+    ACCEPTS_RESOURCES = False
+
+    def __init__(self, package: str, version: str) -> None:
+        self._package = package
+        self._version = version
+        self._settings: dict[str, Values] = {}
+        """Inputs of each provider instance, by its connection."""
+
+    def Handshake(
+        self, request: provider_pb2.ProviderHandshakeRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.ProviderHandshakeResponse:
+        return provider_pb2.ProviderHandshakeResponse(
+            accept_secrets=self.ACCEPTS_SECRETS, accept_resources=self.ACCEPTS_RESOURCES
+        )
+
+    def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        # Without it the engine gives up, even when told "unimplemented".
+        return empty_pb2.Empty()
+
+    def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=self._version)
+
+    def CheckConfig(
+        self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.CheckResponse:
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    def DiffConfig(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
+        olds, news = wire.read(request.old_inputs), wire.read(request.news)
+        changed = [key for key in sorted(olds.keys() | news.keys()) if plain(olds.get(key)) != plain(news.get(key))]
+        return _difference(changed, [key for key in changed if key in PLACES.get(self._package, ())])
+
+    def Configure(
+        self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.ConfigureResponse:
+        self._settings[context.peer()] = plain(wire.read(request.args))
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=self.ACCEPTS_SECRETS, acceptResources=self.ACCEPTS_RESOURCES, supportsPreview=True
+        )
+
+    def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        return empty_pb2.Empty()
+
+    def _provider(self, context: grpc.ServicerContext) -> Values:
+        """The inputs of the provider instance that asks."""
+        return self._settings.get(context.peer(), {})
+
+
+class CloudServicer(Servicer):
+    """Serves one package of the emulated cloud: resources and functions.
+
+    Without resource references, as the real aws and kubernetes providers: roles would arrive as references otherwise.
+    """
+
+    def __init__(self, package: str, version: str, world: World) -> None:
+        super().__init__(package, version)
+        self._world = world
+
+    def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
+        olds, news = wire.read(request.olds), wire.read(request.news)
+        response = provider_pb2.CheckResponse()
+        try:
+            inputs = self._world.check(request.type, request.name, plain(news), plain(olds) or None)
+        except CloudError as error:
+            response.inputs.CopyFrom(request.news)
+            response.failures.add(reason=_told(error))
+        else:
+            wire.write(_marked(inputs, news), response.inputs)
+        return response
+
+    def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
+        olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
+        found = self._world.diff(request.type, olds, news)
+        return _difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
+
+    def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
+        inputs = wire.read(request.properties)
+        asked = Creation(type=request.type, name=request.name, inputs=plain(inputs), provider=self._provider(context))
+        response = provider_pb2.CreateResponse()
+        if request.preview:
+            wire.write(_marked(expected(asked), inputs), response.properties)
+            return response
+        with _answered(context):
+            response.id, outputs = self._world.create(asked.type, asked.name, dict(asked.inputs), dict(asked.provider))
+            wire.write(_marked(outputs, inputs), response.properties)
+        return response
+
+    def Read(self, request: provider_pb2.ReadRequest, context: grpc.ServicerContext) -> provider_pb2.ReadResponse:
+        response = provider_pb2.ReadResponse()
+        with _answered(context):
+            found = self._world.read(request.type, request.id)
+            if found is not None:
+                inputs, outputs = found
+                known = wire.read(request.inputs)
+                if DEFAULTS in known:
+                    # As the bridge does: the cloud does not say which names were made up, the state does.
+                    inputs = {**inputs, DEFAULTS: known[DEFAULTS]}
+                response.id = request.id
+                wire.write(_marked(inputs, known), response.inputs)
+                wire.write(_marked(outputs, wire.read(request.properties)), response.properties)
+        # An empty id says: there is no such thing (any more).
+        return response
+
+    def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
+        news = wire.read(request.news)
+        response = provider_pb2.UpdateResponse()
+        if request.preview:
+            olds = plain(wire.read(request.olds))
+            wire.write(_marked(after_update(request.type, olds, plain(news)), news), response.properties)
+            return response
+        with _answered(context):
+            outputs = self._world.update(request.type, request.id, plain(news))
+            wire.write(_marked(outputs, news), response.properties)
+        return response
+
+    def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        with _answered(context):
+            self._world.delete(request.type, request.id)
+        return empty_pb2.Empty()
+
+    def Invoke(self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext) -> provider_pb2.InvokeResponse:
+        response = provider_pb2.InvokeResponse()
+        with _answered(context):
+            answer = self._world.invoke(request.tok, plain(wire.read(request.args)), dict(self._provider(context)))
+            wire.write(answer, getattr(response, "return"))
+        return response
+
+
+class KubernetesServicer(CloudServicer):
+    """The kubernetes provider keeps secrets marked; aws leaves that to the engine."""
+
+    ACCEPTS_SECRETS = True
+
+
+@contextmanager
+def _answered(context: grpc.ServicerContext) -> Iterator[None]:
+    """Turns what the cloud raises into what the engine understands.
+
+    Whatever the code, the engine takes a failed creation for one that made nothing: its state keeps no trace of it, and
+    what a lost answer speaks of is an orphan. Only an engine that dies itself leaves a pending operation. (seen: 3.260)
+    """
+    try:
+        yield
+    except Lost as lost:
+        context.abort(grpc.StatusCode.UNKNOWN, str(lost) or "the answer was lost: connection reset by peer")
+    except CloudError as error:
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, _told(error))
+    except Refused as refusal:
+        context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
+
+
+def _told(error: CloudError) -> str:
+    return f"{error.code}: {error.message}"
+
+
+def _difference(
+    changed: Collection[str], replaces: Collection[str], *, delete_before_replace: bool = False
+) -> provider_pb2.DiffResponse:
+    some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
+    return provider_pb2.DiffResponse(
+        changes=some if changed or replaces else none,
+        diffs=_tops(changed),
+        replaces=_tops(replaces),
+        deleteBeforeReplace=delete_before_replace,
+    )
+
+
+def _tops(paths: Iterable[str]) -> list[str]:
+    """The properties in which paths begin: without a detailed diff the engine knows no deeper ones."""
+    return sorted({path.partition(".")[0] for path in paths})
+
+
+def _marked(values: Values, like: Values) -> dict[str, Any]:
+    """The values, secret where those of the same name are."""
+    marked = dict(values)
+    for key, value in like.items():
+        if key in marked and holds_secret(value):
+            marked[key] = value if plain(value) == marked[key] else Secret(marked[key])
+    return marked

@@ -1,0 +1,102 @@
+"""What a preview cannot know yet: values that only the cloud will give, before anything is created."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from sandbox.cloud import Cloud
+from sandbox.graph import Secret
+from sandbox.protocol import Creation, Values
+from sandbox.wire import UNKNOWN
+
+# What an update changes although no input of that name does. An unknown here lets a preview show what follows from it:
+# a node group rolls its nodes because its launch template gets a new version.
+CHANGING: Mapping[str, tuple[str, ...]] = {
+    "aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion", "defaultVersion"),
+    "aws:eks/cluster:Cluster": ("platformVersion",),
+    "kubernetes:helm.sh/v3:Release": ("status",),
+}
+
+
+def expected(creation: Creation) -> dict[str, Any]:
+    """A new resource's outputs as its provider previews them: its inputs, and the unknown for all that is computed."""
+    return {**creation.inputs, **_hidden(_outputs(creation), creation.inputs)}
+
+
+def after_update(token: str, olds: Values, news: Values) -> dict[str, Any]:
+    """An updated resource's outputs as its provider previews them: what was, the new inputs, and what follows."""
+    return {**olds, **news, **dict.fromkeys(CHANGING.get(token, ()), UNKNOWN)}
+
+
+def with_stand_ins(creation: Creation, outputs: Values) -> dict[str, Any]:
+    """The outputs with something of the right shape wherever they are unknown, so that values can be made of it.
+
+    A text becomes the unknown, as often as the text has parts between colons (an ARN is taken apart); what is made of
+    it still holds the unknown, and `settled` finds it.
+    """
+    return _filled(outputs, _stand_in(_outputs(creation)))
+
+
+def settled(value: Any) -> Any:
+    """The value with the unknown for every text that was made of one."""
+    if isinstance(value, str):
+        return UNKNOWN if UNKNOWN in value else value
+    if isinstance(value, Secret):
+        return Secret(settled(value.value))
+    if isinstance(value, Mapping):
+        return {key: settled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [settled(item) for item in value]
+    return value
+
+
+def holds_unknown(value: Any) -> bool:
+    """Whether anything in the value is unknown, or was made of an unknown."""
+    if isinstance(value, str):
+        return UNKNOWN in value
+    if isinstance(value, Secret):
+        return holds_unknown(value.value)
+    if isinstance(value, Mapping):
+        return any(holds_unknown(item) for item in value.values())
+    if isinstance(value, list | tuple):
+        return any(holds_unknown(item) for item in value)
+    return False
+
+
+def _outputs(creation: Creation) -> Values:
+    """What the cloud will answer, as far as the known inputs tell."""
+    known = {key: value for key, value in creation.inputs.items() if value != UNKNOWN}
+    return Cloud().created(replace(creation, inputs=known)).outputs
+
+
+def _hidden(outputs: Values, given: Values) -> dict[str, Any]:
+    return {key: _known(value, given[key]) if key in given else UNKNOWN for key, value in outputs.items()}
+
+
+def _known(output: Any, given: Any) -> Any:
+    if isinstance(output, Mapping) and isinstance(given, Mapping):
+        return {**given, **_hidden(output, given)}
+    return given
+
+
+def _stand_in(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _stand_in(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_stand_in(item) for item in value]
+    if isinstance(value, str):
+        return ":".join(UNKNOWN for _ in value.split(":"))
+    return UNKNOWN
+
+
+def _filled(outputs: Values, stand_ins: Values) -> dict[str, Any]:
+    filled = dict(stand_ins)
+    for key, value in outputs.items():
+        stand_in = stand_ins.get(key)
+        if isinstance(value, Mapping) and isinstance(stand_in, Mapping):
+            filled[key] = _filled(value, stand_in)
+        elif value != UNKNOWN or stand_in is None:
+            filled[key] = value
+    return filled

@@ -1,0 +1,340 @@
+"""Rules of EC2: what must be there before, and what cannot go while something uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from sandbox.aws_places import Place
+from sandbox.world_rules import Case, Moment, Refusal, Rule
+from sandbox.world_things import ATTACHMENT, INTERFACE, VOLUME, Thing, Things, value_at, values_at
+
+API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
+CODES = API + "errors-overview.html"
+VPC = "aws:ec2/vpc:Vpc"
+SUBNET = "aws:ec2/subnet:Subnet"
+GATEWAY = "aws:ec2/internetGateway:InternetGateway"
+NAT = "aws:ec2/natGateway:NatGateway"
+ADDRESS = "aws:ec2/eip:Eip"
+TABLE = "aws:ec2/routeTable:RouteTable"
+ROUTE = "aws:ec2/route:Route"
+ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
+GROUP = "aws:ec2/securityGroup:SecurityGroup"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+OLD_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
+GROUP_RULES = (OLD_RULE, INGRESS, EGRESS)
+EVERYWHERE = ("0.0.0.0/0", "::/0")
+
+
+class Reference(NamedTuple):
+    """An id in a thing's inputs, and what it must name."""
+
+    types: tuple[str, ...]
+    path: str
+    to: str
+    code: str
+    source: str
+    words: str
+
+
+class Use(NamedTuple):
+    """What keeps a thing from going: things of type `by` whose `path` names it."""
+
+    type: str
+    by: str
+    path: str
+    code: str
+    source: str
+    words: str
+
+
+_VPC_HELD = "The vpc '{id}' has dependencies and cannot be deleted."
+_GROUP_HELD = "resource {id} has a dependent object"
+NOT_FOUND = "The {what} ID '{id}' does not exist"
+
+REFERENCES = (
+    Reference((SUBNET,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((GATEWAY,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((TABLE,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((GROUP,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((ENDPOINT,), "vpcId", VPC, "InvalidVpcId.NotFound", CODES, NOT_FOUND),
+    Reference((ENDPOINT,), "routeTableIds", TABLE, "InvalidRouteTableId.NotFound", CODES, NOT_FOUND),
+    Reference((ENDPOINT,), "subnetIds", SUBNET, "InvalidSubnetId.NotFound", CODES, NOT_FOUND),
+    Reference((NAT,), "subnetId", SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
+    Reference((NAT,), "allocationId", ADDRESS, "InvalidAllocationID.NotFound", CODES, NOT_FOUND),
+    Reference((ROUTE,), "routeTableId", TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
+    Reference((ROUTE,), "gatewayId", GATEWAY, "InvalidInternetGatewayID.NotFound", CODES, NOT_FOUND),
+    Reference((ROUTE,), "natGatewayId", NAT, "InvalidNatGatewayID.NotFound", CODES, NOT_FOUND),
+    Reference((ASSOCIATION,), "subnetId", SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
+    Reference((ASSOCIATION,), "routeTableId", TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
+    Reference(GROUP_RULES, "securityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
+    Reference(GROUP_RULES, "sourceSecurityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
+    Reference(GROUP_RULES, "referencedSecurityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
+)
+# A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
+# suffers, see rules_eks. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
+USES = (
+    Use(VPC, SUBNET, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
+    Use(VPC, GATEWAY, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
+    Use(VPC, TABLE, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
+    Use(VPC, GROUP, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
+    Use(VPC, ENDPOINT, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
+    Use(
+        SUBNET,
+        INTERFACE,
+        "subnetId",
+        "DependencyViolation",
+        API + "API_DeleteSubnet.html",
+        "The subnet '{id}' has dependencies and cannot be deleted.",
+    ),
+    Use(
+        SUBNET,
+        NAT,
+        "subnetId",
+        "DependencyViolation",
+        API + "API_DeleteSubnet.html",
+        "The subnet '{id}' has dependencies and cannot be deleted.",
+    ),
+    Use(
+        SUBNET,
+        ENDPOINT,
+        "subnetIds",
+        "DependencyViolation",
+        API + "API_DeleteSubnet.html",
+        "The subnet '{id}' has dependencies and cannot be deleted.",
+    ),
+    Use(
+        ADDRESS,
+        NAT,
+        "allocationId",
+        "InvalidIPAddress.InUse",
+        API + "API_ReleaseAddress.html",
+        "The address with allocation id '{id}' cannot be released because it is in use.",
+    ),
+    Use(
+        TABLE,
+        ASSOCIATION,
+        "routeTableId",
+        "DependencyViolation",
+        API + "API_DeleteRouteTable.html",
+        "The routeTable '{id}' has dependencies and cannot be deleted.",
+    ),
+    Use(GROUP, INTERFACE, "securityGroups", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
+    Use(GROUP, ENDPOINT, "securityGroupIds", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
+    Use(
+        GROUP,
+        OLD_RULE,
+        "sourceSecurityGroupId",
+        "DependencyViolation",
+        API + "API_DeleteSecurityGroup.html",
+        _GROUP_HELD,
+    ),
+    Use(
+        GROUP,
+        INGRESS,
+        "referencedSecurityGroupId",
+        "DependencyViolation",
+        API + "API_DeleteSecurityGroup.html",
+        _GROUP_HELD,
+    ),
+    Use(
+        GROUP,
+        EGRESS,
+        "referencedSecurityGroupId",
+        "DependencyViolation",
+        API + "API_DeleteSecurityGroup.html",
+        _GROUP_HELD,
+    ),
+    Use(
+        VOLUME,
+        ATTACHMENT,
+        "volumeHandle",
+        "VolumeInUse",
+        API + "API_DeleteVolume.html",
+        "Volume {id} is currently attached",
+    ),
+)
+# Types whose deletion the Terraform provider, and so pulumi-aws, tries again for minutes while EC2 calls them used
+# (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
+RETRIED = frozenset({VPC, SUBNET, GATEWAY, GROUP, VOLUME})
+
+
+def absent(reference: Reference) -> Refusal:
+    """Refuses while an id names nothing."""
+
+    def refuse(case: Case) -> str | None:
+        for identity in values_at(case.inputs, reference.path):
+            if case.things.get(reference.to, identity) is None and not _is_default(case.things, reference.to, identity):
+                what = reference.to.rpartition(":")[2]
+                return reference.words.format(what=what[0].lower() + what[1:], id=identity)
+        return None
+
+    return refuse
+
+
+def _is_default(things: Things, token: str, identity: str) -> bool:
+    """Whether it is one of the groups and tables that a VPC brings along."""
+    key = {GROUP: "defaultSecurityGroupId", TABLE: "defaultRouteTableId"}.get(token, "")
+    return any(vpc.outputs.get(key) == identity for vpc in things.of(VPC))
+
+
+def used(use: Use) -> Refusal:
+    """Refuses while something names the thing."""
+
+    def refuse(case: Case) -> str | None:
+        users = [one for one in case.things.of(use.by) if case.id in values_at(one.inputs, use.path)]
+        # A group that names itself in its own rules may go with them.
+        users = [one for one in users if one.inputs.get("securityGroupId") != case.id]
+        return f"{use.words.format(id=case.id)} (used by {users[0].id})" if users else None
+
+    return refuse
+
+
+def _mapped_addresses(case: Case) -> str | None:
+    vpc = case.inputs.get("vpcId")
+    nats = [one for one in case.things.of(NAT) if _vpc_of(case.things, one) == vpc]
+    public = [one for one in case.things.of(INTERFACE) if one.inputs.get("publicIp") and one.inputs.get("vpcId") == vpc]
+    held = [*nats, *public]
+    if not held:
+        return None
+    return (
+        f"Network {vpc} has some mapped public address(es). "
+        f"Please unmap those public address(es) before detaching the gateway. ({held[0].id})"
+    )
+
+
+def _vpc_of(things: Things, nat: Thing) -> str | None:
+    subnet = things.get(SUBNET, nat.inputs.get("subnetId"))
+    return subnet.inputs.get("vpcId") if subnet else None
+
+
+def _no_gateway(case: Case) -> str | None:
+    if case.inputs.get("connectivityType") == "private":
+        return None
+    subnet = case.things.get(SUBNET, case.inputs.get("subnetId"))
+    vpc = subnet.inputs.get("vpcId") if subnet else None
+    if any(one.inputs.get("vpcId") == vpc for one in case.things.of(GATEWAY)):
+        return None
+    return f"Network {vpc} has no Internet gateway attached"
+
+
+def _address_taken(case: Case) -> str | None:
+    address = case.inputs.get("allocationId")
+    taken = [one for one in case.things.of(NAT) if one is not case.thing and one.inputs.get("allocationId") == address]
+    return f"Elastic IP address [{address}] is already associated" if address and taken else None
+
+
+def _second_gateway(case: Case) -> str | None:
+    vpc = case.inputs.get("vpcId")
+    others = [one for one in case.things.of(GATEWAY) if one is not case.thing and one.inputs.get("vpcId") == vpc]
+    return f"Network {vpc} already has an internet gateway attached" if vpc and others else None
+
+
+def _same_route(case: Case) -> str | None:
+    keys = ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock")
+    wanted = [case.inputs.get(key) for key in keys]
+    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(ROUTE)):
+        return f"The route identified by {wanted[1] or wanted[2]} already exists."
+    return None
+
+
+def _other_network(case: Case) -> str | None:
+    table, gateway = case.inputs.get("routeTableId"), case.inputs.get("gatewayId")
+    ends = [case.things.get(TABLE, table), case.things.get(GATEWAY, gateway)]
+    vpcs = [one.inputs.get("vpcId") for one in ends if one is not None]
+    if len(vpcs) == 2 and vpcs[0] != vpcs[1]:
+        return f"route table {table} and network gateway {gateway} belong to different networks"
+    return None
+
+
+def _subnet_taken(case: Case) -> str | None:
+    subnet = case.inputs.get("subnetId")
+    if any(one.inputs.get("subnetId") == subnet for one in case.things.of(ASSOCIATION)):
+        return f"the specified association for route table {case.inputs.get('routeTableId')} conflicts with another one"
+    return None
+
+
+def _same_name(token: str, *keys: str) -> Callable[[Case], str | None]:
+    def refuse(case: Case) -> str | None:
+        wanted = [case.inputs.get(key) for key in keys]
+        if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(token)):
+            return f"{wanted[0]} already exists"
+        return None
+
+    return refuse
+
+
+def _no_such_zone(case: Case) -> str | None:
+    zone = case.inputs.get("availabilityZone")
+    place = Place.of(case.inputs.get("region"), case.provider)
+    return f"The zone '{zone}' does not exist." if zone and zone not in place.zones else None
+
+
+def _root_volume(case: Case) -> str | None:
+    instance = case.inputs.get("instance")
+    return f"Volume {case.id} is currently attached to {instance}" if instance else None
+
+
+def _smaller(case: Case) -> str | None:
+    before, after = value_at(case.thing.inputs, "size") if case.thing else None, case.inputs.get("size")
+    if before and after and int(after) < int(before):
+        return f"New size cannot be smaller than existing size ({before} GiB to {after} GiB)"
+    return None
+
+
+def _rule(
+    types: tuple[str, ...], on: tuple[Moment, ...], code: str, page: str, refuses: Refusal, waits: bool = False
+) -> Rule:
+    return Rule(types=types, on=on, code=code, source=API + page, refuses=refuses, waits=waits)
+
+
+RULES: tuple[Rule, ...] = (
+    *(
+        Rule(types=one.types, on=("create", "update"), code=one.code, source=one.source, refuses=absent(one))
+        for one in REFERENCES
+    ),
+    *(
+        Rule(
+            types=(one.type,),
+            on=("delete",),
+            code=one.code,
+            source=one.source,
+            refuses=used(one),
+            waits=one.type in RETRIED,
+        )
+        for one in USES
+    ),
+    _rule((GATEWAY,), ("delete",), "DependencyViolation", "API_DetachInternetGateway.html", _mapped_addresses, True),
+    _rule(
+        (GATEWAY,),
+        ("create", "update"),
+        "Resource.AlreadyAssociated",
+        "API_AttachInternetGateway.html",
+        _second_gateway,
+    ),
+    _rule((NAT,), ("create",), "Gateway.NotAttached", "API_CreateNatGateway.html", _no_gateway),
+    _rule((NAT,), ("create",), "Resource.AlreadyAssociated", "API_CreateNatGateway.html", _address_taken),
+    _rule((ROUTE,), ("create",), "RouteAlreadyExists", "API_CreateRoute.html", _same_route),
+    _rule((ROUTE,), ("create", "update"), "InvalidParameterValue", "API_CreateRoute.html", _other_network),
+    _rule((ASSOCIATION,), ("create",), "Resource.AlreadyAssociated", "API_AssociateRouteTable.html", _subnet_taken),
+    _rule(
+        (GROUP,),
+        ("create",),
+        "InvalidGroup.Duplicate",
+        "API_CreateSecurityGroup.html",
+        _same_name(GROUP, "name", "vpcId"),
+    ),
+    _rule(
+        (TEMPLATE,),
+        ("create",),
+        "InvalidLaunchTemplateName.AlreadyExistsException",
+        "API_CreateLaunchTemplate.html",
+        _same_name(TEMPLATE, "name"),
+    ),
+    _rule((VOLUME, SUBNET), ("create",), "InvalidZone.NotFound", "API_CreateVolume.html", _no_such_zone),
+    _rule((VOLUME,), ("delete",), "VolumeInUse", "API_DeleteVolume.html", _root_volume),
+    _rule((VOLUME,), ("update",), "InvalidParameterValue", "API_ModifyVolume.html", _smaller),
+)

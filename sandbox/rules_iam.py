@@ -1,0 +1,218 @@
+"""Rules of IAM, and of logs, queues and events that have no file of their own."""
+
+from __future__ import annotations
+
+import re
+
+from sandbox.identity import ACCOUNT
+from sandbox.world_rules import Case, Refusal, Rule
+from sandbox.world_things import ATTACHED_POLICY, LOG_GROUP, ROLE, Things
+
+API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
+QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
+POLICY = "aws:iam/policy:Policy"
+INLINE = "aws:iam/rolePolicy:RolePolicy"
+PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+QUEUE = "aws:sqs/queue:Queue"
+QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
+EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
+TARGET = "aws:cloudwatch/eventTarget:EventTarget"
+MOST_ROLE_NAME = 64
+MOST_POLICY = 6144
+"""Characters of a managed policy, white space not counted."""
+_ROLE_NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
+
+
+def role_named(things: Things, reference: object) -> bool:
+    """Whether a role of that name, or with that ARN, is there; roles of other accounts are."""
+    text = str(reference)
+    if text.startswith("arn:"):
+        return f":{ACCOUNT}:role/" not in text or any(one.outputs.get("arn") == text for one in things.of(ROLE))
+    return things.get(ROLE, text) is not None
+
+
+def _long_name(case: Case) -> str | None:
+    name = case.inputs.get("name")
+    if not isinstance(name, str) or len(name) <= MOST_ROLE_NAME:
+        return None
+    return (
+        f"1 validation error detected: Value '{name}' at 'roleName' failed to satisfy constraint: "
+        f"Member must have length less than or equal to {MOST_ROLE_NAME} (it has {len(name)})"
+    )
+
+
+def _odd_name(case: Case) -> str | None:
+    name = case.inputs.get("name")
+    if not isinstance(name, str) or _ROLE_NAME.fullmatch(name):
+        return None
+    allowed = "It must contain only alphanumeric characters and/or the following: +=,.@_-"
+    return f"The specified value for roleName is invalid. {allowed} ({name})"
+
+
+def _long_policy(case: Case) -> str | None:
+    text = case.inputs.get("policy")
+    length = len(re.sub(r"\s", "", text)) if isinstance(text, str) else 0
+    return f"Cannot exceed quota for PolicySize: {MOST_POLICY} (it has {length})" if length > MOST_POLICY else None
+
+
+def _still_attached(case: Case) -> str | None:
+    if any(one.inputs.get("role") == case.id for one in case.things.of(ATTACHED_POLICY)):
+        return "Cannot delete entity, must detach all policies first."
+    return None
+
+
+def _still_inline(case: Case) -> str | None:
+    if any(one.inputs.get("role") == case.id for one in case.things.of(INLINE)):
+        return "Cannot delete entity, must delete policies first."
+    return None
+
+
+def _in_profile(case: Case) -> str | None:
+    if any(one.inputs.get("role") == case.id for one in case.things.of(PROFILE)):
+        return "Cannot delete entity, must remove roles from instance profile first."
+    return None
+
+
+def _policy_attached(case: Case) -> str | None:
+    if any(one.inputs.get("policyArn") == case.id for one in case.things.of(ATTACHED_POLICY)):
+        return "Cannot delete a policy attached to entities."
+    return None
+
+
+def _no_role(case: Case) -> str | None:
+    role = case.inputs.get("role")
+    return f"The role with name {role} cannot be found." if role and not role_named(case.things, role) else None
+
+
+def _no_policy(case: Case) -> str | None:
+    arn = str(case.inputs.get("policyArn"))
+    if f":{ACCOUNT}:policy/" in arn and case.things.get(POLICY, arn) is None:
+        return f"Policy {arn} does not exist or is not attachable."
+    return None
+
+
+def same_id(token: str, words: str) -> Refusal:
+    """Refuses a second thing of that name."""
+
+    def refuse(case: Case) -> str | None:
+        name = case.inputs.get("name")
+        return words.format(name=name) if any(one.inputs.get("name") == name for one in case.things.of(token)) else None
+
+    return refuse
+
+
+def _has_targets(case: Case) -> str | None:
+    if any(one.inputs.get("rule") in (case.id, case.inputs.get("name")) for one in case.things.of(TARGET)):
+        return "Rule can't be deleted since it has targets."
+    return None
+
+
+def _no_event_rule(case: Case) -> str | None:
+    rule = case.inputs.get("rule")
+    return None if case.things.get(EVENT_RULE, rule) else f"Rule {rule} does not exist on EventBus default."
+
+
+def _no_queue(case: Case) -> str | None:
+    url = case.inputs.get("queueUrl")
+    return None if case.things.get(QUEUE, url) else "The specified queue does not exist."
+
+
+EVENTS = "https://docs.aws.amazon.com/eventbridge/latest/APIReference/"
+QUEUES = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/"
+LOGS = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/"
+# The Terraform provider tries the deletion of a role and of a policy again while IAM says DeleteConflict
+# (internal/service/iam/role.go, policy.go).
+RULES: tuple[Rule, ...] = (
+    Rule(types=(ROLE,), on=("check",), code="ValidationError", source=API + "API_CreateRole.html", refuses=_long_name),
+    Rule(types=(ROLE,), on=("check",), code="ValidationError", source=API + "API_CreateRole.html", refuses=_odd_name),
+    Rule(types=(POLICY,), on=("check", "update"), code="LimitExceeded", source=QUOTAS, refuses=_long_policy),
+    Rule(
+        types=(ROLE,),
+        on=("create",),
+        code="EntityAlreadyExists",
+        source=API + "API_CreateRole.html",
+        refuses=same_id(ROLE, "Role with name {name} already exists."),
+    ),
+    Rule(
+        types=(POLICY,),
+        on=("create",),
+        code="EntityAlreadyExists",
+        source=API + "API_CreatePolicy.html",
+        refuses=same_id(POLICY, "A policy called {name} already exists. Duplicate names are not allowed."),
+    ),
+    Rule(
+        types=(PROFILE,),
+        on=("create",),
+        code="EntityAlreadyExists",
+        source=API + "API_CreateInstanceProfile.html",
+        refuses=same_id(PROFILE, "Instance Profile {name} already exists."),
+    ),
+    Rule(
+        types=(ATTACHED_POLICY, INLINE, PROFILE),
+        on=("create", "update"),
+        code="NoSuchEntity",
+        source=API + "API_AttachRolePolicy.html",
+        refuses=_no_role,
+    ),
+    Rule(
+        types=(ATTACHED_POLICY,),
+        on=("create",),
+        code="NoSuchEntity",
+        source=API + "API_AttachRolePolicy.html",
+        refuses=_no_policy,
+    ),
+    *(
+        Rule(
+            types=(ROLE,),
+            on=("delete",),
+            code="DeleteConflict",
+            source=API + "API_DeleteRole.html",
+            refuses=refuses,
+            waits=True,
+        )
+        for refuses in (_still_attached, _still_inline, _in_profile)
+    ),
+    Rule(
+        types=(POLICY,),
+        on=("delete",),
+        code="DeleteConflict",
+        source=API + "API_DeletePolicy.html",
+        refuses=_policy_attached,
+        waits=True,
+    ),
+    Rule(
+        types=(LOG_GROUP,),
+        on=("create",),
+        code="ResourceAlreadyExistsException",
+        source=LOGS + "API_CreateLogGroup.html",
+        refuses=same_id(LOG_GROUP, "The specified log group already exists ({name})"),
+    ),
+    Rule(
+        types=(QUEUE,),
+        on=("create",),
+        code="QueueNameExists",
+        source=QUEUES + "API_CreateQueue.html",
+        refuses=same_id(QUEUE, "A queue named {name} already exists."),
+    ),
+    Rule(
+        types=(QUEUE_POLICY,),
+        on=("create",),
+        code="AWS.SimpleQueueService.NonExistentQueue",
+        source=QUEUES + "API_SetQueueAttributes.html",
+        refuses=_no_queue,
+    ),
+    Rule(
+        types=(TARGET,),
+        on=("create",),
+        code="ResourceNotFoundException",
+        source=EVENTS + "API_PutTargets.html",
+        refuses=_no_event_rule,
+    ),
+    Rule(
+        types=(EVENT_RULE,),
+        on=("delete",),
+        code="ValidationException",
+        source=EVENTS + "API_DeleteRule.html",
+        refuses=_has_targets,
+    ),
+)

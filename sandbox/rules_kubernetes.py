@@ -1,0 +1,350 @@
+"""Rules of Kubernetes and Helm: who answers, what waits for what, and what holds on to life."""
+
+from __future__ import annotations
+
+from sandbox.rules_eks import is_active
+from sandbox.world_controllers import (
+    CHART_CRDS,
+    custom_resources,
+    custom_type,
+    group_and_kind,
+    has_running_pod,
+    leave_job,
+    uninstall,
+)
+from sandbox.world_nodes import nodes
+from sandbox.world_pods import chart, placed, pods_of
+from sandbox.world_rules import Case, Rule
+from sandbox.world_storage import bound, class_of, untainted
+from sandbox.world_store import State
+from sandbox.world_things import (
+    CLAIM,
+    CRD,
+    NAMESPACE,
+    PERSISTENT_VOLUME,
+    POD,
+    RELEASE,
+    CloudError,
+    Thing,
+    value_at,
+)
+
+KUBERNETES = "kubernetes:"
+DOCS = "https://kubernetes.io/docs/"
+REASONS = DOCS + "reference/using-api/api-concepts/"
+HELM = "https://helm.sh/docs/"
+PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
+FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
+# Groups that the API server serves by itself do not have a domain of their own, or one of Kubernetes'.
+_OWN_DOMAIN = ".k8s.io"
+_CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
+_HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
+
+# Kinds with a finalizer, and the chart whose controller drops it (facts/karpenter.md §5). A NodePool has none.
+FINALIZERS = {
+    ("karpenter.k8s.aws", "EC2NodeClass"): "karpenter",
+    ("karpenter.sh", "NodeClaim"): "karpenter",
+    ("nvidia.com", "ComputeDomain"): "gpu-operator",
+}
+
+
+def unreachable(cluster: str) -> CloudError:
+    """What the provider says when no API server answers."""
+    return CloudError("Unreachable", _unreachable(cluster), PROVIDER)
+
+
+def _unreachable(server: str) -> str:
+    at = server or "no server in the provider's kubeconfig"
+    return f"configured Kubernetes cluster is unreachable: unable to load schema information from the API server ({at})"
+
+
+def refuse_missing(token: str, identity: str) -> None:
+    """Helm does not take it that a release is gone already; `pulumi refresh` does (facts/charts.md §0)."""
+    if token == RELEASE:
+        raise CloudError("NotFound", f"uninstall: Release not loaded: {identity}: release: not found", PROVIDER)
+
+
+def _not_there(case: Case) -> str | None:
+    return None if is_active(case.things, case.cluster) else _unreachable(case.cluster)
+
+
+# Objects.
+
+
+def _namespace_of(case: Case) -> str:
+    given = case.inputs.get("namespace") if case.type == RELEASE else value_at(case.inputs, "metadata.namespace")
+    return str(given or case.provider.get("namespace") or "default")
+
+
+def _name_of(case: Case) -> str:
+    return str(case.inputs.get("name") if case.type == RELEASE else value_at(case.inputs, "metadata.name"))
+
+
+def _no_namespace(case: Case) -> str | None:
+    wanted = _namespace_of(case)
+    if wanted in FIRST_NAMESPACES or case.inputs.get("createNamespace"):
+        return None
+    if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(NAMESPACE)):
+        return None
+    return f'namespaces "{wanted}" not found'
+
+
+def _same_object(case: Case) -> Thing | None:
+    name, namespace = _name_of(case), _namespace_of(case)
+    for one in case.things.of(case.type):
+        if one.cluster == case.cluster and one.id in (name, f"{namespace}/{name}"):
+            return one
+    return None
+
+
+def _taken(case: Case) -> str | None:
+    found = _same_object(case)
+    if found is None:
+        return None
+    if case.type == RELEASE:
+        return "cannot re-use a name that is still in use"
+    return f'{case.type.rpartition(":")[2].lower()}s "{_name_of(case)}" already exists'
+
+
+def _needed_by_all(case: Case) -> str | None:
+    if case.id not in FIRST_NAMESPACES:
+        return None
+    return f'namespaces "{case.id}" is forbidden: this namespace may not be deleted'
+
+
+def _occupied(case: Case) -> str | None:
+    """A namespace takes along what is in it, and is gone when that is gone: it hangs on whatever has a finalizer."""
+    for one in case.things.inside(case.cluster):
+        if one.namespace != case.id or not is_custom(one.type):
+            continue
+        controller = FINALIZERS.get(group_and_kind(one.type))
+        if controller is not None and not has_running_pod(case.things, case.cluster, controller):
+            return f'namespace "{case.id}" is Terminating (SomeFinalizersRemain): {one.type} {one.id} is in it'
+    return None
+
+
+# Storage.
+
+
+def _in_use(case: Case) -> str | None:
+    pods = [one for one in case.things.of(POD) if one.cluster == case.cluster and case.id in one.outputs["claims"]]
+    running = [one for one in pods if one.outputs["node"]]
+    if not running:
+        return None
+    return (
+        f'persistentvolumeclaims "{case.id}" is Terminating (kubernetes.io/pvc-protection): pod {running[0].id} uses it'
+    )
+
+
+def _bound(case: Case) -> str | None:
+    for claim in case.things.of(CLAIM):
+        if claim.cluster == case.cluster and bound(case.things, claim) is case.thing:
+            return (
+                f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
+            )
+    return None
+
+
+def _unbindable(case: Case) -> str | None:
+    claim = Thing(
+        type=CLAIM,
+        id="",
+        name=case.name,
+        inputs=case.inputs,
+        outputs={"metadata": {"name": _name_of(case), "namespace": _namespace_of(case)}},
+        cluster=case.cluster,
+    )
+    if bound(case.things, claim) is not None or class_of(case.things, claim) is not None:
+        return None
+    return f"persistentvolumeclaim {_name_of(case)} stays Pending: no persistent volumes available and no storage class"
+
+
+# Custom resources.
+
+
+def is_custom(token: str) -> bool:
+    """Whether a type needs a CRD."""
+    if not token.startswith(KUBERNETES) or token.count(":") != 2:
+        return False
+    group, _ = group_and_kind(token)
+    if group in _HELM_GROUPS or "." not in group:
+        return False
+    return group in _CUSTOM_UNDER_K8S or not group.endswith(_OWN_DOMAIN)
+
+
+def _no_crd(case: Case) -> str | None:
+    if not is_custom(case.type):
+        return None
+    group, kind = group_and_kind(case.type)
+    if any(one.cluster == case.cluster and custom_type(one) == (group, kind) for one in case.things.of(CRD)):
+        return None
+    return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
+
+
+def _held_by_finalizer(case: Case) -> str | None:
+    controller = FINALIZERS.get(group_and_kind(case.type)) if is_custom(case.type) else None
+    if controller is None or has_running_pod(case.things, case.cluster, controller):
+        return None
+    return f"{case.id} is Terminating: its finalizer waits for the controller of {controller}, which is not there"
+
+
+# Releases.
+
+
+def _unschedulable(case: Case) -> str | None:
+    if case.inputs.get("skipAwait"):
+        return None
+    own = case.thing.key if case.thing else None
+    pods = pods_of(case.inputs)
+    namespace, found = _namespace_of(case), []
+    if pods:
+        found = placed(case.things, case.cluster, namespace, pods, own)
+    waiting = [(pod, why) for pod, why in zip(pods, found, strict=True) if pod.is_waited_for and isinstance(why, str)]
+    if not waiting:
+        return None
+    pod, why = waiting[0]
+    return f"Helm release {namespace}/{_name_of(case)}: context deadline exceeded; pod {pod.name} is Pending: {why}"
+
+
+def _bare(case: Case) -> bool:
+    return not any(untainted(node) for node in nodes(case.things, case.cluster))
+
+
+def _hook_before(case: Case) -> str | None:
+    if chart(case.inputs) != "gpu-operator" or not _bare(case):
+        return None
+    job = "gpu-operator-cleanup-gpucluster"
+    return f"uninstall: pre-delete hooks failed: timed out; Job {job} finds no node without a taint"
+
+
+def _stay_uninstalling(case: Case, state: State) -> None:
+    if case.thing is not None:
+        case.thing.outputs["status"] = {**case.thing.outputs["status"], "status": "uninstalling"}
+
+
+# Where each chart says whether feature discovery's prune Job runs; it does unless told not to.
+_PRUNES = {"nvidia-device-plugin": "nfd", "gpu-operator": "node-feature-discovery"}
+
+
+def _hook_after(case: Case) -> str | None:
+    part = _PRUNES.get(chart(case.inputs))
+    told = value_at(case.inputs, f"values.{part}.postDeleteCleanup")
+    installed = part != "nfd" or bool(pods_of(case.inputs))
+    if part is None or told is False or not installed or not _bare(case):
+        return None
+    return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
+
+
+def _leave_prune_job(case: Case, state: State) -> None:
+    if case.thing is not None:
+        uninstall(case.things, case.thing, state)
+        leave_job(case.things, case.thing, f"{_name_of(case)}-node-feature-discovery-prune", state)
+
+
+def _stuck_crds(case: Case) -> str | None:
+    if not CHART_CRDS.get(chart(case.inputs), ({}, False))[1] or case.thing is None:
+        return None
+    for crd in case.things.owned_by(case.thing):
+        for one in custom_resources(case.things, crd) if crd.type == CRD else ():
+            if (controller := FINALIZERS.get(custom_type(crd))) is None:
+                continue
+            if not has_running_pod(case.things, case.cluster, controller):
+                return f"uninstall: context deadline exceeded: {one.id} holds the CRD {crd.id} by its finalizer"
+    return None
+
+
+def _forget_release(case: Case, state: State) -> None:
+    """The record is gone, the CRDs stay."""
+    if case.thing is not None:
+        for crd in case.things.owned_by(case.thing):
+            crd.owner = None
+        case.things.remove(case.thing)
+
+
+_CUSTOM = (KUBERNETES,)
+FIRST: tuple[Rule, ...] = (
+    Rule(
+        types=(KUBERNETES,), on=("create", "update", "delete"), code="Unreachable", source=PROVIDER, refuses=_not_there
+    ),
+)
+RULES: tuple[Rule, ...] = (
+    Rule(types=_CUSTOM, on=("create",), code="NotFound", source=REASONS, refuses=_no_crd),
+    Rule(types=(KUBERNETES,), on=("create",), code="NotFound", source=REASONS, refuses=_no_namespace),
+    Rule(types=(KUBERNETES,), on=("create",), code="AlreadyExists", source=REASONS, refuses=_taken),
+    Rule(types=(NAMESPACE,), on=("delete",), code="Forbidden", source=REASONS, refuses=_needed_by_all),
+    Rule(
+        types=(NAMESPACE,),
+        on=("delete",),
+        code="Timeout",
+        source=DOCS + "tasks/administer-cluster/namespaces/",
+        refuses=_occupied,
+        waits=True,
+    ),
+    Rule(
+        types=(CLAIM,),
+        on=("create",),
+        code="Timeout",
+        source=DOCS + "concepts/storage/persistent-volumes/#binding",
+        refuses=_unbindable,
+        waits=True,
+    ),
+    Rule(
+        types=(CLAIM,),
+        on=("delete",),
+        code="Timeout",
+        source=DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+        refuses=_in_use,
+        waits=True,
+    ),
+    Rule(
+        types=(PERSISTENT_VOLUME,),
+        on=("delete",),
+        code="Timeout",
+        source=DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+        refuses=_bound,
+        waits=True,
+    ),
+    Rule(
+        types=_CUSTOM,
+        on=("delete",),
+        code="Timeout",
+        source=DOCS + "concepts/overview/working-with-objects/finalizers/",
+        refuses=_held_by_finalizer,
+        waits=True,
+    ),
+    Rule(
+        types=(RELEASE,),
+        on=("create", "update"),
+        code="Timeout",
+        source=HELM + "helm/helm_install/ (--wait)",
+        refuses=_unschedulable,
+        waits=True,
+    ),
+    Rule(
+        types=(RELEASE,),
+        on=("delete",),
+        code="Timeout",
+        source=HELM + "topics/charts_hooks/",
+        refuses=_hook_before,
+        leaves=_stay_uninstalling,
+        waits=True,
+    ),
+    Rule(
+        types=(RELEASE,),
+        on=("delete",),
+        code="Timeout",
+        source=HELM + "topics/charts_hooks/",
+        refuses=_hook_after,
+        leaves=_leave_prune_job,
+        waits=True,
+    ),
+    Rule(
+        types=(RELEASE,),
+        on=("delete",),
+        code="Timeout",
+        source=HELM + "chart_best_practices/custom_resource_definitions/",
+        refuses=_stuck_crds,
+        leaves=_forget_release,
+        waits=True,
+    ),
+)

@@ -1,0 +1,313 @@
+"""The emulated cloud with a memory: what `up`, `refresh` and `destroy` meet behind the engine's door.
+
+Every call is checked against the tables in `rules_*`; afterwards the controllers of AWS and Kubernetes do what they do
+by themselves (`world_controllers`). Calls may come from several threads.
+"""
+
+from __future__ import annotations
+
+import copy
+import threading
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sandbox import rules_ec2, rules_eks, rules_iam, rules_kubernetes, world_controllers
+from sandbox.cloud import Cloud
+from sandbox.identity import digest
+from sandbox.protocol import Question
+from sandbox.world_changes import Difference, difference
+from sandbox.world_durations import minutes
+from sandbox.world_faults import Fault, Faults, fault_error
+from sandbox.world_kubeconfig import api_server
+from sandbox.world_names import named
+from sandbox.world_outputs import outputs_after, outputs_of
+from sandbox.world_rules import Case, Moment, refusal
+from sandbox.world_store import StateError, Store
+from sandbox.world_things import CloudError, Key, Lost, Thing, Things
+
+__all__ = ["CloudError", "Difference", "Fault", "Faults", "Lost", "StateError", "Thing", "World"]
+
+RULES = (*rules_kubernetes.FIRST, *rules_ec2.RULES, *rules_iam.RULES, *rules_eks.RULES, *rules_kubernetes.RULES)
+"""In this order: who cannot reach an API server learns nothing else from it."""
+KUBERNETES = "kubernetes:"
+_KEPT = ("region", "namespace", "defaultTags")
+"""What later calls need of a provider's inputs: no credentials."""
+
+
+class World:
+    """Everything that exists. `path` is its state file; without one it forgets.
+
+    `seconds_per_minute` turns minutes of a real `up` into seconds of sleep. `patience` is for how many seconds nothing
+    else may move before a call that waits (for pods that find no node, say) gives up.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        *,
+        faults: Faults | None = None,
+        seconds_per_minute: float = 0.0,
+        patience: float = 10.0,
+    ) -> None:
+        self._store = Store(path)
+        self._state = self._store.load()
+        self._things = Things(self._state.things)
+        self._faults = faults or Faults()
+        self._seconds_per_minute, self._patience = seconds_per_minute, patience
+        self._cloud = Cloud()
+        self._changed = threading.Condition()
+        self._busy = 0
+        self._moved_at = time.monotonic()
+
+    def close(self) -> None:
+        """Lets another process in."""
+        self._store.close()
+
+    @property
+    def faults(self) -> Faults:
+        """What is to go wrong."""
+        return self._faults
+
+    @property
+    def recycled(self) -> dict[str, int]:
+        """How many nodes an update has replaced, by node group."""
+        return dict(self._state.recycled)
+
+    # What a provider is asked.
+
+    def check(self, type: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+        """The inputs with names made up as the providers do. Raises CloudError for what they refuse at once."""
+        with self._changed:
+            checked = self._named(type, name, inputs, old)
+            self._refuse("check", Case(things=self._things, type=type, name=name, inputs=checked))
+            return checked
+
+    def diff(self, type: str, old_inputs: dict[str, Any], new_inputs: dict[str, Any]) -> Difference:
+        """What a change comes to; both sides are checked inputs."""
+        self._touch()
+        return difference(type, old_inputs, new_inputs)
+
+    def create(
+        self, type: str, name: str, inputs: dict[str, Any], provider: dict[str, Any]
+    ) -> tuple[str, dict[str, Any]]:
+        """Makes a thing and returns its id and outputs. Raises CloudError, or Lost when it is there all the same."""
+        kind = self._faulted(type, "create", name)
+        cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
+
+        def case() -> Case:
+            return Case(
+                things=self._things,
+                type=type,
+                name=name,
+                inputs=given,
+                cluster=cluster,
+                provider=provider,
+            )
+
+        with self._changed:
+            given = self._named(type, name, copy.deepcopy(inputs), None)
+            self._refuse("check", case())
+        with self._call("create", type, case):
+            serial = self._next()
+            identity, outputs = outputs_of(self._cloud, self._things, type, name, serial, given, provider)
+            thing = self._things.add(
+                Thing(
+                    type=type,
+                    id=identity,
+                    name=name,
+                    inputs=given,
+                    outputs=outputs,
+                    cluster=cluster,
+                    serial=serial,
+                    provider={key: value for key, value in provider.items() if key in _KEPT},
+                )
+            )
+            self._state.buried.pop(thing.key, None)
+            world_controllers.created(self._things, thing, self._state)
+            self._save()
+        self._answer(kind)
+        return identity, copy.deepcopy(thing.outputs)
+
+    def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        """Inputs and outputs as they are now; None for what is gone. Raises CloudError when nobody answers."""
+        with self._changed:
+            self._touch()
+            if (type, id) in self._state.buried:
+                raise rules_kubernetes.unreachable(self._state.buried[type, id])
+            thing = self._things.get(type, id)
+            return copy.deepcopy((thing.inputs, thing.outputs)) if thing else None
+
+    def update(self, type: str, id: str, inputs: dict[str, Any]) -> dict[str, Any]:
+        """Changes a thing in place and returns its outputs."""
+        thing = self._existing(type, id)
+        kind = self._faulted(type, "update", thing.name)
+        given = copy.deepcopy(inputs)
+
+        def case() -> Case:
+            return self._case(self._existing(type, id), given)
+
+        with self._call("update", type, case):
+            thing = self._existing(type, id)
+            before, thing.inputs = thing.inputs, given
+            thing.outputs = outputs_after(self._cloud, self._things, thing, before)
+            world_controllers.updated(self._things, thing, before, self._state)
+            self._save()
+        self._answer(kind)
+        return copy.deepcopy(thing.outputs)
+
+    def delete(self, type: str, id: str) -> None:
+        """Deletes a thing. One that is gone already is no error, except where the providers make it one."""
+        thing = self._deletable(type, id)
+        if thing is None:
+            return
+        kind = self._faulted(type, "delete", thing.name)
+
+        def case() -> Case:
+            found = self._things.get(type, id) or thing
+            return self._case(found, found.inputs)
+
+        with self._call("delete", type, case):
+            found = self._things.get(type, id)
+            if found is not None:
+                world_controllers.delete(self._things, found, self._state)
+                self._save()
+        self._answer(kind)
+
+    def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
+        """What a function answers. Raises `Refused` for one that is not emulated."""
+        self._touch()
+        return dict(self._cloud.answer(Question(token=token, args=args, provider=provider)))
+
+    # What a test, or somebody behind Pulumi's back, does.
+
+    def things(self) -> list[Thing]:
+        """Everything that exists, oldest first."""
+        with self._changed:
+            return copy.deepcopy(list(self._things))
+
+    def leftovers(self, known: Collection[Key]) -> list[Thing]:
+        """What exists and is not in `known`; what a controller made for something known does not count."""
+        in_state = frozenset((token, identity) for token, identity in known)
+        with self._changed:
+            return copy.deepcopy([one for one in self._things if not self._things.is_owned_by_any(one, in_state)])
+
+    def tamper(self, type: str, id: str, change: Callable[[Thing], object]) -> None:
+        """Somebody changes a thing in place; what is changed in its inputs shows in its outputs, and the reverse."""
+        with self._changed:
+            thing = self._existing(type, id)
+            inputs, outputs = copy.deepcopy(thing.inputs), copy.deepcopy(thing.outputs)
+            change(thing)
+            for key in {*inputs, *thing.inputs}:
+                if thing.inputs.get(key) != inputs.get(key):
+                    thing.outputs[key] = copy.deepcopy(thing.inputs.get(key))
+                elif thing.outputs.get(key) != outputs.get(key):
+                    thing.inputs[key] = copy.deepcopy(thing.outputs.get(key))
+            self._save()
+
+    def forget(self, type: str, id: str) -> None:
+        """Somebody deletes a thing by hand, against every rule."""
+        with self._changed:
+            thing = self._existing(type, id)
+            world_controllers.delete(self._things, thing, self._state)
+            self._save()
+
+    # How a call goes.
+
+    @contextmanager
+    def _call(self, moment: Moment, token: str, case: Callable[[], Case]) -> Iterator[None]:
+        """Refuses or lets pass; the body is the change, under the lock. Takes its time before, without it."""
+        with self._changed:
+            self._refuse(moment, case(), waiting_too=False)
+            self._busy += 1
+        try:
+            if self._seconds_per_minute:
+                time.sleep(minutes(token) * self._seconds_per_minute)
+        finally:
+            with self._changed:
+                self._busy -= 1
+                self._touch()
+        with self._changed:
+            self._wait(moment, case)
+            yield
+            self._touch()
+
+    def _wait(self, moment: Moment, case: Callable[[], Case]) -> None:
+        """Until no rule refuses. One that waits gives up when nothing has moved for a while."""
+        while (refused := refusal(RULES, moment, case())) is not None:
+            rule, error = refused
+            quiet = self._patience - (time.monotonic() - self._moved_at)
+            if not rule.waits or (quiet <= 0 and not self._busy):
+                if rule.leaves is not None:
+                    rule.leaves(case(), self._state)
+                    self._save()
+                raise error
+            self._changed.wait(max(quiet, 0.05))
+
+    def _refuse(self, moment: Moment, case: Case, *, waiting_too: bool = True) -> None:
+        rules = RULES if waiting_too else [rule for rule in RULES if not rule.waits]
+        if (refused := refusal(rules, moment, case)) is not None:
+            raise refused[1]
+
+    def _touch(self) -> None:
+        with self._changed:
+            self._moved_at = time.monotonic()
+            self._changed.notify_all()
+
+    def _faulted(self, token: str, operation: Any, name: str) -> Any:
+        self._touch()
+        kind = self._faults.next(token, operation, name)
+        if kind is not None and kind != "lost":
+            raise fault_error(token, operation, kind)
+        return kind
+
+    @staticmethod
+    def _answer(kind: str | None) -> None:
+        if kind == "lost":
+            raise Lost("the call succeeded, but the connection broke before its answer came (an injected fault)")
+
+    def _case(self, thing: Thing, inputs: dict[str, Any]) -> Case:
+        return Case(
+            things=self._things,
+            type=thing.type,
+            name=thing.name,
+            inputs=inputs,
+            id=thing.id,
+            thing=thing,
+            cluster=thing.cluster,
+            provider=thing.provider,
+        )
+
+    def _existing(self, token: str, identity: str) -> Thing:
+        with self._changed:
+            if (token, identity) in self._state.buried:
+                raise rules_kubernetes.unreachable(self._state.buried[token, identity])
+            thing = self._things.get(token, identity)
+            if thing is None:
+                raise CloudError("NotFound", f"there is no {token} with the id {identity!r}")
+            return thing
+
+    def _deletable(self, token: str, identity: str) -> Thing | None:
+        with self._changed:
+            if (token, identity) in self._state.buried:
+                raise rules_kubernetes.unreachable(self._state.buried[token, identity])
+            thing = self._things.get(token, identity)
+            if thing is None:
+                rules_kubernetes.refuse_missing(token, identity)
+            return thing
+
+    def _named(self, token: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
+        self._touch()
+        return named(
+            token, name, inputs, old, lambda length: digest("name", token, name, str(self._next()), length=length)
+        )
+
+    def _next(self) -> int:
+        self._state.serial += 1
+        return self._state.serial
+
+    def _save(self) -> None:
+        self._state.things = list(self._things)
+        self._store.save(self._state)

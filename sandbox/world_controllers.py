@@ -1,0 +1,257 @@
+"""What AWS and Kubernetes do by themselves after a call: nodes, pods, volumes and CRDs come and go."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox.world_nodes import made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world_pods import Pod as PodSpec
+from sandbox.world_pods import chart, placed, pods_of
+from sandbox.world_storage import claims, detach, mount, release_claim
+from sandbox.world_store import State
+from sandbox.world_things import (
+    ACCESS_ENTRY,
+    ADDON,
+    CLAIM,
+    CLUSTER,
+    CRD,
+    JOB,
+    NAMESPACE,
+    NODE,
+    NODE_GROUP,
+    POD,
+    PULUMI,
+    RELEASE,
+    Thing,
+    Things,
+    value_at,
+)
+
+BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
+ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+
+# CRDs of the pinned charts, group to kinds, and whether an uninstall takes them along: Helm keeps those of `crds/`, and
+# deletes those that are templates (facts/charts.md §0 and §4).
+_KARPENTER: dict[str, tuple[str, ...]] = {
+    "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
+    "karpenter.k8s.aws": ("EC2NodeClass",),
+    "autoscaling.x-k8s.io": ("CapacityBuffer",),
+}
+_FEATURE_DISCOVERY: dict[str, tuple[str, ...]] = {
+    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule"),
+}
+CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
+    "karpenter-crd": (_KARPENTER, True),
+    "karpenter": (_KARPENTER, False),
+    "nvidia-device-plugin": (_FEATURE_DISCOVERY, False),
+    "gpu-operator": (
+        {
+            **_FEATURE_DISCOVERY,
+            "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),
+            "resource.nvidia.com": ("ComputeDomain", "ComputeDomainClique"),
+        },
+        False,
+    ),
+}
+
+
+def custom_type(thing: Thing) -> tuple[str, str]:
+    """Group and kind that a CRD defines."""
+    return str(value_at(thing.inputs, "spec.group")), str(value_at(thing.inputs, "spec.names.kind"))
+
+
+def group_and_kind(token: str) -> tuple[str, str]:
+    """Group and kind of a Kubernetes type token."""
+    _, place, kind = token.split(":", 2)
+    return place.partition("/")[0], kind
+
+
+def created(things: Things, thing: Thing, state: State) -> None:
+    """After a creation."""
+    if thing.type == CLUSTER:
+        make_control_plane(things, thing, state)
+    elif thing.type == NODE_GROUP:
+        make_access_entry(things, thing, state)
+        scale(things, thing, state)
+    elif thing.type == RELEASE:
+        _install(things, thing, state)
+    _settle(things, state)
+
+
+def updated(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
+    """After an update."""
+    if thing.type == CLUSTER:
+        make_control_plane(things, thing, state)
+    elif thing.type == NODE_GROUP:
+        refresh(things, thing, before, state)
+    elif thing.type == RELEASE:
+        _replace_pods(things, thing, state)
+    _settle(things, state)
+
+
+def delete(things: Things, thing: Thing, state: State) -> None:
+    """Deletes a thing, and what goes with it."""
+    if thing.type == CLUSTER:
+        _delete_cluster(things, thing, state)
+    elif thing.type == RELEASE:
+        uninstall(things, thing, state)
+    elif thing.type == CLAIM:
+        release_claim(things, thing)
+    elif thing.type == CRD:
+        delete_custom_resources(things, [thing])
+    elif thing.type == NAMESPACE:
+        _empty(things, thing, state)
+    things.remove(thing)
+    _settle(things, state)
+
+
+def _empty(things: Things, namespace: Thing, state: State) -> None:
+    """A namespace takes its releases along, without their hooks, and then everything else in it."""
+    inside = [one for one in things.inside(namespace.cluster) if one.namespace == namespace.id]
+    for one in sorted(inside, key=lambda one: one.type != RELEASE):
+        if things.get(one.type, one.id) is not None:
+            delete(things, one, state)
+
+
+def uninstall(things: Things, release: Thing, state: State) -> None:
+    """What Helm deletes with a release: its pods, then the claims that its chart made, then CRDs that are templates."""
+    owned = things.owned_by(release)
+    for one in owned:
+        if one.type == POD:
+            things.remove(one)
+    _settle(things, state)
+    for one in owned:
+        if one.type == CLAIM:
+            delete(things, one, state)
+    crds = [one for one in owned if one.type == CRD]
+    if CHART_CRDS.get(chart(release.inputs), ({}, False))[1]:
+        delete_custom_resources(things, crds)
+    else:
+        for one in crds:
+            one.owner = None
+    things.remove(release)
+
+
+def delete_custom_resources(things: Things, crds: list[Thing]) -> None:
+    """A CRD takes all resources of its kind along, behind Pulumi's back."""
+    for crd in crds:
+        for one in custom_resources(things, crd):
+            things.remove(one)
+
+
+def custom_resources(things: Things, crd: Thing) -> list[Thing]:
+    """Everything of the kind that a CRD defines."""
+    wanted = custom_type(crd)
+    inside = [one for one in things.inside(crd.cluster) if one.type.count(":") == 2]
+    return [one for one in inside if group_and_kind(one.type) == wanted]
+
+
+def leave_job(things: Things, release: Thing, name: str, state: State) -> None:
+    """The Job of a hook that found no node: nobody owns it."""
+    job = made(things, state, JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
+    job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}
+
+
+def _install(things: Things, release: Thing, state: State) -> None:
+    if release.inputs.get("createNamespace") and things.get(NAMESPACE, release.namespace) is None:
+        values = {"metadata": {"name": release.namespace}}
+        # Helm does not delete it with the release.
+        made(
+            things, state, NAMESPACE, release.namespace, release.namespace, BY_HELM, None, values
+        ).cluster = release.cluster
+    groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
+    if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
+        for group, kinds in groups.items():
+            for kind in kinds:
+                name = f"{kind.lower()}s.{group}"
+                crd = made(
+                    things,
+                    state,
+                    CRD,
+                    name,
+                    name,
+                    BY_HELM,
+                    release.key,
+                    {"spec": {"group": group, "names": {"kind": kind}}},
+                )
+                crd.cluster = release.cluster
+    for pod in pods_of(release.inputs):
+        for name in pod.claims:
+            _make_claim(things, release, name, state)
+    _replace_pods(things, release, state)
+
+
+def _make_claim(things: Things, release: Thing, name: str, state: State) -> None:
+    disk = value_at(release.inputs, "values.persistentVolume") or {}
+    if disk.get("existingClaim") or claims(things, release.cluster, release.namespace, name) is not None:
+        return
+    spec = {
+        "storageClassName": disk.get("storageClass"),
+        "resources": {"requests": {"storage": disk.get("size", "30Gi")}},
+    }
+    values = {"metadata": {"name": name, "namespace": release.namespace}, "spec": spec}
+    made(
+        things, state, CLAIM, f"{release.namespace}/{name}", name, BY_HELM, release.key, values
+    ).cluster = release.cluster
+
+
+def _replace_pods(things: Things, release: Thing, state: State) -> None:
+    for one in things.owned_by(release):
+        if one.type == POD:
+            things.remove(one)
+    for pod in pods_of(release.inputs):
+        identity = f"{release.namespace}/{pod.name}"
+        one = made(things, state, POD, identity, pod.name, BY_SCHEDULER, release.key, {})
+        one.cluster = release.cluster
+        one.outputs = {
+            "metadata": {"name": pod.name, "namespace": release.namespace},
+            "needs": pod.needs,
+            "claims": [f"{release.namespace}/{name}" for name in pod.claims],
+            "node": "",
+        }
+
+
+def _settle(things: Things, state: State) -> None:
+    """Pods of lost nodes are pending again, pending ones go where they fit, volumes follow them."""
+    for one in things.of(POD):
+        if one.outputs["node"] and things.get(NODE, one.outputs["node"]) is None:
+            one.outputs["node"] = ""
+    for release in things.of(RELEASE):
+        for pod in pods_of(release.inputs):
+            _schedule(things, release, pod, state)
+    running = [one for one in things.of(POD) if one.outputs["node"]]
+    detach(things, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
+
+
+def _schedule(things: Things, release: Thing, pod: PodSpec, state: State) -> None:
+    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    if one is None or one.outputs["node"]:
+        return
+    node = placed(things, release.cluster, release.namespace, [pod])[0]
+    if isinstance(node, Thing):
+        one.outputs["node"] = node.id
+        for name in pod.claims:
+            claim = claims(things, release.cluster, release.namespace, name)
+            if claim is not None:
+                mount(things, claim, node, state)
+
+
+def _delete_cluster(things: Things, cluster: Thing, state: State) -> None:
+    """Everything inside goes unasked; what Pulumi made there it cannot reach any more. Volumes in EC2 stay."""
+    inside = things.inside(str(cluster.outputs["endpoint"]))
+    for below in [below for one in inside for below in things.owned_by(one) if below.type.startswith("aws:")]:
+        below.owner = None
+    for one in inside:
+        if one.made_by == PULUMI:
+            state.buried[one.key] = one.cluster
+        things.remove(one)
+    for one in things.of(ADDON, ACCESS_ENTRY, ACCESS_POLICY, POD_IDENTITY):
+        if one.inputs.get("clusterName") == cluster.id:
+            things.remove(one)
+
+
+def has_running_pod(things: Things, server: str, wanted: str) -> bool:
+    """Whether a release of that chart has a pod on a node of the cluster."""
+    releases = {one.key for one in things.of(RELEASE) if one.cluster == server and chart(one.inputs) == wanted}
+    return any(one.owner in releases and one.outputs["node"] for one in things.of(POD))

@@ -1,0 +1,79 @@
+"""Faults on demand: the n-th create, update or delete of a type fails, throttles, times out or loses its answer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from sandbox.world_things import CloudError
+
+Operation = Literal["create", "update", "delete"]
+Kind = Literal["error", "throttle", "timeout", "lost"]
+
+_SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html"
+_KUBERNETES_SOURCE = "https://kubernetes.io/docs/reference/using-api/api-concepts/ (metav1.StatusReason)"
+# Service (the token's module) to its codes for a fault of its own, and for too many requests.
+_CODES = {
+    "ec2": ("InternalError", "RequestLimitExceeded"),
+    "ebs": ("InternalError", "RequestLimitExceeded"),
+    "vpc": ("InternalError", "RequestLimitExceeded"),
+    "iam": ("ServiceFailure", "Throttling"),
+    "eks": ("ServerException", "ThrottlingException"),
+    "kubernetes": ("InternalError", "TooManyRequests"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One call that goes wrong."""
+
+    type: str
+    """Type token."""
+    operation: Operation
+    kind: Kind = "error"
+    nth: int = 1
+    """Which call of that type and operation, from 1."""
+    name: str = ""
+    """Only calls for the resource of this logical name; "" for any."""
+
+
+class Faults:
+    """What is to go wrong. Each fault fires once."""
+
+    def __init__(self, faults: Iterable[Fault] = ()) -> None:
+        self._waiting = list(faults)
+        self._calls: dict[Fault, int] = {}
+        self._lock = threading.Lock()
+        self.tried = 0
+        """How many have fired."""
+
+    def next(self, token: str, operation: Operation, name: str) -> Kind | None:
+        """Counts a call, and says how it goes wrong."""
+        with self._lock:
+            fired: Kind | None = None
+            for fault in list(self._waiting):
+                if (fault.type, fault.operation) != (token, operation) or fault.name not in ("", name):
+                    continue
+                self._calls[fault] = self._calls.get(fault, 0) + 1
+                if fired is None and self._calls[fault] >= fault.nth:
+                    self._waiting.remove(fault)
+                    self.tried += 1
+                    fired = fault.kind
+            return fired
+
+
+def fault_error(token: str, operation: str, kind: Kind) -> CloudError:
+    """What the API, or the provider that waits for it, says."""
+    package, _, rest = token.partition(":")
+    service = package if package == "kubernetes" else rest.partition("/")[0]
+    broken, throttled = _CODES.get(service, ("InternalFailure", "ThrottlingException"))
+    source = _KUBERNETES_SOURCE if service == "kubernetes" else _SOURCE
+    if kind == "throttle":
+        return CloudError(throttled, f"Rate exceeded ({operation} of {token}; an injected fault)", source)
+    if kind == "timeout":
+        return CloudError(
+            "Timeout", f"timeout while waiting for the {operation} of {token} (an injected fault)", source
+        )
+    return CloudError(broken, f"An internal error has occurred ({operation} of {token}; an injected fault)", source)

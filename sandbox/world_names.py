@@ -1,0 +1,90 @@
+"""Check: the names that providers make up, and the defaults that they fill in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sandbox.world_things import RELEASE, CloudError
+
+DEFAULTS = "__defaults"
+"""Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""
+AUTONAMED = "pulumi.com/autonamed"
+"""The annotation with which the Kubernetes provider notes the same (pkg/metadata/naming.go)."""
+_KUBERNETES = "kubernetes:"
+_BRIDGE = "https://www.pulumi.com/docs/concepts/resources/names/#autonaming"
+
+# Type to the property that gets `<logical>-<7 hex>`, and the most characters the bridge allows there (pulumi-aws
+# provider/resources.go; 0 = it does not look).
+AUTONAMES: dict[str, tuple[str, int]] = {
+    "aws:iam/role:Role": ("name", 64),
+    "aws:iam/policy:Policy": ("name", 128),
+    "aws:iam/rolePolicy:RolePolicy": ("name", 128),
+    "aws:iam/instanceProfile:InstanceProfile": ("name", 128),
+    "aws:ec2/securityGroup:SecurityGroup": ("name", 255),
+    "aws:ec2/launchTemplate:LaunchTemplate": ("name", 125),
+    "aws:eks/cluster:Cluster": ("name", 100),
+    "aws:eks/nodeGroup:NodeGroup": ("nodeGroupName", 63),
+    "aws:cloudwatch/logGroup:LogGroup": ("name", 512),
+    "aws:cloudwatch/eventRule:EventRule": ("name", 64),
+    "aws:cloudwatch/eventTarget:EventTarget": ("targetId", 64),
+    "aws:sqs/queue:Queue": ("name", 80),
+}
+AWS_DIGITS, KUBERNETES_DIGITS = 7, 8
+
+
+def named(
+    token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
+) -> dict[str, Any]:
+    """The inputs with a name: the given one, the old made-up one, or a new one. `digits(n)` gives n hex digits."""
+    if token.startswith(_KUBERNETES):
+        return _kubernetes_named(token, logical, inputs, old, digits)
+    if token not in AUTONAMES:
+        return inputs
+    key, most = AUTONAMES[token]
+    if inputs.get(key) or inputs.get("namePrefix"):
+        return {name: value for name, value in inputs.items() if name != DEFAULTS}
+    kept = (old or {}).get(key) if key in (old or {}).get(DEFAULTS, ()) else None
+    if kept is None and 0 < most < len(logical) + 1 + AWS_DIGITS:
+        raise CloudError(
+            "ValidationError",
+            f"name '{logical}-' plus {AWS_DIGITS} random chars is longer than maximum length {most}",
+            _BRIDGE,
+        )
+    return {**inputs, key: kept or f"{logical}-{digits(AWS_DIGITS)}", DEFAULTS: [key]}
+
+
+def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
+    """Whether a provider made the name up, so that a replacement may exist beside what it replaces."""
+    if token.startswith(_KUBERNETES):
+        annotations = (inputs.get("metadata") or {}).get("annotations") or {}
+        return annotations.get(AUTONAMED) == "true" or "name" in inputs.get(DEFAULTS, ())
+    return token in AUTONAMES and AUTONAMES[token][0] in inputs.get(DEFAULTS, ())
+
+
+def given_name(token: str, inputs: dict[str, Any]) -> Any:
+    """The name in the inputs, made up or not; None for types without one."""
+    if token.startswith(_KUBERNETES) and token != RELEASE:
+        metadata = inputs.get("metadata") or {}
+        return metadata.get("namespace"), metadata.get("name")
+    if token == RELEASE:
+        return inputs.get("namespace"), inputs.get("name")
+    return inputs.get(AUTONAMES[token][0]) if token in AUTONAMES else None
+
+
+def _kubernetes_named(
+    token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
+) -> dict[str, Any]:
+    was = old or {}
+    if token == RELEASE:
+        if inputs.get("name"):
+            return inputs
+        kept = was.get("name") if is_autonamed(token, was) else None
+        return {**inputs, "name": kept or f"{logical}-{digits(KUBERNETES_DIGITS)}", DEFAULTS: ["name"]}
+    metadata = dict(inputs.get("metadata") or {})
+    if metadata.get("name") or metadata.get("generateName"):
+        return inputs
+    kept = (was.get("metadata") or {}).get("name") if is_autonamed(token, was) else None
+    metadata["name"] = kept or f"{logical}-{digits(KUBERNETES_DIGITS)}"
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), AUTONAMED: "true"}
+    return {**inputs, "metadata": metadata}

@@ -1,0 +1,202 @@
+"""Nodes: what EKS and EC2 make for control planes and node groups, and take away again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sandbox.identity import ACCOUNT, digest
+from sandbox.world_store import State
+from sandbox.world_things import (
+    ACCESS_ENTRY,
+    CLUSTER,
+    INSTANCE,
+    INTERFACE,
+    LOG_GROUP,
+    NODE,
+    NODE_GROUP,
+    SECURITY_GROUP,
+    VOLUME,
+    Key,
+    Thing,
+    Things,
+    value_at,
+    values_at,
+)
+
+SUBNET = "aws:ec2/subnet:Subnet"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
+BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
+# Changes of a group after which every node is a new one: EKS drains and terminates the old ones.
+# https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
+RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
+GROUP_LABEL = "eks.amazonaws.com/nodegroup"
+TYPE_LABEL = "node.kubernetes.io/instance-type"
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+def cluster_named(things: Things, name: Any) -> Thing | None:
+    """The EKS cluster of that name."""
+    return things.get(CLUSTER, name)
+
+
+def cluster_at(things: Things, server: str) -> Thing | None:
+    """The EKS cluster whose API server that is."""
+    return next((one for one in things.of(CLUSTER) if server and one.outputs.get("endpoint") == server), None)
+
+
+def nodes(things: Things, server: str) -> list[Thing]:
+    """Nodes of a cluster."""
+    return [node for node in things.of(NODE) if node.cluster == server]
+
+
+def labels(node: Thing) -> dict[str, str]:
+    """A node's labels."""
+    return dict(value_at(node.outputs, "metadata.labels") or {})
+
+
+def taints(node: Thing) -> list[dict[str, str]]:
+    """A node's taints, as EKS writes them (`effect: NO_SCHEDULE`)."""
+    return values_at(node.outputs, "spec.taints")
+
+
+def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
+    """EKS's security group, its network interfaces in the cluster's subnets, and a log group that nobody owns."""
+    group = str(value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId"))
+    network = value_at(cluster.outputs, "vpcConfig.vpcId")
+    name = f"eks-cluster-sg-{cluster.id}"
+    made(things, state, SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
+    interfaces = [one for one in things.owned_by(cluster) if one.type == INTERFACE]
+    wanted = set(values_at(cluster.inputs, "vpcConfig.subnetIds"))
+    for interface in interfaces:
+        if interface.inputs["subnetId"] not in wanted:
+            things.remove(interface)
+    for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
+        groups = [group, *values_at(cluster.inputs, "vpcConfig.securityGroupIds")]
+        values = {"subnetId": subnet, "vpcId": network, "securityGroups": groups, "description": f"Amazon EKS {name}"}
+        made(things, state, INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
+    logs = f"/aws/eks/{cluster.id}/cluster"
+    if cluster.inputs.get("enabledClusterLogTypes") and things.get(LOG_GROUP, logs) is None:
+        # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
+        made(things, state, LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
+
+
+def make_access_entry(things: Things, group: Thing, state: State) -> None:
+    """EKS lets the role of a managed node group in by itself.
+
+    https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
+    """
+    cluster, role = group.inputs.get("clusterName"), group.inputs.get("nodeRoleArn")
+    identity = f"{cluster}:{role}"
+    if things.get(ACCESS_ENTRY, identity) is None:
+        values = {"clusterName": cluster, "principalArn": role, "type": "EC2_LINUX"}
+        made(things, state, ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
+
+
+def scale(things: Things, group: Thing, state: State) -> None:
+    """As many nodes as the group wants, spread over its subnets."""
+    wanted = int(value_at(group.inputs, "scalingConfig.desiredSize") or 0)
+    have = instances(things, group)
+    for instance in have[wanted:]:
+        things.remove(instance)
+    for index in range(len(have), wanted):
+        _make_node(things, group, index, state)
+
+
+def instances(things: Things, group: Thing) -> list[Thing]:
+    """The group's instances, oldest first."""
+    return [one for one in things.owned_by(group) if one.type == INSTANCE]
+
+
+def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) -> None:
+    """After a change of the group: nodes replaced, more or fewer of them, or with other labels and taints."""
+    if any(value_at(before, path) != value_at(group.inputs, path) for path in RECYCLING):
+        old = instances(things, group)
+        name = str(group.outputs["nodeGroupName"])
+        state.recycled[name] = state.recycled.get(name, 0) + len(old)
+        for instance in old:
+            things.remove(instance)
+    scale(things, group, state)
+    for instance in instances(things, group):
+        for node in things.owned_by(instance):
+            if node.type == NODE:
+                node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
+
+
+def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
+    subnets = values_at(group.inputs, "subnetIds")
+    subnet = things.get(SUBNET, subnets[index % len(subnets)]) if subnets else None
+    place = subnet.outputs if subnet else {}
+    cluster = cluster_named(things, group.inputs.get("clusterName"))
+    kinds = values_at(group.inputs, "instanceTypes")
+    zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": subnet.id if subnet else None}
+    values = {"instanceType": kinds[0] if kinds else "t3.medium", **zone}
+    instance = made(things, state, INSTANCE, "", str(group.outputs["nodeGroupName"]), BY_SCALING, group.key, values)
+    cluster_group = value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None
+    public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
+    interface = {"vpcId": place.get("vpcId"), "securityGroups": [cluster_group], "instance": instance.id}
+    made(things, state, INTERFACE, "", instance.id, BY_SCALING, instance.key, {**zone, **interface, **public})
+    disk = _root_disk(things, group)
+    made(things, state, VOLUME, "", instance.id, BY_SCALING, instance.key, {**zone, **disk, "instance": instance.id})
+    name = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
+    node = made(things, state, NODE, name, name, BY_SCALING, instance.key, {})
+    node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
+    node.outputs = _described(name, group, instance)
+
+
+def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
+    own = {
+        GROUP_LABEL: group.outputs["nodeGroupName"],
+        TYPE_LABEL: instance.inputs["instanceType"],
+        ZONE_LABEL: instance.inputs["availabilityZone"],
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
+    return {
+        "metadata": {"name": name, "labels": {**own, **(group.inputs.get("labels") or {})}},
+        "spec": {"taints": list(group.inputs.get("taints") or ()), "providerID": instance.id},
+    }
+
+
+def _root_disk(things: Things, group: Thing) -> dict[str, Any]:
+    template = things.get(TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
+    disk = value_at(template.inputs, "blockDeviceMappings.ebs") if template else None
+    return {"size": (disk or {}).get("volumeSize", 20), "type": (disk or {}).get("volumeType", "gp2")}
+
+
+_PREFIXES = {INTERFACE: "eni", INSTANCE: "i", VOLUME: "vol"}
+
+
+def made(
+    things: Things,
+    state: State,
+    token: str,
+    identity: str,
+    name: str,
+    by: str,
+    owner: Key | None,
+    values: dict[str, Any],
+) -> Thing:
+    """A thing that a controller makes; one without an identity gets a new one."""
+    state.serial += 1
+    identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(state.serial))}"
+    found = things.get(token, identity)
+    if found is not None:
+        return found
+    return things.add(
+        Thing(
+            type=token,
+            id=identity,
+            name=name,
+            inputs=dict(values),
+            outputs={**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values),
+            made_by=by,
+            owner=owner,
+            serial=state.serial,
+        )
+    )
+
+
+def groups_of(things: Things, cluster: Any) -> list[Thing]:
+    """Node groups of the cluster of that name."""
+    return [one for one in things.of(NODE_GROUP) if one.inputs.get("clusterName") == cluster]

@@ -1,0 +1,71 @@
+"""Ids and outputs of things: those of the in-process door, made unique, and told what the world knows better."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sandbox.cloud import Cloud
+from sandbox.identity import digest
+from sandbox.protocol import Creation
+from sandbox.world_names import DEFAULTS
+from sandbox.world_things import CLUSTER, Thing, Things, value_at
+
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+# A change of these makes no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
+_NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
+
+
+def outputs_of(
+    cloud: Cloud,
+    things: Things,
+    token: str,
+    name: str,
+    serial: int,
+    inputs: dict[str, Any],
+    provider: dict[str, Any],
+) -> tuple[str, dict[str, Any]]:
+    """Id and outputs of a new thing. The serial in the name makes every made-up id a new one."""
+    made = cloud.created(Creation(type=token, name=f"{name} {serial}", inputs=inputs, provider=provider))
+    outputs = json.loads(json.dumps({key: value for key, value in made.outputs.items() if key != DEFAULTS}))
+    if token == CLUSTER:
+        outputs = _own_cluster(things, outputs, serial)
+    return made.id, outputs
+
+
+def outputs_after(cloud: Cloud, things: Things, thing: Thing, before: dict[str, Any]) -> dict[str, Any]:
+    """Outputs of a thing that was updated: what its new inputs come to; what was computed at creation stays."""
+    _, fresh = outputs_of(cloud, things, thing.type, thing.name, thing.serial, thing.inputs, thing.provider)
+    dropped = before.keys() - thing.inputs.keys()
+    kept = {key: value for key, value in thing.outputs.items() if key not in dropped}
+    outputs = {**kept, **fresh}
+    if thing.type == TEMPLATE:
+        outputs |= _next_version(thing, before)
+    if thing.type == "kubernetes:helm.sh/v3:Release":
+        revision = int(value_at(thing.outputs, "status.revision") or 1)
+        outputs["status"] = {**outputs["status"], "revision": revision + 1}
+    return outputs
+
+
+def _own_cluster(things: Things, outputs: dict[str, Any], serial: int) -> dict[str, Any]:
+    """Endpoint and security group of this control plane, not of any one with its name; and its VPC."""
+    name = str(outputs["name"])
+    text = json.dumps(outputs)
+    for of, length in (("eks", 32), ("eks", 17)):
+        shared, own = digest(of, name, length=length), digest(of, name, str(serial), length=length)
+        text = text.replace(shared.upper(), own.upper()).replace(shared, own)
+    own_outputs: dict[str, Any] = json.loads(text)
+    network = own_outputs["vpcConfig"]
+    subnet = things.get("aws:ec2/subnet:Subnet", value_at(network, "subnetIds"))
+    if subnet is not None:
+        network["vpcId"] = subnet.inputs.get("vpcId")
+    return own_outputs
+
+
+def _next_version(thing: Thing, before: dict[str, Any]) -> dict[str, Any]:
+    keys = {*before, *thing.inputs} - _NOT_VERSIONED
+    latest = int(thing.outputs.get("latestVersion") or 1)
+    if any(before.get(key) != thing.inputs.get(key) for key in keys):
+        latest += 1
+    default = thing.inputs.get("defaultVersion") or thing.outputs.get("defaultVersion") or 1
+    return {"latestVersion": latest, "defaultVersion": latest if thing.inputs.get("updateDefaultVersion") else default}

@@ -1,0 +1,221 @@
+"""Pods: which ones a release makes, what they need, and on which node the scheduler puts them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.world_nodes import TYPE_LABEL, ZONE_LABEL, labels, nodes, taints
+from sandbox.world_storage import bound, claims, class_named, driver_missing, zones
+from sandbox.world_things import POD, RELEASE, Key, Thing, Things, value_at
+from sharing.gpus import instance_types
+from sharing.modes import CONFIG_LABEL
+
+GPU_PRESENT = "nvidia.com/gpu.present"
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pod:
+    """What the scheduler looks at. CPU and memory are not modelled."""
+
+    name: str
+    selector: dict[str, str] = field(default_factory=dict)
+    tolerations: tuple[dict[str, Any], ...] = ()
+    needs: dict[str, int] = field(default_factory=dict)
+    """Extended resources."""
+    claims: tuple[str, ...] = ()
+    claim_is_the_charts: bool = False
+    """The chart makes the claim, of `storage_class`."""
+    storage_class: str | None = None
+    avoids: tuple[str, ...] = ()
+    """Labels that a node must not have."""
+    is_waited_for: bool = True
+    """False where Helm's wait does without it: it counts replicas minus maxUnavailable (facts/charts.md §0)."""
+
+
+def chart(inputs: Values) -> str:
+    """Name of a release's chart: the last part of its reference."""
+    return str(inputs.get("chart") or "").rstrip("/").rpartition("/")[2]
+
+
+def _ollama(release: str, values: Values) -> list[Pod]:
+    name = str(values.get("fullnameOverride") or release)
+    gpu = value_at(values, "ollama.gpu") or {}
+    needs = (
+        {str(gpu.get("nvidiaResource") or "nvidia.com/gpu"): int(gpu.get("number") or 1)} if gpu.get("enabled") else {}
+    )
+    disk = values.get("persistentVolume") or {}
+    claim = str(disk.get("existingClaim") or name) if disk.get("enabled") else ""
+    count = values.get("replicaCount")
+    return [
+        Pod(
+            name=f"{name}-{index}",
+            selector=dict(values.get("nodeSelector") or {}),
+            tolerations=tuple(values.get("tolerations") or ()),
+            needs=needs,
+            claims=(claim,) if claim else (),
+            claim_is_the_charts=not disk.get("existingClaim"),
+            storage_class=disk.get("storageClass"),
+        )
+        for index in range(1 if count is None else int(count))
+    ]
+
+
+def _device_plugin(release: str, values: Values) -> list[Pod]:
+    """Feature discovery's two Deployments. Its DaemonSets count for nothing in Helm's wait."""
+    if not value_at(values, "gfd.enabled") and not value_at(values, "nfd.enabled"):
+        return []
+    return [Pod(name=f"{release}-node-feature-discovery-{part}") for part in ("master", "gc")]
+
+
+_CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
+
+
+def _karpenter(release: str, values: Values) -> list[Pod]:
+    count = values.get("replicas")
+    return [
+        Pod(
+            name=f"{release}-{index}",
+            tolerations=(_CRITICAL,),
+            avoids=("karpenter.sh/nodepool",),
+            is_waited_for=index == 0,
+        )
+        for index in range(2 if count is None else int(count))
+    ]
+
+
+def _operator(release: str, values: Values) -> list[Pod]:
+    parts = ["gpu-operator", f"{release}-node-feature-discovery-master", f"{release}-node-feature-discovery-gc"]
+    return [Pod(name=part) for part in parts]
+
+
+# What the pinned charts make of our values: facts/charts.md, from rendering and running them. Others have no pods here.
+CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
+    "ollama": _ollama,
+    "nvidia-device-plugin": _device_plugin,
+    "karpenter": _karpenter,
+    "gpu-operator": _operator,
+}
+
+
+def pods_of(inputs: Values) -> list[Pod]:
+    """The pods of a release with these inputs."""
+    make = CHARTS.get(chart(inputs))
+    return make(str(inputs.get("name")), inputs.get("values") or {}) if make else []
+
+
+def offered(things: Things, node: Thing) -> dict[str, int]:
+    """Extended resources of a node: its cards, as the device plugin is told to share them.
+
+    The node's label picks the plugin's config, the release's default serves a node without it (NVIDIA/k8s-device-plugin
+    README, "Per-node configuration"). MIG is not modelled: no partition, no share.
+    """
+    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
+    plugin = next((one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(one, node)), None)
+    if kind is None or plugin is None:
+        return {}
+    values = plugin.inputs.get("values") or {}
+    configs, default = value_at(values, "config.map") or {}, value_at(values, "config.default")
+    text = configs.get(labels(node).get(CONFIG_LABEL, default))
+    if text is None:
+        # "specified config … does not exist": the pod crashes and the node offers nothing.
+        return {} if configs else {"nvidia.com/gpu": kind.gpus}
+    config = json.loads(text)
+    if (value_at(config, "flags.migStrategy") or "none") != "none":
+        return {}
+    sharing = config.get("sharing") or {}
+    shared = (sharing.get("mps") if value_at(values, "gfd.enabled") else None) or sharing.get("timeSlicing") or {}
+    if sharing.get("mps") and not shared:
+        # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable.
+        return {}
+    rows = {one["name"]: int(one["replicas"]) for one in shared.get("resources") or ()}
+    suffix = ".shared" if shared.get("renameByDefault") else ""
+    return {f"nvidia.com/gpu{suffix}": kind.gpus * rows.get("nvidia.com/gpu", 1)}
+
+
+def _is_plugin(release: Thing, node: Thing) -> bool:
+    is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(release.inputs, "values.gfd.enabled"))
+    return chart(release.inputs) == "nvidia-device-plugin" and is_seen
+
+
+def placed(
+    things: Things, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
+) -> list[Thing | str]:
+    """For each pod its node, or why it has none. `ignored` is the release whose present pods make room."""
+    taken: dict[tuple[str, str], int] = {}
+    for one in things.of(POD):
+        if one.owner != ignored:
+            _take(taken, str(one.outputs.get("node") or ""), one.outputs.get("needs") or {})
+    found: list[Thing | str] = []
+    for pod in pods:
+        node = _node_for(things, server, namespace, pod, taken)
+        if isinstance(node, Thing):
+            _take(taken, node.id, pod.needs)
+        found.append(node)
+    return found
+
+
+def _take(taken: dict[tuple[str, str], int], node: str, needs: dict[str, int]) -> None:
+    for resource, count in needs.items():
+        taken[node, resource] = taken.get((node, resource), 0) + count
+
+
+def _node_for(things: Things, server: str, namespace: str, pod: Pod, taken: dict[tuple[str, str], int]) -> Thing | str:
+    reasons: dict[str, int] = {}
+    for name in pod.claims:
+        if (problem := _claim_problem(things, server, namespace, pod, name)) is not None:
+            return problem
+    found = nodes(things, server)
+    for node in found:
+        reason = _unfit(things, server, namespace, pod, node, taken)
+        if reason is None:
+            return node
+        reasons[reason] = reasons.get(reason, 0) + 1
+    why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+    return f"0/{len(found)} nodes are available" + (f": {why}." if why else ".")
+
+
+def _claim_problem(things: Things, server: str, namespace: str, pod: Pod, name: str) -> str | None:
+    if claims(things, server, namespace, name) is None:
+        if not pod.claim_is_the_charts:
+            return f'persistentvolumeclaim "{name}" not found'
+        if class_named(things, server, pod.storage_class) is None:
+            return f"pod has unbound immediate PersistentVolumeClaims ({name}: no storage class)"
+    missing = driver_missing(things, server)
+    return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
+
+
+def _unfit(
+    things: Things, server: str, namespace: str, pod: Pod, node: Thing, taken: dict[tuple[str, str], int]
+) -> str | None:
+    """Why the scheduler does not take the node, in its words."""
+    has = labels(node)
+    if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
+        return "node(s) didn't match Pod's node affinity/selector"
+    for taint in taints(node):
+        if not _tolerates(pod, taint):
+            return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value') or ''}}}"
+    for name in pod.claims:
+        claim = claims(things, server, namespace, name)
+        wanted = zones(bound(things, claim)) if claim else []
+        if wanted and has.get(ZONE_LABEL) not in wanted:
+            return "node(s) didn't match PersistentVolume's node affinity"
+    offers = offered(things, node) if pod.needs else {}
+    for resource, count in pod.needs.items():
+        if offers.get(resource, 0) - taken.get((node.id, resource), 0) < count:
+            return f"Insufficient {resource}"
+    return None
+
+
+def _tolerates(pod: Pod, taint: dict[str, Any]) -> bool:
+    if taint.get("effect") == "PREFER_NO_SCHEDULE" or taint.get("key") in pod.needs:
+        # EKS runs with ExtendedResourceToleration: a pod tolerates the taint named as the resource that it requests.
+        return True
+    return any(
+        one.get("key") in (None, "", taint.get("key"))
+        and (one.get("operator") == "Exists" or one.get("value") == taint.get("value"))
+        for one in pod.tolerations
+    )

@@ -1,0 +1,73 @@
+"""How rules are written down: one row each, with the words of the API that refuses and where they are documented."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sandbox.world_store import State
+from sandbox.world_things import CloudError, Thing, Things
+
+Moment = Literal["check", "create", "update", "delete"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One call that rules look at."""
+
+    things: Things
+    """What exists before the call."""
+    type: str
+    name: str
+    """Logical name."""
+    inputs: dict[str, Any]
+    """The new inputs; for a delete those that the thing has."""
+    id: str = ""
+    """Empty at creation."""
+    thing: Thing | None = None
+    """What is to be changed or deleted; None at creation."""
+    cluster: str = ""
+    """API server that the Kubernetes provider talks to."""
+    provider: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def region(self) -> str:
+        """Region of the call."""
+        return str(self.inputs.get("region") or self.provider.get("region") or "us-east-1")
+
+
+Refusal = Callable[[Case], str | None]
+"""Why a call is refused, in the API's words; None when it is not."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule of one API."""
+
+    types: tuple[str, ...]
+    """Type tokens; one that ends in `:` or `*` stands for all that begin so."""
+    on: tuple[Moment, ...]
+    code: str
+    """The API's own error code or reason."""
+    source: str
+    """Where the API documents it."""
+    refuses: Refusal
+    leaves: Callable[[Case, State], None] | None = None
+    """What the refused call has done all the same."""
+    waits: bool = False
+    """The call is taken and polled until it may pass; it fails when nothing else moves any more."""
+
+    def is_about(self, token: str, moment: Moment) -> bool:
+        """Whether the rule looks at such a call."""
+        return moment in self.on and any(
+            token.startswith(one.rstrip("*")) if one.endswith((":", "*")) else token == one for one in self.types
+        )
+
+
+def refusal(rules: Iterable[Rule], moment: Moment, case: Case) -> tuple[Rule, CloudError] | None:
+    """The first rule that refuses, and its words."""
+    for rule in rules:
+        if rule.is_about(case.type, moment) and (message := rule.refuses(case)) is not None:
+            return rule, CloudError(rule.code, message, rule.source)
+    return None

@@ -1,0 +1,130 @@
+"""The world's state as one JSON file: read whole, written whole, by one process at a time, and never reset silently."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from sandbox.world_things import Key, Thing
+
+FORMAT = "tandem sandbox world"
+VERSION = 1
+
+
+class StateError(Exception):
+    """The state cannot be used as it is; the text names the file and the way out."""
+
+
+@dataclass(slots=True, kw_only=True)
+class State:
+    """What outlives a process."""
+
+    serial: int = 0
+    """Last one given to a thing or a name."""
+    things: list[Thing] = field(default_factory=list)
+    recycled: dict[str, int] = field(default_factory=dict)
+    """Nodes that were replaced by an update of their group, by the group's name."""
+    buried: dict[Key, str] = field(default_factory=dict)
+    """Kubernetes objects that went with their cluster, and its API server."""
+
+
+class Store:
+    """The file, and the lock beside it. Without a path nothing is kept."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock: IO[str] | None = None
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._lock = _locked(path)
+
+    def load(self) -> State:
+        """The state, empty when there is no file. Raises StateError for one that cannot be used."""
+        if self._path is None or not self._path.exists():
+            return State()
+        try:
+            return _state(self._path)
+        except StateError:
+            self.close()
+            raise
+
+    def save(self, state: State) -> None:
+        """Writes the whole state beside the file and renames it, so that a reader never sees a half."""
+        if self._path is None:
+            return
+        if self._lock is None:
+            raise StateError(f"{self._path} was closed: open the world again before changing it.")
+        fresh = self._path.with_name(self._path.name + ".new")
+        fresh.write_text(json.dumps(_written(state), separators=(",", ":")), encoding="utf-8")
+        os.replace(fresh, self._path)
+
+    def close(self) -> None:
+        """Lets the next process in."""
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+
+def _locked(path: Path) -> IO[str]:
+    # The kernel drops a flock with its process, however that ends: no stale lock can be left behind.
+    lock = path.with_name(path.name + ".lock").open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        lock.seek(0)
+        holder = lock.read().strip() or "unknown"
+        lock.close()
+        raise StateError(
+            f"{path} is in use by another process (number {holder}). Wait for its command to end, or end it; "
+            "then try again."
+        ) from None
+    lock.truncate(0)
+    lock.write(str(os.getpid()))
+    lock.flush()
+    return lock
+
+
+def _written(state: State) -> dict[str, Any]:
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "serial": state.serial,
+        "recycled": state.recycled,
+        "buried": [[*key, cluster] for key, cluster in state.buried.items()],
+        "things": [asdict(thing) for thing in state.things],
+    }
+
+
+def _state(path: Path) -> State:
+    def wrong(what: str) -> StateError:
+        aside = path.with_name(path.name + ".broken")
+        return StateError(
+            f"{path} {what}. It is the emulated cloud and nothing real is lost with it, but the Pulumi state of this "
+            f"sandbox speaks of what was in it. Either put back a copy of the file, or begin anew: move it away "
+            f"(mv {path} {aside}) and then remove that Pulumi state too, or let `pulumi refresh` find it gone."
+        )
+
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise StateError(
+            f"{path} cannot be read ({error.strerror}). Give this user the right to, or move it."
+        ) from None
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise wrong(f"is not JSON, as if half-written or edited by hand ({error})") from None
+    if not isinstance(raw, dict) or raw.get("format") != FORMAT:
+        raise wrong("is no state of the sandbox")
+    if raw.get("version") != VERSION:
+        found = raw.get("version")
+        raise wrong(f"was written by another version of tandem (state format {found!r}, this one has {VERSION})")
+    with suppress(KeyError, TypeError, ValueError, AttributeError):
+        things = [Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]]
+        buried = {(str(token), str(identity)): str(cluster) for token, identity, cluster in raw["buried"]}
+        recycled = {str(group): int(count) for group, count in raw["recycled"].items()}
+        return State(serial=int(raw["serial"]), things=things, recycled=recycled, buried=buried)
+    raise wrong("lacks parts of the state, as if edited by hand")

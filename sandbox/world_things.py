@@ -1,0 +1,144 @@
+"""What exists in the emulated cloud: things, who made them, and how a rule says no."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+Key = tuple[str, str]
+"""Type token and id: what Pulumi's state knows of a resource."""
+PULUMI = "pulumi"
+
+INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
+INSTANCE = "aws:ec2/instance:Instance"
+VOLUME = "aws:ebs/volume:Volume"
+NODE = "kubernetes:core/v1:Node"
+POD = "kubernetes:core/v1:Pod"
+JOB = "kubernetes:batch/v1:Job"
+CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+STORAGE_CLASS = "kubernetes:storage.k8s.io/v1:StorageClass"
+ATTACHMENT = "kubernetes:storage.k8s.io/v1:VolumeAttachment"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+CLUSTER = "aws:eks/cluster:Cluster"
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+ADDON = "aws:eks/addon:Addon"
+ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
+SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
+LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+ROLE = "aws:iam/role:Role"
+ATTACHED_POLICY = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+
+
+class CloudError(Exception):
+    """The cloud says no, in its own words."""
+
+    def __init__(self, code: str, message: str, source: str = "") -> None:
+        super().__init__(f"{code}: {message}")
+        self.code, self.message, self.source = code, message, source
+        """`code` is AWS's own or a Kubernetes reason; `source` the API reference of the rule."""
+
+
+class Lost(Exception):
+    """The call succeeded, but its answer never arrived."""
+
+
+@dataclass(slots=True, kw_only=True)
+class Thing:
+    """One resource that exists, whoever made it."""
+
+    type: str
+    id: str
+    name: str
+    """Logical name; for what a controller made, its own."""
+    inputs: dict[str, Any]
+    outputs: dict[str, Any]
+    made_by: str = PULUMI
+    """`pulumi`, or the controller that made it."""
+    owner: Key | None = None
+    """What it goes with, for what a controller made."""
+    cluster: str = ""
+    """API server of the cluster that holds it, for Kubernetes objects."""
+    serial: int = 0
+    """Order of creation; it makes ids unique."""
+    provider: dict[str, Any] = field(default_factory=dict)
+    """Inputs of the provider it was created with, without credentials."""
+
+    @property
+    def key(self) -> Key:
+        """Type and id."""
+        return self.type, self.id
+
+    @property
+    def namespace(self) -> str:
+        """Namespace of a Kubernetes object or release; "" for everything else."""
+        found = self.outputs.get("namespace") or (self.outputs.get("metadata") or {}).get("namespace")
+        return str(found or "") if self.type.startswith("kubernetes:") else ""
+
+
+class Things:
+    """All things, by type and id."""
+
+    def __init__(self, things: Iterable[Thing] = ()) -> None:
+        self._by_key: dict[Key, Thing] = {thing.key: thing for thing in things}
+
+    def __iter__(self) -> Iterator[Thing]:
+        return iter(list(self._by_key.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+    def get(self, token: str, identity: Any) -> Thing | None:
+        """The thing of that type and id."""
+        return self._by_key.get((token, str(identity)))
+
+    def add(self, thing: Thing) -> Thing:
+        """Takes the thing in."""
+        self._by_key[thing.key] = thing
+        return thing
+
+    def remove(self, thing: Thing) -> None:
+        """Drops the thing, and what a controller made for it."""
+        self._by_key.pop(thing.key, None)
+        for below in self.owned_by(thing):
+            self.remove(below)
+
+    def of(self, *tokens: str) -> list[Thing]:
+        """Things of these types, oldest first."""
+        return [thing for thing in self._by_key.values() if thing.type in tokens]
+
+    def owned_by(self, owner: Thing) -> list[Thing]:
+        """What controllers made for a thing."""
+        return [thing for thing in self._by_key.values() if thing.owner == owner.key]
+
+    def inside(self, cluster: str) -> list[Thing]:
+        """Objects of one Kubernetes cluster."""
+        return [thing for thing in self._by_key.values() if cluster and thing.cluster == cluster]
+
+    def is_owned_by_any(self, thing: Thing, known: frozenset[Key]) -> bool:
+        """Whether the thing, or what it goes with, and so on, is among `known`."""
+        seen: Thing | None = thing
+        while seen is not None:
+            if seen.key in known:
+                return True
+            seen = self._by_key.get(seen.owner) if seen.owner else None
+        return False
+
+
+def values_at(values: Any, path: str) -> list[Any]:
+    """What a dotted path leads to; lists on the way are gone through, and so is one at its end."""
+    if isinstance(values, list | tuple):
+        return [found for item in values for found in values_at(item, path)]
+    if not path:
+        return [] if values is None else [values]
+    key, _, rest = path.partition(".")
+    return values_at(values.get(key), rest) if isinstance(values, dict) else []
+
+
+def value_at(values: Any, path: str) -> Any:
+    """The first of what a dotted path leads to, or None."""
+    found = values_at(values, path)
+    return found[0] if found else None

@@ -1,0 +1,225 @@
+"""`tandem sandbox`: the real `pulumi` against the emulated cloud, which outlives the command in `.tandem/sandbox/`.
+
+A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tandem.sandbox_pulumi import FailedError, NoPulumiError, Pulumi
+from tandem.sandbox_state import Findings, compare, name_of
+
+if TYPE_CHECKING:
+    from sandbox.graph import Graph
+    from sandbox.world import Faults, World
+
+FINE, REFUSED, USAGE = 0, 1, 2
+HOME = Path(".tandem", "sandbox")
+CLOUD = "cloud.json"
+AT_ONCE = ("--yes", "--skip-preview")
+"""The command was the answer to "are you sure": nothing here costs anything."""
+PROGRESS = ("up", "preview", "refresh", "destroy")
+VERBS = (*PROGRESS, "status", "pulumi", "delete")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a stack of the sandbox lives."""
+
+    stack: str
+    stack_file: Path
+    project: Path
+    """The folder of `Pulumi.yaml`."""
+
+    @property
+    def folder(self) -> Path:
+        """All that the sandbox keeps of this stack."""
+        return self.project.resolve() / HOME / self.stack
+
+
+class Sandbox:
+    """One stack in the emulated cloud, opened for one command."""
+
+    def __init__(self, place: Place, world: "World", pulumi: Pulumi) -> None:
+        self.place, self.world, self.pulumi = place, world, pulumi
+
+    def prepare(self, *, anew: bool) -> None:
+        """Makes ready what `pulumi` needs; `anew` takes over the stack file as it is now. Clears up after a crash."""
+        copied = self.pulumi.folder / f"Pulumi.{self.place.stack}.yaml"
+        wanted = self.place.stack_file if anew or not copied.is_file() else None
+        self.pulumi.prepare(self.place.project, wanted if wanted and wanted.is_file() else None)
+        if self.pulumi.release():
+            _say("the last command was ended in the middle: dropped its lock")
+
+    def recover(self) -> int:
+        """Ends what an earlier command left unfinished: what was created is adopted, what was not is forgotten."""
+        found = self.findings()
+        creations = [one for one in found.unfinished if one.operation == "creating"]
+        adopted = [orphan for orphan in found.orphans if orphan.pending]
+        code = FINE
+        for orphan in adopted:
+            _say(f"{name_of(orphan.pending)} was created, but Pulumi never heard of it: taking it into the state")
+            pair = f"{orphan.pending} {orphan.thing.id}"
+            code = code or self.run("refresh", *AT_ONCE, "--import-pending-creates", pair)
+        if code == FINE and len(creations) > len(adopted):
+            names = sorted({name_of(one.urn) for one in creations} - {name_of(one.pending) for one in adopted})
+            _say(f"was being created and is not there: {', '.join(names)}: forgetting about it")
+            code = self.run("refresh", *AT_ONCE, "--clear-pending-creates")
+        return code
+
+    def run(self, verb: str, *options: str) -> int:
+        """Runs a command of `pulumi` on the stack."""
+        return REFUSED if self.pulumi.run(verb, "--stack", self.place.stack, *options) else FINE
+
+    def findings(self, graph: "Graph | None" = None) -> Findings:
+        """State and cloud, compared."""
+        return compare(self.place.stack, self.pulumi.state(), self.world, graph)
+
+
+@contextmanager
+def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -> Iterator[Sandbox]:
+    """Opens the stack's cloud and serves it; raises `NoPulumiError`, `sandbox.world.StateError`."""
+    pulumi = Pulumi(place.folder, place.stack)
+
+    from sandbox.engine import serving
+    from sandbox.world import World
+
+    place.folder.mkdir(parents=True, exist_ok=True)
+    world = World(place.folder / CLOUD, faults=faults, seconds_per_minute=pace)
+    try:
+        with serving(world) as providers:
+            pulumi.providers = providers
+            yield Sandbox(place, world, pulumi)
+    finally:
+        world.close()
+
+
+def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float = 0.0) -> int:
+    """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
+    from sandbox.world import StateError
+
+    try:
+        with opened(place, pace=pace) as sandbox:
+            return _VERBS[verb](sandbox, extra)
+    except (NoPulumiError, StateError, FailedError) as error:
+        print(f"tandem: {error}", file=sys.stderr)
+        return USAGE
+
+
+def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    sandbox.prepare(anew=True)
+    if code := sandbox.recover():
+        return code
+    found = sandbox.findings(_graph(sandbox.place))
+    if found.orphans:
+        # The engine would make each of them a second time.
+        _say("the cloud has something that the state does not know: repair that first")
+        _tell_orphans(found)
+        return REFUSED
+    code = sandbox.run("up", *AT_ONCE, *extra)
+    if code:
+        _say(f"`tandem sandbox status {sandbox.place.stack}` says what is there; the same command again goes on.")
+    return code
+
+
+def _preview(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    sandbox.prepare(anew=True)
+    return sandbox.run("preview", *extra)
+
+
+def _refresh(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    sandbox.prepare(anew=False)
+    return sandbox.recover() or sandbox.run("refresh", *AT_ONCE, *extra)
+
+
+def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    sandbox.prepare(anew=False)
+    code = sandbox.recover() or sandbox.run("destroy", *AT_ONCE, *extra)
+    found = sandbox.findings()
+    if found.resources:
+        again = f"tandem sandbox destroy {sandbox.place.stack}{' -- --refresh' if found.missing else ''}"
+        _say(f"{found.resources} resources are still in the state; `{again}` goes on.")
+    if found.orphans:
+        _say(f"left in the cloud, and in nobody's state: {len(found.orphans)}")
+        _tell_orphans(found)
+    if found.resources or found.orphans:
+        return REFUSED
+    _say("nothing is left: 0 resources in the state, 0 in the cloud")
+    return code
+
+
+def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    found = sandbox.findings(_graph(sandbox.place))
+    _say(f"{sandbox.place.stack}: {found.resources} resources in the state, {found.things} things in the cloud")
+    for one in found.unfinished:
+        _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
+    _tell_orphans(found)
+    for lost in found.missing:
+        _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
+    if found.missing:
+        _say(f"  take that into the state: tandem sandbox refresh {sandbox.place.stack}")
+    if found.agree:
+        _say("state and cloud agree")
+    return FINE if found.agree else REFUSED
+
+
+def _tell_orphans(found: Findings) -> None:
+    for orphan in found.orphans:
+        _say(f"orphan: {orphan.thing.type} {orphan.thing.name} ({orphan.thing.id}), made by {orphan.thing.made_by}")
+        _say(f"  repair: {orphan.repair}")
+
+
+def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    sandbox.prepare(anew=False)
+    verb, *options = extra or ("about",)
+    return sandbox.run(verb, *options)
+
+
+def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    from sandbox.world import CloudError
+
+    if len(extra) != 2:
+        print("tandem: say what to delete: tandem sandbox delete STACK TYPE ID", file=sys.stderr)
+        return USAGE
+    token, identity = extra
+    if sandbox.world.read(token, identity) is None:
+        print(f"tandem: there is no {token} {identity!r} in the cloud", file=sys.stderr)
+        return REFUSED
+    try:
+        sandbox.world.delete(token, identity)
+    except CloudError as error:
+        print(f"tandem: the cloud refuses: {error}", file=sys.stderr)
+        return REFUSED
+    _say(f"deleted {token} {identity}")
+    return FINE
+
+
+def _graph(place: Place) -> "Graph | None":
+    """What the program would register; None when the stack file is not there or refused."""
+    from stacks.source import UnreadableError
+    from tandem import plan
+
+    try:
+        judged = plan.judge(place.stack_file)
+    except (UnreadableError, OSError):
+        return None
+    return None if judged.refused else plan.program_graph(judged.reading.accepted(), place.stack)
+
+
+def _say(line: str) -> None:
+    print(f"sandbox: {line}", flush=True)
+
+
+_VERBS = {
+    "up": _up,
+    "preview": _preview,
+    "refresh": _refresh,
+    "destroy": _destroy,
+    "status": _status,
+    "pulumi": _pulumi,
+    "delete": _delete,
+}

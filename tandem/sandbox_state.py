@@ -1,0 +1,141 @@
+"""What Pulumi's state and the emulated cloud say of each other: orphans, missing things, unfinished operations."""
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sandbox.graph import PROVIDER_TYPE_PREFIX
+
+if TYPE_CHECKING:
+    from sandbox.graph import Graph
+    from sandbox.world import Thing, World
+
+
+@dataclass(frozen=True, slots=True)
+class Managed:
+    """A resource in Pulumi's state that exists in the cloud, or should."""
+
+    urn: str
+    type: str
+    id: str
+
+    @property
+    def name(self) -> str:
+        """Logical name."""
+        return name_of(self.urn)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """An operation whose end Pulumi never heard of."""
+
+    urn: str
+    type: str
+    operation: str
+    """`creating`, `updating`, `deleting` …"""
+
+
+@dataclass(frozen=True, slots=True)
+class Orphan:
+    """Something in the cloud that nobody's state knows, and the one command that repairs that."""
+
+    thing: "Thing"
+    repair: str
+    pending: str = ""
+    """URN of the unfinished creation that made it, or ""."""
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """State and cloud, compared."""
+
+    managed: tuple[Managed, ...]
+    resources: int
+    """All entries of the state, components and providers among them, but not the stack."""
+    things: int
+    orphans: tuple[Orphan, ...]
+    missing: tuple[Managed, ...]
+    """In the state, but not in the cloud."""
+    unfinished: tuple[Unfinished, ...]
+
+    @property
+    def agree(self) -> bool:
+        """Whether there is nothing to repair."""
+        return not (self.orphans or self.missing or self.unfinished)
+
+
+def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
+    """Compares; `graph` is what the program would register, and tells an orphan's parent and provider."""
+    resources = [one for one in deployment.get("resources") or () if not _is_pulumis_own(one)]
+    managed = tuple(_managed(resources))
+    unfinished = tuple(
+        Unfinished(one["resource"]["urn"], one["resource"]["type"], one["type"])
+        for one in deployment.get("pending_operations") or ()
+    )
+    keys = {(one.type, one.id) for one in managed}
+    providers = {one["urn"]: f"{one['urn']}::{one['id']}" for one in resources if _is_provider(one)}
+    left = world.leftovers(keys)
+    named = {thing.key for thing in left}
+    # What a controller made for an orphan comes and goes with it.
+    roots = [thing for thing in left if thing.owner not in named]
+    orphans = tuple(_orphan(stack, thing, unfinished, graph, providers) for thing in roots)
+    missing = tuple(one for one in managed if _is_gone(one, world))
+    return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
+
+
+def _is_gone(one: Managed, world: "World") -> bool:
+    """Whether nothing of it is left; what lay in a cluster that is gone answers no more."""
+    from sandbox.world import CloudError
+
+    try:
+        return world.read(one.type, one.id) is None
+    except CloudError:
+        return True
+
+
+def name_of(urn: str) -> str:
+    """The logical name in a URN."""
+    return urn.rsplit("::", 1)[1]
+
+
+def _is_pulumis_own(resource: Mapping[str, Any]) -> bool:
+    """The stack itself, and default providers: `pulumi` does not count them either."""
+    default = _is_provider(resource) and name_of(resource["urn"]).startswith("default")
+    return resource["type"] == "pulumi:pulumi:Stack" or default
+
+
+def _is_provider(resource: Mapping[str, Any]) -> bool:
+    return bool(resource["type"].startswith(PROVIDER_TYPE_PREFIX))
+
+
+def _managed(resources: list[dict[str, Any]]) -> Iterator[Managed]:
+    for one in resources:
+        if one.get("custom") and one.get("id") and not _is_provider(one) and not one.get("external"):
+            yield Managed(one["urn"], one["type"], one["id"])
+
+
+def _orphan(
+    stack: str,
+    thing: "Thing",
+    unfinished: tuple[Unfinished, ...],
+    graph: "Graph | None",
+    providers: Mapping[str, str],
+) -> Orphan:
+    created = [
+        one for one in unfinished if (one.operation, one.type, name_of(one.urn)) == ("creating", thing.type, thing.name)
+    ]
+    if created:
+        urn = created[0].urn
+        return Orphan(thing, _pulumi(stack, "refresh", "--yes", "--import-pending-creates", f"{urn} {thing.id}"), urn)
+    if thing.made_by == "pulumi" and graph is not None:
+        found = [one for one in graph.of_type(thing.type) if one.name == thing.name]
+        if found and found[0].provider in providers:
+            places = ("--parent", f"parent={found[0].parent}", "--provider", f"provider={found[0].provider}")
+            options = ("--protect=false", "--generate-code=false", "--yes")
+            return Orphan(thing, _pulumi(stack, "import", thing.type, thing.name, thing.id, *places, *options))
+    return Orphan(thing, shlex.join(("tandem", "sandbox", "delete", stack, thing.type, thing.id)))
+
+
+def _pulumi(stack: str, *arguments: str) -> str:
+    return shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *arguments))

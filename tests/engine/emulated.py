@@ -1,0 +1,146 @@
+"""A stack under the real engine, in a folder of its own, with its own emulated cloud."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sandbox.graph import Graph
+from sandbox.world import Fault, Faults, World
+from stacks.config import load_file
+from tandem.plan import program_graph
+from tandem.sandbox import AT_ONCE, CLOUD, Place, Sandbox, opened
+from tandem.sandbox_pulumi import executable
+from tandem.sandbox_state import Findings
+
+ROOT = Path(__file__).resolve().parents[2]
+STACKS = ("dev", "exclusive", "mps", "timeslice")
+CHANGING = frozenset({"create", "update", "delete", "replace"})
+"""Operations on a resource that the engine tells; `replace` stands for its parts."""
+Raise = Callable[..., "Stack"]
+"""Gives a stack by name, with other sections than its file has where they are given."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one command of the engine did."""
+
+    code: int
+    operations: dict[str, frozenset[str]] = field(default_factory=dict)
+    """Logical names of custom resources by what was done: create, update, replace, delete."""
+    unchanged: int = 0
+    errors: tuple[str, ...] = ()
+
+    @property
+    def changed(self) -> dict[str, frozenset[str]]:
+        """What was done, without what was not done."""
+        return {operation: names for operation, names in self.operations.items() if names}
+
+
+class Stack:
+    """One stack in the emulated cloud. Every command opens the cloud anew, from its file."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.place = Place(name, folder / f"Pulumi.{name}.yaml", folder)
+        self.fired = 0
+        """Faults that have fired."""
+
+    def configure(self, sections: Mapping[str, Any]) -> None:
+        """Puts values into sections of the stack file."""
+        values = yaml.safe_load(self.place.stack_file.read_text(encoding="utf-8"))
+        for section, content in sections.items():
+            key = f"tandem:{section}"
+            before = values["config"].get(key)
+            merged = isinstance(content, dict) and isinstance(before, dict)
+            values["config"][key] = {**before, **content} if merged else content
+        self.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
+
+    def up(self, *options: str, faults: tuple[Fault, ...] = ()) -> Run:
+        return self._run("up", options, faults, anew=True)
+
+    def refresh(self, *options: str) -> Run:
+        return self._run("refresh", options)
+
+    def destroy(self, *options: str, faults: tuple[Fault, ...] = ()) -> Run:
+        return self._run("destroy", options, faults)
+
+    def preview(self, *options: str) -> Run:
+        with opened(self.place) as sandbox:
+            sandbox.prepare(anew=True)
+            return told(sandbox, "preview", "--json", *options, env_streams=True)
+
+    def findings(self) -> Findings:
+        with opened(self.place) as sandbox:
+            return sandbox.findings(self.graph)
+
+    def state(self) -> dict[str, Any]:
+        with opened(self.place) as sandbox:
+            return sandbox.pulumi.state()
+
+    @property
+    def graph(self) -> Graph:
+        """The same program, in this process."""
+        return program_graph(load_file(self.place.stack_file), self.name)
+
+    def behind(self, change: Callable[[World], object]) -> None:
+        """Somebody does something behind Pulumi's back."""
+        world = World(self.place.folder / CLOUD)
+        try:
+            change(world)
+        finally:
+            world.close()
+
+    def recycled(self) -> Counter[str]:
+        """Nodes that updates have replaced so far, by logical name of their group."""
+        world = World(self.place.folder / CLOUD)
+        try:
+            names = {thing.outputs.get("nodeGroupName"): thing.name for thing in world.things()}
+            return Counter({names.get(group, group): count for group, count in world.recycled.items()})
+        finally:
+            world.close()
+
+    def copied_to(self, folder: Path) -> Stack:
+        shutil.copytree(self.folder, folder, dirs_exist_ok=True)
+        return Stack(folder, self.name)
+
+    def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, anew: bool = False) -> Run:
+        going_wrong = Faults(faults)
+        with opened(self.place, faults=going_wrong) as sandbox:
+            sandbox.prepare(anew=anew)
+            run = told(sandbox, verb, *AT_ONCE, "--json", *options)
+        self.fired += going_wrong.tried
+        return run
+
+
+def told(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False) -> Run:
+    """Runs a command and reads the events that it prints."""
+    pulumi = sandbox.pulumi
+    env = pulumi.environment()
+    if env_streams:
+        env["PULUMI_ENABLE_STREAMING_JSON_PREVIEW"] = "true"
+    command = [executable(), verb, "--stack", sandbox.place.stack, *options]
+    done = subprocess.run(command, cwd=pulumi.folder, env=env, capture_output=True, text=True, timeout=300)
+    operations: dict[str, set[str]] = {operation: set() for operation in CHANGING}
+    errors, unchanged = [], 0
+    for line in done.stdout.splitlines():
+        event = json.loads(line) if line.startswith("{") else {}
+        if "resourcePreEvent" in event:
+            step = event["resourcePreEvent"]["metadata"]
+            if step["op"] in CHANGING and step["type"] != "pulumi:pulumi:Stack":
+                operations[step["op"]].add(step["urn"].rsplit("::", 1)[1])
+            unchanged += step["op"] == "same"
+        elif event.get("diagnosticEvent", {}).get("severity") == "error":
+            errors.append(event["diagnosticEvent"]["message"])
+    if done.returncode and not errors:
+        errors.append(done.stderr)
+    frozen = {operation: frozenset(names) for operation, names in operations.items()}
+    return Run(done.returncode, frozen, unchanged, tuple(errors))

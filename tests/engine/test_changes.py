@@ -1,0 +1,45 @@
+"""What changes replace what: `docs/changes.yaml` holds, row by row. The README's table is made of the same rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.engine.emulated import ROOT, Raise
+
+ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "changes.yaml").read_text(encoding="utf-8"))
+STACK = "timeslice"
+OPERATIONS = {"created": "create", "updated": "update", "replaced": "replace", "deleted": "delete"}
+
+
+@pytest.fixture(params=ROWS, ids=[row["change"].replace("`", "") for row in ROWS])
+def row(request: pytest.FixtureRequest) -> dict[str, Any]:
+    found: dict[str, Any] = request.param
+    return found
+
+
+def test_a_change_does_to_a_stack_that_is_up_what_the_table_says(raised: Raise, row: dict[str, Any]) -> None:
+    stack = raised(STACK, row.get("before"))
+    recycled = stack.recycled()
+    stack.configure(row["after"])
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert run.changed == {done: frozenset(row[word]) for word, done in OPERATIONS.items() if row.get(word)}
+    assert stack.recycled() - recycled == Counter(row.get("recycled", {}))
+    assert stack.findings().agree
+
+
+def test_a_model_cannot_take_the_share_of_one_that_goes_in_the_same_up(raised: Raise) -> None:
+    # The engine creates before it deletes, so the new model's pod finds every share taken.
+    stack = raised(STACK)
+    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}, {"name": "llama3.2:3b", "context": 2048}]})
+    run = stack.up()
+    assert run.code != 0
+    assert any("Insufficient nvidia.com/gpu" in error for error in run.errors)
+    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}]})
+    assert stack.up().code == 0
+    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}, {"name": "llama3.2:3b", "context": 2048}]})
+    assert stack.up().code == 0

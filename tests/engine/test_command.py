@@ -1,0 +1,135 @@
+"""`tandem sandbox` with the real engine: what people see, and what an interrupted command leaves."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox.world import Fault
+from tests.engine.emulated import ROOT, Raise, Stack
+
+STACK = "timeslice"
+PACE = "0.4"
+"""Seconds for a minute of the cloud: the control plane then takes four."""
+
+
+def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a process group of its own, as a shell starts it."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tandem", "sandbox", *arguments],
+        cwd=stack.folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def call(stack: Stack, *arguments: str) -> tuple[int, str]:
+    process = start(stack, *arguments)
+    said, _ = process.communicate(timeout=200)
+    return process.returncode, said
+
+
+def until_cluster_is_being_created(process: subprocess.Popen[str]) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
+        if "tandem-cluster-eksCluster creating" in line:
+            time.sleep(0.3)
+            return
+    pytest.fail("the control plane was never created")
+
+
+def files(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in folder.glob("Pulumi*.yaml")}
+
+
+def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    before = files(stack.folder)
+    started = time.monotonic()
+    code, said = call(stack, "up")
+    assert (code, "60 created" in said) == (0, True), said
+    code, said = call(stack, "up")
+    assert (code, "60 unchanged" in said) == (0, True), said
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+    code, said = call(stack, "destroy")
+    assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
+    assert time.monotonic() - started < 90
+    assert files(stack.folder) == before
+
+
+def test_ctrl_c_lets_pulumi_end_what_it_has_begun_and_up_goes_on(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PACE)
+    until_cluster_is_being_created(process)
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=100)
+    assert process.returncode == 1, said
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+    code, said = call(stack, "up")
+    assert code == 0, said
+    assert stack.findings().agree
+
+
+def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PACE)
+    until_cluster_is_being_created(process)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate(timeout=100)
+    code, said = call(stack, "status")
+    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
+    code, said = call(stack, "up")
+    assert code == 0, said
+    assert "dropped its lock" in said
+    assert stack.findings().agree
+
+
+def test_after_a_lost_answer_up_names_the_one_command_instead_of_making_a_second(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    stack.up(faults=(Fault(type="aws:ec2/vpc:Vpc", operation="create", kind="lost"),))
+    code, said = call(stack, "up")
+    assert (code, "orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "created" in said) == (1, True, False), said
+    [repair] = [line.partition("repair: ")[2] for line in said.splitlines() if "repair: " in line]
+    assert call(stack, *shlex.split(repair)[2:])[0] == 0
+    assert call(stack, "up")[0] == 0
+    assert stack.findings().agree
+
+
+def test_destroy_names_what_is_left_and_fails(raised: Raise) -> None:
+    stack = raised(STACK)
+    stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
+    code, said = call(stack, "destroy")
+    assert code == 1
+    assert "orphan: aws:ec2/vpc:Vpc somebodys" in said
+    [repair] = [line for line in said.splitlines() if "repair: tandem sandbox delete timeslice aws:ec2/vpc:Vpc" in line]
+    assert call(stack, *repair.split("tandem sandbox ")[1].split())[0] == 0
+    assert call(stack, "destroy")[0] == 0
+
+
+def test_an_orphan_without_an_unfinished_operation_is_imported_with_the_command_that_status_names(
+    raised: Raise,
+) -> None:
+    stack = raised(STACK)
+    lost = next(
+        one for one in stack.state()["resources"] if one["type"] == "aws:eks/addon:Addon" and "coredns" in one["id"]
+    )
+    assert call(stack, "pulumi", STACK, "--", "state", "delete", lost["urn"], "--yes")[0] == 0
+    code, said = call(stack, "status")
+    assert (code, "pulumi timeslice -- import aws:eks/addon:Addon tandem-coredns" in said) == (1, True), said
+    [orphan] = stack.findings().orphans
+    code, said = call(stack, *shlex.split(orphan.repair)[2:])
+    assert code == 0, said
+    assert stack.findings().agree
+    assert stack.up().changed == {}

@@ -1,0 +1,68 @@
+"""Every stack, from nothing to nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.graph import STACK_TYPE
+from sandbox.world import Thing, World
+from tests.engine.emulated import Raise, Stack
+
+
+@pytest.fixture
+def stack(raised: Raise, any_stack: str) -> Stack:
+    return raised(any_stack)
+
+
+def test_up_creates_what_the_plan_shows_and_state_and_cloud_agree(stack: Stack) -> None:
+    planned = {one.urn for one in stack.graph if one.type != STACK_TYPE}
+    found = stack.findings()
+    assert found.agree
+    assert found.resources == len(planned)
+
+
+def test_a_second_up_changes_nothing(stack: Stack) -> None:
+    run = stack.up()
+    assert (run.code, run.changed) == (0, {}), run.errors
+
+
+def test_refresh_shows_no_drift_and_leaves_nothing_for_up(stack: Stack) -> None:
+    run = stack.refresh("--expect-no-changes")
+    assert (run.code, run.changed) == (0, {}), run.errors
+    assert stack.up().changed == {}
+
+
+def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
+    def meddle(world: World) -> None:
+        by_type: dict[str, Thing] = {thing.type: thing for thing in world.things() if thing.made_by == "pulumi"}
+        vpc = by_type["aws:ec2/vpc:Vpc"]
+        world.tamper(vpc.type, vpc.id, lambda thing: thing.inputs.update(enableDnsHostnames=False))
+        group = next(one for one in world.things() if one.name == "tandem-gpu-group")
+        world.tamper(group.type, group.id, lambda thing: thing.inputs.update(labels={"somebody": "was-here"}))
+        addon = next(one for one in world.things() if one.name == "tandem-coredns")
+        world.forget(addon.type, addon.id)
+
+    stack.behind(meddle)
+    assert [one.name for one in stack.findings().missing] == ["tandem-coredns"]
+    run = stack.up("--refresh")
+    assert run.code == 0, run.errors
+    assert run.changed == {
+        "create": frozenset({"tandem-coredns"}),
+        "update": frozenset({"tandem-vpc", "tandem-gpu-group"}),
+    }
+    assert stack.findings().agree
+    assert stack.up("--refresh").changed == {}
+
+
+def test_destroy_leaves_nothing(stack: Stack) -> None:
+    run = stack.destroy()
+    assert run.code == 0, run.errors
+    found = stack.findings()
+    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+
+
+def test_a_preview_shows_every_resource_that_up_creates(nothing: Raise, any_stack: str) -> None:
+    stack = nothing(any_stack)
+    previewed = stack.preview()
+    assert previewed.code == 0, previewed.errors
+    assert previewed.changed == stack.up().changed

@@ -1,0 +1,141 @@
+"""Doors agree: the same program registers the same in this process and with the real engine.
+
+What differs, and why; nothing else may:
+- Default providers are in the engine's state alone: it makes one for each package and version that is asked for.
+- Names that providers make up (`__defaults` says which) are in the engine's inputs alone: it keeps what Check returned.
+- Inputs of a remote component, and on what each of them depends, are in the graph alone: the engine hands them to the
+  component's provider, and keeps neither. What the component depends on is on both sides.
+- `version` and `__internal` of a provider are in the engine's inputs alone: how it finds that provider again.
+- Ids, ARNs and addresses hold serial numbers in the cloud that outlives a process: each is compared as "what that
+  resource returned". Secrets are ciphertext in the state: they are compared as secrets.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import pytest
+
+from sandbox import wire
+from sandbox.graph import MASK, PROVIDER_TYPE_PREFIX, Graph, dereferenced, masked
+from sandbox.world_names import AUTONAMES, DEFAULTS
+from tests.engine.emulated import Raise
+
+Entries = dict[str, dict[str, Any]]
+Outputs = Mapping[str, Mapping[str, Any]]
+CIPHERTEXT = "ciphertext"
+MADE_UP = ("id", "arn", "name", "nodeGroupName", "endpoint", "latestVersion")
+"""Outputs that are made up, or made of something made up, and that programs pass on."""
+
+
+@pytest.fixture(scope="module")
+def both(raised: Raise) -> Any:
+    """What the engine keeps, and the graph, by stack."""
+
+    @cache
+    def compared(name: str) -> tuple[Entries, Graph]:
+        stack = raised(name)
+        entries = {one["urn"]: one for one in stack.state()["resources"]}
+        return {urn: one for urn, one in entries.items() if not is_default_provider(one)}, stack.graph
+
+    return compared
+
+
+def is_default_provider(entry: Mapping[str, Any]) -> bool:
+    return bool(entry["type"].startswith(PROVIDER_TYPE_PREFIX)) and entry["urn"].rsplit("::", 1)[1].startswith(
+        "default"
+    )
+
+
+def test_both_doors_register_the_same_types_names_and_parents(both: Any, any_stack: str) -> None:
+    entries, graph = both(any_stack)
+    assert {urn: (one["type"], one.get("parent", "")) for urn, one in entries.items()} == {
+        one.urn: (one.type, one.parent) for one in graph
+    }
+
+
+def test_both_doors_see_the_same_dependencies(both: Any, any_stack: str) -> None:
+    entries, graph = both(any_stack)
+    for one in graph:
+        assert set(entries[one.urn].get("dependencies") or ()) == set(one.dependencies), one.urn
+        if one.remote:
+            continue
+        by_property = entries[one.urn].get("propertyDependencies") or {}
+        assert {key: set(urns) for key, urns in by_property.items() if urns} == {
+            key: set(urns) for key, urns in one.property_dependencies.items()
+        }, one.urn
+
+
+def test_both_doors_use_the_same_providers(both: Any, any_stack: str) -> None:
+    entries, graph = both(any_stack)
+    for one in graph:
+        used = entries[one.urn].get("provider", "").rpartition("::")[0]
+        explicit = "" if used.rsplit("::", 1)[-1].startswith("default") else used
+        assert explicit == graph.effective_options(one.urn).get("provider", ""), one.urn
+
+
+def test_both_doors_see_the_same_inputs(both: Any, any_stack: str) -> None:
+    entries, graph = both(any_stack)
+    # Providers are left out: their ids are nothing but names here, and no program uses them.
+    outputs_here = {
+        one.urn: {**one.outputs, "id": one.id} for one in graph if not one.type.startswith(PROVIDER_TYPE_PREFIX)
+    }
+    outputs_there = {urn: {**entries[urn].get("outputs", {}), "id": entries[urn].get("id", "")} for urn in outputs_here}
+    here, there = named_values(outputs_here, outputs_there), named_values(outputs_there, outputs_here)
+    for one in graph:
+        if not one.remote:
+            registered = replaced(masked(dereferenced(one.inputs)), here)
+            assert replaced(kept(entries[one.urn]), there) == registered, one.urn
+
+
+def kept(entry: Mapping[str, Any]) -> Any:
+    """Inputs in the state, without what Check added, secrets masked."""
+    inputs = dict(entry.get("inputs", {}))
+    for key in inputs.pop(DEFAULTS, ()):
+        inputs.pop(key)
+    if entry["type"].startswith(PROVIDER_TYPE_PREFIX):
+        inputs.pop("version"), inputs.pop("__internal")
+    return hidden(inputs)
+
+
+def hidden(value: Any) -> Any:
+    if isinstance(value, dict):
+        return MASK if CIPHERTEXT in value else {key: hidden(item) for key, item in value.items()}
+    return [hidden(item) for item in value] if isinstance(value, list) else value
+
+
+def named_values(outputs: Outputs, others: Outputs) -> dict[str, str]:
+    """Texts that the two doors make up differently, and which resource returned them under which name."""
+    found: dict[str, str] = {}
+    for urn in sorted(outputs):
+        other = dict(made_up(others[urn]))
+        for key, value in made_up(outputs[urn]):
+            if value != other.get(key):
+                found.setdefault(value, f"<{key} of {urn.rsplit('::', 1)[1]}>")
+    return found
+
+
+def made_up(outputs: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for key in MADE_UP:
+        if isinstance(outputs.get(key), str) and len(outputs[key]) > 3:
+            yield key, outputs[key]
+    for path in ("certificateAuthority.data", "vpcConfig.clusterSecurityGroupId"):
+        top, _, key = path.partition(".")
+        if isinstance(outputs.get(top), dict) and key in outputs[top]:
+            yield path, outputs[top][key]
+
+
+def replaced(value: Any, names: Mapping[str, str]) -> Any:
+    made = "|".join(map(re.escape, sorted(names, key=len, reverse=True))) or "(?!)"
+    return json.loads(re.sub(made, lambda match: names[match[0]], json.dumps(value, sort_keys=True)))
+
+
+def test_what_providers_make_up_is_what_the_comparison_leaves_out(both: Any, any_stack: str) -> None:
+    entries, _ = both(any_stack)
+    left_out = {(one["type"], key) for one in entries.values() for key in one.get("inputs", {}).get(DEFAULTS, ())}
+    assert left_out <= {(token, key) for token, (key, _) in AUTONAMES.items()}
+    assert wire.UNKNOWN not in json.dumps(list(entries.values()))

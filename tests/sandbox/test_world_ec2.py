@@ -1,0 +1,267 @@
+"""Rules of EC2: each refuses, and lets pass once its reason is gone."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sandbox.world import World
+from tests.sandbox.world_pieces import (
+    ADDRESS,
+    ASSOCIATION,
+    ENDPOINT,
+    GATEWAY,
+    GROUP,
+    INGRESS,
+    NAT,
+    NODES,
+    ROUTE,
+    SUBNET,
+    TABLE,
+    TEMPLATE,
+    VOLUME,
+    VPC,
+    Account,
+    refused,
+)
+
+EGRESS = INGRESS.replace("Ingress", "Egress")
+OLD_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def in_vpc(token: str) -> Callable[[Account], tuple[str, str, str, str]]:
+    def build(account: Account) -> tuple[str, str, str, str]:
+        vpc = account.make(VPC)
+        return VPC, vpc, token, account.make(token, vpcId=vpc, availabilityZone="us-east-1a")
+
+    return build
+
+
+def nat(account: Account) -> tuple[str, str]:
+    """Subnet and address of a NAT gateway."""
+    account.network()
+    return account.subnets[0], account.make(ADDRESS, domain="vpc")
+
+
+def subnet_with_nat(account: Account) -> tuple[str, str, str, str]:
+    subnet, address = nat(account)
+    return SUBNET, subnet, NAT, account.make(NAT, subnetId=subnet, allocationId=address)
+
+
+def address_of_nat(account: Account) -> tuple[str, str, str, str]:
+    subnet, address = nat(account)
+    return ADDRESS, address, NAT, account.make(NAT, subnetId=subnet, allocationId=address)
+
+
+def gateway_with_nat(account: Account) -> tuple[str, str, str, str]:
+    subnet, address = nat(account)
+    return GATEWAY, account.gateway, NAT, account.make(NAT, subnetId=subnet, allocationId=address)
+
+
+def gateway_with_public_nodes(account: Account) -> tuple[str, str, str, str]:
+    account.cluster()
+    return GATEWAY, account.gateway, NODES, account.nodes()
+
+
+def group_of_control_plane(account: Account) -> tuple[str, str, str, str]:
+    account.network()
+    group = account.make(GROUP, vpcId=account.vpc)
+    where = {"subnetIds": account.subnets, "securityGroupIds": [group]}
+    return GROUP, group, "aws:eks/cluster:Cluster", account.cluster(vpcConfig=where)
+
+
+def subnet_of_endpoint(account: Account) -> tuple[str, str, str, str]:
+    account.network()
+    subnet = account.subnets[0]
+    return SUBNET, subnet, ENDPOINT, account.make(ENDPOINT, vpcId=account.vpc, subnetIds=[subnet])
+
+
+def group_of_endpoint(account: Account) -> tuple[str, str, str, str]:
+    account.network()
+    group = account.make(GROUP, vpcId=account.vpc)
+    return GROUP, group, ENDPOINT, account.make(ENDPOINT, vpcId=account.vpc, securityGroupIds=[group])
+
+
+def subnet_of_control_plane(account: Account) -> tuple[str, str, str, str]:
+    cluster = account.cluster()
+    return SUBNET, account.subnets[0], "aws:eks/cluster:Cluster", cluster
+
+
+def table_of_subnet(account: Account) -> tuple[str, str, str, str]:
+    vpc = account.make(VPC)
+    table, subnet = account.make(TABLE, vpcId=vpc), account.make(SUBNET, vpcId=vpc)
+    return TABLE, table, ASSOCIATION, account.make(ASSOCIATION, subnetId=subnet, routeTableId=table)
+
+
+def named_in(token: str, key: str) -> Callable[[Account], tuple[str, str, str, str]]:
+    def build(account: Account) -> tuple[str, str, str, str]:
+        vpc = account.make(VPC)
+        source, own = account.make(GROUP, "source", vpcId=vpc), account.make(GROUP, "own", vpcId=vpc)
+        return GROUP, source, token, account.make(token, securityGroupId=own, **{key: source})
+
+    return build
+
+
+HELD = {
+    "VPC by subnet": (in_vpc(SUBNET), "DependencyViolation"),
+    "VPC by gateway": (in_vpc(GATEWAY), "DependencyViolation"),
+    "VPC by route table": (in_vpc(TABLE), "DependencyViolation"),
+    "VPC by security group": (in_vpc(GROUP), "DependencyViolation"),
+    "VPC by endpoint": (in_vpc(ENDPOINT), "DependencyViolation"),
+    "subnet by NAT": (subnet_with_nat, "DependencyViolation"),
+    "subnet by interface endpoint": (subnet_of_endpoint, "DependencyViolation"),
+    "subnet by control plane": (subnet_of_control_plane, "DependencyViolation"),
+    "address by NAT": (address_of_nat, "InvalidIPAddress.InUse"),
+    "gateway by NAT": (gateway_with_nat, "DependencyViolation"),
+    "gateway by public nodes": (gateway_with_public_nodes, "DependencyViolation"),
+    "table by subnet": (table_of_subnet, "DependencyViolation"),
+    "group by control plane": (group_of_control_plane, "DependencyViolation"),
+    "group by endpoint": (group_of_endpoint, "DependencyViolation"),
+    "group by old rule": (named_in(OLD_RULE, "sourceSecurityGroupId"), "DependencyViolation"),
+    "group by ingress": (named_in(INGRESS, "referencedSecurityGroupId"), "DependencyViolation"),
+    "group by egress": (named_in(EGRESS, "referencedSecurityGroupId"), "DependencyViolation"),
+}
+
+
+@pytest.mark.parametrize("case", HELD)
+def test_what_is_used_stays_until_its_user_is_gone(account: Account, case: str) -> None:
+    build, code = HELD[case]
+    token, identity, user_type, user = build(account)
+    with refused(code):
+        account.drop(token, identity)
+    assert account.world.read(token, identity)
+    account.drop(user_type, user)
+    if token == SUBNET:
+        # An association goes with its subnet or before it, and holds nothing.
+        assert account.of(ASSOCIATION)
+    account.drop(token, identity)
+    assert account.world.read(token, identity) is None
+
+
+ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
+    "subnet": (SUBNET, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
+    "gateway": (GATEWAY, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
+    "table": (TABLE, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
+    "group": (GROUP, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
+    "endpoint": (ENDPOINT, {"vpcId": "vpc-0"}, "InvalidVpcId.NotFound"),
+    "endpoint's table": (ENDPOINT, {"vpcId": "{vpc}", "routeTableIds": ["rtb-0"]}, "InvalidRouteTableId.NotFound"),
+    "endpoint's subnet": (ENDPOINT, {"vpcId": "{vpc}", "subnetIds": ["subnet-0"]}, "InvalidSubnetId.NotFound"),
+    "NAT's subnet": (NAT, {"subnetId": "subnet-0"}, "InvalidSubnetID.NotFound"),
+    "NAT's address": (NAT, {"subnetId": "{subnet}", "allocationId": "eip-0"}, "InvalidAllocationID.NotFound"),
+    "route's table": (ROUTE, {"routeTableId": "rtb-0"}, "InvalidRouteTableID.NotFound"),
+    "route's gateway": (ROUTE, {"routeTableId": "{table}", "gatewayId": "igw-0"}, "InvalidInternetGatewayID.NotFound"),
+    "route's NAT": (ROUTE, {"routeTableId": "{table}", "natGatewayId": "nat-0"}, "InvalidNatGatewayID.NotFound"),
+    "association's subnet": (ASSOCIATION, {"subnetId": "subnet-0"}, "InvalidSubnetID.NotFound"),
+    "association's table": (
+        ASSOCIATION,
+        {"subnetId": "{subnet}", "routeTableId": "rtb-0"},
+        "InvalidRouteTableID.NotFound",
+    ),
+    "rule's group": (INGRESS, {"securityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
+    "rule's source": (OLD_RULE, {"sourceSecurityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
+    "rule's reference": (EGRESS, {"referencedSecurityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
+    "volume's zone": (VOLUME, {"availabilityZone": "us-east-1x"}, "InvalidZone.NotFound"),
+}
+
+
+@pytest.mark.parametrize("case", ABSENT)
+def test_what_is_named_must_be_there(account: Account, case: str) -> None:
+    token, inputs, code = ABSENT[case]
+    account.network(routed=False)
+    there = {"{vpc}": account.vpc, "{subnet}": account.subnets[0], "{table}": account.table}
+    with refused(code):
+        account.make(token, **{key: there.get(str(value), value) for key, value in inputs.items()})
+
+
+def test_a_nat_gateway_needs_an_attached_internet_gateway(account: Account) -> None:
+    vpc = account.make(VPC)
+    subnet, address = account.make(SUBNET, vpcId=vpc), account.make(ADDRESS)
+    with refused("Gateway.NotAttached"):
+        account.make(NAT, subnetId=subnet, allocationId=address)
+    account.make(NAT, subnetId=subnet, connectivityType="private")
+    account.make(GATEWAY, vpcId=vpc)
+    account.make(NAT, subnetId=subnet, allocationId=address)
+
+
+def test_an_address_serves_one_nat_gateway(account: Account) -> None:
+    subnet, address = nat(account)
+    account.make(NAT, subnetId=subnet, allocationId=address)
+    with refused("Resource.AlreadyAssociated"):
+        account.make(NAT, subnetId=subnet, allocationId=address)
+
+
+def test_a_vpc_has_one_gateway_and_a_subnet_one_table(account: Account) -> None:
+    account.network()
+    with refused("Resource.AlreadyAssociated"):
+        account.make(GATEWAY, vpcId=account.vpc)
+    with refused("Resource.AlreadyAssociated"):
+        account.make(ASSOCIATION, subnetId=account.subnets[0], routeTableId=account.table)
+    account.change(GATEWAY, account.gateway, tags={"a": "b"})
+
+
+def test_a_table_has_one_route_to_a_destination_and_only_in_its_vpc(account: Account) -> None:
+    account.network()
+    with refused("RouteAlreadyExists"):
+        account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
+    other = account.make(GATEWAY, "other", vpcId=account.make(VPC, "other"))
+    with refused("InvalidParameterValue", "different networks"):
+        account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="10.9.0.0/16", gatewayId=other)
+    account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="10.9.0.0/16", gatewayId=account.gateway)
+
+
+def test_names_of_groups_and_launch_templates_are_taken_once(account: Account) -> None:
+    vpc, other = account.make(VPC), account.make(VPC, "other")
+    account.make(GROUP, name="g", vpcId=vpc)
+    with refused("InvalidGroup.Duplicate"):
+        account.make(GROUP, name="g", vpcId=vpc)
+    account.make(GROUP, name="g", vpcId=other)
+    account.make(TEMPLATE, name="t")
+    with refused("InvalidLaunchTemplateName.AlreadyExistsException"):
+        account.make(TEMPLATE, name="t")
+    account.make(TEMPLATE, name="u")
+
+
+def test_a_group_that_names_only_itself_may_go(account: Account) -> None:
+    group = account.make(GROUP, vpcId=account.make(VPC))
+    account.make(INGRESS, securityGroupId=group, referencedSecurityGroupId=group)
+    account.drop(GROUP, group)
+
+
+def test_a_default_group_may_be_named_without_being_managed(account: Account) -> None:
+    vpc = account.make(VPC)
+    account.make(INGRESS, securityGroupId=account.outputs(VPC, vpc)["defaultSecurityGroupId"])
+
+
+def test_interfaces_and_root_volumes_come_and_go_with_nodes(account: Account) -> None:
+    account.cluster()
+    group = account.nodes(count=2)
+    interfaces = [one for one in account.of("aws:ec2/networkInterface:NetworkInterface") if "instance" in one.inputs]
+    roots = account.of(VOLUME)
+    assert (len(interfaces), len(roots)) == (2, 2)
+    with refused("VolumeInUse"):
+        account.drop(VOLUME, roots[0].id)
+    account.drop(NODES, group)
+    assert account.of(VOLUME) == []
+    assert not [one for one in account.of("aws:ec2/networkInterface:NetworkInterface") if "instance" in one.inputs]
+
+
+def test_a_volume_grows_and_never_shrinks(account: Account) -> None:
+    volume = account.make(VOLUME, availabilityZone="us-east-1a", size=20)
+    with refused("InvalidParameterValue"):
+        account.change(VOLUME, volume, size=10)
+    assert account.change(VOLUME, volume, size=30)["size"] == 30
+
+
+def test_a_gateway_without_routes_a_table_without_subnets_and_a_lone_volume_go_at_once() -> None:
+    account = Account(World())
+    vpc = account.make(VPC)
+    pairs = [(token, account.make(token, vpcId=vpc)) for token in (GATEWAY, TABLE)]
+    pairs += [(VOLUME, account.make(VOLUME, availabilityZone="us-east-1a", size=1)), (VPC, vpc)]
+    for token, identity in pairs:
+        account.drop(token, identity)
+    assert account.world.things() == []

@@ -1,0 +1,286 @@
+"""Rules of EKS: each refuses, and lets pass once its reason is gone."""
+
+import pytest
+
+from tests.sandbox.world_pieces import (
+    ADDON,
+    ASSOCIATION,
+    CLUSTER,
+    LOG_GROUP,
+    NAT,
+    NODE_POLICIES,
+    NODES,
+    ROUTE,
+    SUBNET,
+    TAINT,
+    TEMPLATE,
+    Account,
+    refused,
+)
+
+ENTRY = "aws:eks/accessEntry:AccessEntry"
+ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
+IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def test_a_cluster_needs_its_role_and_the_roles_policy(account: Account) -> None:
+    account.network()
+    where = {"subnetIds": account.subnets}
+    with refused("InvalidParameterException"):
+        account.make(CLUSTER, name="x", roleArn="arn:aws:iam::123456789012:role/absent", vpcConfig=where)
+    with refused("AccessDenied", "AmazonEKSClusterPolicy"):
+        account.make(CLUSTER, name="x", roleArn=account.role("bare"), vpcConfig=where)
+    account.make(CLUSTER, name="x", roleArn=account.role("full", "AmazonEKSClusterPolicy"), vpcConfig=where)
+
+
+def test_a_cluster_needs_subnets_of_two_zones_and_groups_that_are_there(account: Account) -> None:
+    account.network()
+    with refused("InvalidParameterException", "subnet-0"):
+        account.cluster(vpcConfig={"subnetIds": ["subnet-0"]})
+    account = Account()
+    account.network()
+    with refused("InvalidParameterException", "two different AZs"):
+        account.cluster(vpcConfig={"subnetIds": account.subnets[:1]})
+    account = Account()
+    account.network()
+    with refused("InvalidParameterException", "sg-0"):
+        account.cluster(vpcConfig={"subnetIds": account.subnets, "securityGroupIds": ["sg-0"]})
+
+
+def test_a_cluster_with_node_groups_stays(account: Account) -> None:
+    cluster = account.cluster()
+    group = account.nodes(count=0)
+    with refused("ResourceInUseException", "nodegroups attached"):
+        account.drop(CLUSTER, cluster)
+    account.drop(NODES, group)
+    account.drop(CLUSTER, cluster)
+    assert account.world.read(ADDON, "c:vpc-cni") is None
+
+
+def test_a_name_is_taken_once(account: Account) -> None:
+    account.cluster()
+    arn = account.outputs(CLUSTER, "c")["roleArn"]
+    with refused("ResourceInUseException"):
+        account.make(CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
+    account.nodes(count=0)
+    with refused("ResourceInUseException"):
+        account.make(NODES, clusterName="c", nodeGroupName="system", nodeRoleArn=account.role("other"))
+    with refused("ResourceInUseException"):
+        account.make(ADDON, clusterName="c", addonName="vpc-cni")
+    account.make(ADDON, clusterName="c", addonName="kube-proxy")
+
+
+@pytest.mark.parametrize(("to", "goes"), [("1.37", True), ("1.38", False), ("1.35", False)])
+def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, goes: bool) -> None:
+    account.cluster()
+    if goes:
+        assert account.change(CLUSTER, "c", version=to)["version"] == to
+    else:
+        with refused("InvalidParameterException", "minor version"):
+            account.change(CLUSTER, "c", version=to)
+
+
+@pytest.mark.parametrize("token", [NODES, ADDON, ENTRY, ACCESS_POLICY, IDENTITY])
+def test_whatever_belongs_to_a_cluster_needs_it(account: Account, token: str) -> None:
+    with refused("ResourceNotFoundException", "No cluster"):
+        account.make(token, clusterName="c")
+
+
+def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> None:
+    account.cluster()
+    with refused("InvalidParameterException", "role"):
+        account.nodes("a", nodeRoleArn="arn:aws:iam::123456789012:role/absent")
+    with refused("InvalidParameterException", "subnet-0"):
+        account.nodes("b", subnetIds=["subnet-0"])
+    with refused("Ec2LaunchTemplateNotFound"):
+        account.nodes("c", launchTemplate={"id": "lt-0", "version": "1"})
+    template = account.make(TEMPLATE, name="t")
+    with refused("Ec2LaunchTemplateNotFound", "no version 2"):
+        account.nodes("d", launchTemplate={"id": template, "version": "2"})
+    group = account.nodes("e", launchTemplate={"id": template, "version": "1"})
+    # EC2 lets it go; the group suffers at its next update.
+    account.drop(TEMPLATE, template)
+    with refused("Ec2LaunchTemplateNotFound"):
+        account.change(NODES, group, labels={"a": "b"})
+    account.drop(NODES, group)
+
+
+@pytest.mark.parametrize("missing", NODE_POLICIES)
+def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: str) -> None:
+    account.cluster()
+    some = [policy for policy in NODE_POLICIES if policy != missing]
+    with refused("NodeCreationFailure", missing[:20]):
+        account.nodes("a", *some)
+    account.nodes("b", *some, count=0)
+    account.nodes("c")
+
+
+def test_vpc_cni_with_a_role_of_its_own_needs_none_of_the_nodes(account: Account) -> None:
+    account.cluster(plugin=False)
+    own = account.role("network", "AmazonEKS_CNI_Policy")
+    account.make(ADDON, clusterName="c", addonName="vpc-cni", serviceAccountRoleArn=own)
+    account.nodes("a", *(policy for policy in NODE_POLICIES if "CNI" not in policy))
+
+
+def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
+    account.cluster(plugin=False)
+    with refused("NodeCreationFailure", "cni"):
+        account.nodes("a")
+    account.make(ADDON, clusterName="c", addonName="vpc-cni")
+    account.nodes("b")
+
+
+def test_a_self_managed_network_plugin_does_as_well(account: Account) -> None:
+    account.cluster(plugin=False, bootstrapSelfManagedAddons=True)
+    account.nodes()
+
+
+def test_nodes_need_a_way_to_the_internet(account: Account) -> None:
+    account.network(routed=False)
+    account.cluster()
+    with refused("NodeCreationFailure", "no route"):
+        account.nodes("a")
+    account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
+    account.nodes("b")
+    for one in account.of(ASSOCIATION):
+        account.drop(ASSOCIATION, one.id)
+    with refused("NodeCreationFailure", "no route"):
+        account.nodes("c")
+
+
+def test_public_subnets_give_nodes_public_addresses(account: Account) -> None:
+    account.network(public=False)
+    account.cluster()
+    with refused("NodeCreationFailure", "Ec2SubnetInvalidConfiguration"):
+        account.nodes("a")
+    for subnet in account.subnets:
+        account.change(SUBNET, subnet, mapPublicIpOnLaunch=True)
+    account.nodes("b")
+
+
+def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -> None:
+    account.network(public=False, routed=False)
+    nat = account.make(NAT, subnetId=account.subnets[0], connectivityType="private")
+    account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
+    account.cluster()
+    account.nodes("a")
+    account.drop(NAT, nat)
+    with refused("NodeCreationFailure", "no route"):
+        account.nodes("b")
+
+
+def test_nodes_are_not_newer_than_their_cluster(account: Account) -> None:
+    account.cluster()
+    with refused("InvalidParameterException", "newer"):
+        account.nodes("a", version="1.37")
+    account.nodes("b", version="1.36")
+
+
+@pytest.mark.parametrize("addon", ["coredns", "aws-ebs-csi-driver"])
+def test_addons_with_a_deployment_need_a_node_without_a_taint(account: Account, addon: str) -> None:
+    account.cluster()
+    with refused("InsufficientNumberOfReplicas"):
+        account.make(ADDON, clusterName="c", addonName=addon)
+    account.gpu_nodes()
+    with refused("InsufficientNumberOfReplicas"):
+        account.make(ADDON, clusterName="c", addonName=addon)
+    account.nodes(taints=[{"key": "CriticalAddonsOnly", "value": "true", "effect": "NO_SCHEDULE"}])
+    account.make(ADDON, clusterName="c", addonName=addon)
+
+
+@pytest.mark.parametrize("addon", ["kube-proxy", "eks-pod-identity-agent"])
+def test_addons_that_are_daemon_sets_need_no_node(account: Account, addon: str) -> None:
+    account.cluster()
+    account.make(ADDON, clusterName="c", addonName=addon)
+
+
+def test_identities_need_their_roles(account: Account) -> None:
+    account.cluster()
+    absent, arn = "arn:aws:iam::123456789012:role/absent", account.role("pods")
+    who = {"clusterName": "c", "namespace": "n", "serviceAccount": "s"}
+    with refused("InvalidParameterException"):
+        account.make(IDENTITY, roleArn=absent, **who)
+    account.make(IDENTITY, roleArn=arn, **who)
+    with refused("ResourceInUseException"):
+        account.make(IDENTITY, roleArn=arn, **who)
+    with refused("InvalidParameterException"):
+        account.make(ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": absent}])
+    with refused("InvalidParameterException"):
+        account.make(ADDON, clusterName="c", addonName="x", serviceAccountRoleArn=absent)
+    account.make(ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
+
+
+def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) -> None:
+    account.cluster()
+    account.nodes(count=0)
+    nodes, other = account.outputs(NODES, "c:system")["nodeRoleArn"], account.role("other")
+    with refused("ResourceInUseException", "made by eks"):
+        account.make(ENTRY, clusterName="c", principalArn=nodes, type="EC2_LINUX")
+    with refused("InvalidParameterException"):
+        account.make(ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent")
+    with refused("ResourceNotFoundException", "access entries"):
+        account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
+    account.make(ENTRY, clusterName="c", principalArn=other)
+    account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
+
+
+def test_eks_makes_a_log_group_that_outlives_the_cluster_when_it_finds_none(account: Account) -> None:
+    account.cluster(enabledClusterLogTypes=["api"])
+    account.drop(CLUSTER, "c")
+    assert [one.id for one in account.of(LOG_GROUP, made_by="eks")] == ["/aws/eks/c/cluster"]
+
+
+def test_a_log_group_of_ours_is_used(account: Account) -> None:
+    account.make(LOG_GROUP, name="/aws/eks/c/cluster")
+    account.cluster(enabledClusterLogTypes=["api"])
+    assert account.of(LOG_GROUP, made_by="eks") == []
+
+
+@pytest.mark.parametrize(
+    ("inputs", "recycled"),
+    [
+        ({"launchTemplate": {"id": "{id}", "version": "2"}}, 2),
+        ({"releaseVersion": "later"}, 2),
+        ({"version": "1.36"}, 2),
+        ({"labels": {"a": "b"}}, 0),
+        ({"taints": [TAINT]}, 0),
+    ],
+)
+def test_a_new_template_version_or_release_recycles_the_nodes(
+    account: Account, inputs: dict[str, object], recycled: int
+) -> None:
+    account.cluster()
+    template = account.make(TEMPLATE, name="t", updateDefaultVersion=True)
+    group = account.nodes(count=2, launchTemplate={"id": template, "version": "1"})
+    before = {one.id for one in account.of("aws:ec2/instance:Instance")}
+    assert account.change(TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
+    assert account.change(TEMPLATE, template, userData="x")["latestVersion"] == 2
+    if "launchTemplate" in inputs:
+        inputs = {"launchTemplate": {"id": template, "version": "2"}}
+    account.change(NODES, group, **inputs)
+    after = {one.id for one in account.of("aws:ec2/instance:Instance")}
+    assert account.world.recycled.get("system", 0) == recycled
+    assert (len(after), len(before & after)) == (2, 2 - recycled)
+
+
+def test_labels_taints_and_size_reach_the_nodes_in_place(account: Account) -> None:
+    account.cluster()
+    group = account.nodes()
+    sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 3}
+    account.change(NODES, group, labels={"a": "b"}, taints=[TAINT], scalingConfig=sizes)
+    nodes = account.of("kubernetes:core/v1:Node")
+    assert [one.outputs["metadata"]["labels"]["a"] for one in nodes] == ["b"] * 3
+    assert [one.outputs["spec"]["taints"] for one in nodes] == [[TAINT]] * 3
+    account.change(NODES, group, scalingConfig={**sizes, "desiredSize": 1})
+    assert len(account.of("kubernetes:core/v1:Node")) == 1
+
+
+def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> None:
+    template = account.make(TEMPLATE, name="t")
+    first = account.outputs(TEMPLATE, template)
+    assert account.change(TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}

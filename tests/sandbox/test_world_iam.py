@@ -1,0 +1,107 @@
+"""Rules of IAM, logs, queues and events."""
+
+import pytest
+
+from tests.sandbox.world_pieces import ATTACHED, LOG_GROUP, ROLE, Account, refused
+
+POLICY = "aws:iam/policy:Policy"
+INLINE = "aws:iam/rolePolicy:RolePolicy"
+PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+QUEUE = "aws:sqs/queue:Queue"
+QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
+EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
+TARGET = "aws:cloudwatch/eventTarget:EventTarget"
+MANAGED = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+@pytest.mark.parametrize("by", [ATTACHED, INLINE, PROFILE])
+def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: str) -> None:
+    role = account.make(ROLE, name="r")
+    user = account.make(by, role=role, **({"policyArn": MANAGED} if by == ATTACHED else {}))
+    with refused("DeleteConflict"):
+        account.drop(ROLE, role)
+    account.drop(by, user)
+    account.drop(ROLE, role)
+    assert account.world.things() == []
+
+
+def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:
+    policy, role = account.make(POLICY, name="p", policy="{}"), account.make(ROLE, name="r")
+    attached = account.make(ATTACHED, role=role, policyArn=policy)
+    with refused("DeleteConflict"):
+        account.drop(POLICY, policy)
+    account.drop(ATTACHED, attached)
+    account.drop(POLICY, policy)
+
+
+def test_role_names_have_at_most_64_characters(account: Account) -> None:
+    account.make(ROLE, name="r" * 64)
+    with refused("ValidationError", "64"):
+        account.world.check(ROLE, "r", {"name": "r" * 65}, None)
+    with refused("ValidationError", "roleName"):
+        account.world.check(ROLE, "r", {"name": "a role"}, None)
+
+
+def test_a_made_up_role_name_must_fit_too(account: Account) -> None:
+    assert len(account.world.check(ROLE, "r" * 56, {}, None)["name"]) == 64
+    with refused("ValidationError", "maximum length 64"):
+        account.world.check(ROLE, "r" * 57, {}, None)
+
+
+def test_a_managed_policy_has_at_most_6144_characters_without_white_space(account: Account) -> None:
+    policy = account.make(POLICY, name="p", policy="{" + " " * 9000 + "x" * 6142 + "}")
+    with refused("LimitExceeded", "6144"):
+        account.make(POLICY, name="q", policy="x" * 6145)
+    with refused("LimitExceeded", "6144"):
+        account.change(POLICY, policy, policy="x" * 6145)
+
+
+@pytest.mark.parametrize(
+    ("token", "code"),
+    [
+        (ROLE, "EntityAlreadyExists"),
+        (POLICY, "EntityAlreadyExists"),
+        (PROFILE, "EntityAlreadyExists"),
+        (LOG_GROUP, "ResourceAlreadyExistsException"),
+        (QUEUE, "QueueNameExists"),
+    ],
+)
+def test_a_name_is_taken_once(account: Account, token: str, code: str) -> None:
+    account.make(token, name="n")
+    with refused(code):
+        account.make(token, name="n")
+    account.make(token, name="m")
+
+
+def test_policies_are_attached_to_roles_and_from_policies_that_are_there(account: Account) -> None:
+    with refused("NoSuchEntity"):
+        account.make(ATTACHED, role="nobody", policyArn=MANAGED)
+    role = account.make(ROLE, name="r")
+    with refused("NoSuchEntity"):
+        account.make(ATTACHED, role=role, policyArn="arn:aws:iam::123456789012:policy/absent")
+    assert account.make(ATTACHED, role=role, policyArn=MANAGED)
+
+
+def test_attaching_twice_is_attaching_once(account: Account) -> None:
+    role = account.make(ROLE, name="r")
+    assert account.make(ATTACHED, role=role, policyArn=MANAGED) == account.make(ATTACHED, role=role, policyArn=MANAGED)
+    assert len(account.of(ATTACHED)) == 1
+
+
+def test_queues_and_event_rules_come_first_and_targets_go_first(account: Account) -> None:
+    with refused("AWS.SimpleQueueService.NonExistentQueue"):
+        account.make(QUEUE_POLICY, queueUrl="https://nowhere")
+    account.make(QUEUE_POLICY, queueUrl=account.make(QUEUE, name="q"))
+    with refused("ResourceNotFoundException"):
+        account.make(TARGET, rule="e")
+    rule = account.make(EVENT_RULE, name="e")
+    target = account.make(TARGET, rule=rule)
+    with refused("ValidationException"):
+        account.drop(EVENT_RULE, rule)
+    account.drop(TARGET, target)
+    account.drop(EVENT_RULE, rule)

@@ -1,0 +1,327 @@
+"""Rules of Kubernetes and Helm: each refuses, and lets pass once its reason is gone."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from sandbox.world import CloudError, World
+from tests.sandbox.world_pieces import (
+    CLUSTER,
+    GPU_LABELS,
+    NAMESPACE,
+    NODES,
+    RELEASE,
+    SHARED,
+    TAINT,
+    Account,
+    meta,
+    refused,
+)
+
+POD = "kubernetes:core/v1:Pod"
+CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+POOL = "kubernetes:karpenter.sh/v1:NodePool"
+NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
+NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
+
+
+@pytest.fixture
+def account() -> Account:
+    """A cluster with one system node."""
+    account = Account()
+    account.cluster()
+    account.nodes()
+    return account
+
+
+@pytest.fixture
+def ready(account: Account) -> Account:
+    """One GPU node with two shares, and the storage driver."""
+    account.gpu_nodes()
+    account.device_plugin()
+    account.driver()
+    return account
+
+
+# Who answers.
+
+
+def test_nothing_answers_before_the_cluster_is_there() -> None:
+    account = Account()
+    with refused("Unreachable"):
+        account.make(NAMESPACE, metadata=meta("n"))
+    account.cluster()
+    account.make(NAMESPACE, metadata=meta("n"))
+
+
+def test_nothing_answers_once_the_cluster_is_gone(account: Account) -> None:
+    namespace = account.make(NAMESPACE, metadata=meta("n"))
+    account.drop(NODES, "c:system")
+    account.drop(CLUSTER, "c")
+    for call in (
+        lambda: account.drop(NAMESPACE, namespace),
+        lambda: account.world.read(NAMESPACE, namespace),
+        lambda: account.world.update(NAMESPACE, namespace, {}),
+        lambda: account.make(NAMESPACE, metadata=meta("m")),
+    ):
+        with refused("Unreachable"):
+            call()
+
+
+def test_a_new_cluster_of_the_same_name_is_another_one(account: Account) -> None:
+    old = account.provider
+    account.drop(NODES, "c:system")
+    arn = account.outputs(CLUSTER, "c")["roleArn"]
+    before = account.outputs(CLUSTER, "c")
+    account.drop(CLUSTER, "c")
+    account.make(CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
+    after = account.outputs(CLUSTER, "c")
+    assert before["endpoint"] != after["endpoint"]
+    assert before["vpcConfig"]["clusterSecurityGroupId"] != after["vpcConfig"]["clusterSecurityGroupId"]
+    with pytest.raises(CloudError, match="unreachable"):
+        account.world.create(NAMESPACE, "n", {"metadata": meta("n")}, old)
+
+
+# Objects.
+
+
+def test_objects_and_releases_need_their_namespace(account: Account) -> None:
+    with refused("NotFound", "namespaces"):
+        account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
+    with refused("NotFound", "namespaces"):
+        account.make(RELEASE, name="r", namespace="n", chart="some")
+    account.make(RELEASE, name="r", namespace="n", chart="some", createNamespace=True)
+    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
+
+
+def test_a_name_is_taken_once_in_its_namespace(account: Account) -> None:
+    account.make(NAMESPACE, metadata=meta("n"))
+    for token, inputs in (
+        ("kubernetes:core/v1:ConfigMap", {"metadata": meta("a")}),
+        (RELEASE, {"name": "a", "chart": "some"}),
+    ):
+        account.make(token, **inputs)
+        with refused("AlreadyExists"):
+            account.make(token, **inputs)
+    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
+    account.make(RELEASE, name="a", namespace="n", chart="some")
+
+
+def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
+    account.make(NAMESPACE, metadata=meta("n"))
+    account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
+    release = account.make(RELEASE, name="r", namespace="n", chart="karpenter")
+    account.drop(NAMESPACE, "n")
+    assert account.of(POD) == []
+    assert not [one for one in account.world.things() if one.namespace == "n"]
+    with refused("NotFound", "release: not found"):
+        account.drop(RELEASE, release)
+
+
+def test_a_namespace_hangs_on_a_finalizer_in_it(account: Account) -> None:
+    account.make(NAMESPACE, metadata=meta("n"))
+    account.make(CRD, metadata=meta("crd"), spec={"group": "nvidia.com", "names": {"kind": "ComputeDomain"}})
+    account.make("kubernetes:nvidia.com/v1:ComputeDomain", metadata=meta("d", namespace="n"))
+    with refused("Timeout", "SomeFinalizersRemain"):
+        account.drop(NAMESPACE, "n")
+    account.make(RELEASE, name="o", namespace="kube-system", chart="gpu-operator")
+    account.drop(NAMESPACE, "n")
+
+
+def test_kubernetes_keeps_its_own_namespaces(account: Account) -> None:
+    account.make(NAMESPACE, metadata=meta("kube-system"))
+    with refused("Forbidden"):
+        account.drop(NAMESPACE, "kube-system")
+
+
+# Scheduling.
+
+
+def test_a_release_whose_pods_find_no_node_times_out(account: Account) -> None:
+    with refused("Timeout", "node affinity"):
+        account.model()
+    account.gpu_nodes()
+    with refused("Timeout", "Insufficient nvidia.com/gpu"):
+        account.model()
+    account.device_plugin()
+    account.model()
+
+
+def test_a_release_that_nobody_waits_for_does_not_time_out(account: Account) -> None:
+    account.make(RELEASE, name="m", namespace="default", chart="ollama", skipAwait=True)
+    account.make(RELEASE, name="n", namespace="default", chart="ollama", values={"replicaCount": 0})
+
+
+def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> None:
+    ready.model("a")
+    ready.model("b")
+    with refused("Timeout", "1 Insufficient nvidia.com/gpu"):
+        ready.model("c")
+    ready.drop(RELEASE, "default/a")
+    ready.model("c")
+
+
+def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) -> None:
+    none: dict[str, Any] = {"ollama": {"gpu": {"enabled": False}}}
+    with refused("Timeout", "untolerated taint"):
+        ready.model(**none)
+    ready.model("tolerates", **none, tolerations=[TOLERATION])
+    ready.model("requests")
+
+
+@pytest.mark.parametrize(
+    ("label", "values", "shares"),
+    [
+        ("shared", {}, 2),
+        (None, {}, 2),
+        ("exclusive", {}, 1),
+        ("unknown", {}, 0),
+        ("mps", {}, 3),
+        ("mps", {"gfd": {"enabled": False}}, 0),
+        ("mig", {}, 0),
+    ],
+)
+def test_a_node_offers_what_the_plugin_is_told_for_its_label(
+    account: Account, label: str | None, values: dict[str, Any], shares: int
+) -> None:
+    labels = {key: value for key, value in GPU_LABELS.items() if "config" not in key}
+    account.gpu_nodes(labels={**labels, **({"nvidia.com/device-plugin.config": label} if label else {})})
+    configs = {
+        "shared": SHARED,
+        "exclusive": {"version": "v1"},
+        "mps": {"sharing": {"mps": {"resources": [{"name": "nvidia.com/gpu", "replicas": 3}]}}},
+        "mig": {"flags": {"migStrategy": "single"}},
+    }
+    texts = {key: json.dumps(config) for key, config in configs.items()}
+    account.device_plugin(config={"default": "shared", "map": texts}, **values)
+    count = 0
+    while count < 9:
+        try:
+            account.model(f"m{count}")
+        except CloudError:
+            break
+        count += 1
+    assert count == shares
+
+
+def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
+    ready.model("a")
+    ready.model("b")
+    outputs = ready.change(RELEASE, "default/a", version="2")
+    assert outputs["status"]["revision"] == 2
+    with refused("Timeout"):
+        ready.change(RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
+
+
+def test_pods_of_a_lost_node_come_back_on_the_next_one(ready: Account) -> None:
+    ready.model()
+    before = [one.outputs["node"] for one in ready.of(POD) if one.name == "m-0"]
+    ready.change(NODES, "c:gpu", releaseVersion="later")
+    after = [one.outputs["node"] for one in ready.of(POD) if one.name == "m-0"]
+    assert before != after
+    assert all(after)
+
+
+def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Account) -> None:
+    account.make(RELEASE, name="k", namespace="kube-system", chart="oci://public.ecr.aws/karpenter/karpenter")
+    account.drop(RELEASE, "kube-system/k")
+    account.change(NODES, "c:system", labels={"karpenter.sh/nodepool": "p"})
+    with refused("Timeout"):
+        account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter")
+
+
+def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
+    account = Account(World(patience=5.0))
+    account.cluster()
+    account.nodes()
+    account.gpu_nodes()
+    made: list[str] = []
+    waiting = threading.Thread(target=lambda: made.append(account.model()))
+    waiting.start()
+    waiting.join(0.2)
+    assert waiting.is_alive()
+    account.device_plugin()
+    waiting.join(4)
+    assert made == ["default/m"]
+
+
+# Releases that go.
+
+
+@pytest.mark.parametrize(
+    ("part", "chart"), [("nfd", "nvidia-device-plugin"), ("node-feature-discovery", "gpu-operator")]
+)
+def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account, part: str, chart: str) -> None:
+    values = {"gfd": {"enabled": True}}
+    release = account.make(RELEASE, name="r", namespace="default", chart=chart, values=values)
+    account.change(NODES, "c:system", taints=[TAINT])
+    if chart == "gpu-operator":
+        with refused("Timeout", "pre-delete"):
+            account.drop(RELEASE, release)
+        assert account.outputs(RELEASE, release)["status"]["status"] == "uninstalling"
+    else:
+        with refused("Timeout", "prune Job"):
+            account.drop(RELEASE, release)
+        assert [one.id for one in account.of("kubernetes:batch/v1:Job")] == ["default/r-node-feature-discovery-prune"]
+        with refused("NotFound", "release: not found"):
+            account.drop(RELEASE, release)
+        release = account.make(
+            RELEASE, name="s", chart=chart, values={**values, part: {"postDeleteCleanup": False}}, skipAwait=True
+        )
+        account.drop(RELEASE, release)
+    account.change(NODES, "c:system", taints=[])
+    if chart == "gpu-operator":
+        account.drop(RELEASE, release)
+    assert account.of(RELEASE) == []
+
+
+def karpenter(account: Account) -> tuple[str, str]:
+    crds = account.make(RELEASE, name="crds", namespace="kube-system", chart="karpenter-crd")
+    return crds, account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
+
+
+def test_custom_resources_need_their_crd(account: Account) -> None:
+    with refused("NotFound", "no matches for kind"):
+        account.make(POOL, metadata=meta("p"))
+    karpenter(account)
+    account.make(POOL, metadata=meta("p"))
+    account.make("kubernetes:storage.k8s.io/v1:CSIDriver", metadata=meta("own"))
+
+
+def test_uninstalling_the_crds_deletes_every_pool(account: Account) -> None:
+    crds, _ = karpenter(account)
+    pools = [account.make(POOL, metadata=meta(name)) for name in "ab"]
+    account.drop(RELEASE, crds)
+    assert [account.world.read(POOL, pool) for pool in pools] == [None, None]
+    assert account.of(CRD) == []
+
+
+def test_a_finalizer_needs_its_controller(account: Account) -> None:
+    crds, controller = karpenter(account)
+    kind = account.make(NODE_CLASS, metadata=meta("k"))
+    account.drop(RELEASE, controller)
+    with refused("Timeout", "finalizer"):
+        account.drop(NODE_CLASS, kind)
+    with refused("Timeout", "holds the CRD"):
+        account.drop(RELEASE, crds)
+    with refused("NotFound", "release: not found"):
+        account.drop(RELEASE, crds)
+    assert account.of(CRD), "the record is gone, the CRDs stay"
+    account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
+    account.drop(NODE_CLASS, kind)
+
+
+def test_crds_of_other_charts_outlive_them(account: Account) -> None:
+    account.drop(RELEASE, account.device_plugin())
+    assert {one.inputs["spec"]["group"] for one in account.of(CRD)} == {"nfd.k8s-sigs.io"}
+    assert account.world.leftovers([])
+
+
+def test_a_crd_of_ours_takes_its_resources_along(account: Account) -> None:
+    crd = account.make(CRD, metadata=meta("w"), spec={"group": "example.org", "names": {"kind": "Widget"}})
+    account.make("kubernetes:example.org/v1:Widget", metadata=meta("a"))
+    account.drop(CRD, crd)
+    assert account.of("kubernetes:example.org/v1:Widget") == []

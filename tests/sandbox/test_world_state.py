@@ -1,0 +1,336 @@
+"""The world's memory: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from sandbox.protocol import Refused
+from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
+from sandbox.world_changes import UPDATABLE
+from tests.sandbox.world_pieces import (
+    ADDON,
+    CLUSTER,
+    LOG_GROUP,
+    NAMESPACE,
+    NODES,
+    RELEASE,
+    ROLE,
+    ROUTE,
+    SUBNET,
+    TEMPLATE,
+    VPC,
+    Account,
+)
+
+QUEUE = "aws:sqs/queue:Queue"
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+VOLUME = "kubernetes:core/v1:PersistentVolume"
+
+
+# Names.
+
+
+def test_names_are_made_up_as_the_bridge_does_and_then_kept() -> None:
+    world = World()
+    first = world.check(ROLE, "r", {}, None)
+    assert first == {"name": first["name"], "__defaults": ["name"]}
+    assert first["name"].startswith("r-")
+    assert len(first["name"]) == len("r-") + 7
+    assert world.check(ROLE, "r", {}, first)["name"] == first["name"]
+    assert world.check(ROLE, "r", {}, None)["name"] != first["name"]
+    assert world.check(ROLE, "r", {"name": "given"}, first) == {"name": "given"}
+    assert world.check(ROLE, "r", {}, {"name": "given"})["name"] != "given"
+
+
+def test_kubernetes_objects_get_eight_digits_and_an_annotation() -> None:
+    world = World()
+    first = world.check(NAMESPACE, "n", {"metadata": {"labels": {"a": "b"}}}, None)
+    metadata = first["metadata"]
+    assert len(metadata["name"]) == len("n-") + 8
+    assert metadata["annotations"] == {"pulumi.com/autonamed": "true"}
+    assert metadata["labels"] == {"a": "b"}
+    assert world.check(NAMESPACE, "n", {}, first)["metadata"]["name"] == metadata["name"]
+    release = world.check(RELEASE, "r", {"chart": "c"}, None)
+    assert len(release["name"]) == len("r-") + 8
+    assert world.check(RELEASE, "r", {"chart": "d"}, release)["name"] == release["name"]
+    assert world.check(NAMESPACE, "n", {"metadata": {"name": "given"}}, None) == {"metadata": {"name": "given"}}
+
+
+def test_types_without_a_name_are_left_alone() -> None:
+    assert World().check(VPC, "v", {"cidrBlock": "10.0.0.0/16"}, None) == {"cidrBlock": "10.0.0.0/16"}
+
+
+# Differences.
+
+CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], tuple[str, ...], bool]] = {
+    "nothing": (VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}, (), (), False),
+    "tags": (VPC, {"tags": {"a": "b"}}, {"tags": {"a": "c"}}, ("tags",), (), False),
+    "range": (VPC, {"cidrBlock": "a"}, {"cidrBlock": "b"}, ("cidrBlock",), ("cidrBlock",), False),
+    "region": (VPC, {"region": "a"}, {"region": "b"}, ("region",), ("region",), False),
+    "version": (CLUSTER, {"name": "c", "version": "1"}, {"name": "c", "version": "2"}, ("version",), (), False),
+    "order of a set": (
+        CLUSTER,
+        {"vpcConfig": {"subnetIds": [1, 2]}},
+        {"vpcConfig": {"subnetIds": [2, 1]}},
+        (),
+        (),
+        False,
+    ),
+    "order of a list": (
+        NODES,
+        {"instanceTypes": ["a", "b"]},
+        {"instanceTypes": ["b", "a"]},
+        ("instanceTypes",),
+        ("instanceTypes",),
+        False,
+    ),
+    "inside of a map": (
+        CLUSTER,
+        {"name": "c", "accessConfig": {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}},
+        {"name": "c", "accessConfig": {"authenticationMode": "CONFIG_MAP"}},
+        ("accessConfig.authenticationMode", "accessConfig.bootstrapClusterCreatorAdminPermissions"),
+        ("accessConfig.bootstrapClusterCreatorAdminPermissions",),
+        True,
+    ),
+    "role of a named cluster": (
+        CLUSTER,
+        {"name": "c", "roleArn": 1},
+        {"name": "c", "roleArn": 2},
+        ("roleArn",),
+        ("roleArn",),
+        True,
+    ),
+    "name": (CLUSTER, {"name": "c"}, {"name": "d"}, ("name",), ("name",), False),
+    "type of an autonamed group": (
+        NODES,
+        {"nodeGroupName": "g", "amiType": "a", "__defaults": ["nodeGroupName"]},
+        {"nodeGroupName": "g", "amiType": "b", "__defaults": ["nodeGroupName"]},
+        ("amiType",),
+        ("amiType",),
+        False,
+    ),
+    "template's version": (
+        NODES,
+        {"launchTemplate": {"id": "t", "version": "1"}},
+        {"launchTemplate": {"id": "t", "version": "2"}},
+        ("launchTemplate.version",),
+        (),
+        False,
+    ),
+    "another template": (
+        NODES,
+        {"launchTemplate": {"id": "t"}},
+        {"launchTemplate": {"id": "u"}},
+        ("launchTemplate.id",),
+        ("launchTemplate.id",),
+        False,
+    ),
+    "labels": (NODES, {"labels": {"a/b.c": "1"}}, {"labels": {"a/b.c": "2"}}, ("labels",), (), False),
+    "target of a route": (ROUTE, {"gatewayId": "a"}, {"natGatewayId": "b"}, ("gatewayId", "natGatewayId"), (), False),
+    "template's disk": (
+        TEMPLATE,
+        {"blockDeviceMappings": [{"ebs": {"volumeSize": 1}}]},
+        {"blockDeviceMappings": [{"ebs": {"volumeSize": 2}}]},
+        ("blockDeviceMappings",),
+        (),
+        False,
+    ),
+    "a release's values": (
+        RELEASE,
+        {"name": "r", "values": {"a": 1}},
+        {"name": "r", "values": {"a": 2}},
+        ("values",),
+        (),
+        False,
+    ),
+    "a release's namespace": (
+        RELEASE,
+        {"name": "r", "namespace": "a"},
+        {"name": "r", "namespace": "b"},
+        ("namespace",),
+        ("namespace",),
+        False,
+    ),
+    "an object's labels": (
+        NAMESPACE,
+        {"metadata": {"name": "n", "labels": {"a": "b"}}},
+        {"metadata": {"name": "n"}},
+        ("metadata.labels",),
+        (),
+        False,
+    ),
+    "an object's name": (
+        NAMESPACE,
+        {"metadata": {"name": "n"}},
+        {"metadata": {"name": "m"}},
+        ("metadata.name",),
+        ("metadata.name",),
+        False,
+    ),
+    "a claim's size": (
+        CLAIM,
+        {"metadata": {"name": "n"}, "spec": {"resources": 1}},
+        {"metadata": {"name": "n"}, "spec": {"resources": 2}},
+        ("spec",),
+        ("spec",),
+        True,
+    ),
+    "a volume's handle and policy": (
+        VOLUME,
+        {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "a"}, "persistentVolumeReclaimPolicy": "Retain"}},
+        {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "b"}, "persistentVolumeReclaimPolicy": "Delete"}},
+        ("spec.csi", "spec.persistentVolumeReclaimPolicy"),
+        ("spec.csi",),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_property_not_listed_as_updatable_means_replacement(case: str) -> None:
+    token, old, new, changed, replaces, first = CHANGES[case]
+    found = World().diff(token, old, new)
+    assert (found.changed, found.replaces, found.delete_before_replace) == (changed, replaces, first)
+
+
+def test_an_unknown_type_is_replaced_by_every_change() -> None:
+    assert World().diff("aws:new/thing:Thing", {"a": 1}, {"a": 2}).replaces == ("a",)
+
+
+@pytest.mark.parametrize("token", UPDATABLE)
+def test_no_resource_moves_to_another_region_or_name(token: str) -> None:
+    assert not UPDATABLE[token] & {"region", "name", "namespace", "clusterName", "roleName"}
+
+
+# Faults.
+
+
+@pytest.mark.parametrize(
+    ("kind", "token", "code"),
+    [
+        ("error", VPC, "InternalError"),
+        ("throttle", VPC, "RequestLimitExceeded"),
+        ("timeout", VPC, "Timeout"),
+        ("error", ROLE, "ServiceFailure"),
+        ("throttle", QUEUE, "ThrottlingException"),
+        ("throttle", ADDON, "ThrottlingException"),
+        ("error", NAMESPACE, "InternalError"),
+    ],
+)
+def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -> None:
+    faults = Faults([Fault(type=token, operation="create", nth=2, kind=kind)])
+    account = Account(World(faults=faults, patience=0.0))
+    account.cluster(plugin=False)
+    # Of each type the account has one already, or gets it here.
+    tried = [account.make] if token not in {one.type for one in account.world.things()} else []
+    inputs = {"clusterName": "c", "addonName": "a"}
+    for make in tried:
+        make(token, "first", **inputs)
+    before = len(account.world.things())
+    inputs["addonName"] = "b"
+    with pytest.raises(CloudError) as caught:
+        account.make(token, "second", **inputs)
+    assert (caught.value.code, faults.tried, len(account.world.things())) == (code, 1, before)
+    account.make(token, "second", **inputs)
+    assert (faults.tried, len(account.world.things())) == (1, before + 1)
+
+
+def test_a_lost_answer_leaves_the_thing_there() -> None:
+    faults = Faults([Fault(type=VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
+    world = World(faults=faults)
+    with pytest.raises(Lost):
+        world.create(VPC, "v", {}, {})
+    (made,) = world.leftovers([])
+    with pytest.raises(Lost):
+        world.update(VPC, made.id, {"tags": {"a": "b"}})
+    assert world.things()[0].inputs == {"tags": {"a": "b"}}
+    with pytest.raises(Lost):
+        world.delete(VPC, made.id)
+    assert (world.things(), faults.tried) == ([], 3)
+    world.delete(VPC, made.id)
+
+
+@pytest.mark.parametrize("operation", ["update", "delete"])
+def test_a_failed_change_changes_nothing(operation: Any) -> None:
+    world = World(faults=Faults([Fault(type=VPC, operation=operation, name="w")]))
+    other, meant = (world.create(VPC, name, {}, {})[0] for name in "vw")
+
+    def call(identity: str) -> None:
+        if operation == "update":
+            world.update(VPC, identity, {"tags": {}})
+        else:
+            world.delete(VPC, identity)
+
+    call(other)
+    before = world.read(VPC, meant)
+    with pytest.raises(CloudError):
+        call(meant)
+    assert world.read(VPC, meant) == before
+    call(meant)
+    assert world.read(VPC, meant) != before
+
+
+# Leftovers and hands.
+
+
+def test_leftovers_are_what_nobody_knows_and_nobody_known_made() -> None:
+    account = Account()
+    account.cluster(enabledClusterLogTypes=["api"])
+    account.nodes(count=2)
+    known = [one.key for one in account.world.things() if one.made_by == "pulumi"]
+    assert [one.type for one in account.world.leftovers(known)] == [LOG_GROUP]
+    left = account.world.leftovers([key for key in known if key[0] != NODES])
+    assert {one.type for one in left} > {NODES, "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"}
+    assert len(account.world.leftovers([])) == len(account.world.things())
+
+
+def test_somebody_changes_and_deletes_behind_pulumis_back() -> None:
+    account = Account()
+    account.network()
+    subnet = account.subnets[0]
+    account.world.tamper(SUBNET, subnet, lambda thing: thing.inputs.update(mapPublicIpOnLaunch=False))
+    found = account.world.read(SUBNET, subnet)
+    assert found is not None
+    assert (found[0]["mapPublicIpOnLaunch"], found[1]["mapPublicIpOnLaunch"]) == (False, False)
+    account.world.forget(VPC, account.vpc)
+    assert account.world.read(VPC, account.vpc) is None
+    with pytest.raises(CloudError, match="NotFound"):
+        account.world.update(VPC, account.vpc, {})
+
+
+def test_what_is_returned_is_nobodys_to_change() -> None:
+    world = World()
+    identity, outputs = world.create(VPC, "v", {"tags": {"a": "b"}}, {})
+    outputs["tags"]["a"] = "c"
+    found = world.read(VPC, identity)
+    assert found is not None
+    found[0]["tags"]["a"] = "d"
+    assert world.read(VPC, identity) == (({"tags": {"a": "b"}}), {**outputs, "tags": {"a": "b"}})
+
+
+def test_functions_are_answered_and_unknown_ones_refused() -> None:
+    world = World()
+    assert world.invoke("aws:index/getPartition:getPartition", {}, {"region": "cn-north-1"})["partition"] == "aws-cn"
+    with pytest.raises(Refused):
+        world.invoke("aws:none/of:These", {}, {})
+
+
+def test_minutes_become_seconds_and_calls_run_side_by_side() -> None:
+    world = World(seconds_per_minute=1.0)
+    begin = time.monotonic()
+    threads = [threading.Thread(target=lambda: world.create(VPC, "v", {}, {})) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert 0.2 <= time.monotonic() - begin < 0.8
+
+
+def test_every_rule_names_its_source_and_code() -> None:
+    for rule in RULES:
+        assert rule.source.startswith("https://"), rule
+        assert rule.code.replace(".", "").isalnum(), rule
+        assert rule.types, rule
+        assert rule.on, rule

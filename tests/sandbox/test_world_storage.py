@@ -1,0 +1,170 @@
+"""Storage in the emulated cluster: claims, volumes, and the driver that attaches and deletes."""
+
+from typing import Any
+
+import pytest
+
+from tests.sandbox.world_pieces import (
+    ADDON,
+    ATTACHED,
+    CLAIM,
+    CLUSTER,
+    NODES,
+    PERSISTENT,
+    RELEASE,
+    STORAGE_CLASS,
+    VOLUME,
+    Account,
+    meta,
+    refused,
+)
+
+
+@pytest.fixture
+def account() -> Account:
+    """A cluster with one system node."""
+    account = Account()
+    account.cluster()
+    account.nodes()
+    return account
+
+
+@pytest.fixture
+def ready(account: Account) -> Account:
+    """One GPU node with two shares, and the storage driver."""
+    account.gpu_nodes()
+    account.device_plugin()
+    account.driver()
+    return account
+
+
+def claimed(account: Account) -> tuple[str, str, str]:
+    """A static volume, its PersistentVolume and the claim on it."""
+    disk = account.make(VOLUME, availabilityZone="us-east-1a", size=10)
+    spec = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "persistentVolumeReclaimPolicy": "Retain"}
+    volume = account.make(PERSISTENT, metadata=meta("v"), spec=spec)
+    claim = account.make(
+        CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
+    )
+    return disk, volume, claim
+
+
+def with_claim(name: str) -> dict[str, Any]:
+    return {"persistentVolume": {"enabled": True, "existingClaim": name}}
+
+
+def test_a_claim_needs_a_volume_or_a_class(account: Account) -> None:
+    spec = {"resources": {"requests": {"storage": "1Gi"}}}
+    with refused("Timeout", "Pending"):
+        account.make(CLAIM, metadata=meta("d"), spec=spec)
+    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
+    account.make(STORAGE_CLASS, metadata=meta("gp3", annotations=annotations), provisioner="ebs.csi.aws.com")
+    account.make(CLAIM, metadata=meta("d"), spec=spec)
+    account.make(CLAIM, metadata=meta("e"), spec={**spec, "storageClassName": "gp3"})
+    with refused("Timeout", "Pending"):
+        account.make(CLAIM, metadata=meta("f"), spec={**spec, "storageClassName": "io2"})
+
+
+def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready: Account) -> None:
+    disk, volume, claim = claimed(ready)
+    release = ready.model(**with_claim("d"))
+    with refused("Timeout", "pvc-protection"):
+        ready.drop(CLAIM, claim)
+    with refused("Timeout", "pv-protection"):
+        ready.drop(PERSISTENT, volume)
+    with refused("VolumeInUse"):
+        ready.drop(VOLUME, disk)
+    ready.drop(RELEASE, release)
+    ready.drop(CLAIM, claim)
+    ready.drop(PERSISTENT, volume)
+    assert ready.world.read(VOLUME, disk), "a volume with Retain outlives its claim"
+    ready.drop(VOLUME, disk)
+
+
+@pytest.mark.parametrize("missing", ["add-on", "policy"])
+def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -> None:
+    account.gpu_nodes()
+    account.device_plugin()
+    claimed(account)
+    with refused("Timeout", "FailedAttachVolume"):
+        account.model(**with_claim("d"))
+    account.driver()
+    attached = next(one for one in account.of(ATTACHED) if "CSI" in one.id)
+    if missing == "policy":
+        account.drop(ATTACHED, attached.id)
+        with refused("Timeout", "UnauthorizedOperation"):
+            account.model(**with_claim("d"))
+        account.make(ATTACHED, **attached.inputs)
+    account.model(**with_claim("d"))
+
+
+def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
+    disk = ready.make(VOLUME, availabilityZone="us-east-1b", size=10)
+    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
+    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
+    ready.make(PERSISTENT, metadata=meta("v"), spec={"csi": {"volumeHandle": disk}, "nodeAffinity": affinity})
+    ready.make(CLAIM, metadata=meta("d"), spec={"storageClassName": "", "volumeName": "v"})
+    with refused("Timeout", "PersistentVolume's node affinity"):
+        ready.model(**with_claim("d"))
+    ready.gpu_nodes("there", subnetIds=ready.subnets[1:])
+    ready.model(**with_claim("d"))
+
+
+@pytest.mark.parametrize("missing", ["add-on", "policy", "node"])
+def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, missing: str) -> None:
+    disk, _, _ = claimed(ready)
+    release = ready.model(**with_claim("d"))
+    if missing == "add-on":
+        ready.drop(ADDON, "c:aws-ebs-csi-driver")
+    elif missing == "policy":
+        ready.drop(ATTACHED, next(one.id for one in ready.of(ATTACHED) if "CSI" in one.id))
+    else:
+        ready.drop(NODES, "c:system")
+    ready.drop(RELEASE, release)
+    with refused("VolumeInUse"):
+        ready.drop(VOLUME, disk)
+    ready.drop(NODES, "c:gpu")
+    ready.drop(VOLUME, disk)
+
+
+def dynamic_release(account: Account) -> str:
+    return account.model(persistentVolume={"enabled": True, "storageClass": "gp3"})
+
+
+def dynamic(account: Account, policy: str = "Delete") -> str:
+    """A release whose chart makes a claim, for which the driver makes a volume; the volume's id."""
+    account.make(STORAGE_CLASS, metadata=meta("gp3"), provisioner="ebs.csi.aws.com", reclaimPolicy=policy)
+    dynamic_release(account)
+    return account.of(VOLUME, made_by="ebs.csi.aws.com")[0].id
+
+
+def test_a_claim_that_a_chart_makes_needs_a_class_too(ready: Account) -> None:
+    with refused("Timeout", "no storage class"):
+        dynamic_release(ready)
+    dynamic(ready)
+
+
+@pytest.mark.parametrize("policy", ["Delete", "Retain"])
+def test_a_dynamic_volume_goes_with_its_claim_unless_it_is_retained(ready: Account, policy: str) -> None:
+    volume = dynamic(ready, policy)
+    ready.drop(RELEASE, "default/m")
+    assert ready.of(CLAIM) == []
+    left = [one.id for one in ready.of(VOLUME, made_by="ebs.csi.aws.com")]
+    assert left == ([volume] if policy == "Retain" else [])
+
+
+@pytest.mark.parametrize("missing", ["add-on", "node", "cluster"])
+def test_a_dynamic_volume_is_left_over_when_the_driver_went_first(ready: Account, missing: str) -> None:
+    volume = dynamic(ready)
+    if missing == "add-on":
+        ready.drop(ADDON, "c:aws-ebs-csi-driver")
+        ready.drop(RELEASE, "default/m")
+    elif missing == "node":
+        ready.drop(NODES, "c:system")
+        ready.drop(RELEASE, "default/m")
+    else:
+        ready.drop(NODES, "c:system")
+        ready.drop(NODES, "c:gpu")
+        ready.drop(CLUSTER, "c")
+    known = [one.key for one in ready.world.things() if one.made_by == "pulumi"]
+    assert volume in [one.id for one in ready.world.leftovers(known)]

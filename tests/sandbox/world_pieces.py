@@ -1,0 +1,156 @@
+"""Pieces of an account for tests of the emulated cloud's rules."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from sandbox.eks_kubeconfig import kubeconfig
+from sandbox.world import CloudError, Thing, World
+
+VPC = "aws:ec2/vpc:Vpc"
+SUBNET = "aws:ec2/subnet:Subnet"
+GATEWAY = "aws:ec2/internetGateway:InternetGateway"
+NAT = "aws:ec2/natGateway:NatGateway"
+ADDRESS = "aws:ec2/eip:Eip"
+TABLE = "aws:ec2/routeTable:RouteTable"
+ROUTE = "aws:ec2/route:Route"
+ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
+ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
+GROUP = "aws:ec2/securityGroup:SecurityGroup"
+INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
+TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
+VOLUME = "aws:ebs/volume:Volume"
+ROLE = "aws:iam/role:Role"
+ATTACHED = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
+CLUSTER = "aws:eks/cluster:Cluster"
+NODES = "aws:eks/nodeGroup:NodeGroup"
+ADDON = "aws:eks/addon:Addon"
+LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
+PERSISTENT = "kubernetes:core/v1:PersistentVolume"
+STORAGE_CLASS = "kubernetes:storage.k8s.io/v1:StorageClass"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
+TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+GPU_LABELS = {"nvidia.com/gpu.present": "true", "nvidia.com/device-plugin.config": "shared", "tandem/pool": "gpu"}
+SHARED = {"version": "v1", "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}}
+
+
+class Account:
+    """A world that waits for nobody, and short ways to fill it."""
+
+    def __init__(self, world: World | None = None) -> None:
+        self.world = world or World(patience=0.0)
+        self.provider: dict[str, Any] = {"region": "us-east-1"}
+        self.subnets: list[str] = []
+        self.vpc = ""
+
+    def make(self, token: str, logical: str = "x", /, **inputs: Any) -> str:
+        """Checks and creates; returns the id."""
+        checked = self.world.check(token, logical, inputs, None)
+        return self.world.create(token, logical, checked, self.provider)[0]
+
+    def drop(self, token: str, identity: str) -> None:
+        self.world.delete(token, identity)
+
+    def outputs(self, token: str, identity: str) -> dict[str, Any]:
+        found = self.world.read(token, identity)
+        assert found is not None
+        return found[1]
+
+    def change(self, token: str, identity: str, **inputs: Any) -> dict[str, Any]:
+        found = self.world.read(token, identity)
+        assert found is not None
+        return self.world.update(token, identity, {**found[0], **inputs})
+
+    def network(self, public: bool = True, routed: bool = True) -> None:
+        """A VPC with a subnet in each of two zones, and a route to the internet."""
+        self.vpc = self.make(VPC, cidrBlock="10.0.0.0/16")
+        self.gateway = self.make(GATEWAY, vpcId=self.vpc)
+        self.table = self.make(TABLE, vpcId=self.vpc)
+        if routed:
+            self.make(ROUTE, routeTableId=self.table, destinationCidrBlock="0.0.0.0/0", gatewayId=self.gateway)
+        for zone in "ab":
+            where = {"availabilityZone": f"us-east-1{zone}", "cidrBlock": f"10.0.{ord(zone)}.0/24"}
+            self.subnets.append(self.make(SUBNET, zone, vpcId=self.vpc, mapPublicIpOnLaunch=public, **where))
+            self.make(ASSOCIATION, zone, subnetId=self.subnets[-1], routeTableId=self.table)
+
+    def role(self, name: str, *policies: str) -> str:
+        """A role with AWS's policies; returns its ARN."""
+        role = self.make(ROLE, name, name=name)
+        for policy in policies:
+            self.make(ATTACHED, f"{name}-{policy}", role=role, policyArn=f"arn:aws:iam::aws:policy/{policy}")
+        return str(self.outputs(ROLE, role)["arn"])
+
+    def cluster(self, *, plugin: bool = True, **inputs: Any) -> str:
+        """A control plane in a network of its own, with vpc-cni; the provider then talks to it."""
+        if not self.subnets:
+            self.network()
+        arn = self.role("control-plane", "AmazonEKSClusterPolicy")
+        where = {"subnetIds": self.subnets}
+        values = {
+            "name": "c",
+            "roleArn": arn,
+            "version": "1.36",
+            "bootstrapSelfManagedAddons": False,
+            "vpcConfig": where,
+        }
+        cluster = self.make(CLUSTER, "c", **values | inputs)
+        config = kubeconfig(self.outputs(CLUSTER, cluster))
+        self.provider = {"region": "us-east-1", "kubeconfig": json.dumps(config)}
+        if plugin:
+            self.make(ADDON, "vpc-cni", clusterName=cluster, addonName="vpc-cni")
+        return cluster
+
+    def nodes(self, name: str = "system", *policies: str, count: int = 1, **inputs: Any) -> str:
+        """A node group with a role of its own."""
+        arn = self.role(f"{name}-nodes", *(policies or NODE_POLICIES))
+        scaling = {"minSize": 0, "desiredSize": count, "maxSize": 9}
+        values = {"nodeGroupName": name, "clusterName": "c", "nodeRoleArn": arn, "scalingConfig": scaling}
+        return self.make(NODES, name, **{**values, "subnetIds": self.subnets, **inputs})
+
+    def gpu_nodes(self, name: str = "gpu", **inputs: Any) -> str:
+        return self.nodes(name, **{"instanceTypes": ["g4dn.xlarge"], "labels": GPU_LABELS, "taints": [TAINT]} | inputs)
+
+    def driver(self) -> str:
+        """The EBS CSI driver with its role."""
+        arn = self.role("driver", "AmazonEBSCSIDriverPolicyV2")
+        identity = [{"roleArn": arn, "serviceAccount": "ebs-csi-controller-sa"}]
+        return self.make(
+            ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
+        )
+
+    def device_plugin(self, **values: Any) -> str:
+        config = {"config": {"default": "shared", "map": {"shared": json.dumps(SHARED)}}, "gfd": {"enabled": True}}
+        chosen = {**config, "nfd": {"postDeleteCleanup": False}, **values}
+        return self.make(RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen)
+
+    def model(self, name: str = "m", **values: Any) -> str:
+        """A release of the ollama chart that wants one share."""
+        gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}
+        chosen = {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values}
+        return self.make(RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen)
+
+    def of(self, token: str, made_by: str | None = None) -> list[Thing]:
+        return [one for one in self.world.things() if one.type == token and made_by in (None, one.made_by)]
+
+
+def meta(name: str, **more: Any) -> dict[str, Any]:
+    return {"name": name, **more}
+
+
+@contextmanager
+def refused(code: str, words: str | None = None) -> Iterator[None]:
+    """Expects that code, and says that the rule names its source."""
+    with pytest.raises(CloudError, match=words) as caught:
+        yield
+    assert caught.value.code == code
+    assert str(caught.value) == f"{code}: {caught.value.message}"
+    assert "/" in caught.value.source
+
+
+Prepare = Callable[[Account], Any]
