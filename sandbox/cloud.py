@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox import aws, eks, kubernetes
+from sandbox import kubernetes
+from sandbox.aws import functions, resources
+from sandbox.eks import cluster
 from sandbox.protocol import (
     Answer,
     Construct,
@@ -38,9 +40,9 @@ class Cloud:
         components: Mapping[str, Construct] | None = None,
         stacks: Mapping[str, Values] | None = None,
     ) -> None:
-        self._rules: Mapping[str, Rule] = {**aws.RULES, **(rules or {})}
-        self._answers: Mapping[str, Answer | Values] = {**aws.ANSWERS, **(answers or {})}
-        self._components: Mapping[str, Construct] = {**eks.COMPONENTS, **(components or {})}
+        self._rules: Mapping[str, Rule] = {**resources.RULES, **(rules or {})}
+        self._answers: Mapping[str, Answer | Values] = {**functions.ANSWERS, **(answers or {})}
+        self._components: Mapping[str, Construct] = {**cluster.COMPONENTS, **(components or {})}
         self._stacks = stacks or {}
 
     def created(self, creation: Creation) -> Created:
@@ -58,7 +60,7 @@ class Cloud:
         answer = self._answers.get(question.token)
         if answer is None:
             raise Refused(
-                f"no answer for the function {question.token!r}. Add one to ANSWERS in sandbox/aws_functions.py, "
+                f"no answer for the function {question.token!r}. Add one to ANSWERS in sandbox/aws/functions.py, "
                 f"or give this run its own: Cloud(answers={{{question.token!r}: {{...}}}})."
             )
         return answer(question) if callable(answer) else answer
@@ -69,7 +71,7 @@ class Cloud:
         if construct is None:
             raise Refused(
                 f"nobody builds the remote component {component.type!r} ({component.name!r}). Add it to COMPONENTS "
-                f"beside sandbox/eks.py, or give this run its own: Cloud(components={{{component.type!r}: ...}})."
+                f"in sandbox/eks/cluster.py, or give this run its own: Cloud(components={{{component.type!r}: ...}})."
             )
         return construct(urn, component, registrar)
 

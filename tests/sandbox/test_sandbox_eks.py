@@ -11,8 +11,8 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 import pytest
 
-from sandbox.eks_children import data
-from sandbox.eks_vpc_cni import compact, configuration
+from sandbox.eks.children import data
+from sandbox.eks.vpc_cni import compact, configuration
 from sandbox.graph import Graph, Ref, Resource, Secret
 from sandbox.protocol import Refused
 

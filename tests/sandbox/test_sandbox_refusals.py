@@ -99,12 +99,12 @@ def test_a_duplicate_urn_is_refused() -> None:
 
 
 def test_an_unknown_function_is_refused_by_its_token_with_the_place_to_add_it() -> None:
-    with pytest.raises(Refused, match=r"'aws:ec2/getAmi:getAmi'.*sandbox/aws_functions\.py"):
+    with pytest.raises(Refused, match=r"'aws:ec2/getAmi:getAmi'.*sandbox/aws/functions\.py"):
         ran(lambda: aws.ec2.get_ami(most_recent=True))
 
 
 def test_an_unknown_remote_component_is_refused() -> None:
-    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/eks\.py"):
+    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/eks/cluster\.py"):
         ran(lambda: k8s.helm.v4.Chart("chart", chart="nginx"))
 
 

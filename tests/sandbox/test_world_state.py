@@ -8,7 +8,7 @@ import pytest
 
 from sandbox.protocol import Refused
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
-from sandbox.world_changes import UPDATABLE
+from sandbox.world.changes import UPDATABLE
 from tests.sandbox.world_pieces import (
     ADDON,
     CLUSTER,

@@ -7,7 +7,7 @@ from typing import Any
 
 import yaml
 
-from sandbox.world_things import value_at
+from sandbox.world.things import value_at
 
 
 def api_server(provider: dict[str, Any]) -> str:

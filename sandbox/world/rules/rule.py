@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sandbox.world_store import State
-from sandbox.world_things import CloudError, Thing, Things
+from sandbox.world.store import State
+from sandbox.world.things import CloudError, Thing, Things
 
 Moment = Literal["check", "create", "update", "delete"]
 

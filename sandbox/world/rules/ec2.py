@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from sandbox.aws_places import Place
-from sandbox.world_rules import Case, Moment, Refusal, Rule
-from sandbox.world_things import ATTACHMENT, INTERFACE, VOLUME, Thing, Things, value_at, values_at
+from sandbox.aws.places import Place
+from sandbox.world.rules.rule import Case, Moment, Refusal, Rule
+from sandbox.world.things import ATTACHMENT, INTERFACE, VOLUME, Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
 CODES = API + "errors-overview.html"
@@ -75,7 +75,7 @@ REFERENCES = (
     Reference(GROUP_RULES, "referencedSecurityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
 )
 # A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
-# suffers, see rules_eks. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
+# suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
 USES = (
     Use(VPC, SUBNET, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
     Use(VPC, GATEWAY, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),

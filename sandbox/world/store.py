@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from sandbox.world_things import Key, Thing
+from sandbox.world.things import Key, Thing
 
 FORMAT = "tandem sandbox world"
 VERSION = 1

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.world_nodes import TYPE_LABEL, ZONE_LABEL, labels, nodes, taints
-from sandbox.world_storage import bound, claims, class_named, driver_missing, zones
-from sandbox.world_things import POD, RELEASE, Key, Thing, Things, value_at
+from sandbox.world.nodes import TYPE_LABEL, ZONE_LABEL, labels, nodes, taints
+from sandbox.world.storage import bound, claims, class_named, driver_missing, zones
+from sandbox.world.things import POD, RELEASE, Key, Thing, Things, value_at
 from sharing.gpus import instance_types
 from sharing.modes import CONFIG_LABEL
 

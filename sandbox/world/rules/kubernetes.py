@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.rules_eks import is_active
-from sandbox.world_controllers import (
+from sandbox.world.controllers import (
     CHART_CRDS,
     custom_resources,
     custom_type,
@@ -12,12 +11,13 @@ from sandbox.world_controllers import (
     leave_job,
     uninstall,
 )
-from sandbox.world_nodes import nodes
-from sandbox.world_pods import chart, placed, pods_of
-from sandbox.world_rules import Case, Rule
-from sandbox.world_storage import bound, class_of, untainted
-from sandbox.world_store import State
-from sandbox.world_things import (
+from sandbox.world.nodes import nodes
+from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.rules.eks import is_active
+from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.storage import bound, class_of, untainted
+from sandbox.world.store import State
+from sandbox.world.things import (
     CLAIM,
     CRD,
     NAMESPACE,

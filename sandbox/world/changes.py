@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.world_names import DEFAULTS, given_name, is_autonamed
+from sandbox.world.names import DEFAULTS, given_name, is_autonamed
 
 _KUBERNETES = "kubernetes:"
 

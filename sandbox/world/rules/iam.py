@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from sandbox.identity import ACCOUNT
-from sandbox.world_rules import Case, Refusal, Rule
-from sandbox.world_things import ATTACHED_POLICY, LOG_GROUP, ROLE, Things
+from sandbox.world.rules.rule import Case, Refusal, Rule
+from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, ROLE, Things
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"

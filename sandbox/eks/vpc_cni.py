@@ -49,7 +49,7 @@ def configuration(defaults: str, options: Values) -> str:
     for option in options.keys() - ENVIRONMENT.keys() - INIT_ENVIRONMENT.keys() - OTHERS:
         # customNetworkConfig is overwritten by cniCustomNetworkCfg's default in the provider: it never does anything.
         if option != "customNetworkConfig" and options[option]:
-            raise Refused(f"the sandbox does not know vpcCniOptions.{option}; see sandbox/eks_vpc_cni.py")
+            raise Refused(f"the sandbox does not know vpcCniOptions.{option}; see sandbox/eks/vpc_cni.py")
     usual = json.loads(defaults)
     given = dict(options.get("configurationValues") or {})
     if options.get("enableNetworkPolicy") is not None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.world_things import CloudError
+from sandbox.world.things import CloudError
 
 Operation = Literal["create", "update", "delete"]
 Kind = Literal["error", "throttle", "timeout", "lost"]

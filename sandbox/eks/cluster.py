@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.eks_children import CLUSTER, ClusterBuilder, data
+from sandbox.eks.children import CLUSTER, ClusterBuilder, data
 from sandbox.graph import plain
 from sandbox.protocol import Construct, Constructed, Refused, Registrar, Registration, Values
 
@@ -71,5 +71,5 @@ def _check(name: str, args: Values) -> None:
     if unknown:
         wants = "; ".join(f"{argument}: {way_out}" for argument, way_out in sorted(unknown.items()))
         raise Refused(
-            f"the sandbox does not build {CLUSTER} {name!r} with these arguments ({wants}), see sandbox/eks.py"
+            f"the sandbox does not build {CLUSTER} {name!r} with these arguments ({wants}), see sandbox/eks/cluster.py"
         )

@@ -13,8 +13,8 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from sandbox.eks_expressions import Context, Evaluated, at, evaluate
-from sandbox.eks_vpc_cni import compact, configuration
+from sandbox.eks.expressions import Context, Evaluated, at, evaluate
+from sandbox.eks.vpc_cni import compact, configuration
 from sandbox.graph import Ref, Secret, holds_secret, plain, references
 from sandbox.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
 

@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from sandbox.aws_places import Place
+from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, digest
 from sandbox.protocol import Answer, Question, Refused, Values
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.world_things import RELEASE, CloudError
+from sandbox.world.things import RELEASE, CloudError
 
 DEFAULTS = "__defaults"
 """Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""

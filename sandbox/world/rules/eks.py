@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.rules_ec2 import ASSOCIATION, GATEWAY, NAT, ROUTE, SUBNET, TEMPLATE
-from sandbox.rules_iam import role_named
-from sandbox.world_nodes import cluster_at, cluster_named, groups_of, nodes
-from sandbox.world_rules import Case, Refusal, Rule
-from sandbox.world_storage import has_policy, untainted
-from sandbox.world_things import (
+from sandbox.world.nodes import cluster_at, cluster_named, groups_of, nodes
+from sandbox.world.rules.ec2 import ASSOCIATION, GATEWAY, NAT, ROUTE, SUBNET, TEMPLATE
+from sandbox.world.rules.iam import role_named
+from sandbox.world.rules.rule import Case, Refusal, Rule
+from sandbox.world.storage import has_policy, untainted
+from sandbox.world.things import (
     ACCESS_ENTRY,
     ADDON,
     CLUSTER,

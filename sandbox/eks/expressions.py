@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sandbox.eks_kubeconfig import kubeconfig
-from sandbox.eks_kubeconfig import text as kubeconfig_text
+from sandbox.eks.kubeconfig import kubeconfig
+from sandbox.eks.kubeconfig import text as kubeconfig_text
 from sandbox.graph import Ref, Secret, holds_secret, plain
 from sandbox.protocol import Registered, Values
 

@@ -8,8 +8,8 @@ from typing import Any
 from sandbox.cloud import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Creation
-from sandbox.world_names import DEFAULTS
-from sandbox.world_things import CLUSTER, Thing, Things, value_at
+from sandbox.world.names import DEFAULTS
+from sandbox.world.things import CLUSTER, Thing, Things, value_at
 
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 # A change of these makes no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).

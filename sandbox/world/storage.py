@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.identity import digest
-from sandbox.world_nodes import ZONE_LABEL, cluster_at, labels, made, nodes, taints
-from sandbox.world_store import State
-from sandbox.world_things import (
+from sandbox.world.nodes import ZONE_LABEL, cluster_at, labels, made, nodes, taints
+from sandbox.world.store import State
+from sandbox.world.things import (
     ADDON,
     ATTACHED_POLICY,
     ATTACHMENT,

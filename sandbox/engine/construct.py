@@ -10,8 +10,8 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
 from sandbox import wire
 from sandbox.cloud import Cloud
-from sandbox.engine_servicer import Servicer
-from sandbox.engine_unknown import holds_unknown, settled, with_stand_ins
+from sandbox.engine.servicer import Servicer
+from sandbox.engine.unknown import holds_unknown, settled, with_stand_ins
 from sandbox.graph import PROVIDER_TYPE_PREFIX, plain
 from sandbox.options import provider_urn
 from sandbox.protocol import Creation, Refused, Registered, Registration, Values
@@ -149,4 +149,4 @@ def _set_options(request: resource_pb2.RegisterResourceRequest, options: Mapping
         elif option == "ignoreChanges":
             request.ignoreChanges.extend(value)
         else:
-            raise Refused(f"{request.type} {request.name!r}: sandbox/engine_construct.py does not send {option!r}")
+            raise Refused(f"{request.type} {request.name!r}: sandbox/engine/construct.py does not send {option!r}")

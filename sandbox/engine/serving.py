@@ -10,8 +10,8 @@ from importlib.metadata import version
 import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2_grpc
 
-from sandbox.engine_construct import ComponentServicer
-from sandbox.engine_servicer import CloudServicer, KubernetesServicer, Servicer
+from sandbox.engine.construct import ComponentServicer
+from sandbox.engine.servicer import CloudServicer, KubernetesServicer, Servicer
 from sandbox.world import World
 
 DEBUG_PROVIDERS = "PULUMI_DEBUG_PROVIDERS"

@@ -6,14 +6,13 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from sandbox import aws_functions
-from sandbox.aws_places import Place
+from sandbox.aws import functions
+from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, CREATED_AT, autonamed, digest
-from sandbox.protocol import Answer, Creation, Rule, Values
+from sandbox.protocol import Creation, Rule, Values
 
 Computed = dict[str, Any]
 
-ANSWERS: dict[str, Answer] = aws_functions.ANSWERS
 # What EKS and EC2 fill in where a program says nothing.
 DEFAULT_KUBERNETES = "1.36"
 SERVICE_CIDR = "172.20.0.0/16"
@@ -217,7 +216,7 @@ def _addon(creation: Creation) -> tuple[str, Values]:
     return f"{cluster}:{addon}", {
         **_common(creation),
         "arn": _place(creation).arn("eks", f"addon/{cluster}/{addon}/{unique}"),
-        "addonVersion": creation.inputs.get("addonVersion") or aws_functions.addon_version(DEFAULT_KUBERNETES),
+        "addonVersion": creation.inputs.get("addonVersion") or functions.addon_version(DEFAULT_KUBERNETES),
         "createdAt": CREATED_AT,
         "modifiedAt": CREATED_AT,
     }

@@ -1,7 +1,7 @@
 """The emulated cloud with a memory: what `up`, `refresh` and `destroy` meet behind the engine's door.
 
-Every call is checked against the tables in `rules_*`; afterwards the controllers of AWS and Kubernetes do what they do
-by themselves (`world_controllers`). Calls may come from several threads.
+Every call is checked against the tables in `rules/`; afterwards the controllers of AWS and Kubernetes do what they do
+by themselves (`controllers`). Calls may come from several threads.
 """
 
 from __future__ import annotations
@@ -14,23 +14,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox import rules_ec2, rules_eks, rules_iam, rules_kubernetes, world_controllers
 from sandbox.cloud import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Question
-from sandbox.world_changes import Difference, difference
-from sandbox.world_durations import minutes
-from sandbox.world_faults import Fault, Faults, fault_error
-from sandbox.world_kubeconfig import api_server
-from sandbox.world_names import named
-from sandbox.world_outputs import outputs_after, outputs_of
-from sandbox.world_rules import Case, Moment, refusal
-from sandbox.world_store import StateError, Store
-from sandbox.world_things import CloudError, Key, Lost, Thing, Things
+from sandbox.world import controllers
+from sandbox.world.changes import Difference, difference
+from sandbox.world.durations import minutes
+from sandbox.world.faults import Faults, fault_error
+from sandbox.world.kubeconfig import api_server
+from sandbox.world.names import named
+from sandbox.world.outputs import outputs_after, outputs_of
+from sandbox.world.rules import ec2, eks, iam, kubernetes
+from sandbox.world.rules.rule import Case, Moment, refusal
+from sandbox.world.store import Store
+from sandbox.world.things import CloudError, Key, Lost, Thing, Things
 
-__all__ = ["CloudError", "Difference", "Fault", "Faults", "Lost", "StateError", "Thing", "World"]
-
-RULES = (*rules_kubernetes.FIRST, *rules_ec2.RULES, *rules_iam.RULES, *rules_eks.RULES, *rules_kubernetes.RULES)
+RULES = (*kubernetes.FIRST, *ec2.RULES, *iam.RULES, *eks.RULES, *kubernetes.RULES)
 """In this order: who cannot reach an API server learns nothing else from it."""
 KUBERNETES = "kubernetes:"
 _KEPT = ("region", "namespace", "defaultTags")
@@ -126,7 +125,7 @@ class World:
                 )
             )
             self._state.buried.pop(thing.key, None)
-            world_controllers.created(self._things, thing, self._state)
+            controllers.created(self._things, thing, self._state)
             self._save()
         self._answer(kind)
         return identity, copy.deepcopy(thing.outputs)
@@ -136,7 +135,7 @@ class World:
         with self._changed:
             self._touch()
             if (type, id) in self._state.buried:
-                raise rules_kubernetes.unreachable(self._state.buried[type, id])
+                raise kubernetes.unreachable(self._state.buried[type, id])
             thing = self._things.get(type, id)
             return copy.deepcopy((thing.inputs, thing.outputs)) if thing else None
 
@@ -153,7 +152,7 @@ class World:
             thing = self._existing(type, id)
             before, thing.inputs = thing.inputs, given
             thing.outputs = outputs_after(self._cloud, self._things, thing, before)
-            world_controllers.updated(self._things, thing, before, self._state)
+            controllers.updated(self._things, thing, before, self._state)
             self._save()
         self._answer(kind)
         return copy.deepcopy(thing.outputs)
@@ -172,7 +171,7 @@ class World:
         with self._call("delete", type, case):
             found = self._things.get(type, id)
             if found is not None:
-                world_controllers.delete(self._things, found, self._state)
+                controllers.delete(self._things, found, self._state)
                 self._save()
         self._answer(kind)
 
@@ -211,7 +210,7 @@ class World:
         """Somebody deletes a thing by hand, against every rule."""
         with self._changed:
             thing = self._existing(type, id)
-            world_controllers.delete(self._things, thing, self._state)
+            controllers.delete(self._things, thing, self._state)
             self._save()
 
     # How a call goes.
@@ -283,7 +282,7 @@ class World:
     def _existing(self, token: str, identity: str) -> Thing:
         with self._changed:
             if (token, identity) in self._state.buried:
-                raise rules_kubernetes.unreachable(self._state.buried[token, identity])
+                raise kubernetes.unreachable(self._state.buried[token, identity])
             thing = self._things.get(token, identity)
             if thing is None:
                 raise CloudError("NotFound", f"there is no {token} with the id {identity!r}")
@@ -292,10 +291,10 @@ class World:
     def _deletable(self, token: str, identity: str) -> Thing | None:
         with self._changed:
             if (token, identity) in self._state.buried:
-                raise rules_kubernetes.unreachable(self._state.buried[token, identity])
+                raise kubernetes.unreachable(self._state.buried[token, identity])
             thing = self._things.get(token, identity)
             if thing is None:
-                rules_kubernetes.refuse_missing(token, identity)
+                kubernetes.refuse_missing(token, identity)
             return thing
 
     def _named(self, token: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:

@@ -18,11 +18,11 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
 
 from sandbox import wire
-from sandbox.engine_unknown import after_update, expected
+from sandbox.engine.unknown import after_update, expected
 from sandbox.graph import Secret, holds_secret, plain
 from sandbox.protocol import Creation, Refused, Values
 from sandbox.world import CloudError, Lost, World
-from sandbox.world_names import DEFAULTS
+from sandbox.world.names import DEFAULTS
 
 # Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.
 # (kubernetes: README of the provider, `clusterIdentifier`; aws: a region's resources are not in another one)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.identity import ACCOUNT, digest
-from sandbox.world_store import State
-from sandbox.world_things import (
+from sandbox.world.store import State
+from sandbox.world.things import (
     ACCESS_ENTRY,
     CLUSTER,
     INSTANCE,

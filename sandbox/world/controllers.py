@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.world_nodes import made, make_access_entry, make_control_plane, refresh, scale
-from sandbox.world_pods import Pod as PodSpec
-from sandbox.world_pods import chart, placed, pods_of
-from sandbox.world_storage import claims, detach, mount, release_claim
-from sandbox.world_store import State
-from sandbox.world_things import (
+from sandbox.world.nodes import made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.pods import Pod as PodSpec
+from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.storage import claims, detach, mount, release_claim
+from sandbox.world.store import State
+from sandbox.world.things import (
     ACCESS_ENTRY,
     ADDON,
     CLAIM,

@@ -1,0 +1,1 @@
+"""What AWS returns: ids, ARNs, computed attributes, answers to functions."""

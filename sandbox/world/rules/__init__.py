@@ -1,0 +1,1 @@
+"""What AWS, Kubernetes and Helm refuse: a table for each of them."""
