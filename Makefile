@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-faults check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -18,6 +18,10 @@ test-cluster: .venv/test
 # The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere.
 test-engine: .venv/test
 	@.venv/bin/python -m pytest -n auto tests/engine
+
+# Errors and lost answers on create and on delete, for every single resource: an hour on two cores.
+test-faults: .venv/test
+	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n auto tests/engine/test_faults.py -k every_resource
 
 check: lint coverage test
 

@@ -1,20 +1,22 @@
 """One call goes wrong: an error, or an answer that is lost. For every resource type, on create and on delete.
 
-On demand, the full matrix over every resource: `TANDEM_EVERY_FAULT=1 python -m pytest tests/engine/test_faults.py`.
+On demand for every resource, by `make test-faults`: the number of tests is the number of faults.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections import Counter
-from typing import Any
+from typing import Any, cast
 
 import pytest
+import yaml
 
-from sandbox.graph import PROVIDER_TYPE_PREFIX
+from sandbox.graph import PROVIDER_TYPE_PREFIX, Graph
 from sandbox.world import Fault, World
-from stacks.config import load_file
+from stacks.config import StackConfig, load_file
 from tandem.command import main
 from tandem.plan import program_graph
 from tests.engine.emulated import ROOT, STACKS, Raise, Stack
@@ -50,17 +52,12 @@ TYPES = (
     "kubernetes:storage.k8s.io/v1:StorageClass",
 )
 RELEASE = "kubernetes:helm.sh/v3:Release"
-MATRIX = "TANDEM_EVERY_FAULT" in os.environ
 
 
-def managed(stack: str, file: Any = None) -> dict[str, str]:
-    """Type by logical name of everything that exists in the cloud."""
-    graph = program_graph(load_file(file or ROOT / f"Pulumi.{stack}.yaml"), stack)
-    return {
-        f"{one.type} {one.name}": one.type
-        for one in graph
-        if one.custom and not one.type.startswith(PROVIDER_TYPE_PREFIX)
-    }
+def in_the_cloud(graph: Graph) -> dict[str, str]:
+    """Type of everything that exists in the cloud, by type and logical name."""
+    managed = [one for one in graph if one.custom and not one.type.startswith(PROVIDER_TYPE_PREFIX)]
+    return {f"{one.type} {one.name}": one.type for one in managed}
 
 
 def doubled(stack: Stack) -> list[tuple[str, str]]:
@@ -74,45 +71,17 @@ def counted(world: World) -> Counter[tuple[str, str]]:
     return Counter((thing.type, thing.name) for thing in world.things() if thing.made_by == "pulumi")
 
 
-@pytest.fixture(params=TYPES)
-def token(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
-    tried = managed(STACK, nothing(STACK, EVERY_TYPE).place.stack_file)
-    assert set(tried.values()) == set(TYPES)
-    assert {token for stack in STACKS for token in managed(stack).values()} <= set(TYPES)
-
-
-def test_after_an_error_on_create_one_plain_up_finishes(nothing: Raise, token: str) -> None:
-    stack = nothing(STACK, EVERY_TYPE)
-    failed = stack.up(faults=(Fault(type=token, operation="create", kind="error"),))
+def fails_and_finishes(stack: Stack, token: str, name: str = "") -> None:
+    """An error on create: one plain `up` finishes the job, and nothing is doubled."""
+    failed = stack.up(faults=(Fault(type=token, operation="create", kind="error", name=name),))
     assert (failed.code != 0, stack.fired) == (True, 1)
     assert any("an injected fault" in error for error in failed.errors)
-    run = stack.up()
-    assert run.code == 0, run.errors
-    assert stack.findings().agree
-    assert doubled(stack) == []
+    is_whole(stack)
 
 
-def test_after_an_error_on_delete_one_plain_destroy_finishes(raised: Raise, token: str) -> None:
-    stack = raised(STACK, EVERY_TYPE)
-    failed = stack.destroy(faults=(Fault(type=token, operation="delete", kind="error"),))
-    if stack.fired:
-        assert failed.code != 0
-        assert any("an injected fault" in error for error in failed.errors)
-        run = stack.destroy()
-        assert run.code == 0, run.errors
-    found = stack.findings()
-    assert (found.resources, found.things) == (0, 0)
-
-
-def test_after_a_lost_answer_on_create_status_names_the_one_command(
-    nothing: Raise, token: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stack = nothing(STACK, EVERY_TYPE)
-    failed = stack.up(faults=(Fault(type=token, operation="create", kind="lost"),))
+def loses_and_repairs(stack: Stack, monkeypatch: pytest.MonkeyPatch, token: str, name: str = "") -> None:
+    """A lost answer on create: the one command that `status` names, then `up`."""
+    failed = stack.up(faults=(Fault(type=token, operation="create", kind="lost", name=name),))
     assert (failed.code != 0, stack.fired) == (True, 1)
     [orphan] = stack.findings().orphans
     assert orphan.thing.type == token
@@ -120,38 +89,104 @@ def test_after_a_lost_answer_on_create_status_names_the_one_command(
     assert command == "tandem"
     monkeypatch.chdir(stack.folder)
     assert main(arguments) == 0
+    is_whole(stack)
+
+
+def is_whole(stack: Stack) -> None:
     run = stack.up()
     assert run.code == 0, run.errors
     assert stack.findings().agree
     assert doubled(stack) == []
 
 
-@pytest.mark.parametrize(
-    "lost", ["aws:iam/role:Role", "aws:eks/cluster:Cluster", "kubernetes:core/v1:PersistentVolumeClaim", RELEASE]
-)
-def test_after_a_lost_answer_on_delete_one_destroy_that_refreshes_finishes(raised: Raise, lost: str) -> None:
-    # A plain one is enough but for releases: Helm calls it an error when there is nothing to uninstall.
-    stack = raised(STACK, EVERY_TYPE)
-    failed = stack.destroy(faults=(Fault(type=lost, operation="delete", kind="lost"),))
-    assert (failed.code != 0, stack.fired) == (True, 1)
-    assert [one.type for one in stack.findings().missing] == [lost]
-    run = stack.destroy(*(["--refresh"] if lost == RELEASE else []))
-    assert run.code == 0, run.errors
+def fails_and_goes(stack: Stack, token: str, name: str = "") -> None:
+    """An error on delete: one plain `destroy` finishes the job."""
+    failed = stack.destroy(faults=(Fault(type=token, operation="delete", kind="error", name=name),))
+    if stack.fired:
+        assert failed.code != 0
+        assert any("an injected fault" in error for error in failed.errors)
+        run = stack.destroy()
+        assert run.code == 0, run.errors
+    is_gone(stack)
+
+
+def loses_and_goes(stack: Stack, token: str, name: str = "") -> None:
+    """A lost answer on delete: one `destroy` finishes; for releases one that refreshes.
+
+    Helm calls it an error when there is nothing to uninstall.
+    """
+    failed = stack.destroy(faults=(Fault(type=token, operation="delete", kind="lost", name=name),))
+    if stack.fired:
+        assert failed.code != 0
+        assert [one.type for one in stack.findings().missing] == [token]
+        run = stack.destroy(*(["--refresh"] if token == RELEASE else []))
+        assert run.code == 0, run.errors
+    is_gone(stack)
+
+
+def is_gone(stack: Stack) -> None:
     found = stack.findings()
     assert (found.resources, found.things) == (0, 0)
 
 
-@pytest.mark.skipif(not MATRIX, reason="the full matrix is run on demand: TANDEM_EVERY_FAULT=1")
-def test_every_resource_survives_a_fault_on_create_and_on_delete(nothing: Raise, raised: Raise) -> None:
-    fired = 0
-    for key, token in managed(STACK, nothing(STACK, EVERY_TYPE).place.stack_file).items():
-        name = key.removeprefix(f"{token} ")
-        stack = nothing(STACK, EVERY_TYPE)
-        stack.up(faults=(Fault(type=token, operation="create", kind="error", name=name),))
-        assert stack.up().code == 0, key
-        assert (stack.findings().agree, doubled(stack)) == (True, []), key
-        stack.destroy(faults=(Fault(type=token, operation="delete", kind="error", name=name),))
-        assert stack.destroy().code == 0, key
-        assert stack.findings().things == 0, key
-        fired += stack.fired
-    print(f"{fired} faults tried")
+@pytest.fixture(params=TYPES)
+def token(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
+    assert set(in_the_cloud(nothing(STACK, EVERY_TYPE).graph).values()) == set(TYPES)
+    for stack in STACKS:
+        config = load_file(ROOT / f"Pulumi.{stack}.yaml")
+        assert set(in_the_cloud(program_graph(config, stack)).values()) <= set(TYPES)
+
+
+def test_after_an_error_on_create_one_plain_up_finishes(nothing: Raise, token: str) -> None:
+    fails_and_finishes(nothing(STACK, EVERY_TYPE), token)
+
+
+def test_after_an_error_on_delete_one_plain_destroy_finishes(raised: Raise, token: str) -> None:
+    fails_and_goes(raised(STACK, EVERY_TYPE), token)
+
+
+def test_after_a_lost_answer_on_create_status_names_the_one_command(
+    nothing: Raise, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loses_and_repairs(nothing(STACK, EVERY_TYPE), monkeypatch, token)
+
+
+def test_after_a_lost_answer_on_delete_one_destroy_finishes(raised: Raise, token: str) -> None:
+    loses_and_goes(raised(STACK, EVERY_TYPE), token)
+
+
+def every_resource() -> list[tuple[str, str]]:
+    """Type and logical name of everything that the stack with every type has; empty unless it is asked for."""
+    if "TANDEM_EVERY_FAULT" not in os.environ:
+        return []
+    values = yaml.safe_load((ROOT / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8"))["config"]
+    raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | EVERY_TYPE
+    graph = program_graph(StackConfig.model_validate_json(json.dumps(raw)), STACK)
+    return sorted((token, key.removeprefix(f"{token} ")) for key, token in in_the_cloud(graph).items())
+
+
+@pytest.fixture(params=every_resource(), ids=" ".join)
+def one(request: pytest.FixtureRequest) -> tuple[str, str]:
+    return cast("tuple[str, str]", request.param)
+
+
+def test_every_resource_survives_an_error_on_create(nothing: Raise, one: tuple[str, str]) -> None:
+    fails_and_finishes(nothing(STACK, EVERY_TYPE), one[0], one[1])
+
+
+def test_every_resource_survives_a_lost_answer_on_create(
+    nothing: Raise, one: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loses_and_repairs(nothing(STACK, EVERY_TYPE), monkeypatch, one[0], one[1])
+
+
+def test_every_resource_survives_an_error_on_delete(raised: Raise, one: tuple[str, str]) -> None:
+    fails_and_goes(raised(STACK, EVERY_TYPE), one[0], one[1])
+
+
+def test_every_resource_survives_a_lost_answer_on_delete(raised: Raise, one: tuple[str, str]) -> None:
+    loses_and_goes(raised(STACK, EVERY_TYPE), one[0], one[1])
