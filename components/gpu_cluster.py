@@ -71,6 +71,8 @@ class GpuCluster(pulumi.ComponentResource):
     """Nodes without a taint: wait for them where a pod of yours needs one."""
     dns: aws.eks.Addon
     """coredns: wait for it where pods look up names."""
+    pod_identity_agent: aws.eks.Addon
+    """Hands out the roles of ServiceAccounts: what uses one must come after it, and go before."""
     storage_driver: aws.eks.Addon
     """The EBS CSI driver: wait for it where pods mount volumes."""
     control_plane: eks.Cluster
@@ -90,8 +92,9 @@ class GpuCluster(pulumi.ComponentResource):
 
         self.kubernetes_provider = self._kubernetes_provider()
         self.system_nodes = self._system_nodes()
-        self._addon("eks-pod-identity-agent", versions.POD_IDENTITY_AGENT)
-        self.dns = self._addon("coredns", versions.COREDNS)
+        # A DaemonSet, which has nothing to wait for: nodes find it when they boot.
+        self.pod_identity_agent = self._addon("eks-pod-identity-agent", versions.POD_IDENTITY_AGENT)
+        self.dns = self._addon("coredns", versions.COREDNS, needs=[self.system_nodes])
         self.storage_driver = self._storage_driver()
         self._default_storage_class()
         self.register_outputs(
@@ -199,7 +202,7 @@ class GpuCluster(pulumi.ComponentResource):
         identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
         needs: Sequence[pulumi.Resource] = (),
     ) -> aws.eks.Addon:
-        """An EKS add-on, after the system nodes: one whose pods find no node waits 20 minutes and degrades."""
+        """An EKS add-on. One with a Deployment needs the system nodes: without, it waits 20 minutes and degrades."""
         return aws.eks.Addon(
             f"{self._name}-{addon}",
             addon_name=addon,
@@ -210,9 +213,7 @@ class GpuCluster(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=self._tags,
-            opts=pulumi.ResourceOptions.merge(
-                self._child, pulumi.ResourceOptions(depends_on=[self.system_nodes, *needs])
-            ),
+            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[*needs])),
         )
 
     def _storage_driver(self) -> aws.eks.Addon:
@@ -234,8 +235,9 @@ class GpuCluster(pulumi.ComponentResource):
             versions.EBS_CSI_DRIVER,
             values={"controller": {"extraVolumeTags": self._tags}},
             identity=aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=EBS_CSI_ACCOUNT),
-            # On destroy the driver must still detach volumes: else pod, node and volume wait in a circle.
-            needs=[policy],
+            # On destroy the driver must still detach volumes, for which it needs a node, its policy, and the agent
+            # that gives it the role: else pod, node and volume wait in a circle.
+            needs=[self.system_nodes, policy, self.pod_identity_agent],
         )
 
     def _default_storage_class(self) -> k8s.storage.v1.StorageClass:

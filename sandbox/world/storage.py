@@ -23,6 +23,7 @@ from sandbox.world.things import (
 )
 
 DRIVER = "aws-ebs-csi-driver"
+IDENTITY_AGENT = "eks-pod-identity-agent"
 PROVISIONER = "ebs.csi.aws.com"
 DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
 """Beginning of the names of AWS's two managed policies for it."""
@@ -39,8 +40,9 @@ def untainted(node: Thing) -> bool:
 def driver_missing(things: Things, server: str) -> str | None:
     """Why the driver does not work in that cluster; None when it does.
 
-    It needs its add-on, a node for its controller, and the policy on its role: EC2 looks at the policy at each call.
-    https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html
+    It needs its add-on, a node for its controller, the policy on its role (EC2 looks at it at each call), and for a
+    role by Pod Identity the agent. Credentials that it holds already last for hours; nobody should count on that.
+    https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html and pod-identities.html
     """
     cluster = cluster_at(things, server)
     addon = things.get(ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
@@ -48,7 +50,10 @@ def driver_missing(things: Things, server: str) -> str | None:
         return f"the add-on {DRIVER} is not there"
     if not any(untainted(node) for node in nodes(things, server)):
         return f"the controller of {DRIVER} has no node"
-    arn = value_at(addon.inputs, "podIdentityAssociations.roleArn") or addon.inputs.get("serviceAccountRoleArn")
+    by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
+    if by_agent and cluster and things.get(ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
+        return f"the add-on {IDENTITY_AGENT} is not there to give {DRIVER} its role"
+    arn = by_agent or addon.inputs.get("serviceAccountRoleArn")
     role = next((one for one in things.of(ROLE) if one.outputs.get("arn") == arn), None)
     if arn and (role is None or not has_policy(things, role, DRIVER_POLICY)):
         return f"UnauthorizedOperation: the role {arn} has no {DRIVER_POLICY} attached"

@@ -27,6 +27,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "exclusive": ("exclusive", {}),
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
+    "everything": (
+        "timeslice",
+        {
+            "budget": {},
+            "cluster": {"logs": True, "nat": "per-zone"},
+            "models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}],
+        },
+    ),
     "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
 }
 

@@ -217,10 +217,10 @@ def test_logs_go_into_a_group_of_ours_that_is_there_first(graphs: Graphs) -> Non
     assert not graphs("dev").of_type("aws:cloudwatch/logGroup:LogGroup")
 
 
-def test_add_ons_that_have_pods_wait_for_the_system_nodes(graphs: Graphs) -> None:
+def test_add_ons_with_a_deployment_wait_for_the_system_nodes(graphs: Graphs) -> None:
     graph = graphs("timeslice")
     system = graph.named("tandem-system", NODE_GROUP).urn
-    for addon in ("coredns", "aws-ebs-csi-driver", "eks-pod-identity-agent"):
+    for addon in ("coredns", "aws-ebs-csi-driver"):
         assert system in graph.named(f"tandem-{addon}").dependencies
 
 

@@ -81,7 +81,7 @@ def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready
     ready.drop(VOLUME, disk)
 
 
-@pytest.mark.parametrize("missing", ["add-on", "policy"])
+@pytest.mark.parametrize("missing", ["add-on", "agent", "policy"])
 def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -> None:
     account.gpu_nodes()
     account.device_plugin()
@@ -95,6 +95,11 @@ def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -
         with refused("Timeout", "UnauthorizedOperation"):
             account.model(**with_claim("d"))
         account.make(ATTACHED, **attached.inputs)
+    if missing == "agent":
+        account.drop(ADDON, "c:eks-pod-identity-agent")
+        with refused("Timeout", "eks-pod-identity-agent"):
+            account.model(**with_claim("d"))
+        account.make(ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
     account.model(**with_claim("d"))
 
 
@@ -110,12 +115,14 @@ def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
     ready.model(**with_claim("d"))
 
 
-@pytest.mark.parametrize("missing", ["add-on", "policy", "node"])
+@pytest.mark.parametrize("missing", ["add-on", "agent", "policy", "node"])
 def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, missing: str) -> None:
     disk, _, _ = claimed(ready)
     release = ready.model(**with_claim("d"))
     if missing == "add-on":
         ready.drop(ADDON, "c:aws-ebs-csi-driver")
+    elif missing == "agent":
+        ready.drop(ADDON, "c:eks-pod-identity-agent")
     elif missing == "policy":
         ready.drop(ATTACHED, next(one.id for one in ready.of(ATTACHED) if "CSI" in one.id))
     else:

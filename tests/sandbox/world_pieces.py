@@ -117,7 +117,9 @@ class Account:
         return self.nodes(name, **{"instanceTypes": ["g4dn.xlarge"], "labels": GPU_LABELS, "taints": [TAINT]} | inputs)
 
     def driver(self) -> str:
-        """The EBS CSI driver with its role."""
+        """The EBS CSI driver with its role, which the agent gives it."""
+        if self.world.read(ADDON, "c:eks-pod-identity-agent") is None:
+            self.make(ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
         arn = self.role("driver", "AmazonEBSCSIDriverPolicyV2")
         identity = [{"roleArn": arn, "serviceAccount": "ebs-csi-controller-sa"}]
         return self.make(

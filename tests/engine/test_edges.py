@@ -1,0 +1,118 @@
+"""Every explicit `depends_on` prevents a failure: without one, the most unlucky order of the rest meets it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from components.names import TOKEN
+from sandbox.graph import Graph, Resource
+from sandbox.world import CloudError, World
+from tests.engine.test_order import again, all_needed, cloud_resources, down, up
+
+VARIANTS = ("everything",)
+NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
+PREVENTED = {
+    "tandem-cluster after tandem-logs": "ResourceAlreadyExistsException",
+    "tandem-coredns after tandem-system": "InsufficientNumberOfReplicas",
+    "tandem-aws-ebs-csi-driver after tandem-system": "VolumeInUse",
+    "tandem-aws-ebs-csi-driver after tandem-ebs-csi-role-policy": "VolumeInUse",
+    "tandem-aws-ebs-csi-driver after tandem-eks-pod-identity-agent": "VolumeInUse",
+    "tandem-ollama after tandem-aws-ebs-csi-driver": "VolumeInUse",
+    **{
+        f"{group} after {group}-role-{policy}": "NodeCreationFailure"
+        for group in ("tandem-system", "tandem-gpu-group")
+        for policy in NODE_POLICIES
+    },
+}
+"""The failure that each edge prevents: the code of the first that is met without it, on `destroy` before `up`."""
+HARMLESS = {
+    "tandem-sharing after tandem-system": "the release waits for a node ten minutes, longer than nodes take, and goes "
+    "with the cluster without being uninstalled; the edge makes `up` fail early where system nodes cannot come",
+    "tandem-system after tandem-system-role-AmazonSSMManagedInstanceCore": "nodes join without; only a shell is late",
+    "tandem-gpu-group after tandem-gpu-group-role-AmazonSSMManagedInstanceCore": "the same",
+    "tandem-ollama after tandem-gpu": "pods wait for nodes, and EKS drains the nodes of a group that goes; the edge "
+    "saves the 15 minutes that draining may take",
+}
+"""Edges without which nothing fails, by dependent and what it waits for, with why they are there."""
+
+Edge = tuple[Resource, str, frozenset[str]]
+"""What waits, for what (a name), and that as URNs: a component stands for all that it has."""
+
+
+@cache
+def made(variant: str, folder: Path) -> Graph:
+    """The stack, up; its cloud is left in `folder`."""
+    world = World(folder / "made.json", patience=0.0)
+    try:
+        return up(variant, world)
+    finally:
+        world.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("edges")
+
+
+def explicit(graph: Graph) -> Iterator[Edge]:
+    """The edges that the data does not show, of what the program itself registers."""
+    for one in graph:
+        if one.constructed:
+            continue
+        shown = {urn for urns in one.property_dependencies.values() for urn in urns}
+        left = set(one.dependencies) - shown
+        while left:
+            target = graph[min(left)]
+            component = graph[target.parent]
+            whole = {child.urn for child in graph.children(component.urn) if child.custom}
+            own = component.type.startswith(TOKEN.format("")) and component not in graph.ancestors(one.urn)
+            urns = whole if own and whole <= left else {target.urn}
+            yield one, component.name if urns is whole else target.name, frozenset(urns)
+            left -= urns
+
+
+def failures(graph: Graph, edge: Edge, folder: Path) -> list[str]:
+    """What goes wrong without the edge: on `destroy` with its target going first, on `up` with it coming last."""
+    dependent, _, urns = edge
+    kept = tuple(urn for urn in dependent.dependencies if urn not in urns)
+    needs = all_needed(Graph({**graph.resources, dependent.urn: replace(dependent, dependencies=kept)}))
+    ids = {one.urn: one.id for one in cloud_resources(graph)}
+    found = []
+    for urn in urns & set(ids):
+        before = {urn}
+        while more := {one for one in needs if before & needs[one]} - before:
+            before |= more
+        shutil.copy(folder / "made.json", folder / "world.json")
+        world = World(folder / "world.json", patience=0.0)
+        try:
+            down(graph, world, needs, ids, before)
+            found += [f"left over: {one.key}" for one in world.leftovers([])]
+        except CloudError as error:
+            found.append(str(error))
+        finally:
+            world.close()
+        try:
+            again(graph, World(patience=0.0), needs, urn)
+        except CloudError as error:
+            found.append(str(error))
+    return found
+
+
+def test_without_an_explicit_dependency_something_fails(folder: Path) -> None:
+    prevented, harmless = {}, set()
+    for variant in VARIANTS:
+        graph = made(variant, folder)
+        for edge in explicit(graph):
+            name, met = f"{edge[0].name} after {edge[1]}", failures(graph, edge, folder)
+            if met:
+                prevented[name] = met[0].partition(":")[0]
+            else:
+                harmless.add(name)
+    assert prevented == PREVENTED
+    assert harmless == set(HARMLESS)
