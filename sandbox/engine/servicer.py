@@ -15,13 +15,13 @@ from typing import Any
 
 import grpc  # type: ignore[import-untyped]
 from google.protobuf import empty_pb2
-from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from sandbox import wire
 from sandbox.engine.unknown import after_update, expected
 from sandbox.graph import Secret, holds_secret, plain
 from sandbox.protocol import Creation, Refused, Values
-from sandbox.world import CloudError, Lost, World
+from sandbox.world import CloudError, IncompleteError, Lost, World
 from sandbox.world.names import DEFAULTS
 
 # Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.
@@ -115,7 +115,7 @@ class CloudServicer(Servicer):
         if request.preview:
             wire.write(_marked(expected(asked), inputs), response.properties)
             return response
-        with _answered(context):
+        with _answered(context, inputs):
             response.id, outputs = self._world.create(asked.type, asked.name, dict(asked.inputs), dict(asked.provider))
             wire.write(_marked(outputs, inputs), response.properties)
         return response
@@ -143,7 +143,7 @@ class CloudServicer(Servicer):
             olds = plain(wire.read(request.olds))
             wire.write(_marked(after_update(request.type, olds, plain(news)), news), response.properties)
             return response
-        with _answered(context):
+        with _answered(context, news):
             outputs = self._world.update(request.type, request.id, plain(news))
             wire.write(_marked(outputs, news), response.properties)
         return response
@@ -168,20 +168,35 @@ class KubernetesServicer(CloudServicer):
 
 
 @contextmanager
-def _answered(context: grpc.ServicerContext) -> Iterator[None]:
+def _answered(context: grpc.ServicerContext, given: Values | None = None) -> Iterator[None]:
     """Turns what the cloud raises into what the engine understands.
 
     Whatever the code, the engine takes a failed creation for one that made nothing: its state keeps no trace of it, and
     what a lost answer speaks of is an orphan. Only an engine that dies itself leaves a pending operation. (seen: 3.260)
+    What is there and not complete is told in the details: the engine keeps it, and updates it the next time.
     """
     try:
         yield
     except Lost as lost:
         context.abort(grpc.StatusCode.UNKNOWN, str(lost) or "the answer was lost: connection reset by peer")
+    except IncompleteError as error:
+        context.set_trailing_metadata((("grpc-status-details-bin", _details(error, given)),))
+        context.abort(grpc.StatusCode.UNKNOWN, _told(error))
     except CloudError as error:
         context.abort(grpc.StatusCode.FAILED_PRECONDITION, _told(error))
     except Refused as refusal:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
+
+
+def _details(error: IncompleteError, given: Values | None) -> bytes:
+    """What the engine reads beside a status: id and outputs of a thing that is there."""
+    inputs = given or {}
+    found = provider_pb2.ErrorResourceInitFailed(id=error.id, reasons=[_told(error)])
+    wire.write(_marked(error.outputs, inputs), found.properties)
+    wire.write(dict(inputs), found.inputs)
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=_told(error))
+    status.details.add().Pack(found)
+    return status.SerializeToString()
 
 
 def _told(error: CloudError) -> str:

@@ -2,7 +2,7 @@
 
 from sandbox.world.faults import Fault, Faults
 from sandbox.world.store import StateError
-from sandbox.world.things import CloudError, Lost, Thing
+from sandbox.world.things import CloudError, IncompleteError, Lost, Thing
 from sandbox.world.world import RULES, World
 
-__all__ = ["RULES", "CloudError", "Fault", "Faults", "Lost", "StateError", "Thing", "World"]
+__all__ = ["RULES", "CloudError", "Fault", "Faults", "IncompleteError", "Lost", "StateError", "Thing", "World"]

@@ -42,6 +42,14 @@ class CloudError(Exception):
         """`code` is AWS's own or a Kubernetes reason; `source` the API reference of the rule."""
 
 
+class IncompleteError(CloudError):
+    """The thing is there, and not as it should be: the state has to know of it."""
+
+    def __init__(self, error: CloudError, id: str, outputs: dict[str, Any]) -> None:
+        super().__init__(error.code, error.message, error.source)
+        self.id, self.outputs = id, outputs
+
+
 class Lost(Exception):
     """The call succeeded, but its answer never arrived."""
 

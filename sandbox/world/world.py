@@ -27,7 +27,7 @@ from sandbox.world.outputs import outputs_after, outputs_of
 from sandbox.world.rules import ec2, eks, iam, kubernetes
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Store
-from sandbox.world.things import CloudError, Key, Lost, Thing, Things
+from sandbox.world.things import CloudError, IncompleteError, Key, Lost, Thing, Things
 
 RULES = (*kubernetes.FIRST, *ec2.RULES, *iam.RULES, *eks.RULES, *kubernetes.RULES)
 """In this order: who cannot reach an API server learns nothing else from it."""
@@ -92,7 +92,8 @@ class World:
     def create(
         self, type: str, name: str, inputs: dict[str, Any], provider: dict[str, Any]
     ) -> tuple[str, dict[str, Any]]:
-        """Makes a thing and returns its id and outputs. Raises CloudError, or Lost when it is there all the same."""
+        """Makes a thing and returns its id and outputs. Raises CloudError, or where it is there all the same
+        IncompleteError, or Lost."""
         kind = self._faulted(type, "create", name)
         cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
 
@@ -109,7 +110,7 @@ class World:
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
             self._refuse("check", case())
-        with self._call("create", type, case):
+        with self._call("create", type, case) as failed:
             serial = self._next()
             identity, outputs = outputs_of(self._cloud, self._things, type, name, serial, given, provider)
             thing = self._things.add(
@@ -127,8 +128,7 @@ class World:
             self._state.buried.pop(thing.key, None)
             controllers.created(self._things, thing, self._state)
             self._save()
-        self._answer(kind)
-        return identity, copy.deepcopy(thing.outputs)
+        return identity, self._answer(thing, kind, failed)
 
     def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         """Inputs and outputs as they are now; None for what is gone. Raises CloudError when nobody answers."""
@@ -148,14 +148,13 @@ class World:
         def case() -> Case:
             return self._case(self._existing(type, id), given)
 
-        with self._call("update", type, case):
+        with self._call("update", type, case) as failed:
             thing = self._existing(type, id)
             before, thing.inputs = thing.inputs, given
             thing.outputs = outputs_after(self._cloud, self._things, thing, before)
             controllers.updated(self._things, thing, before, self._state)
             self._save()
-        self._answer(kind)
-        return copy.deepcopy(thing.outputs)
+        return self._answer(thing, kind, failed)
 
     def delete(self, type: str, id: str) -> None:
         """Deletes a thing. One that is gone already is no error, except where the providers make it one."""
@@ -173,7 +172,7 @@ class World:
             if found is not None:
                 controllers.delete(self._things, found, self._state)
                 self._save()
-        self._answer(kind)
+        self._answer(thing, kind, None)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """What a function answers. Raises `Refused` for one that is not emulated."""
@@ -216,8 +215,11 @@ class World:
     # How a call goes.
 
     @contextmanager
-    def _call(self, moment: Moment, token: str, case: Callable[[], Case]) -> Iterator[None]:
-        """Refuses or lets pass; the body is the change, under the lock. Takes its time before, without it."""
+    def _call(self, moment: Moment, token: str, case: Callable[[], Case]) -> Iterator[CloudError | None]:
+        """Refuses or lets pass; the body is the change, under the lock. Takes its time before, without it.
+
+        Gives the error with which the call is to fail after the change, if there is one.
+        """
         with self._changed:
             self._refuse(moment, case(), waiting_too=False)
             self._busy += 1
@@ -229,21 +231,23 @@ class World:
                 self._busy -= 1
                 self._touch()
         with self._changed:
-            self._wait(moment, case)
-            yield
+            yield self._wait(moment, case)
             self._touch()
 
-    def _wait(self, moment: Moment, case: Callable[[], Case]) -> None:
+    def _wait(self, moment: Moment, case: Callable[[], Case]) -> CloudError | None:
         """Until no rule refuses. One that waits gives up when nothing has moved for a while."""
         while (refused := refusal(RULES, moment, case())) is not None:
             rule, error = refused
             quiet = self._patience - (time.monotonic() - self._moved_at)
             if not rule.waits or (quiet <= 0 and not self._busy):
+                if rule.done and not case().inputs.get("atomic"):
+                    return error
                 if rule.leaves is not None:
                     rule.leaves(case(), self._state)
                     self._save()
                 raise error
             self._changed.wait(max(quiet, 0.05))
+        return None
 
     def _refuse(self, moment: Moment, case: Case, *, waiting_too: bool = True) -> None:
         rules = RULES if waiting_too else [rule for rule in RULES if not rule.waits]
@@ -263,9 +267,14 @@ class World:
         return kind
 
     @staticmethod
-    def _answer(kind: str | None) -> None:
+    def _answer(thing: Thing, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
+        """The outputs, unless the answer is another one."""
         if kind == "lost":
             raise Lost("the call succeeded, but the connection broke before its answer came (an injected fault)")
+        outputs = copy.deepcopy(thing.outputs)
+        if failed is not None:
+            raise IncompleteError(failed, thing.id, outputs)
+        return outputs
 
     def _case(self, thing: Thing, inputs: dict[str, Any]) -> Case:
         return Case(

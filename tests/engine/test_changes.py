@@ -39,6 +39,7 @@ def test_a_model_cannot_take_the_share_of_one_that_goes_in_the_same_up(raised: R
     run = stack.up()
     assert run.code != 0
     assert any("Insufficient nvidia.com/gpu" in error for error in run.errors)
+    assert stack.findings().agree, "Helm keeps a release that failed, and the state must know of it"
     stack.configure({"models": [{"name": "llama2:7b", "context": 2048}]})
     assert stack.up().code == 0
     stack.configure({"models": [{"name": "llama2:7b", "context": 2048}, {"name": "llama3.2:3b", "context": 2048}]})

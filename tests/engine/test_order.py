@@ -15,7 +15,7 @@ from sandbox.cloud import Cloud
 from sandbox.graph import Graph, Resource, plain
 from sandbox.in_process import run
 from sandbox.protocol import Created, Creation
-from sandbox.world import CloudError, World
+from sandbox.world import CloudError, IncompleteError, World
 from stacks.config import StackConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -92,6 +92,7 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
     ids: dict[str, str] = {}
     renamed: dict[str, str] = {}
     held = {last}
+    unfinished: list[tuple[str, dict[str, Any]]] = []
     while left:
         before = len(left)
         for urn in [one for one in left if one not in held and not left.keys() & needs[one]]:
@@ -99,6 +100,9 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
             inputs, provider = (_renamed(plain(values), renamed) for values in (one.inputs, _provider(graph, one)))
             try:
                 ids[urn], outputs = world.create(one.type, one.name, inputs, provider)
+            except IncompleteError as error:
+                ids[urn], outputs = error.id, error.outputs
+                unfinished.append((urn, inputs))
             except CloudError as error:
                 if error.code != "Timeout":
                     raise
@@ -108,6 +112,8 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
         if len(left) == before:
             assert held, f"nothing lets these come: {list(left)}"
             held = set()
+    for urn, inputs in unfinished:
+        world.update(graph[urn].type, ids[urn], inputs)
     return ids
 
 

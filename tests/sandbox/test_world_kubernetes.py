@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import CloudError, World
+from sandbox.world import CloudError, IncompleteError, World
 from tests.sandbox.world_pieces import (
     CLUSTER,
     GPU_LABELS,
@@ -162,6 +162,21 @@ def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> Non
         ready.model("c")
     ready.drop(RELEASE, "default/a")
     ready.model("c")
+
+
+def test_a_release_that_times_out_is_there_and_gets_its_share_when_there_is_one(ready: Account) -> None:
+    ready.model("a")
+    ready.model("b")
+    given = {"name": "c", "namespace": "default", "chart": "ollama", "values": ready.of(RELEASE)[-1].inputs["values"]}
+    with pytest.raises(IncompleteError, match="Insufficient"):
+        ready.make(RELEASE, "c", **given)
+    with pytest.raises(IncompleteError, match="Insufficient"):
+        ready.world.update(RELEASE, "default/c", given)
+    ready.drop(RELEASE, "default/a")
+    assert all(one.outputs["node"] for one in ready.of(POD) if one.owner == (RELEASE, "default/c"))
+    ready.world.update(RELEASE, "default/c", given)
+    ready.drop(RELEASE, "default/c")
+    assert not [one for one in ready.of(POD) if one.owner == (RELEASE, "default/c")]
 
 
 def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) -> None:

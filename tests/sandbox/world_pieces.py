@@ -132,10 +132,10 @@ class Account:
         return self.make(RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen)
 
     def model(self, name: str = "m", **values: Any) -> str:
-        """A release of the ollama chart that wants one share."""
+        """A release of the ollama chart that wants one share; nothing stays of it when it fails."""
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}
         chosen = {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values}
-        return self.make(RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen)
+        return self.make(RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen, atomic=True)
 
     def of(self, token: str, made_by: str | None = None) -> list[Thing]:
         return [one for one in self.world.things() if one.type == token and made_by in (None, one.made_by)]

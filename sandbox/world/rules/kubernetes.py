@@ -316,9 +316,11 @@ RULES: tuple[Rule, ...] = (
         types=(RELEASE,),
         on=("create", "update"),
         code="Timeout",
+        # pulumi-kubernetes keeps what Helm calls failed, and updates it next time (helm_release.go, partialError).
         source=HELM + "helm/helm_install/ (--wait)",
         refuses=_unschedulable,
         waits=True,
+        done=True,
     ),
     Rule(
         types=(RELEASE,),

@@ -57,6 +57,8 @@ class Rule:
     """What the refused call has done all the same."""
     waits: bool = False
     """The call is taken and polled until it may pass; it fails when nothing else moves any more."""
+    done: bool = False
+    """The call does its work all the same, and fails afterwards; for releases unless Helm is to undo it (`atomic`)."""
 
     def is_about(self, token: str, moment: Moment) -> bool:
         """Whether the rule looks at such a call."""
