@@ -1,6 +1,7 @@
 """DevicePluginSharing: the NVIDIA device plugin, told every way of sharing that the card allows."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,16 @@ TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
+class PoolSharing:
+    """How one pool of nodes is shared."""
+
+    sharing: Sharing
+    """The mode, e.g. `TimeSlicing(replicas=2)`."""
+    gpu: Gpu
+    """The card of the nodes, e.g. `gpus()["t4"]`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class DevicePluginSharingArgs:
     """Inputs of DevicePluginSharing."""
 
@@ -24,6 +35,8 @@ class DevicePluginSharingArgs:
     """The mode, e.g. `TimeSlicing(replicas=2)`."""
     gpu: Gpu
     """The card of the nodes, e.g. `gpus()["t4"]`: it decides which modes are installed."""
+    also: Sequence[PoolSharing] = ()
+    """Other pools of the same cluster: each node takes what its own label says."""
     namespace: str = "nvidia-device-plugin"
     """Namespace of the plugin's release."""
     gone_with: pulumi.Resource | None = None
@@ -53,7 +66,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
             chart="nvidia-device-plugin",
             version=versions.DEVICE_PLUGIN_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.DEVICE_PLUGIN_REPOSITORY),
-            values=values(args.sharing, args.gpu),
+            values=values((PoolSharing(sharing=args.sharing, gpu=args.gpu), *args.also)),
             atomic=True,
             timeout=TIMEOUT_SECONDS,
             opts=pulumi.ResourceOptions(parent=self, deleted_with=args.gone_with),
@@ -62,14 +75,15 @@ class DevicePluginSharing(pulumi.ComponentResource):
         self.register_outputs({"resourceName": self.resource_name})
 
 
-def values(sharing: Sharing, gpu: Gpu) -> dict[str, Any]:
+def values(pools: Sequence[PoolSharing]) -> dict[str, Any]:
     """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat every config."""
+    configs = plugin_configs((pool.sharing, pool.gpu) for pool in pools)
     return {
         "config": {
             # For a node without the label.
-            "default": Exclusive().mode,
+            "default": Exclusive().config_name,
             # The chart wants text, and JSON is YAML.
-            "map": {mode: json.dumps(config) for mode, config in plugin_configs(sharing, gpu).items()},
+            "map": {name: json.dumps(config) for name, config in configs.items()},
         },
         # Feature discovery sets the label on which the MPS daemon is scheduled.
         "gfd": {"enabled": True},

@@ -22,7 +22,7 @@ from components.names import (
     named,
 )
 from sharing.models import Served
-from sharing.modes import Sharing
+from sharing.modes import GPU_RESOURCE
 from sharing.setup import POD_CPU_MILLIS, POD_MEMORY_MIB, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
@@ -45,6 +45,14 @@ class OllamaModel:
     """Model files in a directory of the node's disk, or on an EBS volume of their own."""
     volume_gib: int = 0
     """Size of that volume."""
+    pool: str = "gpu"
+    """Value of the node label `tandem/pool` of the nodes to run on."""
+    resource_name: str = GPU_RESOURCE
+    """What those nodes offer, and its pod requests one of."""
+    running: bool = True
+    """False parks the model: release and volume stay, no pod runs."""
+    zone: pulumi.Input[str] | None = None
+    """Zone of its volume, which must be that of the nodes; needed with `cache="volume"`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,16 +61,8 @@ class OllamaPairArgs:
 
     models: Sequence[OllamaModel]
     """The models; their ids must differ."""
-    sharing: Sharing
-    """The mode, whose resource each pod requests one of."""
-    pool: str = "gpu"
-    """Value of the node label `tandem/pool` of the nodes to run on."""
     namespace: str = "ollama"
     """Namespace of the releases."""
-    running: bool = True
-    """False parks the models: releases and volumes stay, no pod runs."""
-    zone: pulumi.Input[str] | None = None
-    """Zone of the volumes, which must be that of the nodes; needed with `cache="volume"`."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on the volumes."""
 
@@ -109,7 +109,7 @@ class OllamaPair(pulumi.ComponentResource):
             chart="ollama",
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=values(model, self._args, claim.metadata.name if claim else None),
+            values=values(model, claim.metadata.name if claim else None),
             timeout=RELEASE_SECONDS,
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -119,7 +119,7 @@ class OllamaPair(pulumi.ComponentResource):
 
         Goes in this order: release, claim, PersistentVolume, EBS volume.
         """
-        name, zone = f"{self._name}-{model.served.id}", self._args.zone
+        name, zone = f"{self._name}-{model.served.id}", model.zone
         size, claim_name = f"{model.volume_gib}Gi", f"{model.served.id}-models"
         child = pulumi.ResourceOptions(parent=self)
         volume = aws.ebs.Volume(
@@ -161,21 +161,19 @@ class OllamaPair(pulumi.ComponentResource):
         )
 
 
-def values(model: OllamaModel, args: OllamaPairArgs, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
+def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
     """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
     served = model.served
     return {
         "fullnameOverride": served.id,
-        "replicaCount": 1 if args.running else 0,
+        "replicaCount": 1 if model.running else 0,
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
-        "ollama": {
-            "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": args.sharing.resource_name}
-        },
+        "ollama": {"gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name}},
         "resources": {
             "requests": {"cpu": f"{POD_CPU_MILLIS}m", "memory": f"{POD_MEMORY_MIB}Mi"},
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
-        "nodeSelector": {POOL_LABEL: args.pool},
+        "nodeSelector": {POOL_LABEL: model.pool},
         "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
@@ -254,5 +252,5 @@ def _check(args: OllamaPairArgs) -> None:
     ids = [model.served.id for model in args.models]
     if not ids or len(set(ids)) != len(ids):
         raise ValueError(f"models must have ids of their own, and there must be one at least (got {ids})")
-    if any(model.cache == "volume" for model in args.models) and args.zone is None:
+    if any(model.cache == "volume" and model.zone is None for model in args.models):
         raise ValueError('models with cache="volume" need the zone of their nodes: pass `zone`')

@@ -21,7 +21,7 @@ from sharing import tables
 from sharing.assessment import assess
 from sharing.modes import TimeSlicing
 from stacks.config import load_file
-from stacks.shape import Budget, ClusterSettings, GpuNodes, ModelSettings, StackConfig, SystemNodes
+from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettings, StackConfig, SystemNodes
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -36,6 +36,9 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "budget": (Budget, {"max-usd-per-hour": 0.5}),
 }
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
+POOLS_COMMENT = (
+    "    # Or a list of pools, each with these keys, a `name`, and `sharing` where it has its own: see the README."
+)
 MODE_ROWS = {
     "exclusive": ("the whole card", "yes", "one pod per GPU; what sharing is compared with"),
     "timeslice": ("the whole card, first come", "no: neighbours' sum must fit", "chat that is mostly idle"),
@@ -89,6 +92,8 @@ def _section(section: str) -> Iterator[str]:
         else:
             yield _setting(lead, key, field, chosen)
             lead = " " * len(lead)
+    if section == "gpu-nodes":
+        yield POOLS_COMMENT
     if section == "models":
         yield '    - {name: "mistral:7b", context: 2048}'
 
@@ -175,6 +180,9 @@ def keys_table() -> str:
                 required = field.is_required() or field.default is None or key == "mode"
                 default = "" if required else f"`{_yaml(field.default)}`"
                 rows.append((f"`{prefix}.{key}`", default, _what(section, key, field)))
+        if model is GpuNodes:
+            own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
+            rows += [(f"`{section}[].{key}`", "", field.description or "") for key, field in own]
     rows.append(("`tags`", "`{}`", StackConfig.model_fields["tags"].description or ""))
     return _markdown(rows)
 

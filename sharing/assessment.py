@@ -1,16 +1,18 @@
 """All that the rules say of a setup: what refuses it, what is doubtful, whether the models fit, what it costs."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sharing import compatibility, prices
+from sharing import compatibility
 from sharing.cost import Cost, cost
 from sharing.fit import Case, Verdict, advice, verdicts
+from sharing.paths import rests_on, touches
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup, Tenant
+from sharing.system import system_types
 
 FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
-"""Settings that decide whether models fit."""
+"""Settings that decide whether models fit, in the words of a file with one pool."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +33,7 @@ class Assessment:
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     fits: tuple[Fit, ...]
+    """In the order of the models in the stack file."""
     cost: Cost | None
     """None when a type is not known, so that nothing can be said."""
 
@@ -41,10 +44,10 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     `unreadable` names settings that stand in the file but could not be read: what rests on them is not judged.
     """
     problems = compatibility.problems(setup, unreadable)
-    fits: list[Fit] = []
-    if not compatibility.touches(FIT_READS, unreadable):
-        fits = [fit for pool in setup.pools if _judgeable(pool) for fit in _fits(setup, pool)]
-        problems += [_does_not_fit(fit) for fit in fits if not fit.verdict.fits]
+    readable = [pool for pool in setup.pools if not touches(rests_on(FIT_READS, pool), unreadable)]
+    fits = [fit for pool in readable if _judgeable(pool) for fit in _fits(setup, pool)]
+    fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
+    problems += _do_not_fit([fit for fit in fits if not fit.verdict.fits])
     bill = None
     if not unreadable and _all_types_known(setup):
         bill = cost(setup)
@@ -64,12 +67,13 @@ def _judgeable(pool: Pool) -> bool:
 
 def _all_types_known(setup: Setup) -> bool:
     gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
-    return gpu_types_known and all(prices.knows_system_type(name) for name in setup.system_types)
+    return gpu_types_known and all(name in system_types() for name in setup.system_types)
 
 
 def _fits(setup: Setup, pool: Pool) -> list[Fit]:
     tenants = setup.tenants_of(pool)
-    case = Case(models=tuple(tenant.served for tenant in tenants), sharing=pool.sharing, instance=pool.smallest)
+    models = tuple(tenant.served for tenant in tenants)
+    case = Case(models=models, sharing=pool.sharing, instance=pool.smallest, path=pool.path)
     return [
         Fit(
             tenant=tenant,
@@ -83,13 +87,21 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
     ]
 
 
-def _does_not_fit(fit: Fit) -> Problem:
-    offers = "; or ".join(fit.advice)
-    none = f"No smaller setting and no larger GPU for {fit.pool.smallest.arch} makes it fit; take a smaller model."
-    way_out = f"It would fit with {offers}." if offers else none
-    found = f"{fit.tenant.served.id} {fit.verdict.found}"
-    gpu = fit.pool.smallest.gpu
-    return Problem(fit.tenant.path, found, f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {gpu.title})", way_out)
+def _do_not_fit(fits: list[Fit]) -> Iterator[Problem]:
+    """A problem for each; the same advice is told once."""
+    told: dict[tuple[str, ...], str] = {}
+    for fit in fits:
+        first = told.setdefault(fit.advice, fit.tenant.path)
+        if not fit.advice:
+            arch = fit.pool.smallest.arch
+            way_out = f"No smaller setting and no larger GPU for {arch} makes it fit; take a smaller model."
+        elif first == fit.tenant.path:
+            way_out = f"It would fit with {'; or '.join(fit.advice)}."
+        else:
+            way_out = f"The same would help as for {first}."
+        found = f"{fit.tenant.served.id} {fit.verdict.found}"
+        rule = f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {fit.pool.smallest.gpu.title})"
+        yield Problem(fit.tenant.path, found, rule, way_out)
 
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:

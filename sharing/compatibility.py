@@ -2,13 +2,14 @@
 
 import datetime
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sharing import tables
 from sharing.cost import in_extended_support
 from sharing.fit import verdicts
 from sharing.gpus import InstanceType, instance_types
 from sharing.modes import Mps
+from sharing.paths import rests_on, touches
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import (
     NODE_CPU_MILLIS,
@@ -20,6 +21,7 @@ from sharing.setup import (
     Pool,
     Setup,
 )
+from sharing.system import system_types
 
 NEAR_END = datetime.timedelta(days=90)
 """How long before the end of standard support a warning begins: time for one upgrade in peace."""
@@ -39,7 +41,10 @@ class Rule:
     refuses: bool
     check: Callable[[Setup], Iterator[Problem]]
     reads: tuple[str, ...] = ()
-    """Settings that the verdict rests on besides the one it names: where one is unreadable, the rule keeps silent."""
+    """Settings that the verdict rests on besides the one it names: where one is unreadable, the rule keeps silent.
+
+    In the words of a file with one pool; for a pool of several they mean its own (`rests_on`).
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,20 +66,14 @@ def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
 
 
 def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list[Problem]:
-    found = []
+    found: list[Problem] = []
     for rule in RULES:
-        if rule.refuses is refuses and not touches(rule.reads, unreadable):
-            found += [problem for problem in rule.check(setup) if not touches((problem.path,), unreadable)]
-    return found
-
-
-def touches(paths: Collection[str], others: Collection[str]) -> bool:
-    """Whether one of `paths` lies in, or around, one of `others`: `sharing` touches `sharing.mode`."""
-    return any(_within(a, b) or _within(b, a) for a in paths for b in others)
-
-
-def _within(inner: str, outer: str) -> bool:
-    return inner == outer or inner.startswith((f"{outer}.", f"{outer}["))
+        if rule.refuses is refuses:
+            readable = [pool for pool in setup.pools if not touches(rests_on(rule.reads, pool), unreadable)]
+            told = rule.check(replace(setup, pools=tuple(readable))) if readable else ()
+            found += [problem for problem in told if not touches((problem.path,), unreadable)]
+    # Pools that take the stack's sharing say the same of it.
+    return list(dict.fromkeys(found))
 
 
 def pin_problems(pins: Pins) -> list[Problem]:
@@ -83,11 +82,10 @@ def pin_problems(pins: Pins) -> list[Problem]:
 
 
 def _known_types(setup: Setup) -> Iterator[Problem]:
-    system = {row["instance_type"] for row in tables.read("system_instances").rows}
     for pool in setup.pools:
         for index, name in enumerate(pool.instance_types):
             path = f"{pool.path}.instance-types[{index}]"
-            if name in system:
+            if name in system_types():
                 yield Problem(path, name, "must have a GPU", "The cheapest type with one is g4dn.xlarge.")
             elif name not in instance_types():
                 yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
@@ -114,7 +112,7 @@ def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
 def _mode_on_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
-            yield from pool.sharing.check(gpu)
+            yield from pool.sharing.check(gpu, pool.sharing_path)
 
 
 def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
@@ -138,15 +136,14 @@ def _arm64_parts(setup: Setup) -> Iterator[Problem]:
 
 
 def _system_types(setup: Setup) -> Iterator[Problem]:
-    known = {row["instance_type"]: row for row in tables.read("system_instances").rows}
-    path = "cluster.system-nodes.instance-types"
+    known, path = system_types(), "cluster.system-nodes.instance-types"
     for index, name in enumerate(setup.system_types):
         if name in instance_types():
             fix = "Write t3.medium, for example; GPU nodes stand under `gpu-nodes`."
             yield Problem(f"{path}[{index}]", name, "system nodes must have no GPU", fix)
         elif name not in known:
             yield Problem(f"{path}[{index}]", f"'{name}'", "unknown type for system nodes", did_you_mean(name, known))
-    if len({known[name]["arch"] for name in setup.system_types if name in known}) > 1:
+    if len({known[name].arch for name in setup.system_types if name in known}) > 1:
         found = ", ".join(setup.system_types)
         yield Problem(path, found, "must all have one architecture", "Keep the amd64 or the arm64 types.")
 
@@ -171,15 +168,18 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
             continue
         per_node = pool.total_shares // pool.planned_nodes
         nodes = -(-len(tenants) // per_node)
-        found = f"{len(tenants)} models, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
+        where = f" on {pool.name}" if pool.listed else ""
+        found = f"{len(tenants)} models{where}, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"max: {max(nodes, pool.max)}"
         fix = f"Write `{f'desired: {nodes}, ' if pool.desired else ''}{most}` under {pool.path}"
         each = -(-len(tenants) // (pool.planned_nodes * pool.smallest.gpus))
         sharing = pool.sharing.model_copy(update={"replicas": each})
+        under = f" under {pool.own_sharing_path}" if pool.listed else ""
         if pool.sharing.shares(pool.smallest.gpu).per_gpu == 1:
-            fix += f", or share the card: `mode: timeslice, replicas: {each}`"
+            fix += f", or share the card: `mode: timeslice, replicas: {each}`{under}"
         elif not sharing.check(pool.smallest.gpu):
-            fix += f", or `replicas: {each}` under sharing"
+            mode = f"mode: {sharing.mode}, " if pool.listed else ""
+            fix += f", or `{mode}replicas: {each}` under {pool.own_sharing_path}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 
 
@@ -235,14 +235,15 @@ def _left_over_settings(setup: Setup) -> Iterator[Problem]:
         for key, value in pool.sharing.without_effect().items():
             rule = f"has no effect with `mode: {pool.sharing.mode}`"
             fix = "It can stay, for switching back to timeslice or mps."
-            yield Problem(f"sharing.{key}", str(value), rule, fix)
+            yield Problem(f"{pool.sharing_path}.{key}", str(value), rule, fix)
 
 
 def _mps_unverified(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         if isinstance(pool.sharing, Mps):
             rule = "Ollama under MPS is not confirmed by its authors (ollama#9765)"
-            yield Problem("sharing.mode", "mps", rule, "After `up`, look at each pod's log; timeslice is the safe way.")
+            path = f"{pool.sharing_path}.mode"
+            yield Problem(path, "mps", rule, "After `up`, look at each pod's log; timeslice is the safe way.")
 
 
 def _slice_of_card(setup: Setup) -> Iterator[Problem]:
@@ -283,6 +284,13 @@ def _parked(setup: Setup) -> Iterator[Problem]:
         if pool.desired == 0:
             rule = "the pool is parked: no GPU is paid, no model answers"
             yield Problem(f"{pool.path}.desired", "0", rule, "Write `desired: 1` and run `pulumi up` to wake it.")
+
+
+def _unused_pool(setup: Setup) -> Iterator[Problem]:
+    for pool in setup.pools:
+        if not setup.tenants_of(pool):
+            fix = "Name it in `models[].pool`, or take it out."
+            yield Problem(pool.path, "", f"no model runs on the pool {pool.name}", fix)
 
 
 def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
@@ -363,11 +371,12 @@ RULES: tuple[Rule, ...] = (
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
     Rule("no setting is without effect", False, _left_over_settings, ("sharing.mode",)),
-    Rule("MPS with Ollama is unverified", False, _mps_unverified),
+    Rule("MPS with Ollama is unverified", False, _mps_unverified, ("sharing.mode",)),
     Rule("a slice of a card is unverified", False, _slice_of_card),
     Rule("there is room on the card with any driver", False, _tight_on_card, ("models", "sharing", TYPES)),
     Rule("models get what they were made for", False, _context_too_long, ("models",)),
     Rule("the pool is awake", False, _parked),
+    Rule("every pool has a model", False, _unused_pool, ("models",)),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
     Rule("NAT traffic is paid", False, _nat_traffic),
     Rule("the API endpoint is not open to all", False, _open_endpoint),

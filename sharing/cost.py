@@ -35,8 +35,9 @@ class Cost:
     first_start_usd: float
     """What NAT takes for that, once."""
     price_region: str
-    """Region whose prices the GPU nodes are planned at."""
+    """Region whose prices the GPU nodes are planned at; with several pools it may be several."""
     price_date: str
+    """Of the oldest of these prices."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -62,8 +63,8 @@ def cost(setup: Setup) -> Cost:
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
         first_start_gib=pulled,
         first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
-        price_region=gpu[0].region,
-        price_date=gpu[0].date,
+        price_region=", ".join(dict.fromkeys(price.region for price in gpu)),
+        price_date=min(price.date for price in gpu),
     )
 
 
@@ -109,7 +110,10 @@ def _gpu_nodes(pool: Pool, region: str) -> Line:
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     note = _notes(pool.capacity, several, seen, price.note)
-    return Line(item=f"GPU nodes {pool.desired} × {dearest}", usd_per_hour=pool.desired * price.usd_per_hour, note=note)
+    name = f" ({pool.name})" if pool.listed else ""
+    return Line(
+        item=f"GPU nodes {pool.desired} × {dearest}{name}", usd_per_hour=pool.desired * price.usd_per_hour, note=note
+    )
 
 
 def _dearest(pool: Pool, region: str) -> str:
@@ -143,7 +147,7 @@ def _first_start_gib(setup: Setup) -> float:
 
 
 def _dedicated(setup: Setup) -> Setup:
-    """The same stack with as many nodes as give each model a card of its own."""
+    """The same stack with as many nodes in each pool as give each of its models a card of its own."""
     pools = []
     for pool in setup.pools:
         nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from sharing import prices
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import KvType, Need, Served, need
-from sharing.modes import Shares, Sharing, every_mode
+from sharing.modes import Shares, Sharing, every_mode, written
+from sharing.setup import ONE_POOL
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
@@ -77,6 +78,8 @@ class Case:
     models: tuple[Served, ...]
     sharing: Sharing
     instance: InstanceType
+    path: str = ONE_POOL
+    """Where the pool stands in the stack file: what to write begins with it."""
 
     def fitting(self) -> list[bool]:
         """Whether each model fits, in order."""
@@ -85,6 +88,12 @@ class Case:
     def with_model(self, index: int, served: Served) -> "Case":
         models = (*self.models[:index], served, *self.models[index + 1 :])
         return replace(self, models=models)
+
+    def shared(self, sharing: Sharing, key: str) -> "Change":
+        """The case under `sharing`, which differs in `key`; a pool of several gets its own, and leaves the others."""
+        alone = self.path == ONE_POOL
+        text = f"sharing.{key}: {getattr(sharing, key)}" if alone else f"{self.path}.sharing: {written(sharing)}"
+        return f"`{text}`", replace(self, sharing=sharing)
 
 
 Change = tuple[str, Case]
@@ -122,7 +131,7 @@ def _fewer_replicas(case: Case) -> Iterator[Change]:
     replicas = case.sharing.replicas or 1
     for fewer in range(replicas - 1, max(2, len(case.models)) - 1, -1):
         sharing = case.sharing.model_copy(update={"replicas": fewer})
-        yield f"`sharing.replicas: {fewer}`", replace(case, sharing=sharing)
+        yield case.shared(sharing, "replicas")
 
 
 def _fewer_slots(case: Case, index: int) -> Iterator[Change]:
@@ -158,7 +167,7 @@ def _other_mode(case: Case) -> Iterator[Change]:
     for sharing in every_mode(case.sharing):
         shares = sharing.shares(case.instance.gpu)
         if sharing.mode != case.sharing.mode and shares.per_gpu > 1 and not sharing.check(case.instance.gpu):
-            yield f"`sharing.mode: {sharing.mode}`", replace(case, sharing=sharing)
+            yield case.shared(sharing, "mode")
 
 
 def _bigger_type(case: Case, region: str) -> Iterator[Change]:
@@ -173,4 +182,4 @@ def _bigger_type(case: Case, region: str) -> Iterator[Change]:
         and not candidate.gpu.min_driver
     ]
     for candidate in sorted(bigger, key=lambda c: (prices.on_demand(c.name, region).usd_per_hour, c.name)):
-        yield f"`gpu-nodes.instance-types: [{candidate.name}]`", replace(case, instance=candidate)
+        yield f"`{case.path}.instance-types: [{candidate.name}]`", replace(case, instance=candidate)

@@ -4,6 +4,7 @@ A member says what a pod requests, what the NVIDIA device plugin is told, which 
 a card gives and how large they are, and whether a card can do it at all. Nothing else asks which mode it has.
 """
 
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
@@ -64,9 +65,14 @@ class _Mode(BaseModel):
         """Extended resource that a pod requests."""
         return GPU_RESOURCE
 
+    @property
+    def config_name(self) -> str:
+        """Key of its config in the device plugin's map, and value of the node label: the same name, the same config."""
+        return self.mode
+
     def node_labels(self) -> dict[str, str]:
         """Labels that make a node offer this mode."""
-        return {CONFIG_LABEL: self.mode}
+        return {CONFIG_LABEL: self.config_name}
 
     def plugin_config(self) -> dict[str, Any]:
         """The device plugin's config file, schema v1 (k8s-device-plugin api/config/v1)."""
@@ -118,6 +124,11 @@ class _Replicated(_Mode):
         default="packed",
         description="On a node with several GPUs: fill one card before the next (`packed`) or spread (`distributed`).",
     )
+
+    @property
+    def config_name(self) -> str:
+        spread = "-distributed" if self.allocation_policy == "distributed" else ""
+        return f"{self.mode}-{self.replicas}{spread}"
 
     def plugin_config(self) -> dict[str, Any]:
         config = super().plugin_config()
@@ -189,12 +200,24 @@ def switched(sharing: Sharing, mode: str) -> Sharing:
     return _ADAPTER.validate_python({**sharing.model_dump(exclude_none=True), "mode": mode})
 
 
-def plugin_configs(sharing: Sharing, gpu: Gpu) -> dict[str, dict[str, Any]]:
-    """A device-plugin config for each mode that `gpu` and the settings of `sharing` allow, by mode name.
+def plugin_configs(pairs: Iterable[tuple[Sharing, Gpu]]) -> dict[str, dict[str, Any]]:
+    """A device-plugin config for each mode that a card and the settings of its sharing allow, by `config_name`.
 
     All of them are installed, so that a switch of mode changes a node label and nothing in the release.
     """
-    return {mode.mode: mode.plugin_config() for mode in every_mode(sharing) if not mode.check(gpu)}
+    return {
+        mode.config_name: mode.plugin_config()
+        for sharing, gpu in pairs
+        for mode in every_mode(sharing)
+        if not mode.check(gpu)
+    }
+
+
+def written(sharing: Sharing) -> str:
+    """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
+    settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
+    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
+    return f"{{{', '.join(f'{key}: {value}' for key, value in said.items())}}}"
 
 
 def every_mode(sharing: Sharing) -> list[Sharing]:

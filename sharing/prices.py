@@ -5,6 +5,7 @@ from functools import cache
 
 from sharing import tables
 from sharing.gpus import instance_types
+from sharing.system import system_types
 
 HOME_REGION = "us-east-1"
 """The region whose prices are known best; others are planned at its prices where their own are not known."""
@@ -44,16 +45,10 @@ def spot(instance_type: str, region: str) -> Price | None:
     return None
 
 
-def knows_system_type(instance_type: str) -> bool:
-    """Whether the type is one that system nodes can have."""
-    return any(row["instance_type"] == instance_type for row in tables.read("system_instances").rows)
-
-
 def system_node(instance_type: str, region: str) -> Price:
     """On-demand price of a type for system nodes."""
-    table = tables.read("system_instances")
-    usd = next(float(row["usd_per_hour"]) for row in table.rows if row["instance_type"] == instance_type)
-    return Price(usd_per_hour=usd, region=HOME_REGION, date=table.date, note=_elsewhere(region))
+    usd, date = system_types()[instance_type].usd_per_hour, tables.read("system_instances").date
+    return Price(usd_per_hour=usd, region=HOME_REGION, date=date, note=_elsewhere(region))
 
 
 def service(item: str, region: str) -> Price:

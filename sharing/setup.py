@@ -14,6 +14,8 @@ Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
 
+ONE_POOL = "gpu-nodes"
+"""Where the only pool stands in a stack file that has no list of them."""
 SYSTEM_VOLUME_GIB = 20
 """Root volume of a system node: EKS's own default, enough for the add-ons."""
 NODE_IMAGES_GIB = 45
@@ -34,7 +36,7 @@ class Pool:
 
     name: str
     path: str
-    """Where it stands in the stack file."""
+    """Where it stands in the stack file: `gpu-nodes`, or `gpu-nodes[0]` in a list of pools."""
     instance_types: tuple[str, ...]
     capacity: Capacity
     min: int
@@ -42,6 +44,18 @@ class Pool:
     max: int
     volume_gib: int
     sharing: Sharing
+    sharing_path: str = "sharing"
+    """Where its sharing stands in the stack file: the stack's, or `gpu-nodes[0].sharing`."""
+
+    @property
+    def listed(self) -> bool:
+        """Whether it stands in a list of pools."""
+        return self.path != ONE_POOL
+
+    @property
+    def own_sharing_path(self) -> str:
+        """Where to write a sharing that is this pool's alone."""
+        return f"{self.path}.sharing" if self.listed else self.sharing_path
 
     @property
     def known_types(self) -> list[InstanceType]:

@@ -1,6 +1,7 @@
 """What every stack is made of: the blocks, set up from a config, and the outputs."""
 
 import datetime
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,11 +19,12 @@ from components import (
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
+from components.device_plugin_sharing import PoolSharing
 from components.names import PROJECT, safe_name, stack_tags
 from components.ollama_pair import OllamaModel
-from sharing import tables
-from sharing.assessment import Assessment, assess
-from sharing.setup import Pool, Setup, Tenant
+from sharing.assessment import Assessment, Fit, assess
+from sharing.setup import Pool, Setup
+from sharing.system import system_types
 from stacks.config import RefusedError, StackConfig
 
 MOST_CLUSTER_NAME = 48
@@ -37,20 +39,9 @@ class Plan:
     setup: Setup
     assessment: Assessment
 
-    @property
-    def pool(self) -> Pool:
-        """The pool of GPU nodes."""
-        return self.setup.pools[0]
-
-    @property
-    def tenants(self) -> list[Tenant]:
-        """The models on it."""
-        return self.setup.tenants_of(self.pool)
-
-    @property
-    def in_one_zone(self) -> bool:
+    def in_one_zone(self, pool: Pool) -> bool:
         """Whether the pool is bound to a zone, by a volume that lives there."""
-        return any(tenant.cache == "volume" for tenant in self.tenants)
+        return any(tenant.cache == "volume" for tenant in self.setup.tenants_of(pool))
 
     @cached_property
     def aws_provider(self) -> aws.Provider:
@@ -89,7 +80,7 @@ def cluster(plan: Plan) -> GpuCluster:
             public_access_cidrs=settings.public_access_cidrs,
             logs=settings.logs,
             system_types=settings.system_nodes.instance_types,
-            system_arch=_system_arch(settings.system_nodes.instance_types[0]),
+            system_arch=system_types()[settings.system_nodes.instance_types[0]].arch,
             system_nodes=settings.system_nodes.count,
             tags=plan.tags,
         ),
@@ -97,10 +88,14 @@ def cluster(plan: Plan) -> GpuCluster:
     )
 
 
-def gpu_nodes(plan: Plan, into: GpuCluster) -> SpotGpuNodeGroup:
-    """The GPU nodes, in one zone where a model's volume holds them there."""
-    pool = plan.pool
-    subnets = into.node_subnet_ids.apply(lambda ids: ids[:1]) if plan.in_one_zone else into.node_subnet_ids
+def gpu_nodes(plan: Plan, into: GpuCluster) -> list[SpotGpuNodeGroup]:
+    """The GPU nodes, a group for each pool."""
+    return [_node_group(plan, into, pool) for pool in plan.setup.pools]
+
+
+def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
+    """The nodes of a pool: in the first zone, where a model's volume holds them there."""
+    subnets = into.node_subnet_ids.apply(lambda ids: ids[:1]) if plan.in_one_zone(pool) else into.node_subnet_ids
     return SpotGpuNodeGroup(
         f"{PROJECT}-{pool.name}",
         SpotGpuNodeGroupArgs(
@@ -123,51 +118,52 @@ def gpu_nodes(plan: Plan, into: GpuCluster) -> SpotGpuNodeGroup:
 
 
 def device_plugin(plan: Plan, into: GpuCluster) -> DevicePluginSharing:
-    """The device plugin; its feature discovery has parts that run on system nodes."""
+    """The device plugin, told the sharing of every pool; its feature discovery has parts that run on system nodes."""
+    first, *others = [PoolSharing(sharing=pool.sharing, gpu=pool.smallest.gpu) for pool in plan.setup.pools]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(sharing=plan.pool.sharing, gpu=plan.pool.smallest.gpu, gone_with=into.control_plane),
+        DevicePluginSharingArgs(sharing=first.sharing, gpu=first.gpu, also=others, gone_with=into.control_plane),
         _inside(plan, into, into.system_nodes),
     )
 
 
-def ollama_pair(plan: Plan, into: GpuCluster, on: SpotGpuNodeGroup) -> OllamaPair:
+def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> OllamaPair:
     """The models. They wait for the nodes, which costs no time and makes them go first on destroy, while the node
     that holds their volume lives; and for the storage driver where they keep files on volumes.
 
     Not for the device plugin, since pods are pending until the node offers shares; not for DNS, since a model is
     pulled again until that works.
     """
-    needs: list[pulumi.Resource] = [on, into.storage_driver] if plan.in_one_zone else [on]
+    volumes = any(plan.in_one_zone(pool) for pool in plan.setup.pools)
+    needs = [*on, into.storage_driver] if volumes else on
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(
-            models=[
-                OllamaModel(served=tenant.served, cache=tenant.cache, volume_gib=tenant.volume_gib)
-                for tenant in plan.tenants
-            ],
-            sharing=plan.pool.sharing,
-            pool=plan.pool.name,
-            running=plan.pool.desired > 0,
-            zone=into.zone_names.apply(lambda names: names[0]) if plan.in_one_zone else None,
+            models=[_model(fit, into) for fit in plan.assessment.fits],
             tags=plan.tags,
         ),
         _inside(plan, into, *needs),
     )
 
 
+def _model(fit: Fit, into: GpuCluster) -> OllamaModel:
+    tenant = fit.tenant
+    return OllamaModel(
+        served=tenant.served,
+        cache=tenant.cache,
+        volume_gib=tenant.volume_gib,
+        pool=fit.pool.name,
+        resource_name=fit.verdict.shares.resource,
+        running=fit.pool.desired > 0,
+        zone=into.zone_names.apply(lambda names: names[0]) if tenant.cache == "volume" else None,
+    )
+
+
 def export(plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, pair: OllamaPair) -> None:
-    """The stack's outputs."""
-    shares = plan.pool.sharing.shares(plan.pool.smallest.gpu)
+    """The stack's outputs. What differs from pool to pool stands under `pools`, and of the only one also on top."""
     outputs: dict[str, Any] = {
-        "mode": plan.pool.sharing.mode,
-        "resource_name": sharing.resource_name,
-        "shares": {
-            "total": plan.pool.total_shares,
-            "per_gpu": shares.per_gpu,
-            "memory_mib": shares.memory_mib,
-            "enforced": shares.enforced,
-        },
+        **(_only_pool(plan.setup.pools[0], sharing) if len(plan.setup.pools) == 1 else {}),
+        "pools": {pool.name: _pool(pool) for pool in plan.setup.pools},
         "endpoints": pair.urls,
         "cluster_name": made.cluster_name,
         "kubeconfig": made.kubeconfig,
@@ -178,6 +174,29 @@ def export(plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, pair: Oll
     }
     for key, value in outputs.items():
         pulumi.export(key, value)
+
+
+def _only_pool(pool: Pool, sharing: DevicePluginSharing) -> dict[str, Any]:
+    return {"mode": pool.sharing.mode, "resource_name": sharing.resource_name, "shares": _shares(pool)}
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "mode": pool.sharing.mode,
+        "resource_name": pool.sharing.shares(pool.smallest.gpu).resource,
+        "shares": _shares(pool),
+        "nodes": pool.desired,
+    }
+
+
+def _shares(pool: Pool) -> dict[str, Any]:
+    shares = pool.sharing.shares(pool.smallest.gpu)
+    return {
+        "total": pool.total_shares,
+        "per_gpu": shares.per_gpu,
+        "memory_mib": shares.memory_mib,
+        "enforced": shares.enforced,
+    }
 
 
 def _cost(plan: Plan) -> dict[str, Any]:
@@ -192,11 +211,6 @@ def _cost(plan: Plan) -> dict[str, Any]:
 
 def _fit(needs_mib: float, share_mib: int | None) -> dict[str, Any]:
     return {"needs_mib": round(needs_mib), "share_mib": share_mib}
-
-
-def _system_arch(instance_type: str) -> str:
-    rows = tables.read("system_instances").rows
-    return next(row["arch"] for row in rows if row["instance_type"] == instance_type)
 
 
 def _inside(plan: Plan, made: GpuCluster, *needs: pulumi.Resource) -> pulumi.ResourceOptions:

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from sharing.assessment import Assessment, assess
 from sharing.models import models
+from sharing.paths import touches
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
-from stacks.shape import OWN_NUMBERS, SECTIONS, StackConfig
+from stacks.shape import OWN_NUMBERS, SECTIONS, GpuNodes, StackConfig, pool_name
 
 MOST_PASSES = 5
 """A repaired mistake can uncover the next (an unknown mode hides a wrong number of replicas); no more than these."""
@@ -27,6 +28,10 @@ STAND_INS: dict[str, Any] = {
     "models[]": {"name": "llama3.2:1b"},
     "models[].name": "llama3.2:1b",
     "gpu-nodes.instance-types[]": "g4dn.xlarge",
+    "gpu-nodes[]": {"name": "gpu"},
+    "gpu-nodes[].name": "gpu",
+    "gpu-nodes[].instance-types[]": "g4dn.xlarge",
+    "gpu-nodes[].sharing.mode": "timeslice",
     "cluster.system-nodes.instance-types[]": "t3.medium",
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
 }
@@ -77,7 +82,11 @@ def read_values(
     config, misread, doubtful = _validated(raw if region is None else {**raw, source.REGION: region}, unread)
     unreadable = {problem.path for problem in (*problems, *misread)} | doubtful
     wrong = [*misread, *_contradictions(config, unreadable)]
-    assessment = assess(config.setup(today or datetime.date.today()), {*unreadable, *(each.path for each in wrong)})
+    unreadable |= {problem.path for problem in wrong}
+    if _named_in_doubt(config, unreadable):
+        # Which model runs on which pool is not known, then.
+        unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
+    assessment = assess(config.setup(today or datetime.date.today()), unreadable)
     return Reading(name=name, config=config, problems=(*problems, *wrong, *assessment.problems), assessment=assessment)
 
 
@@ -132,26 +141,52 @@ def _repair(values: dict[str, Any], loc: wording.Loc) -> None:
 
 def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
     """Values that are fine alone and wrong together."""
-    nodes = config.gpu_nodes
-    if not {"gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max"} & misread:
-        if nodes.desired > nodes.max:
-            rule = f"must be at most `max`, {nodes.max}"
-            yield Problem("gpu-nodes.desired", str(nodes.desired), rule, f"Write `max: {nodes.desired}` as well.")
-        if nodes.desired and nodes.min > nodes.desired:
-            rule = f"must be at most `desired`, {nodes.desired}"
-            yield Problem("gpu-nodes.min", str(nodes.min), rule, "Write `min: 0`.")
-        if not nodes.desired and nodes.min:
-            yield Problem(
-                "gpu-nodes.min", str(nodes.min), "must be 0 for a parked stack (`desired: 0`)", "Write `min: 0`."
-            )
-    for path, names in (
-        ("gpu-nodes.instance-types", nodes.instance_types),
-        ("cluster.system-nodes.instance-types", config.cluster.system_nodes.instance_types),
-    ):
+    pools = config.pools()
+    for path, nodes in pools.items():
+        if not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
+            yield from _count_contradictions(path, nodes)
+    types = {f"{path}.instance-types": nodes.instance_types for path, nodes in pools.items()}
+    types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
+    for path, names in types.items():
         for index, name in enumerate(names):
             if name in names[:index] and f"{path}[{index}]" not in misread:
                 yield Problem(f"{path}[{index}]", name, "stands twice", "Keep one of the two.")
+    yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
+
+
+def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:
+    if nodes.desired > nodes.max:
+        rule = f"must be at most `max`, {nodes.max}"
+        yield Problem(f"{path}.desired", str(nodes.desired), rule, f"Write `max: {nodes.desired}` as well.")
+    if nodes.desired and nodes.min > nodes.desired:
+        rule = f"must be at most `desired`, {nodes.desired}"
+        yield Problem(f"{path}.min", str(nodes.min), rule, "Write `min: 0`.")
+    if not nodes.desired and nodes.min:
+        yield Problem(f"{path}.min", str(nodes.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.")
+
+
+def _named_in_doubt(config: StackConfig, misread: Collection[str]) -> bool:
+    return touches([f"{path}.name" for path in config.pools()], misread)
+
+
+def _pool_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    """Names of pools that stand twice, and models on no pool or on an unknown one."""
+    pools = config.pools()
+    names = [pool_name(nodes) for path, nodes in pools.items() if not touches([f"{path}.name"], misread)]
+    known = list(dict.fromkeys(names))
+    for index, path in enumerate(path for path in pools if not touches([f"{path}.name"], misread)):
+        if names[index] in names[:index]:
+            yield Problem(f"{path}.name", names[index], "must be different for each pool", "Give it a name of its own.")
+    for index, settings in enumerate(config.models):
+        path = f"models[{index}].pool"
+        if touches([path], misread) or settings.pool in known:
+            continue
+        if settings.pool is None and len(pools) > 1:
+            listed = f" Known: {', '.join(known)}." if known else ""
+            yield Problem(path, "", "is missing, and there are several pools", f"Name the one that it runs on.{listed}")
+        elif settings.pool is not None and not _named_in_doubt(config, misread):
+            yield Problem(path, f"'{settings.pool}'", "unknown pool", did_you_mean(settings.pool, known))
 
 
 def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:

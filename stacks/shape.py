@@ -5,15 +5,16 @@ import ipaddress
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from components import versions
 from sharing.models import KvType, Model, Served, largest_vocabulary, models
 from sharing.modes import Sharing
-from sharing.setup import Cache, Capacity, Nat, Pool, Setup, Support, Tenant
+from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Setup, Support, Tenant
 
 POOL = "gpu"
-"""Name of the one pool of GPU nodes."""
+"""Name of the only pool of GPU nodes, where the file has no list of them."""
+MOST_POOLS = 10
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """What describes a model that the catalogue does not have."""
 GIB = 2**30
@@ -62,7 +63,7 @@ class Section(BaseModel):
 
 
 class GpuNodes(Section):
-    """The GPU nodes: one kind of card, all of them shared the same way."""
+    """A pool of GPU nodes: one kind of card, all of them shared the same way."""
 
     provisioner: Literal["node-group"] = Field(
         default="node-group",
@@ -82,6 +83,33 @@ class GpuNodes(Section):
     volume_gib: int = Field(
         default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
     )
+
+
+class GpuPool(GpuNodes):
+    """One of several pools of GPU nodes."""
+
+    name: str = Field(
+        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$",
+        description="In a list of pools: what models call it.",
+        json_schema_extra={
+            "fix": "Write `name: fast`, for example: lower-case letters, digits and dashes, 20 at most."
+        },
+    )
+    sharing: Sharing | None = Field(
+        default=None, description="In a list of pools: how this one shares its GPUs; as `sharing` says when absent."
+    )
+
+
+def _form(nodes: object) -> str:
+    return LIST if isinstance(nodes, list) else MAPPING
+
+
+LIST, MAPPING = FORMS = ("list", "mapping")
+"""How `gpu-nodes` may be written: several pools, or one."""
+Pools = Annotated[
+    Annotated[GpuNodes, Tag(MAPPING)] | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
+    Discriminator(_form),
+]
 
 
 class ModelSettings(Section):
@@ -106,6 +134,9 @@ class ModelSettings(Section):
     cache: Cache = Field(
         default="node",
         description="Model files: on the node's disk (`node`), or on an EBS volume of its own (`volume`).",
+    )
+    pool: str | None = Field(
+        default=None, description="Where `gpu-nodes` is a list: the name of the pool that it runs on."
     )
     weights_gib: Number | None = Field(
         default=None, gt=0, le=2048, allow_inf_nan=False, description="Own model: size of its GGUF file (GiB)."
@@ -211,7 +242,7 @@ class StackConfig(Section):
         json_schema_extra={"fix": "Write `aws:region: us-east-1`, for example."},
     )
     sharing: Sharing = Field(description="How the pods share a GPU.")
-    gpu_nodes: GpuNodes = Field(default=GpuNodes(), description="The GPU nodes.")
+    gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
     models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
     budget: Budget = Field(default=Budget(), description="What the stack may cost.")
@@ -245,22 +276,38 @@ class StackConfig(Section):
                 found.append((index, served))
         return found
 
-    def setup(self, today: datetime.date) -> Setup:
-        """What the rules look at; a model that is not known is left out (`stacks.mistakes` names it)."""
-        nodes = self.gpu_nodes
-        pool = Pool(
-            name=POOL,
-            path="gpu-nodes",
+    def pools(self) -> dict[str, GpuNodes]:
+        """The pools of GPU nodes by their place in the file: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
+        if isinstance(self.gpu_nodes, GpuNodes):
+            return {ONE_POOL: self.gpu_nodes}
+        return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.gpu_nodes)}
+
+    def _pool(self, path: str, nodes: GpuNodes) -> Pool:
+        own = nodes.sharing if isinstance(nodes, GpuPool) else None
+        return Pool(
+            name=pool_name(nodes),
+            path=path,
             instance_types=tuple(nodes.instance_types),
             capacity=nodes.capacity,
             min=nodes.min,
             desired=nodes.desired,
             max=nodes.max,
             volume_gib=nodes.volume_gib,
-            sharing=self.sharing,
+            sharing=own or self.sharing,
+            sharing_path=f"{path}.sharing" if own else "sharing",
         )
+
+    def setup(self, today: datetime.date) -> Setup:
+        """What the rules look at; a model that is not known is left out (`stacks.mistakes` names it)."""
+        pools = tuple(self._pool(path, nodes) for path, nodes in self.pools().items())
+        only = pools[0].name if len(pools) == 1 else ""
         tenants = [
-            Tenant(served=served, path=f"models[{index}]", pool=POOL, cache=self.models[index].cache)
+            Tenant(
+                served=served,
+                path=f"models[{index}]",
+                pool=self.models[index].pool or only,
+                cache=self.models[index].cache,
+            )
             for index, served in self.known_models()
         ]
         return Setup(
@@ -272,12 +319,17 @@ class StackConfig(Section):
             public_access_cidrs=tuple(self.cluster.public_access_cidrs),
             system_types=tuple(self.cluster.system_nodes.instance_types),
             system_nodes=self.cluster.system_nodes.count,
-            pools=(pool,),
+            pools=pools,
             tenants=tuple(tenants),
             max_usd_per_hour=self.budget.max_usd_per_hour,
             pins=versions.pins(),
             today=today,
         )
+
+
+def pool_name(nodes: GpuNodes) -> str:
+    """What models call these nodes."""
+    return nodes.name if isinstance(nodes, GpuPool) else POOL
 
 
 def default_id(name: str) -> str:

@@ -21,6 +21,11 @@ MISSING = "is missing"
 WAYS_OUT = {
     "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
     "sharing.mode": "Write `mode: timeslice`, for example.",
+    "gpu-nodes.name": "Only pools in a list have names: `[{name: fast, …}]`.",
+    "gpu-nodes.sharing": "Only pools in a list have their own; here `tandem:sharing` is all.",
+    "gpu-nodes[]": "Write `{name: fast, instance-types: [g6.xlarge]}`, for example.",
+    "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or leave it out.",
+    "gpu-nodes[].sharing.mode": "Write `mode: timeslice`, for example.",
     "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
     "models[]": 'Write `{name: "llama2:7b"}`, for example.',
 }
@@ -30,8 +35,10 @@ WAYS_OUT = {
 def place(detail: ErrorDetails) -> Loc:
     """Where the mistake is, in the file's own keys: without the tags that pydantic puts between."""
     loc = [part for part in detail["loc"] if part != "[key]"]
-    if loc[:1] == ["sharing"] and len(loc) > 1 and loc[1] in mode_names():
+    if loc[:1] == ["gpu-nodes"] and len(loc) > 1:
         del loc[1]
+    if "sharing" in loc[:-1] and loc[loc.index("sharing") + 1] in mode_names():
+        del loc[loc.index("sharing") + 1]
     if detail["type"].startswith("union_tag"):
         loc.append("mode")
     return tuple(loc)
@@ -55,7 +62,8 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, hint or WAYS_OUT.get(pattern(loc), source.EXAMPLE))
     if kind == "extra_forbidden":
-        return Problem(path, "", "unknown key", did_you_mean(str(loc[-1]), keys(loc[:-1])))
+        way_out = WAYS_OUT.get(pattern(loc)) or did_you_mean(str(loc[-1]), keys(loc[:-1]))
+        return Problem(path, "", "unknown key", way_out)
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
         return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()))
@@ -111,7 +119,7 @@ def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str
         return "Leave some out."
     if kind == "value_error" and not hint:
         return "Write another."
-    if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field) is None:
+    if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field, listed=True) is None:
         return f"Write `{key}: [{value[:60]}]`."
     if kind == "string_type" and isinstance(value, int | float) and not hint:
         return f'Put it in quotes: "{value}".'
@@ -163,9 +171,9 @@ def _shown(value: object) -> str:
 
 def keys(loc: Loc) -> list[str]:
     """The keys that the mapping at `loc` may have."""
-    if loc == ("sharing",):
+    if loc[-1:] == ("sharing",):
         return list(dict.fromkeys(field.alias or name for mode in MODES for name, field in mode.model_fields.items()))
-    model: Any = StackConfig if not loc else _model_of(_field(StackConfig, loc))
+    model: Any = _model_of(_field(StackConfig, loc), isinstance(loc[-1], int)) if loc else StackConfig
     return [field.alias or name for name, field in model.model_fields.items()] if model else []
 
 
@@ -173,7 +181,7 @@ def _field(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
     """The field at `loc`; the item of a list answers for the list."""
     field: FieldInfo | None = None
     current: type[BaseModel] | None = model
-    for part in loc:
+    for part, after in zip(loc, (*loc[1:], ""), strict=True):
         if isinstance(part, int):
             continue
         if current is None:
@@ -181,17 +189,18 @@ def _field(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
         found = {f.alias or name: f for name, f in current.model_fields.items()}.get(str(part))
         if found is None:
             return None
-        field, current = found, _model_of(found)
+        field, current = found, _model_of(found, isinstance(after, int))
     return field
 
 
-def _model_of(field: FieldInfo | None) -> type[BaseModel] | None:
-    """The model that a field holds, alone, in a list, or as the member of a union that has most to say."""
-    pending: list[Any] = [field.annotation] if field else []
+def _model_of(field: FieldInfo | None, listed: bool) -> type[BaseModel] | None:
+    """The model that a field holds, or a list in it where `listed`; of a union, the member that has most to say."""
+    pending: list[tuple[Any, bool]] = [(field.annotation, False)] if field else []
     while pending:
-        annotation = pending.pop()
-        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        annotation, in_list = pending.pop()
+        origin = typing.get_origin(annotation)
+        if in_list is listed and isinstance(annotation, type) and issubclass(annotation, BaseModel):
             return annotation
-        if typing.get_origin(annotation) in (list, typing.Annotated, typing.Union, types.UnionType):
-            pending.extend(typing.get_args(annotation))
+        if origin in (list, typing.Annotated, typing.Union, types.UnionType):
+            pending.extend((each, in_list or origin is list) for each in typing.get_args(annotation))
     return None

@@ -45,15 +45,19 @@ def first_token(graph: Graph, setup: Setup) -> FirstToken:
 def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; what the table does not know takes no time."""
     known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
-    gib = {tenant.served.id: tenant.served.model.weights_bytes / 2**30 for tenant in setup.tenants}
     images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
-    # Models that start together share the line.
-    download = (images + sum(gib.values()) * 1024) / DOWNLOAD_MIB_PER_SECOND / 60
+    mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
+    together: dict[str, float] = {}
+    for pool in setup.pools:
+        # Models that start together on the nodes of a pool share the line.
+        ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
+        together |= dict.fromkeys(ids, images + sum(mib[id] for id in ids))
 
     def times(resource: Resource) -> tuple[float, float]:
         minutes, spread = known.get(resource.type, (0.0, 0.0))
         if _is_model(resource, graph):
-            load = gib[str(resource.inputs["name"])] * 1024 / DISK_MIB_PER_SECOND / 60
+            id = str(resource.inputs["name"])
+            download, load = together[id] / DOWNLOAD_MIB_PER_SECOND / 60, mib[id] / DISK_MIB_PER_SECOND / 60
             return minutes + download + load, spread + download * DOWNLOAD_UNCERTAINTY
         return minutes, spread
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sharing.setup import Setup
+from sharing.setup import Pool, Setup
 from stacks.config import StackConfig
 from stacks.mistakes import Reading, read_file
 
@@ -24,6 +24,11 @@ class Judged:
     stack: str
     reading: Reading
     setup: Setup
+
+    @property
+    def pools(self) -> dict[str, Pool]:
+        """Its pools of GPU nodes by name."""
+        return {pool.name: pool for pool in self.setup.pools}
 
     @property
     def refused(self) -> bool:
@@ -64,9 +69,11 @@ def program_graph(config: StackConfig, stack: str) -> "Graph":
 
 def report(judged: Judged, planned: Planned | None) -> "PlanReport":
     """The plan as data; `planned` is None for a refused stack."""
-    from tandem.report import PlanReport, cost_report, model_reports, pool_reports, problem_reports
+    from tandem.report import PlanReport, cost_report, model_reports, pool_report, problem_reports
 
     reading, assessment = judged.reading, judged.reading.assessment
+    # Of a refused stack those that models were judged on, of an accepted one also those without models.
+    pools = {fit.pool.name: fit.pool for fit in assessment.fits} if judged.refused else judged.pools
     mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in reading.problems)
     return PlanReport(
         stack=judged.stack,
@@ -74,7 +81,7 @@ def report(judged: Judged, planned: Planned | None) -> "PlanReport":
         verdict="refused" if judged.refused else "ok",
         problems=problem_reports(reading.problems),
         warnings=problem_reports(assessment.warnings),
-        pools=pool_reports(assessment.fits),
+        pools=[pool_report(pool) for pool in pools.values()],
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
         time_to_first_token=_first_token(planned.first_token) if planned else None,

@@ -50,6 +50,8 @@ class PoolReport:
     instance_types: list[str]
     nodes: int
     shares: SharesReport
+    capacity: str
+    mode: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,13 +152,8 @@ def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
     return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix) for p in problems]
 
 
-def pool_reports(fits: Iterable[Fit]) -> list[PoolReport]:
-    """The pools that models were judged on."""
-    pools = {fit.pool.name: fit.pool for fit in fits}
-    return [_pool(pool) for pool in pools.values()]
-
-
-def _pool(pool: Pool) -> PoolReport:
+def pool_report(pool: Pool) -> PoolReport:
+    """A pool of known types as the report has it."""
     gpu = pool.smallest.gpu
     shares = pool.sharing.shares(gpu)
     return PoolReport(
@@ -171,6 +168,8 @@ def _pool(pool: Pool) -> PoolReport:
             memory_mib=shares.memory_mib,
             enforced=shares.enforced,
         ),
+        capacity=pool.capacity,
+        mode=pool.sharing.mode,
     )
 
 

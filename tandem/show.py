@@ -1,6 +1,7 @@
 """A plan for people: verdict, fit and cost first, then what would be created and how long it takes."""
 
 from collections import Counter
+from collections.abc import Sequence
 
 from rich import box
 from rich.console import Console
@@ -9,8 +10,9 @@ from rich.table import Table
 from rich.tree import Tree
 
 from sandbox.graph import Graph, Resource
-from sharing.assessment import Assessment, Fit
+from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from sharing.setup import Pool
 from tandem.first_token import FirstToken
 from tandem.plan import Judged, Planned
 
@@ -26,11 +28,16 @@ class Output(Console):
 
 def headline(console: Console, file: str, judged: Judged) -> None:
     """An accepted stack in one line."""
-    bill, pool = judged.reading.assessment.cost, judged.setup.pools[0]
+    bill, pools = judged.reading.assessment.cost, judged.setup.pools
     assert bill is not None
+    nodes = [f"{pool.planned_nodes} × {pool.instance_types[0]}, {pool.sharing.mode}" for pool in pools]
+    if pools[0].listed:
+        nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
+    *others, last = nodes
+    told = f"{', '.join(others)} and {last}" if others else last
     console.print(
-        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {pool.planned_nodes} × "
-        f"{pool.instance_types[0]}, {pool.sharing.mode}, [bold]${bill.usd_per_hour:.3f}[/] an hour",
+        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {told}, "
+        f"[bold]${bill.usd_per_hour:.3f}[/] an hour",
         soft_wrap=not console.is_terminal,
     )
 
@@ -40,7 +47,9 @@ def rules(console: Console, judged: Judged) -> None:
     assessment = judged.reading.assessment
     assert assessment.cost is not None
     console.print()
-    _fit(console, assessment)
+    for pool in judged.setup.pools:
+        if fits := [fit for fit in assessment.fits if fit.pool == pool]:
+            _fit(console, pool, fits)
     _cost(console, assessment.cost)
 
 
@@ -54,19 +63,19 @@ def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _fit(console: Console, assessment: Assessment) -> None:
-    first = assessment.fits[0]
-    gpu, shares = first.pool.smallest.gpu, first.verdict.shares
+def _fit(console: Console, pool: Pool, fits: Sequence[Fit]) -> None:
+    gpu, shares = pool.smallest.gpu, fits[0].verdict.shares
     derived = " (derived)" if gpu.cuda_is_derived else ""
     each = "1 share" if shares.per_gpu == 1 else f"{shares.per_gpu} shares"
-    table = _table(f"Fit, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
+    name = f" on {pool.name}" if pool.listed else ""
+    table = _table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
     table.add_column("model", no_wrap=True)
     for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
         table.add_column(title, justify="right")
-    for fit in assessment.fits:
+    for fit in fits:
         table.add_row(*_fit_row(fit))
     if not shares.enforced:
-        together = max(fit.verdict.crowd_mib for fit in assessment.fits)
+        together = max(fit.verdict.crowd_mib for fit in fits)
         table.caption = f"Memory is not divided: at most {together:,.0f} of {gpu.cuda_mib:,} MiB are taken together."
         table.caption_justify = "left"
     console.print(table)

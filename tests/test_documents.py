@@ -1,5 +1,7 @@
 """What the documents say is what the code does."""
 
+import json
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +10,7 @@ from pathlib import Path
 import yaml
 
 from stacks.config import load_file
+from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -29,6 +32,27 @@ def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: P
     assert {"provisioner", "volume-gib"} <= set(keys["tandem:gpu-nodes"])
     assert {"kv-type", "head-dim"} <= set(keys["tandem:models"][0])
     assert load_file(path) == load_file(ROOT / "Pulumi.dev.yaml")
+
+
+def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_what_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.several.yaml"
+    path.write_text(readme.stack_file(), encoding="utf-8")
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", "plan", path, "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert done.returncode == 0, done.stdout
+    facts = json.loads(done.stdout)
+    assert [(pool["name"], pool["capacity"], pool["mode"]) for pool in facts["pools"]] == [
+        ("steady", "on-demand", "exclusive"),
+        ("rest", "spot", "timeslice"),
+    ]
+    assert [model["pool"] for model in facts["models"]] == ["steady", "rest", "rest"]
+    [parked] = re.findall(r"tandem:gpu-nodes\[(\d)\]\.desired' 0", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert facts["pools"][int(parked)]["name"] == "rest"
 
 
 def test_files_that_the_readme_names_are_there() -> None:

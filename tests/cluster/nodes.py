@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.graph import Graph, Resource, plain
-from sharing import tables
 from sharing.gpus import instance_types
 from sharing.modes import CONFIG_LABEL, GPU_RESOURCE
 from sharing.setup import NODE_CPU_MILLIS, NODE_MEMORY_MIB
+from sharing.system import system_types
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 """Effects of taints in the EKS API, and as they arrive on the node."""
@@ -34,9 +34,8 @@ def size_of(instance_type: str) -> Size:
     known = instance_types().get(instance_type)
     if known is not None:
         return Size(known.vcpu, known.memory_mib, known.arch, known.gpus)
-    rows = {row["instance_type"]: row for row in tables.read("system_instances").rows}
-    row = rows[instance_type]
-    return Size(int(row["vcpu"]), int(row["memory_mib"]), row["arch"])
+    system = system_types()[instance_type]
+    return Size(system.vcpu, system.memory_mib, system.arch)
 
 
 def node_groups(graph: Graph) -> dict[str, Resource]:

@@ -47,18 +47,19 @@ def place_of(cluster: Deployment, name: str) -> str:
 def test_every_model_runs_on_a_share_as_planned(
     cluster: Deployment, graphs: Callable[[str], Graph], setups: Callable[[str], Setup], any_stack: str
 ) -> None:
-    graph, pool = graphs(any_stack), setups(any_stack).pools[0]
+    graph, setup = graphs(any_stack), setups(any_stack)
+    awake = [pool for pool in setup.pools if pool.desired]
+    home = {tenant.served.id: f"tandem-{pool.name}-group" for pool in awake for tenant in setup.tenants_of(pool)}
     cluster.deploy(graph)
-    if pool.desired == 0:
+    if not awake:
         cluster.wait_for_deployments(*ids(graph))
         assert cluster.allocatable(GPU_RESOURCE) == 0
         assert not cluster.pods("ollama")
         return
-    assert cluster.allocatable(GPU_RESOURCE) == pool.total_shares
-    placed = cluster.wait_for_models(*ids(graph))
-    groups = {name for name, group in node_groups(graph).items() if group.inputs["taints"]}
-    assert {place.rpartition("-")[0] for place in placed.values()} == groups
-    assert len(set(placed.values())) == pool.desired
+    assert cluster.allocatable(GPU_RESOURCE) == sum(pool.total_shares for pool in awake)
+    placed = cluster.wait_for_models(*home)
+    assert {id: place.rpartition("-")[0] for id, place in placed.items()} == home
+    assert len(set(placed.values())) == sum(pool.desired for pool in awake)
 
 
 @pytest.mark.parametrize("stack", ["timeslice", "mps"])

@@ -28,6 +28,7 @@ PAIR = (
         served=Served(id="mistral-7b", model=models()["mistral:7b"], context=2048, slots=2),
         cache="volume",
         volume_gib=9,
+        zone="us-east-1a",
     ),
 )
 
@@ -53,7 +54,7 @@ def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Component
 
 
 def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = OllamaPairArgs(models=PAIR, sharing=TimeSlicing(), namespace=f"{name}-ollama", zone="us-east-1a", tags=TAGS)
+    args = OllamaPairArgs(models=PAIR, namespace=f"{name}-ollama", tags=TAGS)
     return OllamaPair(name, args, opts)
 
 

@@ -70,7 +70,7 @@ def test_spot_gpu_node_group(builders: dict[str, Builder]) -> pulumi.Output[None
     assert isinstance(nodes, SpotGpuNodeGroup)
 
     def check(labels: Any) -> None:
-        assert labels["nvidia.com/device-plugin.config"] == "timeslice"
+        assert labels["nvidia.com/device-plugin.config"] == "timeslice-4"
 
     return nodes.node_group.labels.apply(check)
 

@@ -36,6 +36,21 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         },
     ),
     "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
+    "pools": (
+        "timeslice",
+        {
+            "budget": {},
+            "gpu-nodes": [
+                {"name": "steady", "instance-types": ["g6.xlarge"], "capacity": "on-demand"},
+                {"name": "rest", "sharing": {"mode": "mps", "replicas": 3}},
+            ],
+            "models": [
+                {"name": "llama3.1:8b", "cache": "volume", "pool": "steady"},
+                {"name": "llama3.2:1b", "pool": "rest"},
+                {"name": "llama3.2:3b", "pool": "rest"},
+            ],
+        },
+    ),
 }
 
 

@@ -12,6 +12,7 @@ import yaml
 from sandbox.graph import Graph
 from stacks.config import StackConfig
 from tandem.plan import program_graph
+from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACKS = ("dev", "exclusive", "mps", "timeslice")
@@ -32,6 +33,22 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"models": [{"name": "llama3.2:1b", "slots": 2}, {"name": "llama3.2:1b", "kv-type": "q8_0"}]},
     ),
     "tagged": ("dev", {"tags": {"team": "ml"}}),
+    "pools": ("timeslice", {"budget": {}, **readme.sections()}),
+    "cards": (
+        "timeslice",
+        {
+            "budget": {},
+            "gpu-nodes": [
+                {"name": "gpu", "instance-types": ["g4dn.xlarge"], "desired": 0},
+                {"name": "big", "instance-types": ["g6.xlarge"], "sharing": {"mode": "mps", "replicas": 3}},
+            ],
+            "models": [
+                {"name": "mistral:7b", "context": 2048, "pool": "big", "cache": "volume"},
+                {"name": "llama2:7b", "context": 2048, "pool": "gpu"},
+                {"name": "llama3.2:1b", "context": 2048, "pool": "big"},
+            ],
+        },
+    ),
 }
 """Stack file, and the sections that differ."""
 

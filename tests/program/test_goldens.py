@@ -1,7 +1,7 @@
 """What the stacks register, whole: a change of anything that AWS or Kubernetes will see shows here.
 
 `make test` compares; `pytest tests/program --regen` writes anew. `timeslice` is kept whole, the others as what differs
-from it under the same stack name.
+from it under the same stack name; `pools` is the stack file that the README shows.
 """
 
 import json
@@ -9,10 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from components.ollama_pair import _start_script
 from sandbox.graph import Graph, masked
 from stacks.config import StackConfig
 from tandem.plan import program_graph
+from tests.program.conftest import STACKS
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 BASE = "timeslice"
@@ -48,6 +51,7 @@ def difference(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("stack", [*STACKS, "pools"])
 def test_a_stack_registers_what_its_golden_says(configs: Callable[[str], StackConfig], stack: str, regen: bool) -> None:
     base, now = (told(program_graph(configs(name), BASE)) for name in (BASE, stack))
     if stack != BASE:

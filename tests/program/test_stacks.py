@@ -50,7 +50,7 @@ def test_a_switch_of_mode_changes_one_label_of_the_gpu_nodes_and_nothing_else(by
         changed = [urn for urn in before.resources if before[urn].inputs != after[urn].inputs]
         assert [urn.rsplit("::", 1)[1] for urn in changed] == ["tandem-gpu-group"]
         old, new = dict(before[changed[0]].inputs), dict(after[changed[0]].inputs)
-        assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice"}
+        assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice-2"}
         assert old == new
 
 
@@ -74,6 +74,8 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
     assert outputs["mode"] == "mps"
     assert outputs["resource_name"] == "nvidia.com/gpu"
     assert outputs["shares"] == {"total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
+    pool = {"mode": "mps", "resource_name": "nvidia.com/gpu", "shares": outputs["shares"], "nodes": 1}
+    assert outputs["pools"] == {"gpu": pool}
     assert outputs["endpoints"] == {
         "llama2-7b": "http://llama2-7b.ollama:11434",
         "mistral-7b": "http://mistral-7b.ollama:11434",
@@ -95,7 +97,7 @@ def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: 
     assert group["labels"] == {
         "tandem/pool": "gpu",
         "nvidia.com/gpu.present": "true",
-        "nvidia.com/device-plugin.config": "timeslice",
+        "nvidia.com/device-plugin.config": "timeslice-2",
     }
     assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
     assert "ignoreChanges" not in graphs("timeslice").named("tandem-gpu-group").options

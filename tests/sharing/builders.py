@@ -6,6 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import yaml
+from pydantic import TypeAdapter
+
 from components import versions
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import MIB, KvType, Model, Served, models, need
@@ -63,6 +66,11 @@ def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = N
     return replace(standard, **overrides)
 
 
+def listed(index: int, name: str, one: Pool, sharing_path: str = "sharing") -> Pool:
+    """The pool as one of several; it takes the stack's sharing unless it is told where its own stands."""
+    return replace(one, name=name, path=f"gpu-nodes[{index}]", sharing_path=sharing_path)
+
+
 def tenants(*them: Served | str, cache: Cache = "node", pool: str = "gpu") -> tuple[Tenant, ...]:
     return tuple(
         Tenant(served=served(one) if isinstance(one, str) else one, path=f"models[{index}]", pool=pool, cache=cache)
@@ -109,12 +117,14 @@ def changed(whole: Setup, index: int, text: str) -> Setup:
 
 
 def _written(whole: Setup, index: int, key: str, value: str) -> Setup:
-    (old,) = whole.pools
-    if key == "sharing.replicas":
+    old = next((one for one in whole.pools if key.startswith(f"{one.path}.")), whole.pools[0])
+    if key == f"{old.path}.sharing":
+        new = replace(old, sharing=TypeAdapter(Sharing).validate_python(yaml.safe_load(value)))
+    elif key == "sharing.replicas":
         new = replace(old, sharing=switched(old.sharing.model_copy(update={"replicas": int(value)}), old.sharing.mode))
     elif key == "sharing.mode":
         new = replace(old, sharing=switched(old.sharing, value))
-    elif key == "gpu-nodes.instance-types":
+    elif key == f"{old.path}.instance-types":
         new = replace(old, instance_types=tuple(value.strip("[]").split(", ")))
     else:
         tenant = whole.tenants[index]
@@ -126,4 +136,4 @@ def _written(whole: Setup, index: int, key: str, value: str) -> Setup:
         }
         written = replace(tenant, served=options[key]())
         return replace(whole, tenants=(*whole.tenants[:index], written, *whole.tenants[index + 1 :]))
-    return replace(whole, pools=(new,))
+    return replace(whole, pools=tuple(new if one is old else one for one in whole.pools))

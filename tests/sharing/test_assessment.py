@@ -9,7 +9,7 @@ from sharing.cost import cost
 from sharing.models import KvType
 from sharing.modes import Exclusive, Mps, TimeSlicing
 from sharing.setup import Setup
-from tests.sharing.builders import SMALL, pair, pool, served, setup, tenants
+from tests.sharing.builders import SMALL, listed, pair, pool, served, setup, tenants
 
 
 def told(found: Assessment) -> list[str]:
@@ -44,6 +44,36 @@ def test_each_model_that_does_not_fit_is_told_with_what_would_help() -> None:
         "models[1]: must fit its share of 3,840 MiB (mps on T4) (got mistral-7b needs 4,947 MiB). "
         f"It would fit with `sharing.replicas: 3`; or {others}.",
     ]
+
+
+def test_the_same_advice_for_models_of_one_pool_is_told_once() -> None:
+    twins = tenants(*[served("llama2:7b", context=4096)] * 2)
+    first, second = assess(setup(pools=(pool(sharing=Mps(replicas=4)),), tenants=twins)).problems
+    assert first.fix.startswith("It would fit with `sharing.replicas: 2`; or ")
+    assert second.fix == "The same would help as for models[0]."
+    pools = tuple(listed(index, name, pool(sharing=Mps(replicas=4))) for index, name in enumerate(("one", "two")))
+    apart = setup(pools=pools, tenants=(replace(twins[0], pool="one"), replace(twins[1], pool="two")))
+    fixes = [problem.fix for problem in assess(apart).problems]
+    assert [fix.partition("].")[0] for fix in fixes] == [f"It would fit with `gpu-nodes[{index}" for index in (0, 1)]
+
+
+def test_models_are_told_in_the_order_of_the_file_whatever_pools_they_are_on() -> None:
+    pools = tuple(listed(index, name, pool(sharing=Mps(replicas=4))) for index, name in enumerate(("one", "two")))
+    them = [
+        replace(one, pool=name) for one, name in zip(tenants(*["llama2:7b"] * 3), ("two", "one", "two"), strict=True)
+    ]
+    found = assess(setup(pools=pools, tenants=tuple(them)))
+    assert [fit.pool.name for fit in found.fits] == ["two", "one", "two"]
+    assert [problem.path for problem in found.problems] == ["models[0]", "models[1]", "models[2]"]
+
+
+def test_an_unreadable_setting_of_one_pool_leaves_the_fits_of_another() -> None:
+    one = listed(0, "one", pool(sharing=Mps(replicas=4)))
+    two = listed(1, "two", pool(sharing=Mps(replicas=4)), "gpu-nodes[1].sharing")
+    them = tenants("llama2:7b", "llama2:7b")
+    whole = setup(pools=(one, two), tenants=(replace(them[0], pool="one"), replace(them[1], pool="two")))
+    for unreadable, judged in (("gpu-nodes[0].instance-types[0]", ["two"]), ("sharing", ["two"]), ("models", [])):
+        assert [fit.pool.name for fit in assess(whole, [unreadable]).fits] == judged
 
 
 def test_a_model_that_nothing_helps_is_told_so() -> None:

@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 
 from components import versions
 from sharing import compatibility
-from sharing.compatibility import PIN_RULES, RULES, pin_problems, problems, touches, warnings
+from sharing.compatibility import PIN_RULES, RULES, pin_problems, problems, warnings
 from sharing.gpus import instance_types
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.paths import touches
 from sharing.problems import Problem
-from sharing.setup import Part, Setup
-from tests.sharing.builders import SMALL, TODAY, mode, pins, pool, served, setup, tenants, weighing
+from sharing.setup import Part, Pool, Setup
+from tests.sharing.builders import SMALL, TODAY, listed, mode, pins, pool, served, setup, tenants, weighing
 
 AMD64_ONLY = Part(name="the odd sidecar", version="1.2", architectures=frozenset({"amd64"}))
 MANY = tenants(*[SMALL] * 20)
@@ -29,6 +30,14 @@ def day(text: str) -> datetime.date:
 
 def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> Setup:
     return setup(pools=(pool(types, sharing, **overrides),))
+
+
+def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
+    """A good pool with a model, and `second` with its models (one if none are named); `own` is where it is shared."""
+    first, here = listed(0, "first", pool()), listed(1, "rest", second, own)
+    here_too = tenants(*(them or (SMALL,)), pool="rest")
+    moved = [replace(tenant, path=f"models[{index}]") for index, tenant in enumerate(here_too, 1)]
+    return setup(pools=(first, here), tenants=(*tenants(SMALL, pool="first"), *moved))
 
 
 # By rule: setups that break it, with what is said, and setups that keep it although they are near.
@@ -72,6 +81,11 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             on("p3.2xlarge", sharing=Mps(replicas=17)),
             "sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). Write `replicas: 16` or fewer.",
+        ),
+        (
+            several(pool("p3.2xlarge", Mps(replicas=17)), own="gpu-nodes[1].sharing"),
+            "gpu-nodes[1].sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). "
+            "Write `replicas: 16` or fewer.",
         ),
     ],
     "the driver knows the card": [
@@ -168,6 +182,16 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "models: every model needs a share (got 5 models, 2 shares). "
             "Write `desired: 3, max: 3` under gpu-nodes, or `replicas: 5` under sharing.",
         ),
+        (
+            several(pool(sharing=Mps()), SMALL, SMALL, SMALL),
+            "models: every model needs a share (got 3 models on rest, 2 shares). Write `desired: 2, max: 2` under "
+            "gpu-nodes[1], or `mode: mps, replicas: 3` under gpu-nodes[1].sharing.",
+        ),
+        (
+            several(pool(sharing=Exclusive()), SMALL, SMALL, own="gpu-nodes[1].sharing"),
+            "models: every model needs a share (got 2 models on rest, 1 share). Write `desired: 2, max: 2` under "
+            "gpu-nodes[1], or share the card: `mode: timeslice, replicas: 2` under gpu-nodes[1].sharing.",
+        ),
     ],
     "the node's disk holds the models": [
         (
@@ -238,11 +262,21 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "sharing.allocation-policy: has no effect with `mode: exclusive` (got packed). "
             "It can stay, for switching back to timeslice or mps.",
         ),
+        (
+            several(pool(sharing=Exclusive(replicas=3)), own="gpu-nodes[1].sharing"),
+            "gpu-nodes[1].sharing.replicas: has no effect with `mode: exclusive` (got 3). "
+            "It can stay, for switching back to timeslice or mps.",
+        ),
     ],
     "MPS with Ollama is unverified": [
         (
             on("g4dn.xlarge", sharing=Mps()),
             "sharing.mode: Ollama under MPS is not confirmed by its authors (ollama#9765) (got mps). "
+            "After `up`, look at each pod's log; timeslice is the safe way.",
+        ),
+        (
+            several(pool(sharing=Mps()), own="gpu-nodes[1].sharing"),
+            "gpu-nodes[1].sharing.mode: Ollama under MPS is not confirmed by its authors (ollama#9765) (got mps). "
             "After `up`, look at each pod's log; timeslice is the safe way.",
         ),
     ],
@@ -276,6 +310,12 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             on("g4dn.xlarge", desired=0),
             "gpu-nodes.desired: the pool is parked: no GPU is paid, no model answers (got 0). "
             "Write `desired: 1` and run `pulumi up` to wake it.",
+        ),
+    ],
+    "every pool has a model": [
+        (
+            replace(several(pool()), tenants=tenants(SMALL, pool="first")),
+            "gpu-nodes[1]: no model runs on the pool rest. Name it in `models[].pool`, or take it out.",
         ),
     ],
     "a volume binds the pool to a zone": [
@@ -385,6 +425,7 @@ KEPT: dict[str, list[Setup]] = {
         setup(tenants=tenants(served("llama2:7b", context=4096, slots=2), "nomic-embed-text:latest"))
     ],
     "the pool is awake": [on("g4dn.xlarge", desired=1)],
+    "every pool has a model": [setup(), several(pool())],
     "a volume binds the pool to a zone": [setup(tenants=tenants(SMALL, cache="volume", pool="other"))],
     "NAT traffic is paid": [setup(nat="none")],
     "the API endpoint is not open to all": [setup(public_access_cidrs=("10.0.0.0/8",))],
@@ -399,7 +440,7 @@ def found_by(name: str, whole: Setup) -> list[str]:
 def test_every_rule_is_broken_and_kept_by_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert names == list(BROKEN) == list(KEPT)
-    assert [rule.refuses for rule in RULES] == [True] * 11 + [False] * 12
+    assert [rule.refuses for rule in RULES] == [True] * 11 + [False] * 13
 
 
 @pytest.mark.parametrize(
@@ -532,6 +573,37 @@ def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str
     assert message not in [str(one) for one in (*problems(whole, [unreadable]), *warnings(whole, [unreadable]))]
 
 
+@pytest.mark.parametrize(
+    ("unreadable", "told"),
+    [
+        ([], [0, 1]),
+        (["gpu-nodes[0].instance-types[0]"], [1]),
+        (["gpu-nodes[1].max"], [0]),
+        (["gpu-nodes[1].name"], [0, 1]),
+        (["gpu-nodes[0].sharing"], [1]),
+        (["sharing.replicas"], [1]),
+        (["gpu-nodes[1].sharing.mode"], [0]),
+        (["gpu-nodes"], []),
+        (["models[1].pool"], []),
+    ],
+)
+def test_an_unreadable_setting_of_one_pool_silences_no_rule_about_another(
+    unreadable: list[str], told: list[int]
+) -> None:
+    whole = several(pool(sharing=Mps()), SMALL, SMALL, SMALL, own="gpu-nodes[1].sharing")
+    crowded = replace(whole, tenants=(*tenants(*[SMALL] * 3, pool="first"), *whole.tenants[1:]))
+    found = [one for one in problems(crowded, unreadable) if one.rule == "every model needs a share"]
+    assert [["first", "rest"].index(one.found.split()[3].rstrip(",")) for one in found] == told
+
+
+def test_what_pools_with_the_stacks_sharing_have_in_common_is_told_once() -> None:
+    whole = several(pool(sharing=Mps()))
+    both = replace(whole, pools=(replace(whole.pools[0], sharing=Mps()), whole.pools[1]))
+    assert [one.path for one in warnings(both)] == ["sharing.mode"]
+    differ = replace(both, pools=(both.pools[0], replace(both.pools[1], sharing_path="gpu-nodes[1].sharing")))
+    assert [one.path for one in warnings(differ)] == ["sharing.mode", "gpu-nodes[1].sharing.mode"]
+
+
 def test_what_does_not_rest_on_the_unreadable_setting_is_still_told() -> None:
     whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single")
     assert [one.path for one in problems(whole, ["sharing.mode"])] == [
@@ -551,18 +623,19 @@ def test_the_other_types_are_told_when_one_is_unreadable() -> None:
 
 def written(whole: Setup, fix: str) -> list[Setup]:
     """The setups that result from each of the ways out in `fix`."""
-    (here,) = whole.pools
+    here = whole.pools[-1]
     found = []
     for setting in re.findall(r"`([^`]+)`", fix):
         values: dict[str, str] = dict(pair.split(": ") for pair in setting.split(", "))
         if "mode" in values or "replicas" in values:
+            assert "mode" in values or not here.listed, "a sharing of its own needs a mode"
             name = values.get("mode", here.sharing.mode)
             new = replace(here, sharing=mode(name, int(values["replicas"])))
         else:
             assert set(values) <= {"desired", "max"}
             new = replace(here, desired=int(values.get("desired", here.desired)), max=int(values["max"]))
             assert new.max >= max(here.max, new.desired)
-        found.append(replace(whole, pools=(new,)))
+        found.append(replace(whole, pools=(*whole.pools[:-1], new)))
     return found
 
 
@@ -573,13 +646,14 @@ def written(whole: Setup, fix: str) -> list[Setup]:
     desired=st.integers(0, 3),
     more=st.integers(0, 2),
     count=st.integers(1, 64),
+    alone=st.booleans(),
 )
 @settings(deadline=None, max_examples=150)
 def test_each_way_out_of_too_few_shares_leads_out(
-    kind: str, name: str, replicas: int, desired: int, more: int, count: int
+    kind: str, name: str, replicas: int, desired: int, more: int, count: int, alone: bool
 ) -> None:
     here = pool(kind, mode(name, replicas), desired=desired, max=max(desired + more, 1))
-    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * count))
+    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * count)) if alone else several(here, *[SMALL] * count)
     broken = [one for one in problems(whole) if one.path == "models"]
     assert bool(broken) == (count > here.total_shares)
     for problem in broken:
@@ -587,8 +661,8 @@ def test_each_way_out_of_too_few_shares_leads_out(
         assert 1 <= len(outs) <= 2
         for out in outs:
             assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
-            assert out.pools[0].desired == 0 or desired > 0
-        nodes = outs[0].pools[0].planned_nodes
+            assert out.pools[-1].desired == 0 or desired > 0
+        nodes = outs[0].pools[-1].planned_nodes
         shares = here.total_shares // here.planned_nodes
         assert nodes == max(-(-count // shares), here.max if desired == 0 else 0)
 

@@ -12,7 +12,7 @@ from sharing.cost import HOURS_PER_MONTH, Cost, Line, cost, in_extended_support
 from sharing.gpus import instance_types
 from sharing.modes import Exclusive, TimeSlicing
 from sharing.setup import Setup
-from tests.sharing.builders import SMALL, TODAY, pool, setup, tenants
+from tests.sharing.builders import SMALL, TODAY, listed, pool, setup, tenants
 
 REGIONS = ["us-east-1", "us-west-2", "eu-west-1", "ap-south-2", "us-gov-west-1", "xx-north-9"]
 TYPES = list(instance_types())
@@ -73,12 +73,10 @@ def test_system_nodes_are_on_demand_at_the_dearest_of_their_types(
 
 @pytest.mark.parametrize("name", [row["instance_type"] for row in tables.read("system_instances").rows])
 def test_every_type_for_system_nodes_has_its_price(name: str) -> None:
-    assert prices.knows_system_type(name)
     home = prices.system_node(name, "us-east-1")
     assert 0.01 < home.usd_per_hour < 0.2
     assert (home.region, home.date, home.note) == ("us-east-1", "2026-07-20", "")
     assert prices.system_node(name, "eu-west-1") == replace(home, note="price of us-east-1")
-    assert not prices.knows_system_type(f"{name}.not")
 
 
 @pytest.mark.parametrize(
@@ -227,6 +225,32 @@ def test_dedicated_gpus_are_the_same_stack_with_a_card_for_each_model() -> None:
     bill = cost(setup())
     alone = setup(pools=(pool(sharing=Exclusive(), desired=2, max=2),))
     assert bill.dedicated_usd_per_hour == cost(alone).usd_per_hour > bill.usd_per_hour
+
+
+def test_each_pool_has_its_line_and_the_oldest_of_their_prices_dates_the_bill() -> None:
+    steady = listed(0, "steady", pool("g6.xlarge", Exclusive(), capacity="on-demand"))
+    rest = listed(1, "rest", pool(["g4dn.xlarge", "g4dn.2xlarge"], desired=2, max=2))
+    whole = setup(pools=(steady, rest), tenants=(*tenants(SMALL, pool="steady"), *tenants(*[SMALL] * 4, pool="rest")))
+    bill = cost(whole)
+    assert [(one.item, round(one.usd_per_hour, 4)) for one in bill.lines if "GPU" in one.item] == [
+        ("GPU nodes 1 × g6.xlarge (steady)", 0.8048),
+        ("GPU nodes 2 × g4dn.2xlarge (rest)", 0.6538),
+    ]
+    assert (bill.models, bill.price_region, bill.price_date) == (5, "us-east-1", "2026-06-18")
+    assert cost(replace(whole, pools=(rest, steady))).price_date == "2026-06-18"
+    own_and_home = replace(whole, region="eu-west-1", pools=(replace(steady, instance_types=("g6e.48xlarge",)), rest))
+    assert cost(own_and_home).price_region in ("eu-west-1", "us-east-1, eu-west-1")
+
+
+def test_dedicated_gpus_are_counted_pool_by_pool() -> None:
+    steady = listed(0, "steady", pool("g4dn.12xlarge", capacity="on-demand"))
+    rest, unused = listed(1, "rest", pool()), listed(2, "unused", pool())
+    whole = setup(
+        pools=(steady, rest, unused),
+        tenants=(*tenants(*[SMALL] * 2, pool="steady"), *tenants(*[SMALL] * 2, pool="rest")),
+    )
+    alone = replace(whole, pools=(steady, replace(rest, desired=2), replace(unused, desired=0)))
+    assert cost(whole).dedicated_usd_per_hour == pytest.approx(cost(alone).usd_per_hour)
 
 
 @pytest.mark.parametrize(("count", "nodes"), [(1, 1), (4, 1), (5, 2), (8, 2), (9, 3)])

@@ -13,7 +13,7 @@ from sharing.gpus import instance_types
 from sharing.models import KvType, Served, models, need
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 from sharing.setup import Setup
-from tests.sharing.builders import changed, instance, mode, pair, pool, served, setup, tenants, weighing
+from tests.sharing.builders import changed, instance, listed, mode, pair, pool, served, setup, tenants, weighing
 
 NVIDIA = [known for known in instance_types().values() if known.gpu.vendor == "nvidia"]
 CONTEXTS = (256, 512, 1000, 2048, 4096, 8192, 32768)
@@ -158,6 +158,39 @@ def test_every_offered_advice_really_fits_and_takes_nothing_from_the_others(whol
             for then, now in zip(before.fits, after.fits, strict=True):
                 assert now.verdict.fits or not then.verdict.fits, text
             assert paths(after) <= paths(before) - {fit.tenant.path}, text
+
+
+def beside_another(whole: Setup) -> Setup:
+    """The setup with a second pool, which takes the same sharing and has a model that fits."""
+    (here,) = whole.pools
+    moved = [replace(tenant, pool="here") for tenant in whole.tenants]
+    other = replace(tenants("llama3.2:1b", pool="other")[0], path=f"models[{len(moved)}]")
+    pools = (listed(0, "other", pool(sharing=here.sharing)), listed(1, "here", here))
+    return replace(whole, pools=pools, tenants=(*moved, other))
+
+
+@given(whole=setups())
+@settings(deadline=None, max_examples=80)
+def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: Setup) -> None:
+    alone, several = judged(whole), beside_another(whole)
+    for index, (fit, same) in enumerate(zip(judged(several).fits, alone.fits, strict=False)):
+        assert len(fit.advice) == len(same.advice)
+        for text in fit.advice:
+            if text.startswith(("`sharing", "`gpu-nodes")):
+                assert text.startswith("`gpu-nodes[1].")
+            after = changed(several, index, text)
+            assert judged(after).fits[index].verdict.fits, text
+            assert after.pools[0] == several.pools[0]
+
+
+def test_a_pool_that_takes_the_stacks_sharing_is_told_to_get_its_own() -> None:
+    spread = Mps(replicas=4, allocation_policy="distributed")
+    case = Case(models=pair(), sharing=spread, instance=instance(), path="gpu-nodes[1]")
+    assert advice(case, 0, "us-east-1") == [
+        "`gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}`",
+        "`gpu-nodes[1].sharing: {mode: timeslice, replicas: 4, allocation-policy: distributed}`",
+        "`gpu-nodes[1].instance-types: [g6.xlarge]`",
+    ]
 
 
 @given(whole=setups())

@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
@@ -19,6 +20,7 @@ from sharing.modes import (
     mode_names,
     plugin_configs,
     switched,
+    written,
 )
 
 T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
@@ -61,7 +63,7 @@ def test_the_plugin_is_told_exactly_what_it_takes(mode: Sharing, config: dict[st
 
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
 def test_a_node_is_labelled_with_its_mode_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
-    assert mode.node_labels() == {"nvidia.com/device-plugin.config": mode.mode}
+    assert mode.node_labels() == {"nvidia.com/device-plugin.config": mode.config_name}
     assert CONFIG_LABEL == "nvidia.com/device-plugin.config"
     assert mode.resource_name == "nvidia.com/gpu"
     assert mode.shares(T4).resource == "nvidia.com/gpu"
@@ -158,7 +160,7 @@ def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
 
 @pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
 def test_every_nvidia_card_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
-    assert list(plugin_configs(TimeSlicing(), gpu)) == ["exclusive", "timeslice", "mps"]
+    assert list(plugin_configs([(TimeSlicing(), gpu)])) == ["exclusive", "timeslice-2", "mps-2"]
 
 
 def test_a_switch_of_mode_keeps_the_other_settings() -> None:
@@ -189,21 +191,63 @@ def test_left_over_settings_have_no_effect_under_exclusive_and_are_told() -> Non
 
 
 def test_the_plugin_has_a_config_for_every_mode_so_that_a_switch_changes_a_label_only() -> None:
-    configs = plugin_configs(Mps(replicas=3), T4)
+    configs = plugin_configs([(Mps(replicas=3), T4)])
     assert configs == {
         "exclusive": {"version": "v1", "flags": {"migStrategy": "none"}},
-        "timeslice": replicated("timeSlicing", 3),
-        "mps": replicated("mps", 3),
+        "timeslice-3": replicated("timeSlicing", 3),
+        "mps-3": replicated("mps", 3),
     }
-    assert plugin_configs(TimeSlicing(replicas=3), T4) == configs
+    assert plugin_configs([(TimeSlicing(replicas=3), T4)]) == configs
 
 
 def test_a_mode_that_the_card_refuses_has_no_config() -> None:
-    assert list(plugin_configs(TimeSlicing(replicas=17), V100)) == ["exclusive", "timeslice"]
+    assert list(plugin_configs([(TimeSlicing(replicas=17), V100)])) == ["exclusive", "timeslice-17"]
 
 
 @pytest.mark.parametrize("sharing", [Exclusive(replicas=1), TimeSlicing(replicas=60)])
 def test_a_mode_that_cannot_have_the_settings_has_no_config(sharing: Sharing) -> None:
-    configs = plugin_configs(sharing, T4)
-    assert sharing.mode in configs
-    assert "mps" not in configs
+    configs = plugin_configs([(sharing, T4)])
+    assert sharing.config_name in configs
+    assert not [name for name in configs if name.startswith("mps")]
+
+
+def test_pools_that_are_shared_in_other_ways_have_their_configs_in_one_map() -> None:
+    pools: list[tuple[Sharing, Gpu]] = [
+        (TimeSlicing(replicas=4), T4),
+        (Mps(replicas=4), T4),
+        (TimeSlicing(replicas=17), V100),
+    ]
+    assert list(plugin_configs(pools)) == ["exclusive", "timeslice-4", "mps-4", "timeslice-17"]
+    assert plugin_configs(pools)["timeslice-17"] == replicated("timeSlicing", 17)
+
+
+@pytest.mark.parametrize(
+    ("mode", "name"),
+    [
+        (Exclusive(replicas=4), "exclusive"),
+        (TimeSlicing(replicas=2), "timeslice-2"),
+        (TimeSlicing(replicas=4, allocation_policy="distributed"), "timeslice-4-distributed"),
+        (Mps(replicas=4), "mps-4"),
+    ],
+)
+def test_a_config_is_named_by_what_it_says(mode: Sharing, name: str) -> None:
+    assert mode.config_name == name
+
+
+SHARINGS = st.builds(
+    switched,
+    st.builds(TimeSlicing, replicas=st.integers(2, 48), allocation_policy=st.sampled_from(["packed", "distributed"])),
+    st.sampled_from(mode_names()),
+)
+
+
+@given(one=SHARINGS, other=SHARINGS)
+def test_configs_of_one_name_are_the_same_and_of_two_names_are_not(one: Sharing, other: Sharing) -> None:
+    assert (one.config_name == other.config_name) is (one.plugin_config() == other.plugin_config())
+
+
+@given(sharing=SHARINGS)
+def test_a_sharing_that_is_written_into_a_stack_file_is_read_again(sharing: Sharing) -> None:
+    adapter: TypeAdapter[Sharing] = TypeAdapter(Sharing)
+    read = yaml.safe_load(written(sharing))
+    assert adapter.validate_python(read).plugin_config() == sharing.plugin_config()

@@ -311,6 +311,153 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         ],
     ),
     "tags as a list": (stack(tags="[a]"), [("tags", "must be a mapping (got [a])")]),
+    # Several pools.
+    "no pools": (stack(gpu_nodes="[]"), [("gpu-nodes", "must have at least 1 entry (got [])")]),
+    "too many pools": (
+        stack(gpu_nodes=models(*[f"{{name: p{number}}}" for number in range(11)])),
+        [("gpu-nodes", "must have at most 10 entries (got a list of 11). Leave some out")],
+    ),
+    "pools without a name": (
+        stack(gpu_nodes="[{instance-types: [g4dn.extra]}, {max: 2}]"),
+        [
+            ("gpu-nodes[0].name", "is missing. Write `name: fast`, for example"),
+            ("gpu-nodes[0].instance-types[0]", "unknown GPU instance type (got 'g4dn.extra')"),
+            ("gpu-nodes[1].name", "is missing"),
+            ("models[0].pool", "is missing, and there are several pools. Name the one that it runs on."),
+            ("models[1].pool", "is missing, and there are several pools"),
+        ],
+    ),
+    "a pool that is none": (
+        stack(gpu_nodes="[7, {name: rest}]", models=models('{name: "llama2:7b", pool: fast}', TINY)),
+        [
+            ("gpu-nodes[0]", "must be a mapping (got 7). Write `{name: fast, instance-types: [g6.xlarge]}`"),
+            ("models[1].pool", "Name the one that it runs on. Known: rest."),
+        ],
+    ),
+    "names of pools": (
+        stack(
+            gpu_nodes="[{name: Fast}, {name: a_b}, {name: aaaaaaaaaaaaaaaaaaaaa}, {name: 7}, {name: rest}, {name: 1a}]",
+            models='[{name: "llama2:7b", pool: rest}]',
+        ),
+        [
+            ("gpu-nodes[0].name", "is not written as it must be (got 'Fast'). Write `name: fast`, for example: lower"),
+            ("gpu-nodes[1].name", "(got 'a_b')"),
+            ("gpu-nodes[2].name", "digits and dashes, 20 at most"),
+            ("gpu-nodes[3].name", "must be text (got 7)"),
+            ("gpu-nodes[5].name", "(got '1a')"),
+        ],
+    ),
+    "a pool name twice": (
+        stack(
+            gpu_nodes="[{name: a}, {name: b}, {name: a, instance-types: [g4dn.extra]}]",
+            models=models(*[TINY.replace("}", ", pool: a}")] * 3, TINY.replace("}", ", pool: c}")),
+        ),
+        [
+            ("gpu-nodes[2].name", "must be different for each pool (got a). Give it a name of its own"),
+            ("gpu-nodes[2].instance-types[0]", "unknown GPU instance type"),
+            ("models[3].pool", "unknown pool (got 'c'). Known: a, b."),
+        ],
+    ),
+    "a pool name twice, which leaves open where models run": (
+        stack(
+            gpu_nodes="[{name: a}, {name: a, sharing: {mode: mps, replicas: 4}}]",
+            models=models(*['{name: "llama2:7b", pool: a}'] * 5),
+        ),
+        [("gpu-nodes[1].name", "must be different for each pool")],
+    ),
+    "models on unknown pools and on none": (
+        stack(
+            gpu_nodes="[{name: fast}, {name: rest}]",
+            models=models(*(TINY.replace("}", f", pool: {pool}}}") for pool in ("fst", "rest", "REST")), TINY),
+        ),
+        [
+            ("models[0].pool", "unknown pool (got 'fst'). Did you mean fast?"),
+            ("models[2].pool", "unknown pool (got 'REST'). Did you mean rest?"),
+            ("models[3].pool", "is missing, and there are several pools. Name the one that it runs on. Known: fast, r"),
+        ],
+    ),
+    "a pool where there is no list": (
+        stack(models='[{name: "llama2:7b", pool: fast}]'),
+        [("models[0].pool", "unknown pool (got 'fast'). Known: gpu.")],
+    ),
+    "what only pools in a list have": (
+        stack(gpu_nodes="{name: fast, sharing: {mode: mps}, nam: x}", models='[{name: "llama2:7b", pool: fast}]'),
+        [
+            ("gpu-nodes.name", "unknown key. Only pools in a list have names"),
+            ("gpu-nodes.sharing", "unknown key. Only pools in a list have their own; here `tandem:sharing` is all"),
+            ("gpu-nodes.nam", "unknown key. Known: provisioner"),
+        ],
+    ),
+    "misspelt keys of pools": (
+        stack(
+            gpu_nodes="[{name: fast, instance_type: [g6e.xlarge]}, {nam: rest, sharing: {mod: mps}}]",
+            models=models('{name: "qwen2.5:32b", pool: fast}', '{name: "llama2:7b", pol: rest}'),
+        ),
+        [
+            ("gpu-nodes[0].instance_type", "Did you mean instance-types?"),
+            ("gpu-nodes[1].nam", "Did you mean name?"),
+            ("gpu-nodes[1].sharing.mod", "Did you mean mode?"),
+            ("models[1].pol", "Did you mean pool?"),
+        ],
+    ),
+    "sharing of pools": (
+        stack(
+            gpu_nodes="[{name: a, sharing: mps}, {name: b, sharing: {mode: mpss, replicas: 1}},"
+            " {name: c, sharing: {replicas: 1}}, {name: d, sharing: {mode: mps, replica: 49}}]",
+            models='[{name: "qwen2.5:32b", pool: a}]',
+        ),
+        [
+            ("gpu-nodes[0].sharing", "must be a mapping (got 'mps'). Write `sharing: {mode: timeslice}`"),
+            ("gpu-nodes[1].sharing.mode", "unknown mode (got 'mpss'). Did you mean mps?"),
+            (
+                "gpu-nodes[1].sharing.replicas",
+                "must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`",
+            ),
+            ("gpu-nodes[2].sharing.mode", "is missing. Write `mode: timeslice`"),
+            ("gpu-nodes[2].sharing.replicas", "must be at least 2"),
+            ("gpu-nodes[3].sharing.replica", "Did you mean replicas?"),
+        ],
+    ),
+    "everything about a pool of several": (
+        stack(
+            gpu_nodes="[{name: a, capacity: Spot, provisioner: x, volume-gib: big, desired: 9}, {name: b, min: 2,"
+            " instance-types: [g4dn.xlarge, g4dn.xlarge, g5.xlarge, m5.large]}, {name: c, min: -1}]",
+            models='[{name: "llama2:7b", pool: a}]',
+        ),
+        [
+            ("gpu-nodes[0].capacity", "must be `spot` or `on-demand` (got 'Spot')"),
+            ("gpu-nodes[0].provisioner", "must be `node-group`"),
+            ("gpu-nodes[0].volume-gib", "must be a whole number (got 'big'). Left out, it is 100"),
+            ("gpu-nodes[0].desired", "must be at most `max`, 1 (got 9)"),
+            ("gpu-nodes[1].min", "must be at most `desired`, 1 (got 2)"),
+            ("gpu-nodes[1].instance-types[1]", "stands twice"),
+            ("gpu-nodes[1].instance-types[3]", "must have a GPU (got m5.large)"),
+            ("gpu-nodes[2].min", "must be at least 0"),
+        ],
+    ),
+    "a mistake in one pool hides none in another": (
+        stack(
+            gpu_nodes="[{name: a, instance-types: 7, sharing: {mode: mps, replicas: 2}},"
+            " {name: b, sharing: {mode: mps, replicas: 4}}]",
+            models=models('{name: "qwen2.5:32b", pool: a}', '{name: "llama2:7b", pool: b}'),
+        ),
+        [
+            ("gpu-nodes[0].instance-types", "must be a list (got 7)"),
+            ("models[1]", "It would fit with `gpu-nodes[1].sharing: {mode: mps, replicas: 2}`; or"),
+        ],
+    ),
+    "misspelt pools": (
+        stack("  tandem:gpu-node: [{name: fast}]\n", gpu_nodes=None, models='[{name: "llama2:7b", pool: fast}]'),
+        [("gpu-node", "Did you mean gpu-nodes?")],
+    ),
+    "doubled key of a pool": (
+        stack(gpu_nodes="[{name: a, max: 1, max: 2}]"),
+        [("gpu-nodes[0].max", "stands twice, again in line 4")],
+    ),
+    "secret names": (
+        stack(gpu_nodes="[{name: a}, {name: {secure: AAAB}}]", models='[{name: "llama2:7b", pool: b}]'),
+        [("gpu-nodes[1].name", "must be readable (got an encrypted value)")],
+    ),
     # Values that do not go together.
     "min over desired over max": (
         stack(gpu_nodes="{min: 3, desired: 2, max: 1}"),
@@ -319,7 +466,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("gpu-nodes.min", "must be at most `desired`, 2 (got 3)"),
         ],
     ),
-    "parked with a minimum": (stack(gpu_nodes="{min: 1, desired: 0}"), [("gpu-nodes.min", "for a parked stack")]),
+    "parked with a minimum": (stack(gpu_nodes="{min: 1, desired: 0}"), [("gpu-nodes.min", "for a parked pool")]),
     "doubled type": (
         stack(gpu_nodes="{instance-types: [g4dn.xlarge, g4dn.xlarge]}"),
         [("gpu-nodes.instance-types[1]", "stands twice (got g4dn.xlarge)")],
@@ -585,6 +732,12 @@ GOOD_TEXT = stack(
     tags="{team: blue}",
 )
 GOOD_TREE: dict[str, Any] = yaml.safe_load(GOOD_TEXT)
+SEVERAL_TREE: dict[str, Any] = yaml.safe_load(
+    stack(
+        gpu_nodes="[{name: fast, desired: 1, sharing: {mode: mps, replicas: 2}}, {name: rest, min: 0, max: 2}]",
+        models='[{name: "llama2:7b", pool: fast}, {name: "mistral:7b", pool: rest}]',
+    )
+)
 SCALARS = st.one_of(
     st.none(),
     st.booleans(),
@@ -623,7 +776,7 @@ def judged(file: Path) -> None:
 @settings(max_examples=120, deadline=None)
 @given(data=st.data())
 def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
-    tree = copy.deepcopy(GOOD_TREE)
+    tree = copy.deepcopy(data.draw(st.sampled_from([GOOD_TREE, SEVERAL_TREE])))
     for _ in range(data.draw(st.integers(1, 3))):
         *above, last = data.draw(st.sampled_from(places(tree)))
         parent = tree

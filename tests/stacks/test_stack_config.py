@@ -42,7 +42,7 @@ def refusal(**sections: Any) -> str:
 
 def test_the_least_file_has_a_region_a_mode_and_a_model() -> None:
     least = config()
-    nodes, cluster = least.gpu_nodes, least.cluster
+    nodes, cluster = least.pools()["gpu-nodes"], least.cluster
     assert (nodes.instance_types, nodes.capacity, nodes.min, nodes.desired, nodes.max) == (
         ["g4dn.xlarge"],
         "spot",
@@ -72,7 +72,7 @@ def test_an_empty_section_is_its_defaults() -> None:
 
 
 def test_the_defaults_are_allowed_values_themselves() -> None:
-    defaults = {"gpu-nodes": config().gpu_nodes, "cluster": config().cluster, "budget": config().budget}
+    defaults = {**config().pools(), "cluster": config().cluster, "budget": config().budget}
     written = {key: section.model_dump(by_alias=True) for key, section in defaults.items()}
     assert config(**written) == config()
 
@@ -224,6 +224,55 @@ def test_a_setup_says_what_the_config_says() -> None:
     ]
     first = setup.tenants[0].served
     assert (first.context, first.slots, first.kv_type) == (1024, 2, KvType.Q8_0)
+
+
+SEVERAL: dict[str, Any] = {
+    "gpu-nodes": [
+        {"name": "steady", "instance-types": ["g6.xlarge"], "capacity": "on-demand", "sharing": {"mode": "exclusive"}},
+        {"name": "rest", "desired": 2, "max": 3},
+    ],
+    "models": [{"name": "llama2:7b", "pool": "rest"}, {"name": "mistral:7b", "pool": "steady"}],
+}
+
+
+def test_each_pool_of_several_has_its_own_nodes_and_its_own_sharing_or_the_stacks() -> None:
+    setup = config(**SEVERAL).setup(TODAY)
+    assert [(pool.name, pool.path, pool.capacity, pool.desired, pool.max, pool.listed) for pool in setup.pools] == [
+        ("steady", "gpu-nodes[0]", "on-demand", 1, 1, True),
+        ("rest", "gpu-nodes[1]", "spot", 2, 3, True),
+    ]
+    assert [(pool.instance_types, pool.sharing.mode, pool.sharing_path) for pool in setup.pools] == [
+        (("g6.xlarge",), "exclusive", "gpu-nodes[0].sharing"),
+        (("g4dn.xlarge",), "timeslice", "sharing"),
+    ]
+    assert [(tenant.path, tenant.pool) for tenant in setup.tenants] == [("models[0]", "rest"), ("models[1]", "steady")]
+
+
+def test_the_only_pool_need_not_be_named_by_models_and_is_called_gpu_where_it_has_no_name() -> None:
+    assert [tenant.pool for tenant in config().setup(TODAY).tenants] == ["gpu"]
+    named = [{"name": "qwen2.5:0.5b", "pool": "gpu"}]
+    assert config(models=named).setup(TODAY).tenants == config().setup(TODAY).tenants
+    alone = config(**{"gpu-nodes": [{"name": "one"}]}).setup(TODAY)
+    assert [tenant.pool for tenant in alone.tenants] == ["one"]
+
+
+def test_names_of_pools_may_be_as_long_as_a_node_label_and_a_role_leave_room_for() -> None:
+    for name in ("a", "a-1", "a" * 20):
+        assert config(**{"gpu-nodes": [{"name": name}]}).setup(TODAY).pools[0].name == name
+
+
+def test_several_pools_are_the_same_by_file_and_by_pulumi() -> None:
+    values = {"aws:region": "us-east-1"} | {
+        f"tandem:{key}": json.dumps(value) for key, value in {**LEAST, **SEVERAL}.items()
+    }
+    assert under_pulumi(values) == config(**SEVERAL)
+
+
+def test_a_pool_that_no_model_uses_is_a_warning() -> None:
+    unused = {**SEVERAL, "models": SEVERAL["models"][:1]}
+    reading = read_values({**LEAST, **unused}, "us-east-1", "Pulumi.test.yaml", today=TODAY)
+    assert reading.problems == ()
+    assert [one.path for one in reading.assessment.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
 
 
 def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:

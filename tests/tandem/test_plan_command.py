@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 from sandbox.graph import MASK
 from tandem.command import main, stack_file
 from tandem.report import PlanReport
+from tests import readme
 
 ROOT = Path(__file__).parents[2]
 STACKS = ("dev", "exclusive", "timeslice", "mps")
@@ -167,6 +168,70 @@ def test_no_secret_is_shown(stack: str) -> None:
     ):
         assert "certificate-authority-data" not in text
         assert "get-token" not in text
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> Path:
+    """The README's stack with several pools, and one that no model uses."""
+    text = readme.stack_file().replace("  tandem:models:", "    - {name: spare}\n  tandem:models:")
+    file = tmp_path / "Pulumi.several.yaml"
+    file.write_text(text)
+    return file
+
+
+def test_a_plan_of_several_pools_tells_each_with_its_nodes_its_sharing_and_its_fit(several: Path) -> None:
+    ended = call("plan", str(several))
+    assert ended.returncode == 0
+    assert re.match(
+        r"ok Pulumi\.several\.yaml: 3 models on 1 × g6\.xlarge, exclusive \(steady, on-demand\), "
+        r"1 × g4dn\.xlarge, timeslice \(rest, spot\) and 1 × g4dn\.xlarge, timeslice \(spare, spot\), "
+        r"\$1\.\d+ an hour\n",
+        ended.stdout,
+    )
+    assert "gpu-nodes[2]: no model runs on the pool spare." in ended.stdout
+    titles = [line.strip() for line in ended.stdout.splitlines() if line.startswith("Fit")]
+    assert titles == [
+        "Fit on steady, in MiB: L4 with 22,563 for CUDA, 1 share a card",
+        "Fit on rest, in MiB: T4 with 15,110 for CUDA, 2 shares a card",
+    ]
+    steady, rest = ended.stdout.split("Fit on ")[1:]
+    assert "llama3-1-8b" in steady
+    assert "llama2-7b" not in steady
+    assert "Memory is not divided" not in steady
+    assert "Memory is not divided: at most 10,140 of 15,110 MiB are taken together." in rest
+    assert [name for name in ("(steady)", "(rest)", "(spare)") if name in rest] == ["(steady)", "(rest)", "(spare)"]
+
+
+def test_a_plan_of_several_pools_fits_a_terminal_of_80_columns(several: Path) -> None:
+    code, screen = in_terminal("plan", str(several))
+    assert code == 0
+    lines = [line for part in ANSI.sub("", screen).split("\n") for line in part.split("\r")]
+    assert max(len(line) for line in lines) <= 80
+    assert "…" not in re.sub("running the program in this process …", "", screen), "nothing is cut off"
+
+
+def test_the_report_of_several_pools_has_each_also_one_without_models(several: Path) -> None:
+    ended = call("plan", str(several), "--json")
+    facts = json.loads(ended.stdout)
+    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
+    told = [(one["name"], one["mode"], one["capacity"], one["nodes"], one["shares"]["total"]) for one in facts["pools"]]
+    assert told == [
+        ("steady", "exclusive", "on-demand", 1, 1),
+        ("rest", "timeslice", "spot", 1, 2),
+        ("spare", "timeslice", "spot", 1, 2),
+    ]
+    assert {model["id"]: model["pool"] for model in facts["models"]} == {
+        "llama3-1-8b": "steady",
+        "llama2-7b": "rest",
+        "mistral-7b": "rest",
+    }
+
+
+def test_the_report_of_a_refused_file_has_the_pools_whose_models_were_judged(several: Path) -> None:
+    several.write_text(several.read_text().replace("instance-types: [g6.xlarge]", "instance-types: [g6.xlage]"))
+    facts = json.loads(call("plan", str(several), "--json").stdout)
+    assert [problem["path"] for problem in facts["problems"]] == ["gpu-nodes[0].instance-types[0]"]
+    assert [pool["name"] for pool in facts["pools"]] == ["rest"]
 
 
 def test_a_refused_file_is_reported_by_the_same_schema(refused: Path) -> None:

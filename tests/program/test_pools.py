@@ -1,0 +1,179 @@
+"""Stacks with several pools of GPU nodes: a group for each, each model on its own, one device plugin for all."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components import OllamaPair, OllamaPairArgs
+from components.ollama_pair import OllamaModel
+from sandbox.graph import Graph, plain
+from sandbox.in_process import run
+from sharing.models import Served, models
+from stacks.config import StackConfig
+from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token
+from tandem.plan import program_graph
+from tests.sharing.builders import TODAY
+
+Graphs = Callable[[str], Graph]
+Configs = Callable[[str], StackConfig]
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+
+
+def group(graph: Graph, pool: str) -> dict[str, Any]:
+    return dict(plain(graph.named(f"tandem-{pool}-group").inputs))
+
+
+def model(graph: Graph, id: str) -> dict[str, Any]:
+    return dict(plain(graph.named(f"tandem-ollama-{id}").inputs)["values"])
+
+
+def plugin_map(graph: Graph) -> dict[str, Any]:
+    values = plain(graph.named("tandem-sharing-release").inputs)["values"]
+    return {name: json.loads(text) for name, text in values["config"]["map"].items()}
+
+
+def test_each_pool_is_a_node_group_of_its_own_types_and_capacity(graphs: Graphs) -> None:
+    graph = graphs("pools")
+    names = [resource.name for resource in graph.of_type("tandem:index:SpotGpuNodeGroup")]
+    assert sorted(names) == ["tandem-rest", "tandem-steady"]
+    steady, rest = group(graph, "steady"), group(graph, "rest")
+    assert (steady["capacityType"], steady["instanceTypes"]) == ("ON_DEMAND", ["g6.xlarge"])
+    assert (rest["capacityType"], rest["instanceTypes"]) == ("SPOT", ["g4dn.xlarge", "g4dn.2xlarge"])
+    for one in (steady, rest):
+        assert one["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert len(graph.of_type(NODE_GROUP)) == 3, "and the system nodes"
+
+
+def test_nodes_are_labelled_with_their_pool_and_its_own_sharing_or_the_stacks(graphs: Graphs) -> None:
+    found = {
+        pool: group(graphs(stack), pool)["labels"]
+        for stack, pools in (("pools", ("steady", "rest")), ("cards", ("gpu", "big")))
+        for pool in pools
+    }
+    assert {pool: labels["tandem/pool"] for pool, labels in found.items()} == {pool: pool for pool in found}
+    assert {pool: labels["nvidia.com/device-plugin.config"] for pool, labels in found.items()} == {
+        "steady": "exclusive",
+        "rest": "timeslice-2",
+        "gpu": "timeslice-2",
+        "big": "mps-3",
+    }
+
+
+def test_each_model_runs_on_the_nodes_of_its_pool(graphs: Graphs) -> None:
+    chosen = {id: model(graphs("pools"), id)["nodeSelector"] for id in ("llama3-1-8b", "llama2-7b", "mistral-7b")}
+    assert chosen == {
+        "llama3-1-8b": {"tandem/pool": "steady"},
+        "llama2-7b": {"tandem/pool": "rest"},
+        "mistral-7b": {"tandem/pool": "rest"},
+    }
+
+
+def test_the_plugin_has_the_config_that_each_pools_label_names(graphs: Graphs, any_stack: str) -> None:
+    graph = graphs(any_stack)
+    configs = plugin_map(graph)
+    groups = [plain(one.inputs)["labels"] for one in graph.of_type(NODE_GROUP)]
+    named = {labels["nvidia.com/device-plugin.config"] for labels in groups if "tandem/pool" in labels}
+    assert named
+    assert named <= set(configs)
+
+
+def test_one_plugin_serves_pools_that_are_shared_in_different_ways(graphs: Graphs) -> None:
+    assert len([one for one in graphs("cards") if one.name == "tandem-sharing-release"]) == 1
+    configs = plugin_map(graphs("cards"))
+    assert set(configs) == {"exclusive", "timeslice-2", "mps-2", "timeslice-3", "mps-3"}
+    assert configs["mps-3"]["sharing"]["mps"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 3}]
+    assert configs["timeslice-2"]["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
+
+
+def test_models_come_after_the_nodes_of_every_pool_and_go_before_them(graphs: Graphs) -> None:
+    graph = graphs("pools")
+    needed = graph.named("tandem-ollama").dependencies
+    assert {graph.named(f"tandem-{pool}-group").urn for pool in ("steady", "rest")} <= set(needed)
+
+
+def test_only_the_pool_with_a_volume_is_bound_to_a_zone(graphs: Graphs) -> None:
+    graph = graphs("cards")
+    assert (len(group(graph, "big")["subnetIds"]), len(group(graph, "gpu")["subnetIds"])) == (1, 2)
+    [subnet] = group(graph, "big")["subnetIds"]
+    [home] = [one for one in graph.of_type("aws:ec2/subnet:Subnet") if one.id == subnet]
+    [volume] = graph.of_type("aws:ebs/volume:Volume")
+    assert volume.name == "tandem-ollama-mistral-7b-volume"
+    assert plain(volume.inputs)["availabilityZone"] == plain(home.inputs)["availabilityZone"]
+    assert graph.named("tandem-aws-ebs-csi-driver").urn in graph.named("tandem-ollama").dependencies
+
+
+def test_a_parked_pool_parks_its_own_models_alone(graphs: Graphs) -> None:
+    graph = graphs("cards")
+    running = {id: model(graph, id)["replicaCount"] for id in ("mistral-7b", "llama2-7b", "llama3-2-1b")}
+    assert running == {"mistral-7b": 1, "llama2-7b": 0, "llama3-2-1b": 1}
+
+
+def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> None:
+    outputs = graphs("cards").stack_outputs
+    assert not {"mode", "resource_name", "shares"} & set(outputs)
+    assert plain(outputs["pools"]) == {
+        "gpu": {
+            "mode": "timeslice",
+            "resource_name": "nvidia.com/gpu",
+            "shares": {"total": 2, "per_gpu": 2, "memory_mib": None, "enforced": False},
+            "nodes": 0,
+        },
+        "big": {
+            "mode": "mps",
+            "resource_name": "nvidia.com/gpu",
+            "shares": {"total": 3, "per_gpu": 3, "memory_mib": 7678, "enforced": True},
+            "nodes": 1,
+        },
+    }
+    assert set(outputs["fit"]) == {"mistral-7b", "llama2-7b", "llama3-2-1b"}
+
+
+def test_a_pool_that_is_put_into_a_list_under_the_name_gpu_stays_what_it_is(graphs: Graphs, configs: Configs) -> None:
+    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw["gpu-nodes"] = [{"name": "gpu", **raw["gpu-nodes"]}]
+    listed = program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+    before = graphs("timeslice")
+    assert set(listed.resources) == set(before.resources)
+    assert [urn for urn in before.resources if before[urn].inputs != listed[urn].inputs] == []
+
+
+def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, configs: Configs) -> None:
+    graph, setup = graphs("pools"), configs("pools").setup(TODAY)
+    mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
+    crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
+    apart, together = first_token(graph, setup), first_token(graph, crowd)
+    last = [estimate.path[-1].urn.rpartition("tandem-ollama-")[2] for estimate in (apart, together)]
+    assert last == ["mistral-7b", "llama3-1-8b"], "the largest of those that start last"
+    download = mib["llama3-1-8b"] / DOWNLOAD_MIB_PER_SECOND
+    load = (mib["llama3-1-8b"] - mib["mistral-7b"]) / DISK_MIB_PER_SECOND
+    assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)
+
+
+def served(id: str) -> Served:
+    return Served(id=id, model=models()["llama2:7b"], context=2048, slots=1)
+
+
+def test_a_model_asks_for_one_of_what_its_nodes_offer() -> None:
+    pair = [
+        OllamaModel(served=served("one"), resource_name="nvidia.com/mig-1g.5gb", pool="slices"),
+        OllamaModel(served=served("two")),
+    ]
+    graph = run(lambda: OllamaPair("theirs", OllamaPairArgs(models=pair)), project="test", stack="test")
+    values = {id: plain(graph.named(f"theirs-{id}").inputs)["values"] for id in ("one", "two")}
+    asked = {id: (value["ollama"]["gpu"]["nvidiaResource"], value["nodeSelector"]) for id, value in values.items()}
+    assert asked == {
+        "one": ("nvidia.com/mig-1g.5gb", {"tandem/pool": "slices"}),
+        "two": ("nvidia.com/gpu", {"tandem/pool": "gpu"}),
+    }
+
+
+def test_a_model_on_a_volume_needs_the_zone_of_its_nodes() -> None:
+    pair = [
+        OllamaModel(served=served("one"), cache="volume", volume_gib=8, zone="us-east-1a"),
+        OllamaModel(served=served("two"), cache="volume", volume_gib=8),
+    ]
+    with pytest.raises(ValueError, match="need the zone of their nodes"):
+        run(lambda: OllamaPair("theirs", OllamaPairArgs(models=pair)), project="test", stack="test")
