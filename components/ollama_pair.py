@@ -22,7 +22,7 @@ from components.names import (
     named,
 )
 from sharing.models import Served
-from sharing.modes import Sharing
+from sharing.modes import GPU_RESOURCE, Sharing
 from sharing.setup import POD_CPU_MILLIS, POD_MEMORY_MIB, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
@@ -45,6 +45,8 @@ class OllamaModel:
     """Model files in a directory of the node's disk, or on an EBS volume of their own."""
     volume_gib: int = 0
     """Size of that volume."""
+    resource: str = GPU_RESOURCE
+    """Extended resource of its share, of which its pod requests one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class OllamaPairArgs:
     models: Sequence[OllamaModel]
     """The models; their ids must differ."""
     sharing: Sharing
-    """The mode, whose resource each pod requests one of."""
+    """The mode of the nodes to run on."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes to run on."""
     namespace: str = "ollama"
@@ -168,14 +170,12 @@ def values(model: OllamaModel, args: OllamaPairArgs, claim: pulumi.Output[Any] |
         "fullnameOverride": served.id,
         "replicaCount": 1 if args.running else 0,
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
-        "ollama": {
-            "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": args.sharing.resource_name}
-        },
+        "ollama": {"gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource}},
         "resources": {
             "requests": {"cpu": f"{POD_CPU_MILLIS}m", "memory": f"{POD_MEMORY_MIB}Mi"},
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
-        "nodeSelector": {POOL_LABEL: args.pool},
+        "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.ready_labels},
         "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},

@@ -4,8 +4,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from sharing import compatibility, prices
+from sharing.advice import Case, advice
 from sharing.cost import Cost, cost
-from sharing.fit import Case, Verdict, advice, verdicts
+from sharing.fit import Verdict, verdicts
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup, Tenant
 
@@ -44,7 +45,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     fits: list[Fit] = []
     if not compatibility.touches(FIT_READS, unreadable):
         fits = [fit for pool in setup.pools if _judgeable(pool) for fit in _fits(setup, pool)]
-        problems += [_does_not_fit(fit) for fit in fits if not fit.verdict.fits]
+        problems += [_does_not_fit(fit) for fit in fits if not fit.verdict.fits and _is_news(setup, fit)]
     bill = None
     if not unreadable and _all_types_known(setup):
         bill = cost(setup)
@@ -59,7 +60,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
 
 def _judgeable(pool: Pool) -> bool:
     kinds = {known.gpu for known in pool.known_types}
-    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds)
+    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
 
 
 def _all_types_known(setup: Setup) -> bool:
@@ -69,7 +70,8 @@ def _all_types_known(setup: Setup) -> bool:
 
 def _fits(setup: Setup, pool: Pool) -> list[Fit]:
     tenants = setup.tenants_of(pool)
-    case = Case(models=tuple(tenant.served for tenant in tenants), sharing=pool.sharing, instance=pool.smallest)
+    models = tuple(tenant.served for tenant in tenants)
+    case = Case(models=models, sharing=pool.sharing, instance=pool.smallest, nodes=pool.planned_nodes)
     return [
         Fit(
             tenant=tenant,
@@ -78,9 +80,14 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
             advice=() if verdict.fits else tuple(advice(case, index, setup.region)),
         )
         for index, (tenant, verdict) in enumerate(
-            zip(tenants, verdicts(case.models, case.sharing, case.instance), strict=True)
+            zip(tenants, verdicts(case.models, case.sharing, case.instance, case.nodes), strict=True)
         )
     ]
+
+
+def _is_news(setup: Setup, fit: Fit) -> bool:
+    """Whether it is more than that there are too few shares, which is told once and not for each model."""
+    return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 
 def _does_not_fit(fit: Fit) -> Problem:

@@ -143,8 +143,13 @@ def ollama_pair(plan: Plan, into: GpuCluster, on: SpotGpuNodeGroup) -> OllamaPai
         f"{PROJECT}-ollama",
         OllamaPairArgs(
             models=[
-                OllamaModel(served=tenant.served, cache=tenant.cache, volume_gib=tenant.volume_gib)
-                for tenant in plan.tenants
+                OllamaModel(
+                    served=fit.tenant.served,
+                    cache=fit.tenant.cache,
+                    volume_gib=fit.tenant.volume_gib,
+                    resource=fit.verdict.shares.resource,
+                )
+                for fit in plan.assessment.fits
             ],
             sharing=plan.pool.sharing,
             pool=plan.pool.name,
@@ -158,16 +163,19 @@ def ollama_pair(plan: Plan, into: GpuCluster, on: SpotGpuNodeGroup) -> OllamaPai
 
 def export(plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, pair: OllamaPair) -> None:
     """The stack's outputs."""
-    shares = plan.pool.sharing.shares(plan.pool.smallest.gpu)
     outputs: dict[str, Any] = {
         "mode": plan.pool.sharing.mode,
-        "resource_name": sharing.resource_name,
-        "shares": {
-            "total": plan.pool.total_shares,
-            "per_gpu": shares.per_gpu,
-            "memory_mib": shares.memory_mib,
-            "enforced": shares.enforced,
-        },
+        "resource_names": sharing.resource_names,
+        "shares": [
+            {
+                "resource": shares.resource,
+                "total": plan.pool.planned_gpus * shares.per_gpu,
+                "per_gpu": shares.per_gpu,
+                "memory_mib": shares.memory_mib,
+                "enforced": shares.enforced,
+            }
+            for shares in plan.pool.offers
+        ],
         "endpoints": pair.urls,
         "cluster_name": made.cluster_name,
         "kubeconfig": made.kubeconfig,

@@ -32,9 +32,11 @@ class GpuReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesReport:
-    """The shares of a pool."""
+    """The shares of a pool, of one kind."""
 
     resource: str
+    profile: str
+    """MIG profile of a slice; empty for shares of a whole card."""
     per_gpu: int
     total: int
     memory_mib: int | None
@@ -49,7 +51,7 @@ class PoolReport:
     gpu: GpuReport
     instance_types: list[str]
     nodes: int
-    shares: SharesReport
+    shares: list[SharesReport]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +67,8 @@ class ModelReport:
     kv_mib: int
     buffers_mib: int
     needs_mib: int
+    resource: str
+    """Extended resource that its pod requests."""
     share_mib: int | None
     fits: bool
     advice: list[str]
@@ -158,19 +162,22 @@ def pool_reports(fits: Iterable[Fit]) -> list[PoolReport]:
 
 def _pool(pool: Pool) -> PoolReport:
     gpu = pool.smallest.gpu
-    shares = pool.sharing.shares(gpu)
     return PoolReport(
         name=pool.name,
         gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
         instance_types=list(pool.instance_types),
         nodes=pool.desired,
-        shares=SharesReport(
-            resource=shares.resource,
-            per_gpu=shares.per_gpu,
-            total=pool.total_shares,
-            memory_mib=shares.memory_mib,
-            enforced=shares.enforced,
-        ),
+        shares=[
+            SharesReport(
+                resource=shares.resource,
+                profile=shares.profile,
+                per_gpu=shares.per_gpu,
+                total=pool.planned_gpus * shares.per_gpu,
+                memory_mib=shares.memory_mib,
+                enforced=shares.enforced,
+            )
+            for shares in pool.offers
+        ],
     )
 
 
@@ -187,6 +194,7 @@ def model_reports(fits: Iterable[Fit]) -> list[ModelReport]:
             kv_mib=round(fit.verdict.need.kv),
             buffers_mib=round(fit.verdict.need.buffers),
             needs_mib=round(fit.verdict.need.total),
+            resource=fit.verdict.shares.resource,
             share_mib=fit.verdict.share_mib,
             fits=fit.verdict.fits,
             advice=list(fit.advice),

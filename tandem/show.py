@@ -9,8 +9,10 @@ from rich.table import Table
 from rich.tree import Tree
 
 from sandbox.graph import Graph, Resource
+from sharing.advice import in_mig
 from sharing.assessment import Assessment, Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from sharing.modes import Shares
 from tandem.first_token import FirstToken
 from tandem.plan import Judged, Planned
 
@@ -40,7 +42,7 @@ def rules(console: Console, judged: Judged) -> None:
     assessment = judged.reading.assessment
     assert assessment.cost is not None
     console.print()
-    _fit(console, assessment)
+    _fit(console, assessment, judged.setup.region)
     _cost(console, assessment.cost)
 
 
@@ -54,29 +56,46 @@ def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _fit(console: Console, assessment: Assessment) -> None:
+def _fit(console: Console, assessment: Assessment, region: str) -> None:
     first = assessment.fits[0]
-    gpu, shares = first.pool.smallest.gpu, first.verdict.shares
+    gpu, offers = first.pool.smallest.gpu, first.pool.offers
     derived = " (derived)" if gpu.cuda_is_derived else ""
-    each = "1 share" if shares.per_gpu == 1 else f"{shares.per_gpu} shares"
+    each = " + ".join(_share_count(shares) for shares in offers)
     table = _table(f"Fit, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
     table.add_column("model", no_wrap=True)
     for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
         table.add_column(title, justify="right")
     for fit in assessment.fits:
         table.add_row(*_fit_row(fit))
-    if not shares.enforced:
-        together = max(fit.verdict.crowd_mib for fit in assessment.fits)
-        table.caption = f"Memory is not divided: at most {together:,.0f} of {gpu.cuda_mib:,} MiB are taken together."
+    if not offers[0].enforced:
+        fullest = max(
+            (fit.verdict for fit in assessment.fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib
+        )
+        together = f"at most {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB are taken together"
+        table.caption = f"Memory is not divided{' within a slice' if offers[0].profile else ''}: {together}."
         table.caption_justify = "left"
     console.print(table)
+    if offers[0].profile:
+        models = tuple(fit.tenant.served for fit in assessment.fits)
+        choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
+        console.print(f"The cheapest that hold these models in MIG, on demand: {'; '.join(choices)}\n", highlight=False)
+
+
+def _share_count(shares: Shares) -> str:
+    kind = (
+        f"slice{'s' * (shares.per_gpu > 1)} {shares.profile}"
+        if shares.profile
+        else "share" + "s" * (shares.per_gpu > 1)
+    )
+    return f"{shares.per_gpu} {kind}"
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:
     served, need = fit.tenant.served, fit.verdict.need
     may_use = f"{fit.verdict.share_mib:,}" if fit.verdict.share_mib is not None else "the rest"
     numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, need.buffers, need.total)
-    return (escape(served.id), *(f"{number:,.0f}" for number in numbers), may_use)
+    place = f"\n  on {fit.verdict.shares.profile}" if fit.verdict.shares.profile else ""
+    return (escape(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
 
 
 def _cost(console: Console, bill: Cost) -> None:

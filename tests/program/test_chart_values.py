@@ -49,7 +49,8 @@ def releases(graph: Graph) -> tuple[Resource, ...]:
 
 def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
     found = releases(graphs(any_stack))
-    assert {release.inputs["chart"] for release in found} == {"nvidia-device-plugin", "ollama"}
+    plugin = "gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin"
+    assert {release.inputs["chart"] for release in found} == {plugin, "ollama"}
     for release in found:
         known = keys(release.inputs["chart"], release.inputs["version"])
         assert not list(unknown(release.inputs["values"], known)), release.name
@@ -80,9 +81,9 @@ def test_values_that_become_environment_labels_or_selectors_are_text(
 
 def test_the_plugin_is_told_every_mode_as_text_and_the_default_is_one_of_them(graphs: Callable[[str], Graph]) -> None:
     config = graphs("timeslice").named("tandem-sharing-release").inputs["values"]["config"]
-    assert set(config["map"]) == {"exclusive", "timeslice", "mps"}
+    assert set(config["map"]) == {"exclusive", "timeslice-2", "mps-2"}
     assert config["default"] == "exclusive"
-    timeslice = json.loads(config["map"]["timeslice"])
+    timeslice = json.loads(config["map"]["timeslice-2"])
     assert timeslice["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] is True
     assert timeslice["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
     assert timeslice["flags"]["plugin"] == {"sharedDevicesAllocationPolicy": "packed"}

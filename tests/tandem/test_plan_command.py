@@ -190,7 +190,7 @@ def test_an_unreadable_file_is_reported_by_the_same_schema() -> None:
     [
         ("timeslise", "Did you mean timeslice?"),
         ("MPS", "Did you mean mps?"),
-        ("nosuch", "Stacks there: dev, exclusive, mps, timeslice."),
+        ("nosuch", "Stacks there: dev, exclusive, mig, mig-mixed, mps, timeslice."),
     ],
 )
 def test_an_unknown_stack_is_answered_with_near_names(
