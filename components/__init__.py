@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs
+    from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
     from components.ollama_pair import OllamaPair, OllamaPairArgs
     from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
@@ -19,6 +19,7 @@ _HOMES = {
     "GpuClusterArgs": "gpu_cluster",
     "OllamaPair": "ollama_pair",
     "OllamaPairArgs": "ollama_pair",
+    "PoolSharing": "device_plugin_sharing",
     "SpotGpuNodeGroup": "spot_gpu_node_group",
     "SpotGpuNodeGroupArgs": "spot_gpu_node_group",
 }
@@ -30,6 +31,7 @@ __all__ = [
     "GpuClusterArgs",
     "OllamaPair",
     "OllamaPairArgs",
+    "PoolSharing",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
 ]

@@ -47,9 +47,13 @@ def managed_node_group(
     shape: NodeShape,
     tags: dict[str, str],
     autoscaled: bool = False,
+    replaced_with: str | None = None,
     child: pulumi.ResourceOptions,
 ) -> aws.eks.NodeGroup:
-    """Registers role, launch template and node group; every resource gets the options `child`."""
+    """Registers role, launch template and node group; every resource gets the options `child`.
+
+    The group is replaced by a new one whenever `replaced_with` changes.
+    """
     role = aws.iam.Role(f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), tags=tags, opts=child)
     policies = [
         aws.iam.RolePolicyAttachment(
@@ -62,6 +66,7 @@ def managed_node_group(
         # The node group's data shows the role but not its policies: without them nodes start and never join.
         depends_on=policies,
         ignore_changes=["scalingConfig.desiredSize"] if autoscaled else None,
+        replacement_trigger=replaced_with,
     )
     return aws.eks.NodeGroup(
         name,

@@ -47,6 +47,8 @@ class OllamaModel:
     """Size of that volume."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes to run on."""
+    ready_labels: Mapping[str, str] = field(default_factory=dict)
+    """Labels that its node gets once its shares are there, where it must not run before."""
     resource_name: str = GPU_RESOURCE
     """What those nodes offer, and its pod requests one of."""
     running: bool = True
@@ -173,7 +175,7 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, An
             "requests": {"cpu": f"{POD_CPU_MILLIS}m", "memory": f"{POD_MEMORY_MIB}Mi"},
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
-        "nodeSelector": {POOL_LABEL: model.pool},
+        "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 from components import versions
 from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, POOL_LABEL, TOKEN
 from components.node_group import NodeShape, managed_node_group
-from sharing.gpus import instance_types
+from sharing.gpus import InstanceType, instance_types
 from sharing.modes import Sharing
 from sharing.problems import did_you_mean
 from sharing.setup import Capacity
@@ -57,12 +57,13 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
+        kind = _kind(args.instance_types)
         self.node_group = managed_node_group(
             f"{name}-group",
             cluster_name=args.cluster_name,
             subnet_ids=args.subnet_ids,
             shape=NodeShape(
-                ami_type=versions.GPU_AMI_TYPES[_arch(args.instance_types)],
+                ami_type=versions.GPU_AMI_TYPES[kind.arch],
                 kubernetes=args.kubernetes,
                 instance_types=args.instance_types,
                 capacity_type="SPOT" if args.capacity == "spot" else "ON_DEMAND",
@@ -70,12 +71,14 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                 min=args.min,
                 desired=args.desired,
                 max=args.max,
-                labels={POOL_LABEL: args.pool, GPU_PRESENT_LABEL: "true", **args.sharing.node_labels()},
+                labels={POOL_LABEL: args.pool, GPU_PRESENT_LABEL: "true", **args.sharing.node_labels(kind.gpu)},
                 taints=[
                     aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),
                 ],
             ),
             tags=dict(args.tags),
+            # A card is cut before the first pod comes, and not under running ones.
+            replaced_with=args.sharing.cut(kind.gpu),
             autoscaled=args.autoscaled,
             child=pulumi.ResourceOptions(parent=self),
         )
@@ -83,8 +86,9 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
         self.register_outputs({"nodeGroupName": self.node_group_name})
 
 
-def _arch(names: Sequence[str]) -> str:
-    """The architecture of the types; raises `ValueError` where they are unknown or have not the same GPU."""
+def _kind(names: Sequence[str]) -> InstanceType:
+    """The first of the types, for the card and architecture that all have; raises `ValueError` where they are unknown
+    or have not the same GPU."""
     known = instance_types()
     for name in names:
         if name not in known:
@@ -92,4 +96,4 @@ def _arch(names: Sequence[str]) -> str:
     kinds = {(known[name].gpu.name, known[name].arch) for name in names}
     if len(kinds) != 1:
         raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
-    return kinds.pop()[1]
+    return known[names[0]]

@@ -10,6 +10,10 @@ KUBERNETES = "1.36"
 DEVICE_PLUGIN_CHART = "0.20.0"
 DEVICE_PLUGIN_REPOSITORY = "https://nvidia.github.io/k8s-device-plugin"
 
+# renovate: datasource=helm depName=gpu-operator registryUrl=https://helm.ngc.nvidia.com/nvidia
+GPU_OPERATOR_CHART = "v26.7.0"
+GPU_OPERATOR_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
+
 # renovate: datasource=helm depName=ollama registryUrl=https://helm.otwld.com
 OLLAMA_CHART = "1.77.0"
 OLLAMA_REPOSITORY = "https://helm.otwld.com"
@@ -63,5 +67,7 @@ def pins() -> Pins:
         ami_types=GPU_AMI_TYPES,
         driver=NVIDIA_DRIVER,
         device_plugin=DEVICE_PLUGIN_CHART,
+        gpu_operator=GPU_OPERATOR_CHART,
+        ollama=OLLAMA_IMAGE_TAG.partition("@")[0],
         parts=PARTS,
     )

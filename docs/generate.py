@@ -25,7 +25,7 @@ from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettin
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
-STACKS = ("dev", "timeslice", "mps", "exclusive")
+STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive")
 
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
@@ -43,6 +43,11 @@ MODE_ROWS = {
     "exclusive": ("the whole card", "yes", "one pod per GPU; what sharing is compared with"),
     "timeslice": ("the whole card, first come", "no: neighbours' sum must fit", "chat that is mostly idle"),
     "mps": ("an equal part", "yes, per process", "steady load on both; unverified with Ollama (ollama#9765)"),
+    "mig": (
+        "the slice's",
+        "in hardware",
+        "neighbours that must not feel each other; unverified with Ollama (ollama#13800)",
+    ),
 }
 
 

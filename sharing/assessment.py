@@ -4,8 +4,9 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from sharing import compatibility
+from sharing.advice import Case, advice
 from sharing.cost import Cost, cost
-from sharing.fit import Case, Verdict, advice, verdicts
+from sharing.fit import Verdict, verdicts
 from sharing.paths import rests_on, touches
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup, Tenant
@@ -47,7 +48,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     readable = [pool for pool in setup.pools if not touches(rests_on(FIT_READS, pool), unreadable)]
     fits = [fit for pool in readable if _judgeable(pool) for fit in _fits(setup, pool)]
     fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
-    problems += _do_not_fit([fit for fit in fits if not fit.verdict.fits])
+    problems += _do_not_fit([fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)])
     bill = None
     if not unreadable and _all_types_known(setup):
         bill = cost(setup)
@@ -62,7 +63,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
 
 def _judgeable(pool: Pool) -> bool:
     kinds = {known.gpu for known in pool.known_types}
-    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds)
+    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
 
 
 def _all_types_known(setup: Setup) -> bool:
@@ -73,7 +74,7 @@ def _all_types_known(setup: Setup) -> bool:
 def _fits(setup: Setup, pool: Pool) -> list[Fit]:
     tenants = setup.tenants_of(pool)
     models = tuple(tenant.served for tenant in tenants)
-    case = Case(models=models, sharing=pool.sharing, instance=pool.smallest, path=pool.path)
+    case = Case(models=models, sharing=pool.sharing, instance=pool.smallest, nodes=pool.planned_nodes, path=pool.path)
     return [
         Fit(
             tenant=tenant,
@@ -82,9 +83,14 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
             advice=() if verdict.fits else tuple(advice(case, index, setup.region)),
         )
         for index, (tenant, verdict) in enumerate(
-            zip(tenants, verdicts(case.models, case.sharing, case.instance), strict=True)
+            zip(tenants, verdicts(case.models, case.sharing, case.instance, case.nodes), strict=True)
         )
     ]
+
+
+def _is_news(setup: Setup, fit: Fit) -> bool:
+    """Whether it is more than that there are too few shares, which is told once and not for each model."""
+    return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 
 def _do_not_fit(fits: list[Fit]) -> Iterator[Problem]:

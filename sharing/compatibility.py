@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 from sharing import tables
 from sharing.cost import in_extended_support
-from sharing.fit import verdicts
 from sharing.gpus import InstanceType, instance_types
+from sharing.mig_rules import driver_cuts, idle_slices, judged, more_shares, ollama_on_slices, reboots, turns
 from sharing.modes import Mps
 from sharing.paths import rests_on, touches
 from sharing.problems import Problem, did_you_mean
@@ -29,6 +29,8 @@ EVERYWHERE = ("0.0.0.0/0", "::/0")
 AL2_GONE = "the EKS AMIs of Amazon Linux 2 ended on 2025-11-26"
 MPS_NEEDS_PLUGIN = (0, 18)
 """First device plugin whose MPS daemon runs with the host's PIDs. Source: k8s-device-plugin#1045."""
+FIRST_OPERATOR = (26, 7)
+"""First GPU Operator with device plugin 0.20, which knows `sharedDevicesAllocationPolicy` and names all profiles."""
 BAD_PLUGINS = ((0, 19, 0), (0, 19, 1), (0, 19, 2))
 """Releases with GDS, GDRCopy and MOFED on by default. Source: k8s-device-plugin#1837."""
 
@@ -112,7 +114,7 @@ def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
 def _mode_on_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.vendor == "nvidia"):
-            yield from pool.sharing.check(gpu, pool.sharing_path)
+            yield from pool.sharing.check(gpu, pool.sharing_path, setup.region)
 
 
 def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
@@ -164,7 +166,7 @@ def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
 def _shares_for_all(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         tenants = setup.tenants_of(pool)
-        if not pool.known_types or len(tenants) <= pool.total_shares:
+        if not pool.known_types or not pool.offers or len(tenants) <= pool.total_shares:
             continue
         per_node = pool.total_shares // pool.planned_nodes
         nodes = -(-len(tenants) // per_node)
@@ -172,14 +174,8 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         found = f"{len(tenants)} models{where}, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"max: {max(nodes, pool.max)}"
         fix = f"Write `{f'desired: {nodes}, ' if pool.desired else ''}{most}` under {pool.path}"
-        each = -(-len(tenants) // (pool.planned_nodes * pool.smallest.gpus))
-        sharing = pool.sharing.model_copy(update={"replicas": each})
-        under = f" under {pool.own_sharing_path}" if pool.listed else ""
-        if pool.sharing.shares(pool.smallest.gpu).per_gpu == 1:
-            fix += f", or share the card: `mode: timeslice, replicas: {each}`{under}"
-        elif not sharing.check(pool.smallest.gpu):
-            mode = f"mode: {sharing.mode}, " if pool.listed else ""
-            fix += f", or `{mode}replicas: {each}` under {pool.own_sharing_path}"
+        if more := more_shares(pool, len(tenants)):
+            fix += f", or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 
 
@@ -197,7 +193,7 @@ def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
 def _host_holds_pods(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for index, node in _typed(pool):
-            pods = min(len(setup.tenants_of(pool)), node.gpus * pool.sharing.shares(node.gpu).per_gpu)
+            pods = min(len(setup.tenants_of(pool)), node.gpus * sum(shares.per_gpu for shares in pool.offers))
             cpu, memory = pods * POD_CPU_MILLIS + NODE_CPU_MILLIS, pods * POD_MEMORY_MIB + NODE_MEMORY_MIB
             if cpu > node.vcpu * 1000 or memory > node.memory_mib:
                 rule = (
@@ -234,8 +230,9 @@ def _left_over_settings(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for key, value in pool.sharing.without_effect().items():
             rule = f"has no effect with `mode: {pool.sharing.mode}`"
-            fix = "It can stay, for switching back to timeslice or mps."
-            yield Problem(f"{pool.sharing_path}.{key}", str(value), rule, fix)
+            fix = "It can stay, for switching to a mode that reads it."
+            found = f"{len(value)} entries" if isinstance(value, list) else str(value)
+            yield Problem(f"{pool.sharing_path}.{key}", found, rule, fix)
 
 
 def _mps_unverified(setup: Setup) -> Iterator[Problem]:
@@ -257,9 +254,9 @@ def _slice_of_card(setup: Setup) -> Iterator[Problem]:
 
 def _tight_on_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        if pool.known_types and (low := pool.smallest.gpu.cuda_low_mib) < pool.smallest.gpu.cuda_mib:
+        if pool.known_types and pool.offers and (low := pool.smallest.gpu.cuda_low_mib) < pool.smallest.gpu.cuda_mib:
             tenants = setup.tenants_of(pool)
-            found = verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest)
+            found = judged(setup, pool)
             for tenant, verdict in zip(tenants, found, strict=True):
                 if verdict.fits and verdict.crowd_mib > low:
                     rule = f"newer drivers were seen to leave only {low:,} MiB of {pool.smallest.gpu.title}"
@@ -342,6 +339,12 @@ def _plugin_without_gds(pins: Pins) -> Iterator[Problem]:
         yield Problem("device_plugin", pins.device_plugin, rule, "Use 0.19.3 or later.")
 
 
+def _operator_has_our_plugin(pins: Pins) -> Iterator[Problem]:
+    if _numbers(pins.gpu_operator.removeprefix("v")) < FIRST_OPERATOR:
+        rule = "its device plugin must understand the same configs as 0.20"
+        yield Problem("gpu_operator", pins.gpu_operator, rule, "Use v26.7.0 or later.")
+
+
 def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
     for index, name in enumerate(pool.instance_types):
         if known := instance_types().get(name):
@@ -361,6 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
     Rule("the card allows the mode", True, _mode_on_card, (TYPES, "sharing")),
     Rule("the driver knows the card", True, _driver_knows_card),
+    Rule("the driver can cut the card", True, driver_cuts),
     Rule("every part has a build for the architecture", True, _arm64_parts),
     Rule("system types are known", True, _system_types),
     Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
@@ -372,6 +376,10 @@ RULES: tuple[Rule, ...] = (
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
     Rule("no setting is without effect", False, _left_over_settings, ("sharing.mode",)),
     Rule("MPS with Ollama is unverified", False, _mps_unverified, ("sharing.mode",)),
+    Rule("MIG with Ollama is unverified", False, ollama_on_slices),
+    Rule("MIG needs no reboot", False, reboots, (TYPES,)),
+    Rule("slices are not shared again", False, turns, ("sharing.mode",)),
+    Rule("no slice is idle", False, idle_slices, ("models", "sharing", TYPES, *NODES)),
     Rule("a slice of a card is unverified", False, _slice_of_card),
     Rule("there is room on the card with any driver", False, _tight_on_card, ("models", "sharing", TYPES)),
     Rule("models get what they were made for", False, _context_too_long, ("models",)),
@@ -386,4 +394,5 @@ PIN_RULES: tuple[PinRule, ...] = (
     PinRule("no Amazon Linux 2", _no_amazon_linux_2),
     PinRule("the device plugin runs MPS", _plugin_runs_mps),
     PinRule("the device plugin leaves GDS off", _plugin_without_gds),
+    PinRule("the GPU Operator brings a device plugin like ours", _operator_has_our_plugin),
 )

@@ -32,6 +32,8 @@ class Gpu:
     """Oldest driver branch that knows the card; 0 when any pinned one does."""
     max_driver: int
     """Newest driver branch that still knows the card; 0 when there is no such end."""
+    mig_min_driver: int
+    """Oldest driver branch that can partition the card; 0 when it has no MIG."""
     is_slice: bool = False
     source: str
 
@@ -75,6 +77,7 @@ def gpus() -> dict[str, Gpu]:
             cuda_is_derived=not row["cuda_mib"],
             min_driver=int(row["min_driver"] or 0),
             max_driver=int(row["max_driver"] or 0),
+            mig_min_driver=int(row["mig_min_driver"] or 0),
             source=row["source"],
         )
     return found

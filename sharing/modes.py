@@ -1,22 +1,41 @@
 """Ways of sharing a GPU, as data: a discriminated union whose members answer the same questions.
 
-A member says what a pod requests, what the NVIDIA device plugin is told, which node label chooses it, how many shares
-a card gives and how large they are, and whether a card can do it at all. Nothing else asks which mode it has.
+A member says what a pod requests, what the NVIDIA device plugin is told, which node labels choose it, what a card gives
+under it, and whether a card can do it at all. Nothing else asks which mode it has.
 """
 
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
+from sharing import layouts, mig
 from sharing.gpus import Gpu
+from sharing.layouts import LayoutSetting, Strategy
+from sharing.mode import CONFIG_LABEL, GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL, MIG_CAPABLE_LABEL, Mode, Shares
+from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 
-GPU_RESOURCE = "nvidia.com/gpu"
-CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""Node label by which the device plugin's config manager picks one of its named configs."""
+__all__ = [
+    "CONFIG_LABEL",
+    "GPU_RESOURCE",
+    "LAYOUT_LABEL",
+    "LAYOUT_STATE_LABEL",
+    "MIG_CAPABLE_LABEL",
+    "MODES",
+    "MOST_TIME_SLICES",
+    "Exclusive",
+    "Mig",
+    "Mps",
+    "Shares",
+    "Sharing",
+    "TimeSlicing",
+    "every_mode",
+    "mode_names",
+    "plugin_configs",
+    "switched",
+]
 
 DEFAULT_REPLICAS = 2
 MOST_TIME_SLICES = 64
@@ -29,85 +48,65 @@ VOLTA = (7, 0)
 
 AllocationPolicy = Literal["packed", "distributed"]
 ONE_POD_PER_GPU = "For one pod per GPU write `mode: exclusive`."
+ONE_POD_PER_SLICE = "For one pod per slice leave `replicas` out."
+MODE = "exclusive, timeslice, mps or mig."
+UNUSED = "Without effect here; kept when only `mode` is switched."
+STRATEGY = (
+    "MIG: all slices of a card alike (`single`, when absent), or different ones, asked for by their name (`mixed`)."
+)
+LAYOUT = (
+    "MIG: the slices of each card, a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`; "
+    "the smallest that the card has when absent."
+)
+LAYOUT_HINT = "Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb, count: 2}]`."
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
-    """What one card offers under a mode."""
+def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, Any]:
+    """The part `sharing` of the plugin's config: each resource, advertised several times."""
+    return {
+        key: {
+            "renameByDefault": False,
+            # Two shares are no double share, and may lie on one card: refuse the request instead.
+            "failRequestsGreaterThanOne": True,
+            "resources": [{"name": resource, "replicas": replicas} for resource in resources],
+        }
+    }
 
-    resource: str
-    per_gpu: int
-    memory_mib: int | None
-    """Memory of one share; None where every share sees the whole card, first come first served."""
-    enforced: bool
-    """Whether a process that takes more than its share is refused."""
 
+class _Whole(Mode):
+    """A mode that leaves the card in one piece."""
 
-class _Mode(BaseModel):
-    """What every mode answers. Field names are kebab-case in a stack file, snake_case in Python."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        validate_by_name=True,
-        validate_by_alias=True,
-    )
-
-    mode: str
-
-    needs_mig_manager: ClassVar[bool] = False
-    """Whether somebody has to partition the card before the device plugin sees it."""
-
-    @property
-    def resource_name(self) -> str:
-        """Extended resource that a pod requests."""
-        return GPU_RESOURCE
-
-    @property
-    def config_name(self) -> str:
-        """Key of its config in the device plugin's map, and value of the node label: the same name, the same config."""
-        return self.mode
-
-    def node_labels(self) -> dict[str, str]:
-        """Labels that make a node offer this mode."""
-        return {CONFIG_LABEL: self.config_name}
-
-    def plugin_config(self) -> dict[str, Any]:
-        """The device plugin's config file, schema v1 (k8s-device-plugin api/config/v1)."""
-        return {"version": "v1", "flags": {"migStrategy": "none"}}
+    strategy: Strategy | None = Field(default=None, description=STRATEGY)
+    layout: LayoutSetting | None = Field(default=None, description=LAYOUT, json_schema_extra={"fix": LAYOUT_HINT})
 
     def without_effect(self) -> dict[str, Any]:
-        """Settings that stand in the file and change nothing under this mode, by their name there."""
-        return {}
-
-    def shares(self, gpu: Gpu) -> Shares:
-        """How `gpu` is divided."""
-        raise NotImplementedError
-
-    def check(self, gpu: Gpu, path: str = "sharing") -> list[Problem]:
-        """What keeps `gpu` from being shared so; empty when nothing does."""
-        return []
+        return self.left_over("strategy", "layout")
 
 
-class Exclusive(_Mode):
+class Exclusive(_Whole):
     """One pod has the whole card."""
 
-    mode: Literal["exclusive"] = Field(default="exclusive", description="exclusive, timeslice or mps.")
-    replicas: int | None = Field(default=None, description="Without effect here; kept when only `mode` is switched.")
-    allocation_policy: AllocationPolicy | None = Field(
-        default=None, description="Without effect here; kept when only `mode` is switched."
-    )
+    mode: Literal["exclusive"] = Field(default="exclusive", description=MODE)
+    replicas: int | None = Field(default=None, description=UNUSED)
+    allocation_policy: AllocationPolicy | None = Field(default=None, description=UNUSED)
 
     def without_effect(self) -> dict[str, Any]:
-        return self.model_dump(exclude={"mode"}, exclude_none=True, by_alias=True)
+        return self.left_over("replicas", "allocation_policy", "strategy", "layout")
 
-    def shares(self, gpu: Gpu) -> Shares:
-        return Shares(resource=self.resource_name, per_gpu=1, memory_mib=gpu.cuda_mib, enforced=True)
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        return (
+            Shares(
+                resource=GPU_RESOURCE,
+                per_gpu=1,
+                memory_mib=gpu.cuda_mib,
+                enforced=True,
+                unit_mib=gpu.cuda_mib,
+                sharers=1,
+            ),
+        )
 
 
-class _Replicated(_Mode):
+class _Replicated(_Whole):
     """A card that the device plugin advertises several times."""
 
     plugin_key: ClassVar[str]
@@ -127,38 +126,43 @@ class _Replicated(_Mode):
 
     @property
     def config_name(self) -> str:
-        spread = "-distributed" if self.allocation_policy == "distributed" else ""
-        return f"{self.mode}-{self.replicas}{spread}"
+        return f"{self.mode}-{self.replicas}{_policy_suffix(self.allocation_policy)}"
 
     def plugin_config(self) -> dict[str, Any]:
         config = super().plugin_config()
         config["flags"]["plugin"] = {"sharedDevicesAllocationPolicy": self.allocation_policy}
-        config["sharing"] = {
-            self.plugin_key: {
-                "renameByDefault": False,
-                # Two shares are no double share, and may lie on one card: refuse the request instead.
-                "failRequestsGreaterThanOne": True,
-                "resources": [{"name": self.resource_name, "replicas": self.replicas}],
-            }
-        }
+        config["sharing"] = _replicated(self.plugin_key, [GPU_RESOURCE], self.replicas)
         return config
+
+
+def _policy_suffix(policy: AllocationPolicy | None) -> str:
+    return "-distributed" if policy == "distributed" else ""
 
 
 class TimeSlicing(_Replicated):
     """Pods take turns on the card; each sees all of its memory, none is protected from the others."""
 
     plugin_key: ClassVar[str] = "timeSlicing"
-    mode: Literal["timeslice"] = Field(default="timeslice", description="exclusive, timeslice or mps.")
+    mode: Literal["timeslice"] = Field(default="timeslice", description=MODE)
 
-    def shares(self, gpu: Gpu) -> Shares:
-        return Shares(resource=self.resource_name, per_gpu=self.replicas, memory_mib=None, enforced=False)
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        return (
+            Shares(
+                resource=GPU_RESOURCE,
+                per_gpu=self.replicas,
+                memory_mib=None,
+                enforced=False,
+                unit_mib=gpu.cuda_mib,
+                sharers=self.replicas,
+            ),
+        )
 
 
 class Mps(_Replicated):
     """Pods run at the same time through CUDA MPS; each client process has a hard share of the memory."""
 
     plugin_key: ClassVar[str] = "mps"
-    mode: Literal["mps"] = Field(default="mps", description="exclusive, timeslice or mps.")
+    mode: Literal["mps"] = Field(default="mps", description=MODE)
     replicas: int = Field(
         default=DEFAULT_REPLICAS,
         ge=2,
@@ -167,15 +171,19 @@ class Mps(_Replicated):
         json_schema_extra={"fix": ONE_POD_PER_GPU},
     )
 
-    def shares(self, gpu: Gpu) -> Shares:
-        return Shares(
-            resource=self.resource_name,
-            per_gpu=self.replicas,
-            memory_mib=gpu.nvml_mib // self.replicas,
-            enforced=True,
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        return (
+            Shares(
+                resource=GPU_RESOURCE,
+                per_gpu=self.replicas,
+                memory_mib=gpu.nvml_mib // self.replicas,
+                enforced=True,
+                unit_mib=gpu.cuda_mib,
+                sharers=self.replicas,
+            ),
         )
 
-    def check(self, gpu: Gpu, path: str = "sharing") -> list[Problem]:
+    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
         if gpu.compute_capability < VOLTA:
             return [Problem(f"{path}.mode", "mps", f"MPS needs Volta or later; {gpu.title} is older", "Use timeslice.")]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
@@ -185,9 +193,89 @@ class Mps(_Replicated):
         return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.")]
 
 
-Sharing = Annotated[Exclusive | TimeSlicing | Mps, Field(discriminator="mode")]
-MODES: tuple[type[Exclusive | TimeSlicing | Mps], ...] = (Exclusive, TimeSlicing, Mps)
-_ADAPTER: TypeAdapter[Exclusive | TimeSlicing | Mps] = TypeAdapter(Sharing)
+class Mig(Mode):
+    """Each pod has a slice that the hardware cuts off the card: memory and compute of its own."""
+
+    mode: Literal["mig"] = Field(default="mig", description=MODE)
+    strategy: Strategy = Field(default="single", description=STRATEGY)
+    layout: LayoutSetting | None = Field(default=None, description=LAYOUT, json_schema_extra={"fix": LAYOUT_HINT})
+    replicas: int | None = Field(
+        default=None,
+        ge=2,
+        le=MOST_TIME_SLICES,
+        description="Pods that take turns on a slice; one has it for itself when absent.",
+        json_schema_extra={"fix": ONE_POD_PER_SLICE},
+    )
+    allocation_policy: AllocationPolicy | None = Field(
+        default=None, description="Which of several slices is filled first, with `replicas`: `packed` when absent."
+    )
+
+    needs_mig_manager: ClassVar[bool] = True
+
+    @property
+    def config_name(self) -> str:
+        turns = f"-x{self.replicas}{_policy_suffix(self.allocation_policy)}" if self.replicas else ""
+        return f"mig-{self.strategy}{turns}"
+
+    def node_labels(self, gpu: Gpu) -> dict[str, str]:
+        return {**super().node_labels(gpu), LAYOUT_LABEL: self.cut(gpu), MIG_CAPABLE_LABEL: "true"}
+
+    @property
+    def ready_labels(self) -> dict[str, str]:
+        # Until then the node offers the whole card under the name that `single` gives a slice, and a pod that takes it
+        # keeps the card from being cut.
+        return {LAYOUT_STATE_LABEL: "success"}
+
+    def cut(self, gpu: Gpu) -> str:
+        return mig.name(self.layout_of(gpu))
+
+    def layout_of(self, gpu: Gpu) -> mig.Layout:
+        return layouts.read(self.layout, gpu)
+
+    def plugin_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": self.strategy}}
+        if self.replicas:
+            config["flags"]["plugin"] = {"sharedDevicesAllocationPolicy": self.allocation_policy or "packed"}
+            # The plugin passes over resources that a node has not, so one config serves every layout of every card.
+            names = [GPU_RESOURCE] if self.strategy == "single" else mig.every_resource()
+            config["sharing"] = _replicated("timeSlicing", names, self.replicas)
+        return config
+
+    def without_effect(self) -> dict[str, Any]:
+        return {} if self.replicas else self.left_over("allocation_policy")
+
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        layout = sorted(self.layout_of(gpu), key=lambda pair: (pair[0].memory_mib, pair[0].name))
+        return tuple(
+            Shares(
+                resource=GPU_RESOURCE if self.strategy == "single" else profile.resource,
+                per_gpu=count * (self.replicas or 1),
+                memory_mib=None if self.replicas else profile.memory_mib,
+                enforced=not self.replicas,
+                unit_mib=profile.memory_mib,
+                sharers=self.replicas or 1,
+                profile=profile.name,
+            )
+            for profile, count in layout
+        )
+
+    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
+        if not mig.profiles(gpu):
+            return [layouts.no_mig(gpu, path, region)]
+        if found := layouts.problems(self.layout, gpu, path):
+            return found
+        layout = self.layout_of(gpu)
+        if self.strategy == "mixed" or len(layout) == 1:
+            return []
+        rule = "with `single` all slices must be alike, or the node offers none"
+        return [
+            Problem(f"{path}.strategy", "single", f"{rule}; {mig.name(layout)} are not", "Write `strategy: mixed`.")
+        ]
+
+
+Sharing = Annotated[Exclusive | TimeSlicing | Mig | Mps, Field(discriminator="mode")]
+MODES: tuple[type[Exclusive | TimeSlicing | Mps | Mig], ...] = (Exclusive, TimeSlicing, Mps, Mig)
+_ADAPTER: TypeAdapter[Exclusive | TimeSlicing | Mps | Mig] = TypeAdapter(Sharing)
 
 
 def mode_names() -> list[str]:
@@ -196,18 +284,22 @@ def mode_names() -> list[str]:
 
 
 def switched(sharing: Sharing, mode: str) -> Sharing:
-    """The same settings under another mode; raises pydantic's `ValidationError` where that mode cannot have them."""
-    return _ADAPTER.validate_python({**sharing.model_dump(exclude_none=True), "mode": mode})
+    """The same settings under another mode; raises pydantic's `ValidationError` where that mode cannot have them.
+
+    What was left out stays so: another mode has another default for it.
+    """
+    written = sharing.model_dump(exclude_unset=True, exclude_none=True)
+    return _ADAPTER.validate_python({**written, "mode": mode})
 
 
-def plugin_configs(pairs: Iterable[tuple[Sharing, Gpu]]) -> dict[str, dict[str, Any]]:
+def plugin_configs(served: Iterable[tuple[Sharing, Gpu]]) -> dict[str, dict[str, Any]]:
     """A device-plugin config for each mode that a card and the settings of its sharing allow, by `config_name`.
 
     All of them are installed, so that a switch of mode changes a node label and nothing in the release.
     """
     return {
         mode.config_name: mode.plugin_config()
-        for sharing, gpu in pairs
+        for sharing, gpu in served
         for mode in every_mode(sharing)
         if not mode.check(gpu)
     }

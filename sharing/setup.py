@@ -7,7 +7,7 @@ from typing import Literal
 
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
-from sharing.modes import Sharing
+from sharing.modes import Shares, Sharing
 
 Capacity = Literal["spot", "on-demand"]
 Nat = Literal["none", "single", "per-zone"]
@@ -73,8 +73,19 @@ class Pool:
         return self.desired or self.max
 
     @property
+    def offers(self) -> tuple[Shares, ...]:
+        """What each of its cards gives, by kind; nothing where its sharing is none of the card."""
+        return self.sharing.offers(self.smallest.gpu)
+
+    @property
+    def planned_gpus(self) -> int:
+        """Cards of those nodes."""
+        return self.planned_nodes * self.smallest.gpus
+
+    @property
     def total_shares(self) -> int:
-        return self.planned_nodes * self.smallest.gpus * self.sharing.shares(self.smallest.gpu).per_gpu
+        """Shares of all kinds on all planned cards."""
+        return self.planned_gpus * sum(shares.per_gpu for shares in self.offers)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +124,10 @@ class Pins:
     driver: int
     """Branch of the NVIDIA driver in that AMI, e.g. 580."""
     device_plugin: str
+    gpu_operator: str
+    """The chart's, e.g. `v26.7.0`."""
+    ollama: str
+    """The image's, e.g. `0.32.15`."""
     parts: tuple[Part, ...]
 
 

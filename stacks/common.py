@@ -153,6 +153,7 @@ def _model(fit: Fit, into: GpuCluster) -> OllamaModel:
         cache=tenant.cache,
         volume_gib=tenant.volume_gib,
         pool=fit.pool.name,
+        ready_labels=fit.pool.sharing.ready_labels,
         resource_name=fit.verdict.shares.resource,
         running=fit.pool.desired > 0,
         zone=into.zone_names.apply(lambda names: names[0]) if tenant.cache == "volume" else None,
@@ -177,26 +178,28 @@ def export(plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, pair: Oll
 
 
 def _only_pool(pool: Pool, sharing: DevicePluginSharing) -> dict[str, Any]:
-    return {"mode": pool.sharing.mode, "resource_name": sharing.resource_name, "shares": _shares(pool)}
+    return {"mode": pool.sharing.mode, "resource_names": sharing.resource_names, "shares": _shares(pool)}
 
 
 def _pool(pool: Pool) -> dict[str, Any]:
     return {
         "mode": pool.sharing.mode,
-        "resource_name": pool.sharing.shares(pool.smallest.gpu).resource,
         "shares": _shares(pool),
         "nodes": pool.desired,
     }
 
 
-def _shares(pool: Pool) -> dict[str, Any]:
-    shares = pool.sharing.shares(pool.smallest.gpu)
-    return {
-        "total": pool.total_shares,
-        "per_gpu": shares.per_gpu,
-        "memory_mib": shares.memory_mib,
-        "enforced": shares.enforced,
-    }
+def _shares(pool: Pool) -> list[dict[str, Any]]:
+    return [
+        {
+            "resource": shares.resource,
+            "total": pool.planned_gpus * shares.per_gpu,
+            "per_gpu": shares.per_gpu,
+            "memory_mib": shares.memory_mib,
+            "enforced": shares.enforced,
+        }
+        for shares in pool.offers
+    ]
 
 
 def _cost(plan: Plan) -> dict[str, Any]:

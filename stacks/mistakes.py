@@ -24,6 +24,8 @@ STAND_INS: dict[str, Any] = {
     "aws:region": "us-east-1",
     "sharing": {"mode": "timeslice"},
     "sharing.mode": "timeslice",
+    "sharing.layout[]": {"profile": "1g.5gb"},
+    "sharing.layout[].profile": "1g.5gb",
     "models": [{"name": "llama3.2:1b"}],
     "models[]": {"name": "llama3.2:1b"},
     "models[].name": "llama3.2:1b",

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, mode_names
 from sharing.problems import Problem, did_you_mean, foreign_letters
 from stacks import source
@@ -39,6 +40,7 @@ def place(detail: ErrorDetails) -> Loc:
         del loc[1]
     if "sharing" in loc[:-1] and loc[loc.index("sharing") + 1] in mode_names():
         del loc[loc.index("sharing") + 1]
+        loc = [part for part in loc if part not in (PRESET, LIST)]
     if detail["type"].startswith("union_tag"):
         loc.append("mode")
     return tuple(loc)
@@ -57,7 +59,7 @@ def pattern(loc: Loc) -> str:
 def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     """The problem that pydantic found at `loc`, with its rule and its way out."""
     kind, path, value, context = detail["type"], where(loc), detail.get("input"), detail.get("ctx", {})
-    field = _field(StackConfig, loc)
+    field = _field(*_home(detail, loc))
     hint = _hint(field)
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
         return Problem(path, "", MISSING, hint or WAYS_OUT.get(pattern(loc), source.EXAMPLE))
@@ -175,6 +177,14 @@ def keys(loc: Loc) -> list[str]:
         return list(dict.fromkeys(field.alias or name for mode in MODES for name, field in mode.model_fields.items()))
     model: Any = _model_of(_field(StackConfig, loc), isinstance(loc[-1], int)) if loc else StackConfig
     return [field.alias or name for name, field in model.model_fields.items()] if model else []
+
+
+def _home(detail: ErrorDetails, loc: Loc) -> tuple[type[BaseModel], Loc]:
+    """The model to look a place up in, and the place there: for sharing, the mode that the file has."""
+    for mode in MODES:
+        if detail["loc"][:2] == ("sharing", mode.model_fields["mode"].default):
+            return mode, loc[1:]
+    return StackConfig, loc
 
 
 def _field(model: type[BaseModel], loc: Loc) -> FieldInfo | None:

@@ -32,9 +32,11 @@ class GpuReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SharesReport:
-    """The shares of a pool."""
+    """The shares of a pool, of one kind."""
 
     resource: str
+    profile: str
+    """MIG profile of a slice; empty for shares of a whole card."""
     per_gpu: int
     total: int
     memory_mib: int | None
@@ -49,7 +51,7 @@ class PoolReport:
     gpu: GpuReport
     instance_types: list[str]
     nodes: int
-    shares: SharesReport
+    shares: list[SharesReport]
     capacity: str
     mode: str
 
@@ -67,6 +69,8 @@ class ModelReport:
     kv_mib: int
     buffers_mib: int
     needs_mib: int
+    resource: str
+    """Extended resource that its pod requests."""
     share_mib: int | None
     fits: bool
     advice: list[str]
@@ -155,19 +159,22 @@ def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
 def pool_report(pool: Pool) -> PoolReport:
     """A pool of known types as the report has it."""
     gpu = pool.smallest.gpu
-    shares = pool.sharing.shares(gpu)
     return PoolReport(
         name=pool.name,
         gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
         instance_types=list(pool.instance_types),
         nodes=pool.desired,
-        shares=SharesReport(
-            resource=shares.resource,
-            per_gpu=shares.per_gpu,
-            total=pool.total_shares,
-            memory_mib=shares.memory_mib,
-            enforced=shares.enforced,
-        ),
+        shares=[
+            SharesReport(
+                resource=shares.resource,
+                profile=shares.profile,
+                per_gpu=shares.per_gpu,
+                total=pool.planned_gpus * shares.per_gpu,
+                memory_mib=shares.memory_mib,
+                enforced=shares.enforced,
+            )
+            for shares in pool.offers
+        ],
         capacity=pool.capacity,
         mode=pool.sharing.mode,
     )
@@ -186,6 +193,7 @@ def model_reports(fits: Iterable[Fit]) -> list[ModelReport]:
             kv_mib=round(fit.verdict.need.kv),
             buffers_mib=round(fit.verdict.need.buffers),
             needs_mib=round(fit.verdict.need.total),
+            resource=fit.verdict.shares.resource,
             share_mib=fit.verdict.share_mib,
             fits=fit.verdict.fits,
             advice=list(fit.advice),

@@ -10,8 +10,10 @@ from rich.table import Table
 from rich.tree import Tree
 
 from sandbox.graph import Graph, Resource
+from sharing.advice import in_mig
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from sharing.modes import Shares
 from sharing.setup import Pool
 from tandem.first_token import FirstToken
 from tandem.plan import Judged, Planned
@@ -49,7 +51,7 @@ def rules(console: Console, judged: Judged) -> None:
     console.print()
     for pool in judged.setup.pools:
         if fits := [fit for fit in assessment.fits if fit.pool == pool]:
-            _fit(console, pool, fits)
+            _fit(console, pool, fits, judged.setup.region)
     _cost(console, assessment.cost)
 
 
@@ -63,10 +65,10 @@ def _table(title: str) -> Table:
     return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
-def _fit(console: Console, pool: Pool, fits: Sequence[Fit]) -> None:
-    gpu, shares = pool.smallest.gpu, fits[0].verdict.shares
+def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None:
+    gpu, offers = pool.smallest.gpu, pool.offers
     derived = " (derived)" if gpu.cuda_is_derived else ""
-    each = "1 share" if shares.per_gpu == 1 else f"{shares.per_gpu} shares"
+    each = " + ".join(_share_count(shares) for shares in offers)
     name = f" on {pool.name}" if pool.listed else ""
     table = _table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
     table.add_column("model", no_wrap=True)
@@ -74,18 +76,33 @@ def _fit(console: Console, pool: Pool, fits: Sequence[Fit]) -> None:
         table.add_column(title, justify="right")
     for fit in fits:
         table.add_row(*_fit_row(fit))
-    if not shares.enforced:
-        together = max(fit.verdict.crowd_mib for fit in fits)
-        table.caption = f"Memory is not divided: at most {together:,.0f} of {gpu.cuda_mib:,} MiB are taken together."
+    if not offers[0].enforced:
+        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib)
+        together = f"at most {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB are taken together"
+        table.caption = f"Memory is not divided{' within a slice' if offers[0].profile else ''}: {together}."
         table.caption_justify = "left"
     console.print(table)
+    if offers[0].profile:
+        models = tuple(fit.tenant.served for fit in fits)
+        choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
+        console.print(f"The cheapest that hold these models in MIG, on demand: {'; '.join(choices)}\n", highlight=False)
+
+
+def _share_count(shares: Shares) -> str:
+    kind = (
+        f"slice{'s' * (shares.per_gpu > 1)} {shares.profile}"
+        if shares.profile
+        else "share" + "s" * (shares.per_gpu > 1)
+    )
+    return f"{shares.per_gpu} {kind}"
 
 
 def _fit_row(fit: Fit) -> tuple[str, ...]:
     served, need = fit.tenant.served, fit.verdict.need
     may_use = f"{fit.verdict.share_mib:,}" if fit.verdict.share_mib is not None else "the rest"
     numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, need.buffers, need.total)
-    return (escape(served.id), *(f"{number:,.0f}" for number in numbers), may_use)
+    place = f"\n  on {fit.verdict.shares.profile}" if fit.verdict.shares.profile else ""
+    return (escape(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
 
 
 def _cost(console: Console, bill: Cost) -> None:

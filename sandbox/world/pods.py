@@ -11,7 +11,8 @@ from sandbox.world.nodes import TYPE_LABEL, ZONE_LABEL, labels, nodes, taints
 from sandbox.world.storage import bound, claims, class_named, driver_missing, zones
 from sandbox.world.things import POD, RELEASE, Key, Thing, Things, value_at
 from sharing.gpus import instance_types
-from sharing.modes import CONFIG_LABEL
+from sharing.mig import fits, profiles
+from sharing.modes import CONFIG_LABEL, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
 Values = dict[str, Any]
@@ -111,34 +112,82 @@ def offered(things: Things, node: Thing) -> dict[str, int]:
     """Extended resources of a node: its cards, as the device plugin is told to share them.
 
     The node's label picks the plugin's config, the release's default serves a node without it (NVIDIA/k8s-device-plugin
-    README, "Per-node configuration"). MIG is not modelled: no partition, no share.
+    README, "Per-node configuration").
     """
     kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
-    plugin = next((one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(one, node)), None)
-    if kind is None or plugin is None:
+    plugins = [one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(one, node)]
+    if kind is None or len(plugins) != 1:
+        # Of two plugins, the one that registered last with the kubelet has the node; which one that is, nobody knows.
         return {}
-    values = plugin.inputs.get("values") or {}
+    values = plugins[0].inputs.get("values") or {}
+    if chart(plugins[0].inputs) == "gpu-operator":
+        values = {**values, "config": _as_the_plugin_has_it(values)}
     configs, default = value_at(values, "config.map") or {}, value_at(values, "config.default")
     text = configs.get(labels(node).get(CONFIG_LABEL, default))
     if text is None:
         # "specified config … does not exist": the pod crashes and the node offers nothing.
         return {} if configs else {"nvidia.com/gpu": kind.gpus}
     config = json.loads(text)
-    if (value_at(config, "flags.migStrategy") or "none") != "none":
-        return {}
     sharing = config.get("sharing") or {}
-    shared = (sharing.get("mps") if value_at(values, "gfd.enabled") else None) or sharing.get("timeSlicing") or {}
-    if sharing.get("mps") and not shared:
-        # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable.
+    # As environment the operator's strategy beats that of each config.
+    strategy = value_at(values, "mig.strategy") or value_at(config, "flags.migStrategy") or "none"
+    slices = cut(things, node) if strategy != "none" else {}
+    shared = (sharing.get("mps") if _is_on(values, "gfd") else None) or sharing.get("timeSlicing") or {}
+    if sharing.get("mps") and (slices or not shared):
+        # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable, and takes no slices.
         return {}
     rows = {one["name"]: int(one["replicas"]) for one in shared.get("resources") or ()}
     suffix = ".shared" if shared.get("renameByDefault") else ""
-    return {f"nvidia.com/gpu{suffix}": kind.gpus * rows.get("nvidia.com/gpu", 1)}
+    found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
+    return {f"{name}{suffix}": kind.gpus * count * rows.get(name, 1) for name, count in found.items()}
+
+
+def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
+    """The resources of slices. Several profiles under `single` are an error of the plugin: it offers nothing."""
+    if strategy == "single":
+        return {"nvidia.com/gpu": sum(slices.values())} if len(slices) == 1 else {}
+    return {f"nvidia.com/mig-{profile.replace('+', '.')}": count for profile, count in slices.items()}
+
+
+def _as_the_plugin_has_it(values: Values) -> Values:
+    """The operator's config map, under the names that the plugin's chart has for the same."""
+    config = value_at(values, "devicePlugin.config") or {}
+    return {"map": config.get("data"), "default": config.get("default")}
+
+
+def _is_on(values: Values, part: str) -> bool:
+    """Whether a part is there that the plugin's chart leaves out, and the operator's brings, when nothing is said."""
+    told = value_at(values, f"{part}.enabled")
+    return bool("devicePlugin" in values if told is None else told)
 
 
 def _is_plugin(release: Thing, node: Thing) -> bool:
-    is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(release.inputs, "values.gfd.enabled"))
+    values = release.inputs.get("values") or {}
+    if chart(release.inputs) == "gpu-operator":
+        # It does nothing for a node without the labels of feature discovery (facts/charts.md §3).
+        return value_at(values, "nfd.enabled") is not False and value_at(values, "devicePlugin.enabled") is not False
+    is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(values, "gfd.enabled"))
     return chart(release.inputs) == "nvidia-device-plugin" and is_seen
+
+
+def cut(things: Things, node: Thing) -> dict[str, int]:
+    """Slices of each card of a node by profile: what the MIG manager makes of the layout that the node's label names.
+
+    Empty where there is no manager, or no such layout, or the card cannot be cut so: then the card stays whole.
+    """
+    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
+    for release in things.of(RELEASE):
+        if release.cluster == node.cluster and chart(release.inputs) == "gpu-operator" and kind is not None:
+            values = release.inputs.get("values") or {}
+            manager = value_at(values, "migManager") or {}
+            data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
+            wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
+            slices = {name: int(count) for one in wanted for name, count in (one.get("mig-devices") or {}).items()}
+            known = profiles(kind.gpu)
+            if slices.keys() <= known.keys() and known:
+                layout = tuple((known[name], count) for name, count in slices.items())
+                return slices if manager.get("enabled") is not False and fits(layout, kind.gpu) else {}
+    return {}
 
 
 def placed(
@@ -193,6 +242,8 @@ def _unfit(
 ) -> str | None:
     """Why the scheduler does not take the node, in its words."""
     has = labels(node)
+    if LAYOUT_LABEL in has:
+        has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
     if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
         return "node(s) didn't match Pod's node affinity/selector"
     for taint in taints(node):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.graph import Graph, Resource, plain
 from sharing.gpus import instance_types
-from sharing.modes import CONFIG_LABEL, GPU_RESOURCE
+from sharing.modes import CONFIG_LABEL, GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.setup import NODE_CPU_MILLIS, NODE_MEMORY_MIB
 from sharing.system import system_types
 
@@ -93,22 +93,41 @@ def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
         "status": {"capacity": capacity, "allocatable": allocatable},
     }
     if size.gpus:
-        offer(made, advertised(graph, labels[CONFIG_LABEL], size.gpus))
+        offer(made, advertised(graph, labels, size.gpus))
+        if LAYOUT_LABEL in labels:
+            labels[LAYOUT_STATE_LABEL] = "success"
     return made
 
 
-def offer(node: Node, shares: int) -> None:
-    """Sets what the node offers of our resource."""
+def offer(node: Node, resources: Mapping[str, int]) -> None:
+    """Sets what the node offers of our resources."""
     for part in ("capacity", "allocatable"):
-        node["status"][part][GPU_RESOURCE] = str(shares)
+        node["status"][part] |= {resource: str(count) for resource, count in resources.items()}
 
 
-def advertised(graph: Graph, label: str, gpus: int) -> int:
-    """Shares that the device plugin offers on a node with that label: it reads the config of that name."""
-    config = plain(graph.named("tandem-sharing-release").inputs)["values"]["config"]["map"]
-    sharing = json.loads(config[label]).get("sharing", {})
-    for way in sharing.values():
-        [resource] = way["resources"]
-        assert resource["name"] == GPU_RESOURCE
-        return gpus * int(resource["replicas"])
-    return gpus
+def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, int]:
+    """What the device plugin offers on a node with those labels: it reads the config of the name that one of them is,
+    for cards that are cut into the layout of the name that another is."""
+    values = plain(graph.named("tandem-sharing-release").inputs)["values"]
+    config = json.loads(_configs(values)[labels[CONFIG_LABEL]])
+    found = {GPU_RESOURCE: 1}
+    if (strategy := config["flags"]["migStrategy"]) != "none":
+        slices = _slices(values, labels)
+        assert strategy == "mixed" or len(slices) == 1
+        name = "nvidia.com/mig-{}" if strategy == "mixed" else GPU_RESOURCE
+        found = {name.format(profile.replace("+", ".")): count for profile, count in slices.items()}
+    for way in config.get("sharing", {}).values():
+        replicas = {row["name"]: row["replicas"] for row in way["resources"]}
+        found = {resource: count * replicas[resource] for resource, count in found.items()}
+    return {resource: gpus * count for resource, count in found.items()}
+
+
+def _configs(values: Mapping[str, Any]) -> dict[str, str]:
+    return dict(values["devicePlugin"]["config"]["data"] if "devicePlugin" in values else values["config"]["map"])
+
+
+def _slices(values: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, int]:
+    """The layout that the MIG manager finds under the name in the label."""
+    [layout] = json.loads(values["migManager"]["config"]["data"]["config.yaml"])["mig-configs"][labels[LAYOUT_LABEL]]
+    assert layout["mig-enabled"]
+    return dict(layout["mig-devices"])

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.graph import Graph, plain
-from sharing.modes import CONFIG_LABEL, GPU_RESOURCE
+from sharing.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.setup import Setup
 from tests.cluster.deployment import Deployment, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes
@@ -56,7 +56,8 @@ def test_every_model_runs_on_a_share_as_planned(
         assert cluster.allocatable(GPU_RESOURCE) == 0
         assert not cluster.pods("ollama")
         return
-    assert cluster.allocatable(GPU_RESOURCE) == sum(pool.total_shares for pool in awake)
+    offered = {shares.resource for pool in awake for shares in pool.offers}
+    assert sum(cluster.allocatable(name) for name in offered) == sum(pool.total_shares for pool in awake)
     placed = cluster.wait_for_models(*home)
     assert {id: place.rpartition("-")[0] for id, place in placed.items()} == home
     assert len(set(placed.values())) == sum(pool.desired for pool in awake)
@@ -75,6 +76,22 @@ def test_two_models_share_a_node_and_a_third_waits_for_a_share(
     assert cluster.models() == both
 
 
+def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("mig-mixed")
+    cluster.deploy(graph, nodes_desired=0)
+    [gpu_node] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
+    labels = gpu_node["metadata"]["labels"]
+    cut = labels.pop(LAYOUT_STATE_LABEL)
+    cluster.join(gpu_node)
+    assert "didn't match Pod's node affinity/selector" in cluster.wait_until_refused("qwen2-5-32b")
+    cluster.relabel(GPU_NODE, {LAYOUT_STATE_LABEL: cut})
+    assert set(cluster.wait_for_models(*ids(graph)).values()) == {GPU_NODE}
+    cluster.install(third(graph))
+    assert "Insufficient nvidia.com/mig-2g.48gb" in cluster.wait_until_refused("third")
+
+
 def test_exclusive_gives_each_model_a_node_and_a_third_waits(
     cluster: Deployment, graphs: Callable[[str], Graph]
 ) -> None:
@@ -90,7 +107,7 @@ def switch(cluster: Deployment, to: Graph) -> None:
     """What a switch of mode does to the node: EKS sets the group's labels, then the plugin offers other shares."""
     labels = plain(node_groups(to)["tandem-gpu-group"].inputs)["labels"]
     cluster.relabel(GPU_NODE, labels)
-    cluster.offer(GPU_NODE, GPU_RESOURCE, advertised(to, labels[CONFIG_LABEL], gpus=1))
+    cluster.offer(GPU_NODE, GPU_RESOURCE, advertised(to, labels, gpus=1)[GPU_RESOURCE])
 
 
 def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(

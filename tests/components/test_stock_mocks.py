@@ -80,10 +80,10 @@ def test_device_plugin_sharing(builders: dict[str, Builder]) -> pulumi.Output[No
     sharing = builders["DevicePluginSharing"]("theirs", None)
     assert isinstance(sharing, DevicePluginSharing)
 
-    def check(resource: str) -> None:
-        assert resource == "nvidia.com/gpu"
+    def check(resources: Any) -> None:
+        assert resources == ["nvidia.com/gpu"]
 
-    return sharing.resource_name.apply(check)
+    return sharing.resource_names.apply(check)
 
 
 @pulumi.runtime.test
@@ -100,7 +100,7 @@ def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
     return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
 
 
-@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive"])
+@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive", "mig", "mig-mixed"])
 def test_stack(stack: str) -> None:
     config = load_file(ROOT / f"Pulumi.{stack}.yaml")
 

@@ -25,6 +25,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "timeslice": ("timeslice", {}),
     "mps": ("mps", {}),
     "exclusive": ("exclusive", {}),
+    "mig": ("mig", {}),
+    "mig-mixed": ("mig-mixed", {}),
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
     "everything": (

@@ -15,7 +15,7 @@ from tandem.plan import program_graph
 from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("dev", "exclusive", "mps", "timeslice")
+STACKS = ("dev", "exclusive", "mig", "mig-mixed", "mps", "timeslice")
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": (

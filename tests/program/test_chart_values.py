@@ -49,7 +49,8 @@ def releases(graph: Graph) -> tuple[Resource, ...]:
 
 def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
     found = releases(graphs(any_stack))
-    assert {release.inputs["chart"] for release in found} == {"nvidia-device-plugin", "ollama"}
+    plugin = "gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin"
+    assert {release.inputs["chart"] for release in found} == {plugin, "ollama"}
     for release in found:
         known = keys(release.inputs["chart"], release.inputs["version"])
         assert not list(unknown(release.inputs["values"], known)), release.name

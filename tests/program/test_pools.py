@@ -30,11 +30,6 @@ def model(graph: Graph, id: str) -> dict[str, Any]:
     return dict(plain(graph.named(f"tandem-ollama-{id}").inputs)["values"])
 
 
-def plugin_map(graph: Graph) -> dict[str, Any]:
-    values = plain(graph.named("tandem-sharing-release").inputs)["values"]
-    return {name: json.loads(text) for name, text in values["config"]["map"].items()}
-
-
 def test_each_pool_is_a_node_group_of_its_own_types_and_capacity(graphs: Graphs) -> None:
     graph = graphs("pools")
     names = [resource.name for resource in graph.of_type("tandem:index:SpotGpuNodeGroup")]
@@ -71,29 +66,6 @@ def test_each_model_runs_on_the_nodes_of_its_pool(graphs: Graphs) -> None:
     }
 
 
-def test_the_plugin_has_the_config_that_each_pools_label_names(graphs: Graphs, any_stack: str) -> None:
-    graph = graphs(any_stack)
-    configs = plugin_map(graph)
-    groups = [plain(one.inputs)["labels"] for one in graph.of_type(NODE_GROUP)]
-    named = {labels["nvidia.com/device-plugin.config"] for labels in groups if "tandem/pool" in labels}
-    assert named
-    assert named <= set(configs)
-
-
-def test_one_plugin_serves_pools_that_are_shared_in_different_ways(graphs: Graphs) -> None:
-    assert len([one for one in graphs("cards") if one.name == "tandem-sharing-release"]) == 1
-    configs = plugin_map(graphs("cards"))
-    assert set(configs) == {"exclusive", "timeslice-2", "mps-2", "timeslice-3", "mps-3"}
-    assert configs["mps-3"]["sharing"]["mps"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 3}]
-    assert configs["timeslice-2"]["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
-
-
-def test_models_come_after_the_nodes_of_every_pool_and_go_before_them(graphs: Graphs) -> None:
-    graph = graphs("pools")
-    needed = graph.named("tandem-ollama").dependencies
-    assert {graph.named(f"tandem-{pool}-group").urn for pool in ("steady", "rest")} <= set(needed)
-
-
 def test_only_the_pool_with_a_volume_is_bound_to_a_zone(graphs: Graphs) -> None:
     graph = graphs("cards")
     assert (len(group(graph, "big")["subnetIds"]), len(group(graph, "gpu")["subnetIds"])) == (1, 2)
@@ -113,18 +85,16 @@ def test_a_parked_pool_parks_its_own_models_alone(graphs: Graphs) -> None:
 
 def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> None:
     outputs = graphs("cards").stack_outputs
-    assert not {"mode", "resource_name", "shares"} & set(outputs)
+    assert not {"mode", "resource_names", "shares"} & set(outputs)
     assert plain(outputs["pools"]) == {
         "gpu": {
             "mode": "timeslice",
-            "resource_name": "nvidia.com/gpu",
-            "shares": {"total": 2, "per_gpu": 2, "memory_mib": None, "enforced": False},
+            "shares": [{"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": None, "enforced": False}],
             "nodes": 0,
         },
         "big": {
             "mode": "mps",
-            "resource_name": "nvidia.com/gpu",
-            "shares": {"total": 3, "per_gpu": 3, "memory_mib": 7678, "enforced": True},
+            "shares": [{"resource": "nvidia.com/gpu", "total": 3, "per_gpu": 3, "memory_mib": 7678, "enforced": True}],
             "nodes": 1,
         },
     }

@@ -54,6 +54,62 @@ def test_a_switch_of_mode_changes_one_label_of_the_gpu_nodes_and_nothing_else(by
         assert old == new
 
 
+@pytest.fixture
+def before_and_after_mig(configs: Configs) -> tuple[Graph, Graph]:
+    """One stack on a card with MIG: with slices of time, then of the card."""
+    raw = configs("mig").model_dump(by_alias=True, mode="json", exclude_none=True)
+    graphs = []
+    for mode in ("timeslice", "mig"):
+        raw["sharing"]["mode"] = mode
+        graphs.append(program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice"))
+    return graphs[0], graphs[1]
+
+
+def test_a_switch_to_mig_replaces_the_plugin_and_the_gpu_nodes_and_nothing_else(
+    before_and_after_mig: tuple[Graph, Graph],
+) -> None:
+    before, after = before_and_after_mig
+    assert set(before.resources) == set(after.resources)
+    changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
+    models = {"tandem-ollama-qwen2-5-14b", "tandem-ollama-gemma3-12b"}
+    assert changed == {"tandem-gpu-group", "tandem-sharing-release", "tandem-sharing-namespace", *models}
+    triggers = [graph.named("tandem-gpu-group").options["replacementTrigger"] for graph in before_and_after_mig]
+    assert triggers == ["whole", "4x1g.24gb"]
+
+
+def test_every_gpu_node_group_is_replaced_when_its_cards_are_cut_otherwise_and_no_other_is(
+    graphs: Graphs, any_stack: str
+) -> None:
+    for group in graphs(any_stack).of_type(NODE_GROUP):
+        # Pulumi takes a trigger that was not there before for no change.
+        assert ("replacementTrigger" in group.options) is ("tandem/pool" in group.inputs.get("labels", {}))
+
+
+def test_a_model_waits_until_its_card_is_cut_and_asks_for_its_own_slice(graphs: Graphs) -> None:
+    graph = graphs("mig-mixed")
+    wanted = {"qwen2-5-32b": "nvidia.com/mig-2g.48gb", "qwen2-5-7b": "nvidia.com/mig-1g.24gb"}
+    for id, resource in wanted.items():
+        values = graph.named(f"tandem-ollama-{id}").inputs["values"]
+        assert values["ollama"]["gpu"]["nvidiaResource"] == resource
+        assert values["nodeSelector"] == {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
+    assert graph.stack_outputs["resource_names"] == ["nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"]
+    assert graph.stack_outputs["fit"]["qwen2-5-32b"]["share_mib"] == 47_616
+
+
+def test_what_nodes_are_told_by_label_is_installed(graphs: Graphs, any_stack: str) -> None:
+    groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
+    told = [labels for labels in groups if "tandem/pool" in labels]
+    assert told
+    values = graphs(any_stack).named("tandem-sharing-release").inputs["values"]
+    configs = values["devicePlugin"]["config"]["data"] if "devicePlugin" in values else values["config"]["map"]
+    assert {labels["nvidia.com/device-plugin.config"] for labels in told} <= set(configs)
+    for labels in told:
+        if "nvidia.com/mig.config" in labels:
+            layouts = json.loads(values["migManager"]["config"]["data"]["config.yaml"])["mig-configs"]
+            assert labels["nvidia.com/mig.config"] in layouts
+            assert labels["nvidia.com/mig.capable"] == "true"
+
+
 def test_a_refused_config_registers_nothing(configs: Configs) -> None:
     config = configs("timeslice").model_copy(update={"region": "us-east-1"})
     raw = config.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -72,10 +128,10 @@ def test_warnings_reach_whoever_runs_pulumi(graphs: Graphs) -> None:
 def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_secret(graphs: Graphs) -> None:
     outputs = graphs("mps").stack_outputs
     assert outputs["mode"] == "mps"
-    assert outputs["resource_name"] == "nvidia.com/gpu"
-    assert outputs["shares"] == {"total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
-    pool = {"mode": "mps", "resource_name": "nvidia.com/gpu", "shares": outputs["shares"], "nodes": 1}
-    assert outputs["pools"] == {"gpu": pool}
+    assert outputs["resource_names"] == ["nvidia.com/gpu"]
+    shares = {"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
+    assert outputs["shares"] == [shares]
+    assert outputs["pools"] == {"gpu": {"mode": "mps", "shares": [shares], "nodes": 1}}
     assert outputs["endpoints"] == {
         "llama2-7b": "http://llama2-7b.ollama:11434",
         "mistral-7b": "http://mistral-7b.ollama:11434",

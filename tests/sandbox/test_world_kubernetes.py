@@ -196,7 +196,7 @@ def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) ->
         ("unknown", {}, 0),
         ("mps", {}, 3),
         ("mps", {"gfd": {"enabled": False}}, 0),
-        ("mig", {}, 0),
+        ("mig", {}, 1),
     ],
 )
 def test_a_node_offers_what_the_plugin_is_told_for_its_label(
@@ -220,6 +220,69 @@ def test_a_node_offers_what_the_plugin_is_told_for_its_label(
             break
         count += 1
     assert count == shares
+
+
+SINGLE = {"flags": {"migStrategy": "single"}}
+MIXED = {"flags": {"migStrategy": "mixed"}}
+TURNS = {
+    "flags": {"migStrategy": "mixed"},
+    "sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/mig-2g.48gb", "replicas": 3}]}},
+}
+PLAIN = "nvidia.com/gpu"
+LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
+
+
+@pytest.mark.parametrize(
+    ("layout", "config", "values", "offered"),
+    [
+        ({"1g.24gb": 4}, SINGLE, {}, {PLAIN: 4}),
+        ({"2g.48gb": 1, "1g.24gb": 2}, MIXED, {}, {LARGE: 1, SMALL: 2}),
+        ({"2g.48gb": 1, "1g.24gb": 2}, TURNS, {}, {LARGE: 3, SMALL: 2}),
+        ({"1g.24gb+me": 1}, MIXED, {}, {"nvidia.com/mig-1g.24gb.me": 1}),
+        ({"2g.48gb": 1, "1g.24gb": 2}, SINGLE, {}, {}),  # several profiles under `single`
+        ({"1g.24gb": 4}, {"flags": {"migStrategy": "none"}}, {}, {PLAIN: 1}),
+        ({"1g.24gb": 4}, SINGLE, {"mig": {"strategy": "mixed"}}, {SMALL: 4}),  # environment beats the config
+        ({"1g.24gb": 4}, SHARED, {}, {PLAIN: 2}),
+        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # the card cannot be cut so, and stays whole
+        ({"1g.10gb": 1}, SINGLE, {}, {PLAIN: 1}),
+        ({"1g.24gb": 4}, {**SINGLE, "sharing": {"mps": {"resources": [{"name": PLAIN, "replicas": 2}]}}}, {}, {}),
+        ({"1g.24gb": 4}, SINGLE, {"nfd": {"enabled": False}}, {}),
+        ({"1g.24gb": 4}, SINGLE, {"devicePlugin": {"enabled": False}}, {}),
+        ({"1g.24gb": 4}, SINGLE, {"migManager": {"enabled": False}}, {PLAIN: 1}),
+    ],
+)
+def test_a_node_offers_the_slices_of_its_layout(
+    account: Account, layout: dict[str, int], config: dict[str, Any], values: dict[str, Any], offered: dict[str, int]
+) -> None:
+    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    account.gpu_operator(layout, config, **values)
+    for resource in {PLAIN, LARGE, SMALL, *offered}:
+        gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": resource}}
+        tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+        for number in range(offered.get(resource, 0)):
+            account.model(f"m{number}{resource[-3:]}", ollama=gpu, tolerations=tolerations)
+        with refused("Timeout", f"Insufficient {resource}"):
+            account.model("more", ollama=gpu, tolerations=tolerations)
+
+
+def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready(account: Account) -> None:
+    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "odd"})
+    account.gpu_operator({"1g.24gb": 4}, SINGLE)
+    ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
+    with refused("Timeout", "node affinity/selector"):
+        account.model(nodeSelector=ready)
+    account.change(NODES, "c:gpu", labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    account.model(nodeSelector=ready)
+
+
+def test_two_device_plugins_at_a_time_offer_nothing_to_count_on(account: Account) -> None:
+    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    account.gpu_operator({"1g.24gb": 4}, SINGLE)
+    account.device_plugin()
+    with refused("Timeout", "Insufficient nvidia.com/gpu"):
+        account.model()
+    account.drop(RELEASE, "kube-system/plugin")
+    account.model()
 
 
 def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:

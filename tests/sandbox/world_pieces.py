@@ -131,6 +131,18 @@ class Account:
         chosen = {**config, "nfd": {"postDeleteCleanup": False}, **values}
         return self.make(RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen)
 
+    def gpu_operator(self, layout: dict[str, int], config: dict[str, Any], **values: Any) -> str:
+        """The GPU Operator with one layout, `cut`, and one config of the plugin, `shared`."""
+        layouts = {"mig-configs": {"cut": [{"devices": "all", "mig-enabled": True, "mig-devices": layout}]}}
+        chosen = {
+            "mig": {"strategy": ""},
+            "migManager": {"config": {"data": {"config.yaml": json.dumps(layouts)}}},
+            "devicePlugin": {"config": {"default": "shared", "data": {"shared": json.dumps(config)}}},
+            "node-feature-discovery": {"postDeleteCleanup": False},
+            **values,
+        }
+        return self.make(RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=chosen)
+
     def model(self, name: str = "m", **values: Any) -> str:
         """A release of the ollama chart that wants one share; nothing stays of it when it fails."""
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}

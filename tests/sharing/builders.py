@@ -111,17 +111,24 @@ def changed(whole: Setup, index: int, text: str) -> Setup:
     settings = re.findall(r"`([^`]+)`", text)
     assert settings, text
     assert re.sub(r"`[^`]+`|with|and| ", "", text) == "", text
+    settings.sort(key=lambda setting: setting.startswith("sharing"))  # the card first, then what is cut of it
     for setting in settings:
         whole = _written(whole, index, *setting.split(": ", 1))
     return whole
+
+
+def written_of(sharing: Sharing) -> dict[str, Any]:
+    """The settings as they stand in a file."""
+    return sharing.model_dump(exclude_unset=True) | {"mode": sharing.mode}
 
 
 def _written(whole: Setup, index: int, key: str, value: str) -> Setup:
     old = next((one for one in whole.pools if key.startswith(f"{one.path}.")), whole.pools[0])
     if key == f"{old.path}.sharing":
         new = replace(old, sharing=TypeAdapter(Sharing).validate_python(yaml.safe_load(value)))
-    elif key == "sharing.replicas":
-        new = replace(old, sharing=switched(old.sharing.model_copy(update={"replicas": int(value)}), old.sharing.mode))
+    elif key in ("sharing.replicas", "sharing.layout", "sharing.strategy"):
+        update = {key.partition(".")[2]: yaml.safe_load(value)}
+        new = replace(old, sharing=TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **update}))
     elif key == "sharing.mode":
         new = replace(old, sharing=switched(old.sharing, value))
     elif key == f"{old.path}.instance-types":

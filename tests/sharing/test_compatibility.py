@@ -14,7 +14,8 @@ from components import versions
 from sharing import compatibility
 from sharing.compatibility import PIN_RULES, RULES, pin_problems, problems, warnings
 from sharing.gpus import instance_types
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.layouts import Slices
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.paths import touches
 from sharing.problems import Problem
 from sharing.setup import Part, Pool, Setup
@@ -87,6 +88,21 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "gpu-nodes[1].sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). "
             "Write `replicas: 16` or fewer.",
         ),
+        (
+            on("g4dn.xlarge", sharing=Mig()),
+            "sharing.mode: T4 has no MIG (got mig). The cheapest with it: g7e.2xlarge ($3.36 an hour on demand), "
+            "p5.4xlarge ($6.88 an hour on demand).",
+        ),
+        (
+            on("g7e.2xlarge", sharing=Mig(layout="all-balanced")),
+            "sharing.strategy: with `single` all slices must be alike, or the node offers none; "
+            "2x1g.24gb_1x2g.48gb are not (got single). Write `strategy: mixed`.",
+        ),
+        (
+            on("p5.4xlarge", sharing=Mig(layout="all-1g.24gb")),
+            "sharing.layout: a layout of RTX-PRO-SERVER-6000, not of H100 (got 'all-1g.24gb'). H100 has all-1g.10gb, "
+            "all-1g.20gb, all-2g.20gb, all-3g.40gb, all-4g.40gb, all-7g.80gb, all-balanced.",
+        ),
     ],
     "the driver knows the card": [
         (
@@ -98,6 +114,18 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             replace(on("p3.2xlarge"), pins=pins(driver=581)),
             "gpu-nodes.instance-types[0]: V100-16GB needs NVIDIA driver 580 or older; the pinned AMI has 581 "
             "(got p3.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
+        ),
+    ],
+    "the driver can cut the card": [
+        (
+            replace(on("g7e.2xlarge", sharing=Mig()), pins=pins(driver=570)),
+            "gpu-nodes.instance-types[0]: MIG on RTX-PRO-SERVER-6000 needs NVIDIA driver 575 or newer; the pinned AMI "
+            "has 570 (got g7e.2xlarge). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode.",
+        ),
+        (
+            replace(on("p5.4xlarge", "p5.48xlarge", sharing=Mig()), pins=pins(driver=524)),
+            "gpu-nodes.instance-types[1]: MIG on H100 needs NVIDIA driver 525 or newer; the pinned AMI has 524 "
+            "(got p5.48xlarge). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode.",
         ),
     ],
     "every part has a build for the architecture": [
@@ -255,17 +283,17 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             replace(on("g4dn.xlarge", sharing=Exclusive(replicas=4)), tenants=tenants(SMALL)),
             "sharing.replicas: has no effect with `mode: exclusive` (got 4). "
-            "It can stay, for switching back to timeslice or mps.",
+            "It can stay, for switching to a mode that reads it.",
         ),
         (
             replace(on("g4dn.xlarge", sharing=Exclusive(allocation_policy="packed")), tenants=tenants(SMALL)),
             "sharing.allocation-policy: has no effect with `mode: exclusive` (got packed). "
-            "It can stay, for switching back to timeslice or mps.",
+            "It can stay, for switching to a mode that reads it.",
         ),
         (
             several(pool(sharing=Exclusive(replicas=3)), own="gpu-nodes[1].sharing"),
             "gpu-nodes[1].sharing.replicas: has no effect with `mode: exclusive` (got 3). "
-            "It can stay, for switching back to timeslice or mps.",
+            "It can stay, for switching to a mode that reads it.",
         ),
     ],
     "MPS with Ollama is unverified": [
@@ -278,6 +306,35 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             several(pool(sharing=Mps()), own="gpu-nodes[1].sharing"),
             "gpu-nodes[1].sharing.mode: Ollama under MPS is not confirmed by its authors (ollama#9765) (got mps). "
             "After `up`, look at each pod's log; timeslice is the safe way.",
+        ),
+    ],
+    "MIG with Ollama is unverified": [
+        (
+            on("g7e.2xlarge", sharing=Mig()),
+            f"sharing.mode: Ollama {versions.pins().ollama} is unverified on MIG; since 0.13.2 it overlooked slices "
+            "(ollama#13800, #14031) (got mig). After `up`, each pod must get ready: one whose model is on the CPU "
+            "never does, `kubectl describe` says so.",
+        ),
+    ],
+    "MIG needs no reboot": [
+        (
+            on("p4d.24xlarge", sharing=Mig()),
+            "sharing.mode: A100-40GB can be cut only by a reboot of its node, some minutes more before the first token "
+            "(got mig). It happens by itself; later cards need none.",
+        ),
+    ],
+    "slices are not shared again": [
+        (
+            on("g7e.2xlarge", sharing=Mig(replicas=3)),
+            "sharing.replicas: 3 pods take turns on a slice, and nothing divides its memory between them (got 3). "
+            "Leave `replicas` out for a slice each.",
+        ),
+    ],
+    "no slice is idle": [
+        (
+            on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
+            "sharing.layout: no model gets a slice 2g.48gb (got 1 a card). "
+            "Leave it out, or give its room to another profile.",
         ),
     ],
     "a slice of a card is unverified": [
@@ -363,12 +420,21 @@ KEPT: dict[str, list[Setup]] = {
         on("p3.2xlarge", sharing=Mps(replicas=16)),
         on("g4dn.xlarge", sharing=Mps(replicas=48)),
         on("g4ad.xlarge", sharing=Mps()),
+        on("g7e.2xlarge", sharing=Mig(layout="all-balanced", strategy="mixed")),
+        on("p5.4xlarge", sharing=Mig(layout="all-1g.20gb")),
+        on("g7e.2xlarge", sharing=Mig(layout=[Slices(profile="1g.24gb-me", count=2)])),
     ],
     "the driver knows the card": [
         on("p3.2xlarge"),
         replace(on("p3.2xlarge"), pins=pins(driver=570)),
         replace(on("g7.2xlarge"), pins=pins(driver=595)),
         replace(on("g4dn.xlarge"), pins=pins(driver=999)),
+    ],
+    "the driver can cut the card": [
+        on("g7e.2xlarge", sharing=Mig()),
+        replace(on("g7e.2xlarge"), pins=pins(driver=570)),
+        replace(on("g7e.2xlarge", sharing=Mig()), pins=pins(driver=575)),
+        replace(on("odd", "g4dn.xlarge", sharing=Mig()), pins=pins(driver=1)),
     ],
     "every part has a build for the architecture": [
         on("g5g.xlarge"),
@@ -385,6 +451,8 @@ KEPT: dict[str, list[Setup]] = {
     "every model has a share": [
         on("g4dn.xlarge"),
         on("odd"),
+        on("g4dn.xlarge", sharing=Mig()),
+        replace(on("g7e.2xlarge", sharing=Mig()), tenants=tenants(*[SMALL] * 4)),
         replace(on("g4dn.xlarge", desired=0, max=2), tenants=tenants(*[SMALL] * 4)),
         replace(on("g4dn.12xlarge", sharing=Exclusive()), tenants=tenants(*[SMALL] * 4)),
     ],
@@ -412,6 +480,18 @@ KEPT: dict[str, list[Setup]] = {
     ],
     "no setting is without effect": [on("g4dn.xlarge", sharing=TimeSlicing(replicas=4))],
     "MPS with Ollama is unverified": [on("g4dn.xlarge"), on("g4dn.xlarge", sharing=Exclusive())],
+    "MIG with Ollama is unverified": [on("g7e.2xlarge"), on("g7e.2xlarge", sharing=Mps())],
+    "MIG needs no reboot": [on("p4d.24xlarge"), on("p5.4xlarge", sharing=Mig()), on("g5.xlarge", sharing=Mig())],
+    "slices are not shared again": [on("g7e.2xlarge", sharing=Mig()), on("g7e.2xlarge", sharing=TimeSlicing())],
+    "no slice is idle": [
+        replace(
+            on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
+            tenants=tenants(weighing(30_000), weighing(1_000)),
+        ),
+        on("g7e.2xlarge", sharing=Mig()),
+        on("odd", sharing=Mig(strategy="mixed")),
+        on("g4dn.xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
+    ],
     "a slice of a card is unverified": [on("gr6.4xlarge")],
     "there is room on the card with any driver": [
         setup(),
@@ -440,7 +520,7 @@ def found_by(name: str, whole: Setup) -> list[str]:
 def test_every_rule_is_broken_and_kept_by_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert names == list(BROKEN) == list(KEPT)
-    assert [rule.refuses for rule in RULES] == [True] * 11 + [False] * 13
+    assert [rule.refuses for rule in RULES] == [True] * 12 + [False] * 17
 
 
 @pytest.mark.parametrize(
@@ -451,7 +531,7 @@ def test_every_rule_is_broken_and_kept_by_a_test() -> None:
 def test_a_broken_rule_is_told_with_its_way_out(name: str, whole: Setup, message: str) -> None:
     assert message in found_by(name, whole)
     refused, doubted = [str(one) for one in problems(whole)], [str(one) for one in warnings(whole)]
-    refuses = list(BROKEN).index(name) < 11
+    refuses = list(BROKEN).index(name) < 12
     assert (message in refused, message in doubted) == (refuses, not refuses)
 
 
@@ -559,6 +639,12 @@ def test_settings_touch_when_one_lies_in_the_other(ours: str, theirs: str, touch
         ("the node's disk holds the models", "gpu-nodes.instance-types"),
         ("extended support is dear", "cluster.kubernetes"),
         ("no setting is without effect", "sharing.mode"),
+        ("MIG needs no reboot", "gpu-nodes.instance-types"),
+        ("slices are not shared again", "sharing.mode"),
+        ("no slice is idle", "models[1]"),
+        ("no slice is idle", "sharing.layout[0].profile"),
+        ("no slice is idle", "gpu-nodes.desired"),
+        ("the driver can cut the card", "gpu-nodes.instance-types[0]"),
         ("there is room on the card with any driver", "models"),
         ("there is room on the card with any driver", "sharing.replicas"),
         ("there is room on the card with any driver", "gpu-nodes.instance-types"),
@@ -667,6 +753,44 @@ def test_each_way_out_of_too_few_shares_leads_out(
         assert nodes == max(-(-count // shares), here.max if desired == 0 else 0)
 
 
+@pytest.mark.parametrize(
+    ("sharing", "count", "fix"),
+    [
+        (
+            Mig(layout="all-2g.48gb"),
+            4,
+            "Write `desired: 2, max: 2` under gpu-nodes, or smaller slices: `layout: all-1g.24gb` under sharing.",
+        ),
+        (Mig(layout="all-1g.24gb"), 5, "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 2` under sharing."),
+        (
+            Mig(layout="all-1g.24gb", replicas=2),
+            9,
+            "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+        ),
+        (
+            Mig(layout="all-2g.48gb", replicas=2),
+            8,
+            "Write `desired: 2, max: 2` under gpu-nodes, or smaller slices: `layout: all-1g.24gb` under sharing.",
+        ),
+    ],
+)
+def test_a_way_out_of_too_few_slices_leads_out(sharing: Mig, count: int, fix: str) -> None:
+    whole = replace(on("g7e.2xlarge", sharing=sharing), tenants=tenants(*[SMALL] * count))
+    (problem,) = [one for one in problems(whole) if one.path == "models"]
+    assert problem.fix == fix
+    (here,) = whole.pools
+    setting = re.findall(r"`(layout|replicas): ([^`]+)`", fix)[-1]
+    value: Any = int(setting[1]) if setting[0] == "replicas" else setting[1]
+    out = replace(whole, pools=(replace(here, sharing=sharing.model_copy(update={setting[0]: value})),))
+    assert not [one for one in problems(out) if one.path == "models"]
+
+
+def test_shares_that_no_replicas_can_give_are_not_offered() -> None:
+    whole = replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=64)), tenants=tenants(*[SMALL] * 65))
+    (problem,) = [one for one in problems(whole) if one.path == "models"]
+    assert problem.fix == "Write `desired: 2, max: 2` under gpu-nodes."
+
+
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))
 @settings(deadline=None, max_examples=50)
 def test_the_disk_that_is_named_is_the_smallest_that_holds_the_models(count: int, volume: int) -> None:
@@ -728,6 +852,11 @@ PIN_TESTS: list[tuple[str, dict[str, Any], str]] = [
         )
         for version in ("0.19.0", "0.19.1", "0.19.2")
     ],
+    (
+        "the GPU Operator brings a device plugin like ours",
+        {"gpu_operator": "v26.3.2"},
+        "gpu_operator: its device plugin must understand the same configs as 0.20 (got v26.3.2). Use v26.7.0 or later.",
+    ),
 ]
 
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sharing.advice import Case, advice
 from sharing.assessment import Assessment, assess
-from sharing.fit import Case, Verdict, advice, verdicts
+from sharing.fit import Verdict, verdicts
 from sharing.gpus import instance_types
 from sharing.models import KvType, Served, models, need
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
@@ -32,7 +33,7 @@ def setups(draw: st.DrawFn) -> Setup:
     """Models on one node that has a share for each: what is left to judge is whether they fit."""
     known = draw(st.sampled_from(NVIDIA))
     sharing = draw(SHARINGS)
-    most = min(known.gpus * sharing.shares(known.gpu).per_gpu, 4)
+    most = min(known.gpus * sharing.offers(known.gpu)[0].per_gpu, 4)
     them = draw(st.lists(SERVED, min_size=1, max_size=most))
     return setup(pools=(pool(known.name, sharing, volume_gib=2000),), tenants=tenants(*them), nat="single")
 

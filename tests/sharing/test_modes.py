@@ -9,12 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter, ValidationError
 
+from sharing import mig
 from sharing.gpus import Gpu, gpus
 from sharing.modes import (
     CONFIG_LABEL,
     MODES,
     Exclusive,
     Mps,
+    Shares,
     Sharing,
     TimeSlicing,
     mode_names,
@@ -42,8 +44,8 @@ def replicated(key: str, replicas: int, policy: str = "packed") -> dict[str, Any
     }
 
 
-def test_there_are_three_modes_by_nvidias_names() -> None:
-    assert mode_names() == ["exclusive", "timeslice", "mps"]
+def test_there_are_four_modes_by_nvidias_names() -> None:
+    assert mode_names() == ["exclusive", "timeslice", "mps", "mig"]
 
 
 @pytest.mark.parametrize(
@@ -61,35 +63,44 @@ def test_the_plugin_is_told_exactly_what_it_takes(mode: Sharing, config: dict[st
     assert mode.plugin_config() == config
 
 
+def only(sharing: Sharing, gpu: Gpu) -> Shares:
+    """What a card offers under a mode that gives one kind of share."""
+    (shares,) = sharing.offers(gpu)
+    return shares
+
+
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
-def test_a_node_is_labelled_with_its_mode_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
-    assert mode.node_labels() == {"nvidia.com/device-plugin.config": mode.config_name}
+def test_a_node_is_labelled_with_its_config_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
+    assert mode.node_labels(T4) == {"nvidia.com/device-plugin.config": mode.config_name}
     assert CONFIG_LABEL == "nvidia.com/device-plugin.config"
-    assert mode.resource_name == "nvidia.com/gpu"
-    assert mode.shares(T4).resource == "nvidia.com/gpu"
+    assert only(mode, T4).resource == "nvidia.com/gpu"
+    assert only(mode, T4).profile == ""
     assert mode.needs_mig_manager is False
+    assert mode.ready_labels == {}
+    assert mode.cut(T4) == "whole"
+    assert mode.layout_of(T4) == ()
 
 
 def test_exclusive_gives_the_whole_card_to_one() -> None:
-    shares = Exclusive(replicas=4).shares(T4)
+    shares = only(Exclusive(replicas=4), T4)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (1, 15_110, True)
 
 
 def test_time_slices_share_the_whole_card_and_nothing_is_enforced() -> None:
-    shares = TimeSlicing(replicas=3).shares(T4)
+    shares = only(TimeSlicing(replicas=3), T4)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (3, None, False)
 
 
 @pytest.mark.parametrize(("replicas", "mib"), [(2, 7_680), (4, 3_840), (48, 320), (7, 2_194)])
 def test_an_mps_share_is_nvmls_total_divided_by_the_replicas(replicas: int, mib: int) -> None:
-    shares = Mps(replicas=replicas).shares(T4)
+    shares = only(Mps(replicas=replicas), T4)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (replicas, mib, True)
 
 
 @given(gpu=st.sampled_from(NVIDIA), replicas=st.integers(2, 48))
 @settings(deadline=None, max_examples=60)
 def test_mps_shares_together_are_never_more_than_the_card(gpu: Gpu, replicas: int) -> None:
-    shares = Mps(replicas=replicas).shares(gpu)
+    shares = only(Mps(replicas=replicas), gpu)
     assert shares.memory_mib is not None
     assert gpu.nvml_mib - replicas < shares.memory_mib * shares.per_gpu <= gpu.nvml_mib
 
@@ -135,7 +146,7 @@ def test_settings_are_read_in_kebab_case_and_the_mode_chooses_the_class() -> Non
     found = TypeAdapter(Sharing).validate_python({"mode": "mps", "replicas": 3, "allocation-policy": "distributed"})
     assert found == Mps(replicas=3, allocation_policy="distributed")
     with pytest.raises(ValidationError):
-        TypeAdapter(Sharing).validate_python({"mode": "mig"})
+        TypeAdapter(Sharing).validate_python({"mode": "vgpu"})
 
 
 @pytest.mark.parametrize(("gpu", "most"), [(V100, 16), (gpus()["v100-32gb"], 16), (T4, 48), (gpus()["l4"], 48)])
@@ -160,7 +171,8 @@ def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
 
 @pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
 def test_every_nvidia_card_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
-    assert list(plugin_configs([(TimeSlicing(), gpu)])) == ["exclusive", "timeslice-2", "mps-2"]
+    whole = ["exclusive", "timeslice-2", "mps-2"]
+    assert list(plugin_configs([(TimeSlicing(), gpu)])) == [*whole, "mig-single"] if mig.profiles(gpu) else whole
 
 
 def test_a_switch_of_mode_keeps_the_other_settings() -> None:

@@ -242,6 +242,39 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(sharing="{mode: timeslice, replicas: 1}"),
         [("sharing.replicas", "must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`.")],
     ),
+    "one pod a slice said the wrong way": (
+        stack(sharing="{mode: mig, replicas: 1}", gpu_nodes="{instance-types: [g7e.2xlarge]}"),
+        [("sharing.replicas", "must be at least 2 (got 1). For one pod per slice leave `replicas` out.")],
+    ),
+    "slices on a card without MIG": (
+        stack(sharing="{mode: mig}"),
+        [("sharing.mode", "T4 has no MIG (got mig). The cheapest with it: g7e.2xlarge ($3.36 an hour on demand)")],
+    ),
+    "a layout of another card": (
+        stack(sharing="{mode: mig, layout: all-1g.5gb}", gpu_nodes="{instance-types: [g7e.2xlarge]}"),
+        [("sharing.layout", "a layout of A100-40GB, not of RTX-PRO-SERVER-6000 (got 'all-1g.5gb')")],
+    ),
+    "a layout that is no list": (
+        stack(sharing="{mode: mig, layout: 7}", gpu_nodes="{instance-types: [g7e.2xlarge]}"),
+        [("sharing.layout", "must be a list (got 7). Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb,")],
+    ),
+    "entries of a layout": (
+        stack(
+            sharing="{mode: mig, strategy: both, layout: [{profil: 1g.24gb}, 2, {profile: 7, count: 0}]}",
+            gpu_nodes="{instance-types: [g7e.2xlarge]}",
+        ),
+        [
+            ("sharing.strategy", "must be `single` or `mixed` (got 'both')"),
+            ("sharing.layout[0].profil", "unknown key. Did you mean profile?"),
+            ("sharing.layout[1]", "must be a mapping (got 2)"),
+            ("sharing.layout[2].profile", "must be text (got 7). Write 1g.24gb, e.g."),
+            ("sharing.layout[2].count", "must be at least 1 (got 0)"),
+        ],
+    ),
+    "a layout that does nothing here may still not be anything": (
+        stack(sharing="{mode: timeslice, layout: [{profile: 1g.24gb, count: none}]}"),
+        [("sharing.layout[0].count", "must be a whole number (got 'none')")],
+    ),
     "an unknown mode hides no number": (
         stack(sharing="{mode: mpss, replicas: 1}"),
         [("sharing.mode", "unknown mode"), ("sharing.replicas", "must be at least 2")],

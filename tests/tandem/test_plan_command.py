@@ -214,7 +214,9 @@ def test_the_report_of_several_pools_has_each_also_one_without_models(several: P
     ended = call("plan", str(several), "--json")
     facts = json.loads(ended.stdout)
     jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
-    told = [(one["name"], one["mode"], one["capacity"], one["nodes"], one["shares"]["total"]) for one in facts["pools"]]
+    told = [
+        (one["name"], one["mode"], one["capacity"], one["nodes"], one["shares"][0]["total"]) for one in facts["pools"]
+    ]
     assert told == [
         ("steady", "exclusive", "on-demand", 1, 1),
         ("rest", "timeslice", "spot", 1, 2),
@@ -255,7 +257,7 @@ def test_an_unreadable_file_is_reported_by_the_same_schema() -> None:
     [
         ("timeslise", "Did you mean timeslice?"),
         ("MPS", "Did you mean mps?"),
-        ("nosuch", "Stacks there: dev, exclusive, mps, timeslice."),
+        ("nosuch", "Stacks there: dev, exclusive, mig, mig-mixed, mps, timeslice."),
     ],
 )
 def test_an_unknown_stack_is_answered_with_near_names(

@@ -1,0 +1,103 @@
+"""The chart of the NVIDIA GPU Operator, for cards that are cut into slices: device plugin and MIG manager."""
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components import versions
+from components.device_plugin import DEFAULT_CONFIG, Chart, configs
+from sharing import mig
+from sharing.gpus import Gpu
+from sharing.modes import Sharing
+
+CHART = Chart(
+    name="gpu-operator",
+    version=versions.GPU_OPERATOR_CHART,
+    repository=versions.GPU_OPERATOR_REPOSITORY,
+)
+UNCUT = "all-disabled"
+"""The layout of a node whose label names none; the operator takes no other default."""
+HOST_GPU_CLIENTS = (
+    # The operator's own list (assets/state-mig-manager/0410_configmap.yaml), and what the EKS AMI starts besides.
+    "nvsm.service",
+    "nvsm-mqtt.service",
+    "nvsm-core.service",
+    "nvsm-api-gateway.service",
+    "nvsm-notifier.service",
+    "nv_peer_mem.service",
+    "nvidia-dcgm.service",
+    "dcgm.service",
+    "dcgm-exporter.service",
+    "nvidia-persistenced.service",
+)
+"""Services of the host that hold a card open; the MIG manager stops them while it cuts. Absent ones do not matter."""
+
+
+def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
+    """Values of the chart on the EKS NVIDIA AMI, which brings driver and toolkit.
+
+    A changed config map restarts nothing, a changed name of one does: so each name has a hash of the content.
+    """
+    plugin = configs(pools)
+    layouts = {"config.yaml": json.dumps({"version": "v1", "mig-configs": mig_configs(pools)})}
+    clients = {"clients.yaml": json.dumps({"version": "v1", "systemd-services": HOST_GPU_CLIENTS})}
+    clients_name = _named("tandem-gpu-clients", clients)
+    return {
+        "driver": {"enabled": False},
+        "toolkit": {"enabled": False},
+        # As environment of the plugin a strategy would beat that of each config.
+        "mig": {"strategy": ""},
+        "migManager": {
+            "enabled": True,
+            # An A100 in a cloud can be reset by a reboot only.
+            "env": [{"name": "WITH_REBOOT", "value": "true"}],
+            "config": {
+                "create": True,
+                "name": _named("tandem-mig-layouts", layouts),
+                "default": UNCUT,
+                "data": layouts,
+            },
+            "gpuClientsConfig": {"name": clients_name},
+        },
+        "devicePlugin": {
+            "enabled": True,
+            "config": {
+                "create": True,
+                "name": _named("tandem-sharing", plugin),
+                "default": DEFAULT_CONFIG,
+                "data": plugin,
+            },
+        },
+        # The operator does nothing for a node without the labels of feature discovery.
+        "nfd": {"enabled": True},
+        "gfd": {"enabled": True},
+        # Its Job needs a node without a taint when everything is being destroyed.
+        "node-feature-discovery": {"postDeleteCleanup": False},
+        # Needs the resources of a Prometheus.
+        "dcgmExporter": {"serviceMonitor": {"enabled": False}},
+        "operator": {"cleanupCRD": False, "upgradeCRD": True},
+        "extraObjects": [
+            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": clients_name}, "data": clients},
+        ],
+    }
+
+
+def mig_configs(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, list[dict[str, Any]]]:
+    """What the MIG manager does for each value of the node label: all usual layouts of the pools' cards, and their own.
+
+    So another layout is another label, and nodes that have the old one keep a layout that is known.
+    """
+    found: dict[str, mig.Layout] = {}
+    for sharing, gpu in pools:
+        for layout in (*mig.layouts(gpu), *mig.presets(gpu).values(), sharing.layout_of(gpu)):
+            found |= {mig.name(layout): layout} if layout else {}
+    cut = {
+        name: [{"devices": "all", "mig-enabled": True, "mig-devices": {p.name: count for p, count in layout}}]
+        for name, layout in sorted(found.items())
+    }
+    return {UNCUT: [{"devices": "all", "mig-enabled": False}], **cut}
+
+
+def _named(prefix: str, data: Mapping[str, str]) -> str:
+    return f"{prefix}-{hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()[:8]}"

@@ -1,0 +1,102 @@
+"""Rules about slices: what MIG needs of driver and card, what is doubtful about it, and how to get more shares."""
+
+from collections.abc import Iterator
+
+from sharing import mig
+from sharing.fit import Verdict, verdicts
+from sharing.gpus import Gpu
+from sharing.modes import MOST_TIME_SLICES
+from sharing.problems import Problem
+from sharing.setup import Pool, Setup
+
+HOPPER = (9, 0)
+"""Since then MIG is switched on without a reset of the card. Before, a cloud's card can only be reset by a reboot."""
+
+
+def judged(setup: Setup, pool: Pool) -> list[Verdict]:
+    """How the models of `pool` fit it, in their order."""
+    models = [tenant.served for tenant in setup.tenants_of(pool)]
+    return verdicts(models, pool.sharing, pool.smallest, pool.planned_nodes)
+
+
+def _cut(setup: Setup) -> Iterator[Pool]:
+    """The pools whose cards are cut into slices."""
+    return (pool for pool in setup.pools if pool.sharing.needs_mig_manager)
+
+
+def driver_cuts(setup: Setup) -> Iterator[Problem]:
+    """The pinned driver is new enough for MIG on the card."""
+    for pool in _cut(setup):
+        for known in pool.known_types:
+            if known.gpu.mig_min_driver > setup.pins.driver:
+                path = f"{pool.path}.instance-types[{pool.instance_types.index(known.name)}]"
+                rule = f"MIG on {known.gpu.title} needs NVIDIA driver {known.gpu.mig_min_driver} or newer"
+                fix = "Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode."
+                yield Problem(path, known.name, f"{rule}; the pinned AMI has {setup.pins.driver}", fix)
+
+
+def ollama_on_slices(setup: Setup) -> Iterator[Problem]:
+    """Since 0.13.2 Ollama was seen to overlook slices and to serve from the CPU."""
+    for pool in _cut(setup):
+        rule = (
+            f"Ollama {setup.pins.ollama} is unverified on MIG; since 0.13.2 it overlooked slices (ollama#13800, #14031)"
+        )
+        fix = (
+            "After `up`, each pod must get ready: one whose model is on the CPU never does, `kubectl describe` says so."
+        )
+        yield Problem(f"{pool.sharing_path}.mode", "mig", rule, fix)
+
+
+def reboots(setup: Setup) -> Iterator[Problem]:
+    """An A100 in a cloud is cut by way of a reboot."""
+    for pool in _cut(setup):
+        for gpu in dict.fromkeys(known.gpu for known in pool.known_types if known.gpu.mig_min_driver):
+            if gpu.compute_capability < HOPPER:
+                rule = f"{gpu.title} can be cut only by a reboot of its node, some minutes more before the first token"
+                yield Problem(f"{pool.sharing_path}.mode", "mig", rule, "It happens by itself; later cards need none.")
+
+
+def turns(setup: Setup) -> Iterator[Problem]:
+    """Slices that pods share in time have no wall between these."""
+    for pool in _cut(setup):
+        if pool.sharing.replicas:
+            rule = f"{pool.sharing.replicas} pods take turns on a slice, and nothing divides its memory between them"
+            fix = "Leave `replicas` out for a slice each."
+            yield Problem(f"{pool.sharing_path}.replicas", str(pool.sharing.replicas), rule, fix)
+
+
+def idle_slices(setup: Setup) -> Iterator[Problem]:
+    """A kind of slice that no model gets is paid for nothing."""
+    for pool in _cut(setup):
+        if pool.known_types and len(pool.offers) > 1:
+            used = {verdict.shares.profile for verdict in judged(setup, pool)}
+            for shares in pool.offers:
+                if shares.profile not in used:
+                    rule = f"no model gets a slice {shares.profile}"
+                    fix = "Leave it out, or give its room to another profile."
+                    yield Problem(f"{pool.sharing_path}.layout", f"{shares.per_gpu} a card", rule, fix)
+
+
+def more_shares(pool: Pool, wanted: int) -> str:
+    """What to write for more shares on the same cards; empty where they have no more."""
+    units = sum(shares.per_gpu // shares.sharers for shares in pool.offers)
+    each = -(-wanted // (pool.planned_gpus * units))
+    gpu, has_slices = pool.smallest.gpu, pool.sharing.needs_mig_manager
+    if (
+        has_slices
+        and (finest := _finest(gpu))
+        and wanted <= pool.planned_gpus * (pool.sharing.replicas or 1) * finest[1]
+    ):
+        return f"smaller slices: `layout: {finest[0]}` under {pool.own_sharing_path}"
+    if not has_slices and pool.offers[0].per_gpu == 1:
+        under = f" under {pool.own_sharing_path}" if pool.listed else ""
+        return f"share the card: `mode: timeslice, replicas: {each}`{under}"
+    too_many = pool.sharing.model_copy(update={"replicas": each}).check(gpu) or each > MOST_TIME_SLICES
+    mode = f"mode: {pool.sharing.mode}, " if pool.listed else ""
+    return "" if too_many else f"`{mode}replicas: {each}` under {pool.own_sharing_path}"
+
+
+def _finest(gpu: Gpu) -> tuple[str, int]:
+    """The preset that cuts `gpu` into the most alike slices, and how many they are."""
+    alike = {name: layout[0][1] for name, layout in mig.presets(gpu).items() if len(layout) == 1}
+    return max(alike.items(), key=lambda pair: pair[1])

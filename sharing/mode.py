@@ -1,0 +1,105 @@
+"""What every mode of sharing answers, and the names that nodes, pods and the device plugin know it by."""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict
+
+from sharing import mig
+from sharing.gpus import Gpu
+from sharing.prices import HOME_REGION
+from sharing.problems import Problem
+
+GPU_RESOURCE = "nvidia.com/gpu"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+"""Node label by which the device plugin's config manager picks one of its named configs."""
+LAYOUT_LABEL = "nvidia.com/mig.config"
+"""Node label by which the MIG manager picks the layout that it cuts the node's cards into."""
+LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
+"""Node label by which it says how that went: `pending`, `rebooting`, `success`, `failed`."""
+MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
+"""Node label on which the GPU Operator starts its MIG manager; by itself it knows A100, A30 and H100 only."""
+WHOLE = "whole"
+"""What a card is cut into under every mode but MIG."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What one card offers under a mode, of one kind: shares of the card, or of its slices of one profile."""
+
+    resource: str
+    """Extended resource that a pod requests."""
+    per_gpu: int
+    memory_mib: int | None
+    """Memory of one share; None where sharers see all of it, first come first served."""
+    enforced: bool
+    """Whether a process that takes more than its share is refused."""
+    unit_mib: int
+    """Memory, usable by CUDA, of the card or slice that sharers have together."""
+    sharers: int
+    """Pods that may land on the same card or slice."""
+    profile: str = ""
+    """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of a whole card."""
+
+
+class Mode(BaseModel):
+    """What every mode answers. Field names are kebab-case in a stack file, snake_case in Python."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    mode: str
+
+    needs_mig_manager: ClassVar[bool] = False
+    """Whether somebody has to cut the card before the device plugin sees it."""
+
+    @property
+    def config_name(self) -> str:
+        """Key of the mode's config in the device plugin's map, and value of the label that picks it.
+
+        Made of all that the config holds, so that pools with different settings live in one cluster.
+        """
+        return self.mode
+
+    def node_labels(self, gpu: Gpu) -> dict[str, str]:
+        """Labels that make a node with `gpu` offer this mode; they must be there when it joins."""
+        return {CONFIG_LABEL: self.config_name}
+
+    @property
+    def ready_labels(self) -> dict[str, str]:
+        """Labels of a node once its cards are what this mode makes of them: no pod may run there earlier."""
+        return {}
+
+    def cut(self, gpu: Gpu) -> str:
+        """What the card is cut into, by a name that says all of it. Another one wants a node without pods."""
+        return WHOLE
+
+    def layout_of(self, gpu: Gpu) -> mig.Layout:
+        """The slices of one card; empty where the card stays whole, or the layout is none of `gpu`."""
+        return ()
+
+    def plugin_config(self) -> dict[str, Any]:
+        """The device plugin's config file, schema v1 (k8s-device-plugin api/config/v1)."""
+        return {"version": "v1", "flags": {"migStrategy": "none"}}
+
+    def without_effect(self) -> dict[str, Any]:
+        """Settings that stand in the file and change nothing under this mode, by their name there."""
+        raise NotImplementedError
+
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        """What one card gives, by kind, the smallest first; nothing where `check` has something to say of a layout."""
+        raise NotImplementedError
+
+    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
+        """What keeps `gpu` from being shared so; empty when nothing does. Prices in a way out are those of `region`."""
+        return []
+
+    def left_over(self, *names: str) -> dict[str, Any]:
+        """Those of the settings that are set, by their name in the file."""
+        return self.model_dump(include={*names}, exclude_none=True, by_alias=True)

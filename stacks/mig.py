@@ -1,0 +1,14 @@
+"""Models each on a slice of a GPU that the hardware cuts: memory and compute of its own (MIG)."""
+
+from stacks import common
+from stacks.config import StackConfig
+
+
+def stack(config: StackConfig) -> None:
+    """Registers the stack."""
+    plan = common.accept(config)
+    cluster = common.cluster(plan)
+    nodes = common.gpu_nodes(plan, cluster)
+    sharing = common.device_plugin(plan, cluster)
+    pair = common.ollama_pair(plan, cluster, nodes)
+    common.export(plan, cluster, sharing, pair)

@@ -1,0 +1,185 @@
+"""Slices of a card: which there are, which lie on it together, and how layouts are named."""
+
+import re
+from collections import Counter
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharing import mig
+from sharing.gpus import Gpu, gpus
+from sharing.mig import Layout, Profile
+
+CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
+RTX, H100, A100 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["a100-40gb"]
+LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+@st.composite
+def wanted(draw: st.DrawFn) -> tuple[Gpu, Layout]:
+    """A card, and a few of its profiles in numbers that it may or may not have room for."""
+    gpu = draw(st.sampled_from(CARDS))
+    chosen = draw(st.lists(st.sampled_from(list(mig.profiles(gpu).values())), min_size=1, max_size=3, unique=True))
+    return gpu, tuple((profile, draw(st.integers(1, 3))) for profile in chosen)
+
+
+def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
+    """Whether some choice of beginnings puts each slice where no other is: all choices, one by one."""
+    pieces = [profile for profile, count in layout for _ in range(count)]
+    for starts in product(*(profile.starts for profile in pieces)):
+        taken = Counter(
+            cell for profile, start in zip(pieces, starts, strict=True) for cell in range(start, start + profile.slices)
+        )
+        if max(taken.values()) == 1:
+            return True
+    return False
+
+
+@given(pair=wanted())
+@settings(deadline=None, max_examples=300)
+def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
+    gpu, layout = pair
+    engines = max(profile.media for profile in mig.profiles(gpu).values())
+    within = all(count <= profile.most for profile, count in layout)
+    within = within and sum(profile.media * count for profile, count in layout) <= engines
+    assert mig.fits(layout, gpu) is (within and lies_somewhere(layout, gpu))
+
+
+@given(pair=wanted())
+@settings(deadline=None, max_examples=150)
+def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, Layout]) -> None:
+    gpu, layout = pair
+    left = dict(mig.reduced(layout, gpu))
+    assert mig.fits(tuple(left.items()), gpu)
+    assert left
+    assert all(count <= dict(layout)[profile] for profile, count in left.items())
+    assert (left == dict(layout)) is mig.fits(layout, gpu)
+
+
+@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
+def test_every_preset_and_every_usual_layout_fits_its_card_and_has_a_name_that_a_label_takes(gpu: Gpu) -> None:
+    usual, presets = list(mig.layouts(gpu)), mig.presets(gpu)
+    names = [mig.name(layout) for layout in usual]
+    for layout in (*usual, *presets.values()):
+        assert mig.fits(layout, gpu)
+        assert LABEL.fullmatch(mig.name(layout))
+    assert len(set(names)) == len(names)
+
+
+@given(pair=wanted())
+@settings(deadline=None, max_examples=150)
+def test_a_name_says_all_of_a_layout_in_any_order_and_fits_a_label(pair: tuple[Gpu, Layout]) -> None:
+    gpu, layout = pair
+    kept = mig.reduced(layout, gpu)
+    assert mig.name(kept) == mig.name(tuple(reversed(kept)))
+    assert LABEL.fullmatch(mig.name(kept))
+    known = {profile.label: profile for profile in mig.profiles(gpu).values()}
+    read = {known[label]: int(count) for count, label in (part.split("x", 1) for part in mig.name(kept).split("_"))}
+    assert read == dict(kept)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "names"),
+    [
+        (RTX, {"all-1g.24gb": "4x1g.24gb", "all-2g.48gb": "2x2g.48gb", "all-balanced": "2x1g.24gb_1x2g.48gb"}),
+        (A100, {"all-1g.5gb": "7x1g.5gb", "all-1g.10gb": "4x1g.10gb", "all-1g.5gb.me": "1x1g.5gb.me"}),
+        (H100, {"all-1g.10gb": "7x1g.10gb", "all-balanced": "2x1g.10gb_1x2g.20gb_1x3g.40gb"}),
+        (gpus()["h200"], {"all-balanced": "2x1g.18gb_1x2g.35gb_1x3g.71gb"}),
+        (gpus()["b200"], {"all-balanced": "2x1g.23gb_1x2g.45gb_1x3g.90gb"}),
+        (gpus()["b300"], {"all-balanced": "2x1g.34gb_1x2g.67gb_1x3g.135gb"}),
+    ],
+)
+def test_presets_are_nvidias(gpu: Gpu, names: dict[str, str]) -> None:
+    found = {preset: mig.name(layout) for preset, layout in mig.presets(gpu).items()}
+    assert names.items() <= found.items()
+
+
+def test_the_card_with_two_slices_has_no_balanced_layout_and_one_without_mig_has_none_at_all() -> None:
+    assert "all-balanced" not in mig.presets(gpus()["rtx-pro-4500"])
+    assert mig.presets(gpus()["t4"]) == {}
+    assert mig.profiles(gpus()["l40s"]) == {}
+
+
+@pytest.mark.parametrize(
+    ("gpu", "profiles", "fits"),
+    [
+        (H100, {"3g.40gb": 2}, True),
+        (H100, {"4g.40gb": 1, "3g.40gb": 1}, True),
+        (H100, {"4g.40gb": 1, "1g.10gb": 3}, True),
+        (H100, {"4g.40gb": 1, "1g.10gb": 4}, False),  # the last memory slice begins nothing of this size
+        (H100, {"2g.20gb": 3, "1g.10gb": 1}, True),
+        (H100, {"2g.20gb": 3, "1g.20gb": 1}, True),
+        (H100, {"2g.20gb": 3, "1g.10gb": 2}, False),
+        (H100, {"7g.80gb": 1, "1g.10gb": 1}, False),
+        (H100, {"1g.10gb": 8}, False),
+        (H100, {"1g.10gb+me": 2}, False),
+        (RTX, {"2g.48gb": 1, "1g.24gb": 2}, True),
+        (RTX, {"2g.48gb": 2, "1g.24gb": 1}, False),
+        (RTX, {"1g.24gb+me.all": 1, "1g.24gb-me": 3}, True),
+        (RTX, {"1g.24gb+me.all": 1, "1g.24gb": 1}, False),
+        (RTX, {"1g.24gb+me.all": 1, "2g.48gb+me.all": 1}, False),
+    ],
+)
+def test_what_lies_on_a_card_together(gpu: Gpu, profiles: dict[str, int], fits: bool) -> None:
+    layout = tuple((mig.profiles(gpu)[name], count) for name, count in profiles.items())
+    assert mig.fits(layout, gpu) is fits
+
+
+@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
+def test_the_memory_of_slices_is_never_more_than_the_cards(gpu: Gpu) -> None:
+    total = mig.memory_slices(gpu)
+    for profile in mig.profiles(gpu).values():
+        assert profile.memory_mib <= gpu.cuda_mib
+        assert profile.memory_mib <= gpu.nvml_mib * profile.slices / total
+        assert profile.memory_mib > gpu.nvml_mib * profile.slices / total * 0.89
+    for layout in mig.layouts(gpu):
+        assert sum(profile.memory_mib * count for profile, count in layout) <= gpu.cuda_mib
+
+
+def test_measured_memory_is_told_from_derived() -> None:
+    assert (mig.profiles(A100)["1g.5gb"].memory_mib, mig.profiles(A100)["1g.5gb"].memory_is_derived) == (4_864, False)
+    b200 = mig.profiles(gpus()["b200"])["1g.23gb"]
+    assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 8 * 0.9), True)
+
+
+@pytest.mark.parametrize("gpu", gpus().values(), ids=lambda gpu: gpu.name)
+def test_a_card_has_profiles_exactly_when_a_driver_can_cut_it(gpu: Gpu) -> None:
+    assert bool(mig.profiles(gpu)) is bool(gpu.mig_min_driver)
+
+
+@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
+def test_profiles_begin_within_the_card_and_as_many_of_each_as_it_says_fit(gpu: Gpu) -> None:
+    total = mig.memory_slices(gpu)
+    for profile in mig.profiles(gpu).values():
+        assert max(profile.starts) + profile.slices <= total
+        assert mig.fits(((profile, profile.most),), gpu)
+        assert profile.most <= len(profile.starts)
+        assert re.fullmatch(r"[1-7]g\.\d+gb(\+me|\+me\.all|\+gfx|-me)?", profile.name)
+
+
+def test_resources_are_named_as_the_plugin_names_them() -> None:
+    profiles = mig.profiles(RTX)
+    assert profiles["1g.24gb+me.all"].resource == "nvidia.com/mig-1g.24gb.me.all"
+    assert profiles["1g.24gb-me"].resource == "nvidia.com/mig-1g.24gb-me"
+    assert {profile.name for profile in profiles.values() if profile.is_plain} == {"1g.24gb", "2g.48gb", "4g.96gb"}
+    every = mig.every_resource()
+    assert len(every) == len(set(every)) == 51
+    assert all(len(resource.partition("/")[2]) <= 63 for resource in every)
+
+
+def test_cards_are_found_by_a_profile_and_by_its_label() -> None:
+    assert mig.cards_with("1g.5gb") == mig.cards_with("1g.5gb.me") == ["A100-40GB"]
+    assert mig.cards_with("1g.10gb") == ["A100-40GB", "A100-80GB", "H100"]
+    assert mig.cards_with("1g.99gb") == []
+
+
+def test_usual_layouts_are_full_and_begin_with_the_most_slices() -> None:
+    found = [mig.name(layout) for layout in mig.layouts(RTX)]
+    assert found == ["4x1g.24gb", "2x1g.24gb_1x2g.48gb", "2x2g.48gb", "1x4g.96gb"]
+    for layout in mig.layouts(H100):
+        for profile in mig.profiles(H100).values():
+            more: dict[Profile, int] = dict(layout)
+            more[profile] = more.get(profile, 0) + 1
+            assert not profile.is_plain or not mig.fits(tuple(more.items()), H100)

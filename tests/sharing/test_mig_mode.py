@@ -1,0 +1,464 @@
+"""MIG as a mode: what it offers, what nodes and plugin are told, what is wrong with a layout, what models get."""
+
+import itertools
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import TypeAdapter, ValidationError
+
+from sharing import layouts, mig
+from sharing.advice import Case, Choice, advice, in_mig
+from sharing.assessment import assess
+from sharing.fit import verdicts
+from sharing.gpus import Gpu, InstanceType, gpus, instance_types
+from sharing.layouts import Slices
+from sharing.models import Served
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, plugin_configs, switched
+from tests.sharing.builders import changed, instance, pool, setup, tenants, weighing
+
+RTX, H100, T4 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["t4"]
+BALANCED = Mig(strategy="mixed", layout="all-balanced")
+
+
+def lists(**counts: int) -> list[Slices]:
+    """`_1g_24gb=2` is two slices `1g.24gb`."""
+    return [Slices(profile=name.strip("_").replace("_", "."), count=count) for name, count in counts.items()]
+
+
+def told(sharing: Mig, gpu: Gpu = RTX) -> list[str]:
+    return [str(problem) for problem in sharing.check(gpu)]
+
+
+# What a card offers.
+
+
+def test_single_gives_all_slices_one_name_and_mixed_each_profile_its_own() -> None:
+    (shares,) = Mig(layout="all-2g.48gb").offers(RTX)
+    assert (shares.resource, shares.per_gpu, shares.memory_mib, shares.enforced) == ("nvidia.com/gpu", 2, 47_616, True)
+    assert (shares.profile, shares.unit_mib, shares.sharers) == ("2g.48gb", 47_616, 1)
+    small, large = BALANCED.offers(RTX)
+    assert (small.resource, small.per_gpu, small.memory_mib) == ("nvidia.com/mig-1g.24gb", 2, 23_674)
+    assert (large.resource, large.per_gpu, large.memory_mib) == ("nvidia.com/mig-2g.48gb", 1, 47_616)
+
+
+def test_without_a_layout_a_card_is_cut_into_its_smallest_slices() -> None:
+    assert Mig().cut(RTX) == "4x1g.24gb"
+    assert Mig().cut(H100) == "7x1g.10gb"
+
+
+def test_pods_that_take_turns_on_a_slice_have_no_memory_of_their_own() -> None:
+    (shares,) = Mig(layout="all-2g.48gb", replicas=3).offers(RTX)
+    assert (shares.per_gpu, shares.memory_mib, shares.enforced, shares.unit_mib, shares.sharers) == (
+        6,
+        None,
+        False,
+        47_616,
+        3,
+    )
+
+
+@pytest.mark.parametrize(("gpu", "layout"), [(T4, None), (RTX, "all-1g.10gb"), (H100, lists(_1g_10gb=9)), (RTX, [])])
+def test_a_card_that_cannot_be_cut_so_offers_nothing(gpu: Gpu, layout: Any) -> None:
+    sharing = Mig(layout=layout, strategy="mixed")
+    assert sharing.check(gpu)
+    assert (sharing.offers(gpu), sharing.layout_of(gpu)) == ((), ())
+
+
+# What nodes and plugin are told.
+
+
+def test_a_node_is_told_its_config_and_its_layout_from_the_start() -> None:
+    assert BALANCED.node_labels(RTX) == {
+        "nvidia.com/device-plugin.config": "mig-mixed",
+        "nvidia.com/mig.config": "2x1g.24gb_1x2g.48gb",
+        "nvidia.com/mig.capable": "true",
+    }
+    assert BALANCED.needs_mig_manager
+    assert BALANCED.ready_labels == {"nvidia.com/mig.config.state": "success"}
+
+
+def test_the_plugin_is_told_the_strategy_and_who_takes_turns() -> None:
+    assert Mig().plugin_config() == {"version": "v1", "flags": {"migStrategy": "single"}}
+    assert BALANCED.plugin_config() == {"version": "v1", "flags": {"migStrategy": "mixed"}}
+    shared = Mig(replicas=2, allocation_policy="distributed").plugin_config()
+    assert shared == {
+        "version": "v1",
+        "flags": {"migStrategy": "single", "plugin": {"sharedDevicesAllocationPolicy": "distributed"}},
+        "sharing": {
+            "timeSlicing": {
+                "renameByDefault": False,
+                "failRequestsGreaterThanOne": True,
+                "resources": [{"name": "nvidia.com/gpu", "replicas": 2}],
+            }
+        },
+    }
+    mixed = Mig(replicas=2, strategy="mixed").plugin_config()
+    assert mixed["flags"]["plugin"] == {"sharedDevicesAllocationPolicy": "packed"}
+    rows = mixed["sharing"]["timeSlicing"]["resources"]
+    assert [row["name"] for row in rows] == mig.every_resource()
+    assert {row["replicas"] for row in rows} == {2}
+
+
+@pytest.mark.parametrize(
+    ("sharing", "name"),
+    [
+        (Exclusive(), "exclusive"),
+        (Exclusive(replicas=3), "exclusive"),
+        (TimeSlicing(), "timeslice-2"),
+        (TimeSlicing(replicas=4, allocation_policy="distributed"), "timeslice-4-distributed"),
+        (Mps(replicas=4), "mps-4"),
+        (Mig(), "mig-single"),
+        (Mig(allocation_policy="distributed"), "mig-single"),
+        (BALANCED, "mig-mixed"),
+        (Mig(strategy="mixed", replicas=2), "mig-mixed-x2"),
+        (Mig(replicas=64, allocation_policy="distributed"), "mig-single-x64-distributed"),
+    ],
+)
+def test_a_config_is_named_after_what_is_in_it(sharing: Sharing, name: str) -> None:
+    assert sharing.config_name == name
+
+
+SHARINGS = [
+    *[Exclusive(layout=layout) for layout in (None, "all-1g.24gb")],
+    *[TimeSlicing(layout=layout) for layout in (None, "all-1g.24gb")],
+    *[TimeSlicing(replicas=n, allocation_policy=policy) for n in (2, 3) for policy in ("packed", "distributed")],
+    *[Mps(replicas=n, allocation_policy=policy) for n in (2, 3) for policy in ("packed", "distributed")],
+    *[
+        Mig(strategy=strategy, replicas=n, allocation_policy=policy, layout=layout)
+        for strategy in ("single", "mixed")
+        for n in (None, 2)
+        for policy in (None, "packed", "distributed")
+        for layout in (None, "all-2g.48gb")
+    ],
+]
+
+
+def test_two_configs_have_one_name_exactly_when_they_are_the_same() -> None:
+    for one, other in itertools.combinations(SHARINGS, 2):
+        same = one.plugin_config() == other.plugin_config()
+        assert (one.config_name == other.config_name) is same, (one, other)
+
+
+def test_pools_with_different_settings_have_their_configs_next_to_each_other() -> None:
+    found = plugin_configs([(TimeSlicing(replicas=4), T4), (BALANCED, RTX), (Mps(replicas=3), T4)])
+    assert list(found) == [
+        *("exclusive", "timeslice-4", "mps-4", "timeslice-2", "mps-2", "mig-mixed", "timeslice-3", "mps-3"),
+    ]
+    assert found["mps-3"]["sharing"]["mps"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 3}]
+
+
+# Settings.
+
+
+def test_settings_survive_a_switch_of_mode_and_are_told_where_they_do_nothing() -> None:
+    balanced = TypeAdapter(Sharing).validate_python(
+        {"mode": "mig", "strategy": "mixed", "layout": [{"profile": "1g.24gb", "count": 2}]}
+    )
+    for mode in ("timeslice", "mps", "exclusive"):
+        other = switched(balanced, mode)
+        assert other.without_effect() == {"strategy": "mixed", "layout": [{"profile": "1g.24gb", "count": 2}]}
+        assert switched(other, "mig") == balanced
+    assert balanced.without_effect() == {}
+    assert Mig(allocation_policy="packed").without_effect() == {"allocation-policy": "packed"}
+    assert Mig(allocation_policy="packed", replicas=2).without_effect() == {}
+    found = assess(setup(pools=(pool(sharing=switched(balanced, "timeslice")),)))
+    assert [(one.path, one.found) for one in found.warnings] == [
+        ("sharing.strategy", "mixed"),
+        ("sharing.layout", "1 entries"),
+    ]
+
+
+def test_what_a_mode_takes_by_default_is_not_carried_into_mig() -> None:
+    assert switched(TimeSlicing(), "mig") == Mig()
+    assert switched(TimeSlicing(replicas=2), "mig") == Mig(replicas=2)
+
+
+@pytest.mark.parametrize(
+    "settings_",
+    [
+        {"strategy": "both"},
+        {"replicas": 1},
+        {"replicas": 65},
+        {"layout": 7},
+        {"layout": [{"count": 2}]},
+        {"layout": [{"profile": "1g.24gb", "count": 0}]},
+        {"layout": [{"profile": "1g.24gb", "counts": 2}]},
+    ],
+)
+def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        TypeAdapter(Sharing).validate_python({"mode": "mig", **settings_})
+
+
+# Layouts that cannot be.
+
+
+@pytest.mark.parametrize(
+    ("sharing", "gpu", "message"),
+    [
+        (
+            Mig(layout="all-1g.24"),
+            RTX,
+            "sharing.layout: no layout of RTX-PRO-SERVER-6000 (got 'all-1g.24'). "
+            "Did you mean all-1g.24gb or all-1g.24gb.me or all-1g.24gb-me?",
+        ),
+        (
+            Mig(layout=lists(_1g_10gb=1)),
+            RTX,
+            "sharing.layout[0].profile: a profile of A100-40GB, A100-80GB, H100, not of RTX-PRO-SERVER-6000 "
+            "(got '1g.10gb'). RTX-PRO-SERVER-6000 has 1g.24gb, 2g.48gb, 4g.96gb.",
+        ),
+        (
+            Mig(layout=[Slices(profile="1g.24gb.me")]),
+            RTX,
+            "sharing.layout[0].profile: no profile of RTX-PRO-SERVER-6000 (got '1g.24gb.me'). "
+            "Did you mean 1g.24gb-me or 1g.24gb+me or 1g.24gb?",
+        ),
+        (
+            Mig(layout=lists(_1g_10gb=8)),
+            H100,
+            "sharing.layout[0].count: one H100 has room for 7 of 1g.10gb at most (got 8). Write `count: 7`.",
+        ),
+        (
+            Mig(layout=[*lists(_1g_10gb=1), *lists(_1g_10gb=2)]),
+            H100,
+            "sharing.layout[1].profile: stands twice (got 1g.10gb). Add the counts up.",
+        ),
+        (Mig(layout=[]), RTX, "sharing.layout: must have a slice at least (got []). Write `layout: all-1g.24gb`."),
+        (
+            Mig(strategy="mixed", layout=lists(_2g_48gb=2, _1g_24gb=2)),
+            RTX,
+            "sharing.layout: takes 6 of the 4 memory slices of one RTX-PRO-SERVER-6000 (got 2x1g.24gb_2x2g.48gb). "
+            "`layout: [{profile: 2g.48gb, count: 2}]` fits.",
+        ),
+        (
+            Mig(strategy="mixed", layout=[Slices(profile="2g.48gb+me.all"), *lists(_1g_24gb=2)]),
+            RTX,
+            "sharing.layout: takes 6 of the 4 sets of media engines of one RTX-PRO-SERVER-6000; `-me` profiles take "
+            "none (got 2x1g.24gb_1x2g.48gb.me.all). `layout: [{profile: 2g.48gb+me.all, count: 1}]` fits.",
+        ),
+        (
+            Mig(strategy="mixed", layout=lists(_4g_40gb=1, _1g_10gb=4)),
+            H100,
+            "sharing.layout: finds no places on one H100: slices begin where the hardware lets them "
+            "(got 4x1g.10gb_1x4g.40gb). `layout: [{profile: 4g.40gb, count: 1}, {profile: 1g.10gb, count: 3}]` fits.",
+        ),
+        (
+            Mig(layout="all-balanced"),
+            H100,
+            "sharing.strategy: with `single` all slices must be alike, or the node offers none; "
+            "2x1g.10gb_1x2g.20gb_1x3g.40gb are not (got single). Write `strategy: mixed`.",
+        ),
+    ],
+)
+def test_a_layout_that_cannot_be_is_told_with_its_way_out(sharing: Mig, gpu: Gpu, message: str) -> None:
+    assert told(sharing, gpu) == [message]
+
+
+def test_all_wrong_entries_of_a_layout_are_told() -> None:
+    wrong = Mig(layout=[*lists(_1g_24gb=5), *lists(_9g_99gb=1)])
+    assert [problem.path for problem in wrong.check(RTX, path="gpu-nodes[1].sharing")] == [
+        "gpu-nodes[1].sharing.layout[0].count",
+        "gpu-nodes[1].sharing.layout[1].profile",
+    ]
+
+
+CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
+
+
+@given(gpu=st.sampled_from(CARDS), data=st.data())
+@settings(deadline=None, max_examples=200)
+def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
+    known = list(mig.profiles(gpu).values())
+    chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
+    asked = tuple((profile, data.draw(st.integers(1, profile.most))) for profile in chosen)
+    setting = [Slices(profile=profile.name, count=count) for profile, count in asked]
+    problems = Mig(strategy="mixed", layout=setting).check(gpu)
+    assert bool(problems) is not mig.fits(asked, gpu)
+    for problem in problems:
+        text = problem.fix.removesuffix(" fits.").strip("`").removeprefix("layout: ")
+        rows = [dict(pair.split(": ") for pair in row.split(", ")) for row in text.strip("[{}]").split("}, {")]
+        instead = [Slices(profile=row["profile"], count=int(row["count"])) for row in rows]
+        assert Mig(strategy="mixed", layout=instead).check(gpu) == []
+
+
+def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() -> None:
+    assert layouts.cheapest_types("us-east-1") == [("g7e.2xlarge", 3.36312), ("p5.4xlarge", 6.88)]
+    (problem,) = Mig().check(T4, region="eu-west-1")
+    assert problem.fix.startswith("The cheapest with it: g7e.2xlarge ($")
+
+
+# What models get.
+
+
+def given_slices(sharing: Mig, *mibs: float, on: str = "g7e.2xlarge", nodes: int = 1) -> list[tuple[str, bool]]:
+    found = verdicts([weighing(mib) for mib in mibs], sharing, instance(on), nodes)
+    return [(verdict.shares.profile, verdict.fits) for verdict in found]
+
+
+def test_each_model_gets_the_smallest_slice_that_holds_it() -> None:
+    assert given_slices(BALANCED, 5_000, 30_000) == [("1g.24gb", True), ("2g.48gb", True)]
+    assert given_slices(BALANCED, 23_674, 23_675) == [("1g.24gb", True), ("2g.48gb", True)]
+
+
+def test_a_small_model_takes_a_large_slice_when_the_small_ones_are_taken() -> None:
+    assert given_slices(BALANCED, 1_000, 2_000, 3_000) == [("2g.48gb", True), ("1g.24gb", True), ("1g.24gb", True)]
+
+
+def test_a_model_that_fits_no_slice_is_told_the_largest() -> None:
+    (verdict,) = verdicts([weighing(50_000)], BALANCED, instance("g7e.2xlarge"))
+    assert not verdict.fits
+    assert verdict.rule == "must fit a slice 2g.48gb of 47,616 MiB"
+    assert verdict.found == "needs 50,000 MiB"
+
+
+def test_the_second_of_two_large_models_is_told_that_no_slice_is_left() -> None:
+    first, second, small = verdicts(
+        [weighing(30_000), weighing(29_000), weighing(1_000)], BALANCED, instance("g7e.2xlarge")
+    )
+    assert (first.fits, second.fits, small.fits) == (True, False, True)
+    assert (second.rule, second.found) == ("no slice 2g.48gb or larger is left", "needs 29,000 MiB")
+    assert given_slices(BALANCED, 30_000, 29_000, nodes=2) == [("2g.48gb", True)] * 2
+    assert given_slices(BALANCED, 30_000, 29_000, on="g7e.12xlarge") == [("2g.48gb", True)] * 2
+
+
+def test_those_who_take_turns_on_a_slice_must_fit_it_together() -> None:
+    turns = Mig(strategy="mixed", layout="all-balanced", replicas=2)
+    first, second = verdicts([weighing(30_000), weighing(25_000)], turns, instance("g7e.2xlarge"))
+    assert (first.fits, first.rule) == (False, "models on one slice 2g.48gb must fit 47,616 MiB together")
+    assert second.found == "with its neighbours 55,000 MiB"
+    assert given_slices(turns, 30_000, 15_000) == [("2g.48gb", True), ("1g.24gb", True)]
+    # Two of 15,000 do not fit 1g.24gb together: the second goes to the large one, where it does.
+    assert given_slices(turns, 15_000, 15_000) == [("1g.24gb", True), ("2g.48gb", True)]
+
+
+def test_too_few_slices_are_told_once_and_not_for_each_model() -> None:
+    whole = setup(
+        pools=(pool("g7e.2xlarge", BALANCED),), tenants=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
+    )
+    assert [problem.path for problem in assess(whole).problems] == ["models"]
+
+
+def test_a_layout_that_cannot_be_is_told_alone() -> None:
+    whole = setup(pools=(pool("g7e.2xlarge", Mig(layout="all-1g.10gb")),))
+    assert [problem.path for problem in assess(whole).problems] == ["sharing.layout"]
+    assert assess(whole).fits == ()
+
+
+@given(
+    gpu=st.sampled_from(["g7e.2xlarge", "p5.4xlarge"]),
+    number=st.integers(0, 27),
+    mibs=st.lists(st.integers(500, 90_000), min_size=1, max_size=5),
+)
+@settings(deadline=None, max_examples=200)
+def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number: int, mibs: list[int]) -> None:
+    usual = list(mig.layouts(instance(gpu).gpu))
+    layout = usual[number % len(usual)]
+    sharing = Mig(strategy="mixed", layout=[Slices(profile=profile.name, count=count) for profile, count in layout])
+    slices = [profile.memory_mib for profile, count in layout for _ in range(count)]
+    possible = len(mibs) <= len(slices) and any(
+        all(mib <= size for mib, size in zip(mibs, dealt, strict=True))
+        for dealt in set(itertools.permutations(slices, len(mibs)))
+    )
+    found = verdicts([weighing(mib) for mib in mibs], sharing, instance(gpu))
+    assert len(layout) == 1 or all(verdict.fits for verdict in found) is possible
+
+
+# Advice.
+
+
+def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge", index: int = 0) -> list[str]:
+    models: tuple[Served, ...] = tuple(weighing(mib) for mib in mibs)
+    return advice(Case(models=models, sharing=sharing, instance=instance(on)), index, "us-east-1")
+
+
+def test_a_model_too_large_for_its_slice_is_led_to_another_layout_mode_or_type() -> None:
+    assert offers(Mig(), 30_000, 5_000) == [
+        "`sharing.layout: all-balanced` with `sharing.strategy: mixed`",
+        "`sharing.mode: timeslice`",
+        "`gpu-nodes.instance-types: [p5.4xlarge]` with `sharing.layout: [{profile: 1g.10gb, count: 4}, "
+        "{profile: 3g.40gb, count: 1}]` and `sharing.strategy: mixed`",
+    ]
+    assert offers(Mig(), 30_000)[0] == "`sharing.layout: all-balanced` with `sharing.strategy: mixed`"
+    assert offers(BALANCED, 60_000)[0] == "`sharing.layout: all-4g.96gb`"
+
+
+def test_fewer_or_no_turns_on_a_slice_are_offered() -> None:
+    assert offers(Mig(layout="all-2g.48gb", replicas=3), 20_000, 20_000, 20_000)[0] == "`sharing.replicas: 2`"
+    assert offers(Mig(layout="all-2g.48gb", replicas=3), 30_000, 20_000)[0] == "`sharing.replicas: null`"
+
+
+def test_a_layout_with_too_few_slices_for_all_is_not_offered() -> None:
+    assert not [text for text in offers(Mig(), 60_000, 1_000) if "layout: all-4g" in text]
+
+
+def test_who_needs_a_whole_slice_of_many_is_led_to_a_whole_card_where_there_are_enough() -> None:
+    assert offers(Mig(layout="all-2g.48gb"), *[60_000] * 4, on="g7e.24xlarge") == [
+        "`sharing.layout: all-4g.96gb`",
+        "`sharing.mode: exclusive`",
+        "`gpu-nodes.instance-types: [p4de.24xlarge]` with `sharing.layout: all-7g.80gb`",
+    ]
+    assert "`sharing.mode: exclusive`" not in offers(Mig(layout="all-2g.48gb"), *[60_000] * 4, on="g7e.12xlarge")
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[InstanceType, Mig, list[int]]:
+    known = draw(st.sampled_from([each for each in instance_types().values() if mig.profiles(each.gpu)]))
+    usual = list(mig.layouts(known.gpu))
+    layout = draw(st.sampled_from(usual))
+    sharing = Mig(
+        strategy="mixed",
+        layout=[Slices(profile=profile.name, count=count) for profile, count in layout],
+        replicas=draw(st.sampled_from([None, None, 2, 3])),
+    )
+    mibs = draw(st.lists(st.integers(1_000, 120_000), min_size=1, max_size=4))
+    return known, sharing, mibs
+
+
+@given(case=cases())
+@settings(deadline=None, max_examples=60)
+def test_every_offered_advice_about_slices_really_fits_and_takes_nothing_from_the_others(
+    case: tuple[InstanceType, Mig, list[int]],
+) -> None:
+    known, sharing, mibs = case
+    whole = setup(
+        pools=(pool(known.name, sharing, volume_gib=2000),), tenants=tenants(*(weighing(mib) for mib in mibs))
+    )
+    before = assess(whole).fits
+    for index, fit in enumerate(before):
+        for text in fit.advice:
+            out = changed(whole, index, text)
+            assert not [one for pool_ in out.pools for one in pool_.sharing.check(pool_.smallest.gpu)], text
+            after = assess(out).fits
+            assert after[index].verdict.fits, text
+            assert all(now.verdict.fits or not then.verdict.fits for then, now in zip(before, after, strict=True)), text
+
+
+def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and_price() -> None:
+    assert in_mig((weighing(10_500), weighing(5_000)), "us-east-1") == [
+        Choice(instance_type="g7e.2xlarge", layout="all-1g.24gb", usd_per_hour=3.36312),
+        Choice(
+            instance_type="p5.4xlarge",
+            layout="[{profile: 1g.10gb, count: 6}, {profile: 1g.20gb, count: 1}]",
+            usd_per_hour=6.88,
+        ),
+        Choice(
+            instance_type="p4d.24xlarge",
+            layout="[{profile: 1g.5gb, count: 4}, {profile: 3g.20gb, count: 1}]",
+            usd_per_hour=21.957642,
+        ),
+    ]
+    assert [one.instance_type for one in in_mig((weighing(150_000),), "us-east-1")] == [
+        "p6-b200.48xlarge",
+        "p6-b300.48xlarge",
+    ]
+    assert in_mig((weighing(400_000),), "us-east-1") == []
+    assert len(in_mig((weighing(1_000),), "us-east-1", most=5)) == 5
+
+
+def test_a_type_that_does_not_hold_a_model_is_not_named() -> None:
+    tight = replace(RTX, nvml_mib=97_887)
+    assert in_mig((weighing(tight.nvml_mib),), "us-east-1")[0].instance_type != "g7e.2xlarge"
