@@ -9,9 +9,8 @@ import pulumi_aws as aws
 from components import versions
 from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, POOL_LABEL, TOKEN
 from components.node_group import NodeShape, managed_node_group
-from sharing.gpus import instance_types
+from sharing.gpus import alike
 from sharing.modes import Sharing
-from sharing.problems import did_you_mean
 from sharing.setup import Capacity
 
 
@@ -62,7 +61,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             cluster_name=args.cluster_name,
             subnet_ids=args.subnet_ids,
             shape=NodeShape(
-                ami_type=versions.GPU_AMI_TYPES[_arch(args.instance_types)],
+                ami_type=versions.GPU_AMI_TYPES[alike(args.instance_types)[0].arch],
                 kubernetes=args.kubernetes,
                 instance_types=args.instance_types,
                 capacity_type="SPOT" if args.capacity == "spot" else "ON_DEMAND",
@@ -81,15 +80,3 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
         )
         self.node_group_name = self.node_group.node_group_name
         self.register_outputs({"nodeGroupName": self.node_group_name})
-
-
-def _arch(names: Sequence[str]) -> str:
-    """The architecture of the types; raises `ValueError` where they are unknown or have not the same GPU."""
-    known = instance_types()
-    for name in names:
-        if name not in known:
-            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
-    kinds = {(known[name].gpu.name, known[name].arch) for name in names}
-    if len(kinds) != 1:
-        raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
-    return kinds.pop()[1]

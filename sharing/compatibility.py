@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from sharing import tables
+from sharing import karpenter, tables
 from sharing.cost import in_extended_support
 from sharing.fit import verdicts
 from sharing.gpus import InstanceType, instance_types
@@ -169,11 +169,11 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         tenants = setup.tenants_of(pool)
         if not pool.known_types or len(tenants) <= pool.total_shares:
             continue
-        per_node = pool.total_shares // pool.planned_nodes
-        nodes = -(-len(tenants) // per_node)
+        nodes = -(-len(tenants) // pool.shares_per_node)
         found = f"{len(tenants)} models, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"max: {max(nodes, pool.max)}"
-        fix = f"Write `{f'desired: {nodes}, ' if pool.desired else ''}{most}` under {pool.path}"
+        told = pool.desired and pool.provisioner == "node-group"
+        fix = f"Write `{f'desired: {nodes}, ' if told else ''}{most}` under {pool.path}"
         each = -(-len(tenants) // (pool.planned_nodes * pool.smallest.gpus))
         sharing = pool.sharing.model_copy(update={"replicas": each})
         if pool.sharing.shares(pool.smallest.gpu).per_gpu == 1:
@@ -359,6 +359,7 @@ RULES: tuple[Rule, ...] = (
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and memory hold the pods", True, _host_holds_pods, ("models", "sharing", TYPES, *NODES)),
+    Rule("Karpenter cuts no cards", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region is known", False, _unknown_region),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
@@ -369,6 +370,10 @@ RULES: tuple[Rule, ...] = (
     Rule("models get what they were made for", False, _context_too_long, ("models",)),
     Rule("the pool is awake", False, _parked),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
+    Rule("Karpenter's nodes are counted by the models", False, karpenter.settings_without_effect),
+    Rule("Karpenter falls back to on-demand", False, karpenter.on_demand_instead, (TYPES,)),
+    Rule("Karpenter's types have one number of GPUs", False, karpenter.unequal_counts),
+    Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is paid", False, _nat_traffic),
     Rule("the API endpoint is not open to all", False, _open_endpoint),
 )
@@ -377,4 +382,5 @@ PIN_RULES: tuple[PinRule, ...] = (
     PinRule("no Amazon Linux 2", _no_amazon_linux_2),
     PinRule("the device plugin runs MPS", _plugin_runs_mps),
     PinRule("the device plugin leaves GDS off", _plugin_without_gds),
+    PinRule("Karpenter knows the Kubernetes versions", karpenter.old_release),
 )

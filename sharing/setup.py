@@ -10,6 +10,7 @@ from sharing.models import Served
 from sharing.modes import Sharing
 
 Capacity = Literal["spot", "on-demand"]
+Provisioner = Literal["node-group", "karpenter"]
 Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
@@ -42,6 +43,8 @@ class Pool:
     max: int
     volume_gib: int
     sharing: Sharing
+    provisioner: Provisioner = "node-group"
+    """What brings the nodes: an EKS managed node group, or Karpenter when pods wait."""
 
     @property
     def known_types(self) -> list[InstanceType]:
@@ -55,12 +58,19 @@ class Pool:
 
     @property
     def planned_nodes(self) -> int:
-        """Nodes that the promise is made for; a parked pool (`desired: 0`) is judged by what it may become."""
-        return self.desired or self.max
+        """Nodes that the promise is made for: a parked pool (`desired: 0`) and Karpenter's are judged by what they may
+        become.
+        """
+        return self.max if self.provisioner == "karpenter" else self.desired or self.max
+
+    @property
+    def shares_per_node(self) -> int:
+        """Shares that one node surely has."""
+        return self.smallest.gpus * self.sharing.shares(self.smallest.gpu).per_gpu
 
     @property
     def total_shares(self) -> int:
-        return self.planned_nodes * self.smallest.gpus * self.sharing.shares(self.smallest.gpu).per_gpu
+        return self.planned_nodes * self.shares_per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +109,7 @@ class Pins:
     driver: int
     """Branch of the NVIDIA driver in that AMI, e.g. 580."""
     device_plugin: str
+    karpenter: str
     parts: tuple[Part, ...]
 
 
@@ -122,3 +133,9 @@ class Setup:
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
+
+    def nodes_of(self, pool: Pool) -> int:
+        """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
+        if pool.provisioner == "node-group" or pool.desired == 0:
+            return pool.desired
+        return min(pool.max, -(-len(self.tenants_of(pool)) // pool.shares_per_node))

@@ -13,15 +13,19 @@ from components import (
     DevicePluginSharingArgs,
     GpuCluster,
     GpuClusterArgs,
+    KarpenterGpuPool,
+    KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
+from components.karpenter_gpu_pool import KarpenterPool
 from components.names import PROJECT, safe_name, stack_tags
 from components.ollama_pair import OllamaModel
 from sharing import tables
 from sharing.assessment import Assessment, assess
+from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup, Tenant
 from stacks.config import RefusedError, StackConfig
 
@@ -97,9 +101,11 @@ def cluster(plan: Plan) -> GpuCluster:
     )
 
 
-def gpu_nodes(plan: Plan, into: GpuCluster) -> SpotGpuNodeGroup:
+def gpu_nodes(plan: Plan, into: GpuCluster) -> SpotGpuNodeGroup | KarpenterGpuPool:
     """The GPU nodes, in one zone where a model's volume holds them there."""
     pool = plan.pool
+    if pool.provisioner == "karpenter":
+        return karpenter(plan, into)
     subnets = into.node_subnet_ids.apply(lambda ids: ids[:1]) if plan.in_one_zone else into.node_subnet_ids
     return SpotGpuNodeGroup(
         f"{PROJECT}-{pool.name}",
@@ -122,6 +128,34 @@ def gpu_nodes(plan: Plan, into: GpuCluster) -> SpotGpuNodeGroup:
     )
 
 
+def karpenter(plan: Plan, into: GpuCluster) -> KarpenterGpuPool:
+    """The GPU nodes that come when models wait, and the controller that brings them."""
+    pool = plan.pool
+    return KarpenterGpuPool(
+        f"{PROJECT}-karpenter",
+        KarpenterGpuPoolArgs(
+            cluster_name=into.cluster_name,
+            node_subnet_ids=into.node_subnet_ids,
+            security_group_id=into.security_group_id,
+            pools=[
+                KarpenterPool(
+                    name=pool.name,
+                    sharing=pool.sharing,
+                    instance_types=pool.instance_types,
+                    capacity=pool.capacity,
+                    max_nodes=pool.max,
+                    volume_gib=pool.volume_gib,
+                    zone=into.zone_names.apply(lambda names: names[0]) if plan.in_one_zone else None,
+                )
+            ],
+            controller_replicas=controller_replicas(plan.setup.system_nodes),
+            controller_needs=[into.system_nodes, into.pod_identity_agent, into.dns, into.storage_driver],
+            tags=plan.tags,
+        ),
+        _inside(plan, into),
+    )
+
+
 def device_plugin(plan: Plan, into: GpuCluster) -> DevicePluginSharing:
     """The device plugin; its feature discovery has parts that run on system nodes."""
     return DevicePluginSharing(
@@ -131,7 +165,7 @@ def device_plugin(plan: Plan, into: GpuCluster) -> DevicePluginSharing:
     )
 
 
-def ollama_pair(plan: Plan, into: GpuCluster, on: SpotGpuNodeGroup) -> OllamaPair:
+def ollama_pair(plan: Plan, into: GpuCluster, on: SpotGpuNodeGroup | KarpenterGpuPool) -> OllamaPair:
     """The models. They wait for the nodes, which costs no time and makes them go first on destroy, while the node
     that holds their volume lives; and for the storage driver where they keep files on volumes.
 

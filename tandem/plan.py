@@ -74,7 +74,7 @@ def report(judged: Judged, planned: Planned | None) -> "PlanReport":
         verdict="refused" if judged.refused else "ok",
         problems=problem_reports(reading.problems),
         warnings=problem_reports(assessment.warnings),
-        pools=pool_reports(assessment.fits),
+        pools=pool_reports(judged.setup, assessment.fits),
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
         time_to_first_token=_first_token(planned.first_token) if planned else None,

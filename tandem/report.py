@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from sharing.assessment import Assessment, Fit
 from sharing.problems import Problem
-from sharing.setup import Pool
+from sharing.setup import Pool, Setup
 
 SCHEMA_VERSION = 1
 
@@ -150,20 +150,20 @@ def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
     return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix) for p in problems]
 
 
-def pool_reports(fits: Iterable[Fit]) -> list[PoolReport]:
+def pool_reports(setup: Setup, fits: Iterable[Fit]) -> list[PoolReport]:
     """The pools that models were judged on."""
     pools = {fit.pool.name: fit.pool for fit in fits}
-    return [_pool(pool) for pool in pools.values()]
+    return [_pool(pool, setup.nodes_of(pool)) for pool in pools.values()]
 
 
-def _pool(pool: Pool) -> PoolReport:
+def _pool(pool: Pool, nodes: int) -> PoolReport:
     gpu = pool.smallest.gpu
     shares = pool.sharing.shares(gpu)
     return PoolReport(
         name=pool.name,
         gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
         instance_types=list(pool.instance_types),
-        nodes=pool.desired,
+        nodes=nodes,
         shares=SharesReport(
             resource=shares.resource,
             per_gpu=shares.per_gpu,

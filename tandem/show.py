@@ -28,8 +28,9 @@ def headline(console: Console, file: str, judged: Judged) -> None:
     """An accepted stack in one line."""
     bill, pool = judged.reading.assessment.cost, judged.setup.pools[0]
     assert bill is not None
+    nodes = judged.setup.nodes_of(pool) or pool.planned_nodes
     console.print(
-        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {pool.planned_nodes} × "
+        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {nodes} × "
         f"{pool.instance_types[0]}, {pool.sharing.mode}, [bold]${bill.usd_per_hour:.3f}[/] an hour",
         soft_wrap=not console.is_terminal,
     )

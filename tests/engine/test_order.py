@@ -28,6 +28,15 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
     "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
+    "karpenter": (
+        "karpenter",
+        {
+            "models": [
+                {"name": "llama2:7b", "context": 2048, "cache": "volume"},
+                {"name": "mistral:7b", "context": 2048},
+            ]
+        },
+    ),
 }
 
 

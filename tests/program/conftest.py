@@ -14,7 +14,7 @@ from stacks.config import StackConfig
 from tandem.plan import program_graph
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("dev", "exclusive", "mps", "timeslice")
+STACKS = ("dev", "exclusive", "karpenter", "mps", "timeslice")
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": (
@@ -32,6 +32,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {"models": [{"name": "llama3.2:1b", "slots": 2}, {"name": "llama3.2:1b", "kv-type": "q8_0"}]},
     ),
     "tagged": ("dev", {"tags": {"team": "ml"}}),
+    "karpenter-volumes": (
+        "karpenter",
+        {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}], "tags": {"team": "ml"}},
+    ),
+    "karpenter-parked": ("karpenter", {"gpu-nodes": {"provisioner": "karpenter", "desired": 0}}),
 }
 """Stack file, and the sections that differ."""
 
