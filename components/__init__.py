@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
+    from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
     from components.ollama_pair import OllamaPair, OllamaPairArgs
     from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
 
@@ -17,6 +18,8 @@ _HOMES = {
     "DevicePluginSharingArgs": "device_plugin_sharing",
     "GpuCluster": "gpu_cluster",
     "GpuClusterArgs": "gpu_cluster",
+    "KarpenterGpuPool": "karpenter_gpu_pool",
+    "KarpenterGpuPoolArgs": "karpenter_gpu_pool",
     "OllamaPair": "ollama_pair",
     "OllamaPairArgs": "ollama_pair",
     "PoolSharing": "device_plugin_sharing",
@@ -29,6 +32,8 @@ __all__ = [
     "DevicePluginSharingArgs",
     "GpuCluster",
     "GpuClusterArgs",
+    "KarpenterGpuPool",
+    "KarpenterGpuPoolArgs",
     "OllamaPair",
     "OllamaPairArgs",
     "PoolSharing",

@@ -10,7 +10,7 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.iam import managed_policy, trust
+from components.iam import POD_IDENTITY, managed_policy, trust
 from components.names import TOKEN
 from components.network import Network, network
 from components.node_group import NodeShape, managed_node_group
@@ -18,7 +18,6 @@ from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
 
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
-POD_IDENTITY = "pods.eks.amazonaws.com"
 EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
 """ServiceAccount of the driver's controller, fixed by the add-on."""
 
@@ -65,6 +64,9 @@ class GpuCluster(pulumi.ComponentResource):
     zone_names: pulumi.Output[list[str]]
     """Their zones, in the same order."""
 
+    security_group_id: pulumi.Output[str]
+    """EKS's own security group, which control plane and nodes share."""
+
     kubernetes_provider: k8s.Provider
     """For whatever goes into the cluster."""
     system_nodes: aws.eks.NodeGroup
@@ -89,6 +91,7 @@ class GpuCluster(pulumi.ComponentResource):
         self.kubeconfig = pulumi.Output.secret(self.control_plane.kubeconfig_json)
         self.node_subnet_ids = pulumi.Output.all(*net.node_subnet_ids)
         self.zone_names = pulumi.Output.all(*net.zone_names)
+        self.security_group_id = self._security_group_id()
 
         self.kubernetes_provider = self._kubernetes_provider()
         self.system_nodes = self._system_nodes()
@@ -103,6 +106,7 @@ class GpuCluster(pulumi.ComponentResource):
                 "kubeconfig": self.kubeconfig,
                 "nodeSubnetIds": self.node_subnet_ids,
                 "zoneNames": self.zone_names,
+                "securityGroupId": self.security_group_id,
             }
         )
 
@@ -162,6 +166,11 @@ class GpuCluster(pulumi.ComponentResource):
         fallback = self._args.cluster_name
         return self.control_plane.eks_cluster.apply(
             lambda inner: getattr(inner, attribute) if inner is not None else fallback
+        )
+
+    def _security_group_id(self) -> pulumi.Output[str]:
+        return self.control_plane.eks_cluster.apply(
+            lambda inner: inner.vpc_config.cluster_security_group_id if inner is not None else "security-group"
         )
 
     def _kubernetes_provider(self) -> k8s.Provider:

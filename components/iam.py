@@ -5,6 +5,9 @@ import json
 import pulumi
 import pulumi_aws as aws
 
+POD_IDENTITY = "pods.eks.amazonaws.com"
+"""The service that hands roles to pods, by EKS Pod Identity."""
+
 
 def trust(service: str, *actions: str) -> str:
     """Trust policy that lets an AWS service assume a role; `sts:AssumeRole` when no action is named."""

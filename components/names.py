@@ -23,6 +23,9 @@ TAG_STACK = "tandem:stack"
 EBS_CSI_TAG = "ebs.csi.aws.com/cluster"
 """AmazonEBSCSIDriverPolicyV2 lets the driver attach only volumes that carry this tag."""
 
+CONTROLLERS_TAGS = ("eks:", "kubernetes.io/cluster", "karpenter.sh/", "karpenter.k8s.aws/")
+"""Beginnings of tags that EKS and Karpenter set themselves, and know their own by; an EC2NodeClass takes none."""
+
 NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
 """Where model files lie on a GPU node (`cache: node`), one directory a model."""
 

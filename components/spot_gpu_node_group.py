@@ -9,9 +9,8 @@ import pulumi_aws as aws
 from components import versions
 from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, POOL_LABEL, TOKEN
 from components.node_group import NodeShape, managed_node_group
-from sharing.gpus import InstanceType, instance_types
+from sharing.gpus import alike
 from sharing.modes import Sharing
-from sharing.problems import did_you_mean
 from sharing.setup import Capacity
 
 
@@ -57,7 +56,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
-        kind = _kind(args.instance_types)
+        kind = alike(args.instance_types)[0]
         self.node_group = managed_node_group(
             f"{name}-group",
             cluster_name=args.cluster_name,
@@ -84,16 +83,3 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
         )
         self.node_group_name = self.node_group.node_group_name
         self.register_outputs({"nodeGroupName": self.node_group_name})
-
-
-def _kind(names: Sequence[str]) -> InstanceType:
-    """The first of the types, for the card and architecture that all have; raises `ValueError` where they are unknown
-    or have not the same GPU."""
-    known = instance_types()
-    for name in names:
-        if name not in known:
-            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
-    kinds = {(known[name].gpu.name, known[name].arch) for name in names}
-    if len(kinds) != 1:
-        raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
-    return known[names[0]]

@@ -21,6 +21,12 @@ OLLAMA_REPOSITORY = "https://helm.otwld.com"
 OLLAMA_IMAGE_TAG = "0.32.15@sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
 """Digest of the multi-platform index, so that a tag pushed again changes nothing."""
 
+# renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
+KARPENTER_CHART = "1.14.1"
+"""Both charts, and the controller in them; 1.14.1 is the newest whose charts, CRDs and IAM documents were read."""
+KARPENTER_CRD_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter-crd"
+KARPENTER_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter"
+
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
 """Release of the AL2023 AMIs, all variants. Newest one whose contents the changelog tells."""
@@ -69,5 +75,6 @@ def pins() -> Pins:
         device_plugin=DEVICE_PLUGIN_CHART,
         gpu_operator=GPU_OPERATOR_CHART,
         ollama=OLLAMA_IMAGE_TAG.partition("@")[0],
+        karpenter=KARPENTER_CHART,
         parts=PARTS,
     )

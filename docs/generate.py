@@ -25,7 +25,7 @@ from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettin
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
-STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive")
+STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive", "karpenter")
 
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
@@ -146,7 +146,8 @@ def costs_table() -> str:
         setup = _config(stack).setup(day)
         bill, pool = assess(setup).cost, setup.pools[0]
         assert bill is not None
-        nodes = f"{pool.desired} × {pool.instance_types[0]}, {pool.capacity}"
+        by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
+        nodes = f"{setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.capacity}{by}"
         dedicated = f"{bill.dedicated_usd_per_hour:.2f}"
         rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:.0f}", dedicated, nodes))
     return _markdown(rows)

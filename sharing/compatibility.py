@@ -4,12 +4,13 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import tables
+from sharing import karpenter, tables
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import driver_cuts, idle_slices, judged, more_shares, ollama_on_slices, reboots, turns
 from sharing.modes import Mps
 from sharing.paths import rests_on, touches
+from sharing.pin_rules import numbers
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import (
     NODE_CPU_MILLIS,
@@ -17,7 +18,6 @@ from sharing.setup import (
     NODE_MEMORY_MIB,
     POD_CPU_MILLIS,
     POD_MEMORY_MIB,
-    Pins,
     Pool,
     Setup,
 )
@@ -26,13 +26,6 @@ from sharing.system import system_types
 NEAR_END = datetime.timedelta(days=90)
 """How long before the end of standard support a warning begins: time for one upgrade in peace."""
 EVERYWHERE = ("0.0.0.0/0", "::/0")
-AL2_GONE = "the EKS AMIs of Amazon Linux 2 ended on 2025-11-26"
-MPS_NEEDS_PLUGIN = (0, 18)
-"""First device plugin whose MPS daemon runs with the host's PIDs. Source: k8s-device-plugin#1045."""
-FIRST_OPERATOR = (26, 7)
-"""First GPU Operator with device plugin 0.20, which knows `sharedDevicesAllocationPolicy` and names all profiles."""
-BAD_PLUGINS = ((0, 19, 0), (0, 19, 1), (0, 19, 2))
-"""Releases with GDS, GDRCopy and MOFED on by default. Source: k8s-device-plugin#1837."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +40,6 @@ class Rule:
 
     In the words of a file with one pool; for a pool of several they mean its own (`rests_on`).
     """
-
-
-@dataclass(frozen=True, slots=True)
-class PinRule:
-    """One row about pinned versions, which no stack file can change."""
-
-    name: str
-    check: Callable[[Pins], Iterator[Problem]]
 
 
 def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
@@ -76,11 +61,6 @@ def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list
             found += [problem for problem in told if not touches((problem.path,), unreadable)]
     # Pools that take the stack's sharing say the same of it.
     return list(dict.fromkeys(found))
-
-
-def pin_problems(pins: Pins) -> list[Problem]:
-    """What is wrong with the pinned versions themselves."""
-    return [problem for rule in PIN_RULES for problem in rule.check(pins)]
 
 
 def _known_types(setup: Setup) -> Iterator[Problem]:
@@ -153,7 +133,7 @@ def _system_types(setup: Setup) -> Iterator[Problem]:
 def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
     path, version = "cluster.kubernetes", setup.kubernetes
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    pinned, newest = sorted(setup.pins.kubernetes, key=_numbers), _newer_kubernetes(setup)
+    pinned, newest = sorted(setup.pins.kubernetes, key=numbers), _newer_kubernetes(setup)
     if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
         yield Problem(path, version, f"EKS ended all support for it on {rows[version]['extended_until']}", newest)
     elif version not in setup.pins.kubernetes:
@@ -168,12 +148,12 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         tenants = setup.tenants_of(pool)
         if not pool.known_types or not pool.offers or len(tenants) <= pool.total_shares:
             continue
-        per_node = pool.total_shares // pool.planned_nodes
-        nodes = -(-len(tenants) // per_node)
+        nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
         found = f"{len(tenants)} models{where}, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
         most = f"max: {max(nodes, pool.max)}"
-        fix = f"Write `{f'desired: {nodes}, ' if pool.desired else ''}{most}` under {pool.path}"
+        told = pool.desired and pool.provisioner == "node-group"
+        fix = f"Write `{f'desired: {nodes}, ' if told else ''}{most}` under {pool.path}"
         if more := more_shares(pool, len(tenants)):
             fix += f", or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
@@ -214,7 +194,7 @@ def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
 
 
 def _newer_kubernetes(setup: Setup) -> str:
-    newest = max(setup.pins.kubernetes, key=_numbers)
+    newest = max(setup.pins.kubernetes, key=numbers)
     if newest == setup.kubernetes:
         return "It is the newest that is pinned: take a newer release of tandem."
     return f'Write `kubernetes: "{newest}"`.'
@@ -322,37 +302,10 @@ def _unknown_region(setup: Setup) -> Iterator[Problem]:
         yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names))
 
 
-def _no_amazon_linux_2(pins: Pins) -> Iterator[Problem]:
-    for ami_type in pins.ami_types.values():
-        if ami_type.startswith("AL2_"):
-            yield Problem("ami_types", ami_type, AL2_GONE, "Use AL2023_x86_64_NVIDIA.")
-
-
-def _plugin_runs_mps(pins: Pins) -> Iterator[Problem]:
-    if _numbers(pins.device_plugin) < MPS_NEEDS_PLUGIN:
-        yield Problem("device_plugin", pins.device_plugin, "MPS needs 0.18 or later", "Use 0.20.0.")
-
-
-def _plugin_without_gds(pins: Pins) -> Iterator[Problem]:
-    if _numbers(pins.device_plugin) in BAD_PLUGINS:
-        rule = "0.19.0 to 0.19.2 turn GDS, GDRCopy and MOFED on by default"
-        yield Problem("device_plugin", pins.device_plugin, rule, "Use 0.19.3 or later.")
-
-
-def _operator_has_our_plugin(pins: Pins) -> Iterator[Problem]:
-    if _numbers(pins.gpu_operator.removeprefix("v")) < FIRST_OPERATOR:
-        rule = "its device plugin must understand the same configs as 0.20"
-        yield Problem("gpu_operator", pins.gpu_operator, rule, "Use v26.7.0 or later.")
-
-
 def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
     for index, name in enumerate(pool.instance_types):
         if known := instance_types().get(name):
             yield index, known
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 TYPES = "gpu-nodes.instance-types"
@@ -371,6 +324,7 @@ RULES: tuple[Rule, ...] = (
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and memory hold the pods", True, _host_holds_pods, ("models", "sharing", TYPES, *NODES)),
+    Rule("Karpenter cuts no cards", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region is known", False, _unknown_region),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
@@ -386,13 +340,10 @@ RULES: tuple[Rule, ...] = (
     Rule("the pool is awake", False, _parked),
     Rule("every pool has a model", False, _unused_pool, ("models",)),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),
+    Rule("Karpenter's nodes are counted by the models", False, karpenter.settings_without_effect),
+    Rule("Karpenter falls back to on-demand", False, karpenter.on_demand_instead, (TYPES,)),
+    Rule("Karpenter's types have one number of GPUs", False, karpenter.unequal_counts),
+    Rule("Karpenter has two controllers", False, karpenter.lonely_controller),
     Rule("NAT traffic is paid", False, _nat_traffic),
     Rule("the API endpoint is not open to all", False, _open_endpoint),
-)
-
-PIN_RULES: tuple[PinRule, ...] = (
-    PinRule("no Amazon Linux 2", _no_amazon_linux_2),
-    PinRule("the device plugin runs MPS", _plugin_runs_mps),
-    PinRule("the device plugin leaves GDS off", _plugin_without_gds),
-    PinRule("the GPU Operator brings a device plugin like ours", _operator_has_our_plugin),
 )

@@ -10,7 +10,7 @@ from sharing.setup import SYSTEM_VOLUME_GIB, Pool, Setup
 
 HOURS_PER_MONTH = 730
 """AWS's own convention for a month."""
-UNCOUNTED = "Not counted: data transfer to the internet and between zones, CloudWatch, taxes."
+UNCOUNTED = "Not counted: data transfer to the internet and between zones, CloudWatch, SQS and EventBridge, taxes."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +78,12 @@ def _lines(setup: Setup) -> Iterator[Line]:
     yield _control_plane(setup)
     yield _system_nodes(setup)
     for pool in setup.pools:
-        yield _gpu_nodes(pool, setup.region)
+        yield _gpu_nodes(pool, setup)
     yield _volumes(setup)
     if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
         hourly = prices.service("nat-gateway-hour", setup.region)
         yield Line(item=f"NAT gateway × {gateways}", usd_per_hour=gateways * hourly.usd_per_hour, note=hourly.note)
-    nodes = setup.system_nodes + sum(pool.desired for pool in setup.pools)
+    nodes = setup.system_nodes + sum(map(setup.nodes_of, setup.pools))
     if addresses := gateways or nodes:
         hourly = prices.service("public-ipv4-hour", setup.region)
         yield Line(item=f"public IPv4 × {addresses}", usd_per_hour=addresses * hourly.usd_per_hour, note=hourly.note)
@@ -104,16 +104,14 @@ def _system_nodes(setup: Setup) -> Line:
     return Line(item=f"system nodes {setup.system_nodes} × {dearest}", usd_per_hour=usd, note=note)
 
 
-def _gpu_nodes(pool: Pool, region: str) -> Line:
-    price = _node_price(pool, region)
-    dearest = _dearest(pool, region)
+def _gpu_nodes(pool: Pool, setup: Setup) -> Line:
+    price, nodes = _node_price(pool, setup.region), setup.nodes_of(pool)
+    dearest = _dearest(pool, setup.region)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     note = _notes(pool.capacity, several, seen, price.note)
     name = f" ({pool.name})" if pool.listed else ""
-    return Line(
-        item=f"GPU nodes {pool.desired} × {dearest}{name}", usd_per_hour=pool.desired * price.usd_per_hour, note=note
-    )
+    return Line(item=f"GPU nodes {nodes} × {dearest}{name}", usd_per_hour=nodes * price.usd_per_hour, note=note)
 
 
 def _dearest(pool: Pool, region: str) -> str:
@@ -134,7 +132,7 @@ def _price(instance_type: str, pool: Pool, region: str) -> prices.Price:
 
 
 def _volumes(setup: Setup) -> Line:
-    roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(pool.desired * pool.volume_gib for pool in setup.pools)
+    roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(setup.nodes_of(pool) * pool.volume_gib for pool in setup.pools)
     gib = roots + sum(tenant.volume_gib for tenant in setup.tenants)
     month = prices.service("ebs-gp3", setup.region)
     return Line(item=f"EBS gp3 {gib} GiB", usd_per_hour=gib * month.usd_per_hour / HOURS_PER_MONTH, note=month.note)
@@ -142,7 +140,7 @@ def _volumes(setup: Setup) -> Line:
 
 def _first_start_gib(setup: Setup) -> float:
     images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows) / 1024
-    nodes = sum(pool.planned_nodes for pool in setup.pools)
+    nodes = sum(setup.nodes_of(pool) or pool.planned_nodes for pool in setup.pools)
     return nodes * images + sum(tenant.served.model.weights_bytes for tenant in setup.tenants) / 2**30
 
 

@@ -1,9 +1,11 @@
 """Catalogue of GPUs and of the instance types that carry them: `data/gpu_memory.csv` and `gpu_instances.csv`."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from sharing import tables
+from sharing.problems import did_you_mean
 
 CUDA_FRACTION_OF_NVML = 0.98
 """Part of NVML's total that CUDA can use where nobody has measured it: the T4 has 15,110 of 15,360 MiB (98.4 %)."""
@@ -87,6 +89,17 @@ def gpus() -> dict[str, Gpu]:
 def instance_types() -> dict[str, InstanceType]:
     """Every GPU instance type of the catalogue by name."""
     return {row["instance_type"]: _instance_type(row) for row in tables.read("gpu_instances").rows}
+
+
+def alike(names: Sequence[str]) -> list[InstanceType]:
+    """The types of these names; raises `ValueError` where one is unknown, or they have not the same GPU."""
+    known = instance_types()
+    for name in names:
+        if name not in known:
+            raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
+    if len({(known[name].gpu, known[name].arch) for name in names}) != 1:
+        raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
+    return [known[name] for name in names]
 
 
 def _instance_type(row: tables.Row) -> InstanceType:

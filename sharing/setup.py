@@ -10,6 +10,7 @@ from sharing.models import Served
 from sharing.modes import Shares, Sharing
 
 Capacity = Literal["spot", "on-demand"]
+Provisioner = Literal["node-group", "karpenter"]
 Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
@@ -46,6 +47,8 @@ class Pool:
     sharing: Sharing
     sharing_path: str = "sharing"
     """Where its sharing stands in the stack file: the stack's, or `gpu-nodes[0].sharing`."""
+    provisioner: Provisioner = "node-group"
+    """What brings the nodes: an EKS managed node group, or Karpenter when pods wait."""
 
     @property
     def listed(self) -> bool:
@@ -69,8 +72,15 @@ class Pool:
 
     @property
     def planned_nodes(self) -> int:
-        """Nodes that the promise is made for; a parked pool (`desired: 0`) is judged by what it may become."""
-        return self.desired or self.max
+        """Nodes that the promise is made for: a parked pool (`desired: 0`) and Karpenter's are judged by what they may
+        become.
+        """
+        return self.max if self.provisioner == "karpenter" else self.desired or self.max
+
+    @property
+    def shares_per_node(self) -> int:
+        """Shares of all kinds that one node surely has."""
+        return self.smallest.gpus * sum(shares.per_gpu for shares in self.offers)
 
     @property
     def offers(self) -> tuple[Shares, ...]:
@@ -84,8 +94,8 @@ class Pool:
 
     @property
     def total_shares(self) -> int:
-        """Shares of all kinds on all planned cards."""
-        return self.planned_gpus * sum(shares.per_gpu for shares in self.offers)
+        """Shares of all kinds on all planned nodes."""
+        return self.planned_nodes * self.shares_per_node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,6 +138,7 @@ class Pins:
     """The chart's, e.g. `v26.7.0`."""
     ollama: str
     """The image's, e.g. `0.32.15`."""
+    karpenter: str
     parts: tuple[Part, ...]
 
 
@@ -151,3 +162,9 @@ class Setup:
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
+
+    def nodes_of(self, pool: Pool) -> int:
+        """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
+        if pool.provisioner == "node-group" or pool.desired == 0:
+            return pool.desired
+        return min(pool.max, -(-len(self.tenants_of(pool)) // pool.shares_per_node))

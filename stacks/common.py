@@ -14,15 +14,19 @@ from components import (
     DevicePluginSharingArgs,
     GpuCluster,
     GpuClusterArgs,
+    KarpenterGpuPool,
+    KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
 from components.device_plugin_sharing import PoolSharing
+from components.karpenter_gpu_pool import KarpenterPool
 from components.names import PROJECT, safe_name, stack_tags
 from components.ollama_pair import OllamaModel
 from sharing.assessment import Assessment, Fit, assess
+from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
 from sharing.system import system_types
 from stacks.config import RefusedError, StackConfig
@@ -88,9 +92,12 @@ def cluster(plan: Plan) -> GpuCluster:
     )
 
 
-def gpu_nodes(plan: Plan, into: GpuCluster) -> list[SpotGpuNodeGroup]:
-    """The GPU nodes, a group for each pool."""
-    return [_node_group(plan, into, pool) for pool in plan.setup.pools]
+def gpu_nodes(plan: Plan, into: GpuCluster) -> list[pulumi.Resource]:
+    """The GPU nodes: a group for each pool that is one, and Karpenter for all the others."""
+    fixed = [pool for pool in plan.setup.pools if pool.provisioner == "node-group"]
+    coming = [pool for pool in plan.setup.pools if pool.provisioner == "karpenter"]
+    groups: list[pulumi.Resource] = [_node_group(plan, into, pool) for pool in fixed]
+    return [*groups, _karpenter(plan, into, coming)] if coming else groups
 
 
 def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
@@ -114,6 +121,34 @@ def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
         ),
         # Not the Kubernetes provider: role and launch template would wait for the control plane with it.
         pulumi.ResourceOptions(providers=[plan.aws_provider]),
+    )
+
+
+def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> KarpenterGpuPool:
+    """The GPU nodes that come when models wait, and the one controller that brings them."""
+    return KarpenterGpuPool(
+        f"{PROJECT}-karpenter",
+        KarpenterGpuPoolArgs(
+            cluster_name=into.cluster_name,
+            node_subnet_ids=into.node_subnet_ids,
+            security_group_id=into.security_group_id,
+            pools=[
+                KarpenterPool(
+                    name=pool.name,
+                    sharing=pool.sharing,
+                    instance_types=pool.instance_types,
+                    capacity=pool.capacity,
+                    max_nodes=pool.max,
+                    volume_gib=pool.volume_gib,
+                    zone=into.zone_names.apply(lambda names: names[0]) if plan.in_one_zone(pool) else None,
+                )
+                for pool in pools
+            ],
+            controller_replicas=controller_replicas(plan.setup.system_nodes),
+            controller_needs=[into.system_nodes, into.pod_identity_agent, into.dns, into.storage_driver],
+            tags=plan.tags,
+        ),
+        _inside(plan, into),
     )
 
 

@@ -3,14 +3,15 @@
 import datetime
 import ipaddress
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 
 from components import versions
+from components.names import CONTROLLERS_TAGS
 from sharing.models import KvType, Model, Served, largest_vocabulary, models
 from sharing.modes import Sharing
-from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Setup, Support, Tenant
+from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Setup, Support, Tenant
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
@@ -65,10 +66,10 @@ class Section(BaseModel):
 class GpuNodes(Section):
     """A pool of GPU nodes: one kind of card, all of them shared the same way."""
 
-    provisioner: Literal["node-group"] = Field(
+    provisioner: Provisioner = Field(
         default="node-group",
-        description="What brings the nodes: an EKS managed node group.",
-        json_schema_extra={"fix": "Write `node-group`."},
+        description="What brings the nodes: an EKS managed node group, or `karpenter` when pods wait.",
+        json_schema_extra={"fix": "Write `node-group` or `karpenter`."},
     )
     instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
         default=["g4dn.xlarge"],
@@ -217,6 +218,8 @@ class Budget(Section):
 def _tag_key(key: str) -> str:
     if key.lower().startswith("aws:"):
         raise ValueError("must not begin with aws:, which is AWS's own")
+    if key.startswith(CONTROLLERS_TAGS):
+        raise ValueError("is a tag by which EKS or Karpenter knows its own")
     if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
         raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
     return key
@@ -295,6 +298,7 @@ class StackConfig(Section):
             volume_gib=nodes.volume_gib,
             sharing=own or self.sharing,
             sharing_path=f"{path}.sharing" if own else "sharing",
+            provisioner=nodes.provisioner,
         )
 
     def setup(self, today: datetime.date) -> Setup:

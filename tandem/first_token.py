@@ -11,6 +11,8 @@ from sharing.setup import Setup
 
 PAIR = "tandem:index:OllamaPair"
 RELEASE = "kubernetes:helm.sh/v3:Release"
+NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
+"""A node of Karpenter's: no resource of the program, it comes while a model waits."""
 
 DOWNLOAD_MIB_PER_SECOND = 50.0
 """Assumed for registries of images and models together; sightings lie between 23 and 100 MB/s, none of them on EC2."""
@@ -45,6 +47,8 @@ def first_token(graph: Graph, setup: Setup) -> FirstToken:
 def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; what the table does not know takes no time."""
     known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
+    late = {pool.name for pool in setup.pools if pool.provisioner == "karpenter"}
+    claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
     images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
     mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
     together: dict[str, float] = {}
@@ -58,7 +62,8 @@ def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, floa
         if _is_model(resource, graph):
             id = str(resource.inputs["name"])
             download, load = together[id] / DOWNLOAD_MIB_PER_SECOND / 60, mib[id] / DISK_MIB_PER_SECOND / 60
-            return minutes + download + load, spread + download * DOWNLOAD_UNCERTAINTY
+            node, node_spread = known[NODE_CLAIM] if id in claimed else (0.0, 0.0)
+            return minutes + node + download + load, spread + node_spread + download * DOWNLOAD_UNCERTAINTY
         return minutes, spread
 
     return times

@@ -81,7 +81,7 @@ def report(judged: Judged, planned: Planned | None) -> "PlanReport":
         verdict="refused" if judged.refused else "ok",
         problems=problem_reports(reading.problems),
         warnings=problem_reports(assessment.warnings),
-        pools=[pool_report(pool) for pool in pools.values()],
+        pools=[pool_report(pool, judged.setup.nodes_of(pool)) for pool in pools.values()],
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
         time_to_first_token=_first_token(planned.first_token) if planned else None,

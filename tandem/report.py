@@ -156,14 +156,14 @@ def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
     return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix) for p in problems]
 
 
-def pool_report(pool: Pool) -> PoolReport:
-    """A pool of known types as the report has it."""
+def pool_report(pool: Pool, nodes: int) -> PoolReport:
+    """A pool of known types as the report has it, with so many nodes."""
     gpu = pool.smallest.gpu
     return PoolReport(
         name=pool.name,
         gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
         instance_types=list(pool.instance_types),
-        nodes=pool.desired,
+        nodes=nodes,
         shares=[
             SharesReport(
                 resource=shares.resource,

@@ -32,7 +32,10 @@ def headline(console: Console, file: str, judged: Judged) -> None:
     """An accepted stack in one line."""
     bill, pools = judged.reading.assessment.cost, judged.setup.pools
     assert bill is not None
-    nodes = [f"{pool.planned_nodes} × {pool.instance_types[0]}, {pool.sharing.mode}" for pool in pools]
+    counts = [judged.setup.nodes_of(pool) or pool.planned_nodes for pool in pools]
+    nodes = [
+        f"{count} × {pool.instance_types[0]}, {pool.sharing.mode}" for count, pool in zip(counts, pools, strict=True)
+    ]
     if pools[0].listed:
         nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
     *others, last = nodes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandbox.world import karpenter
 from sandbox.world.nodes import made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.pods import chart, placed, pods_of
@@ -18,8 +19,11 @@ from sandbox.world.things import (
     JOB,
     NAMESPACE,
     NODE,
+    NODE_CLASS,
     NODE_GROUP,
+    NODE_POOL,
     POD,
+    POD_IDENTITY,
     PULUMI,
     RELEASE,
     Thing,
@@ -29,7 +33,6 @@ from sandbox.world.things import (
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
-POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 
 # CRDs of the pinned charts, group to kinds, and whether an uninstall takes them along: Helm keeps those of `crds/`, and
 # deletes those that are templates (facts/charts.md §0 and §4).
@@ -87,6 +90,8 @@ def updated(things: Things, thing: Thing, before: dict[str, Any], state: State) 
         refresh(things, thing, before, state)
     elif thing.type == RELEASE:
         _replace_pods(things, thing, state)
+    elif thing.type in (NODE_POOL, NODE_CLASS):
+        karpenter.drift(things, thing, before, state)
     _settle(things, state)
 
 
@@ -207,17 +212,25 @@ def _replace_pods(things: Things, release: Thing, state: State) -> None:
         one.outputs = {
             "metadata": {"name": pod.name, "namespace": release.namespace},
             "needs": pod.needs,
+            "apart": pod.apart,
             "claims": [f"{release.namespace}/{name}" for name in pod.claims],
             "node": "",
         }
 
 
 def _settle(things: Things, state: State) -> None:
-    """Pods of lost nodes are pending again, pending ones go where they fit, volumes follow them."""
+    """Pods of lost nodes are pending again, pending ones go where they fit, nodes come for others, volumes follow."""
     for one in things.of(POD):
         if one.outputs["node"] and things.get(NODE, one.outputs["node"]) is None:
             one.outputs["node"] = ""
     for release in things.of(RELEASE):
+        for pod in pods_of(release.inputs):
+            _schedule(things, release, pod, state)
+    # When controllers have their nodes.
+    for cluster in things.of(CLUSTER):
+        karpenter.reconcile(things, str(cluster.outputs["endpoint"]), state)
+    for release in things.of(RELEASE):
+        karpenter.provision(things, release, state)
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod, state)
     running = [one for one in things.of(POD) if one.outputs["node"]]

@@ -125,23 +125,46 @@ def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) 
 
 def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
     subnets = values_at(group.inputs, "subnetIds")
-    subnet = things.get(SUBNET, subnets[index % len(subnets)]) if subnets else None
-    place = subnet.outputs if subnet else {}
     cluster = cluster_named(things, group.inputs.get("clusterName"))
     kinds = values_at(group.inputs, "instanceTypes")
-    zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": subnet.id if subnet else None}
-    values = {"instanceType": kinds[0] if kinds else "t3.medium", **zone}
-    instance = made(things, state, INSTANCE, "", str(group.outputs["nodeGroupName"]), BY_SCALING, group.key, values)
-    cluster_group = value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None
-    public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
-    interface = {"vpcId": place.get("vpcId"), "securityGroups": [cluster_group], "instance": instance.id}
-    made(things, state, INTERFACE, "", instance.id, BY_SCALING, instance.key, {**zone, **interface, **public})
-    disk = _root_disk(things, group)
-    made(things, state, VOLUME, "", instance.id, BY_SCALING, instance.key, {**zone, **disk, "instance": instance.id})
-    name = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
-    node = made(things, state, NODE, name, name, BY_SCALING, instance.key, {})
+    instance, node = launch(
+        things,
+        state,
+        owner=group,
+        name=str(group.outputs["nodeGroupName"]),
+        by=BY_SCALING,
+        kind=kinds[0] if kinds else "t3.medium",
+        subnet=subnets[index % len(subnets)] if subnets else None,
+        security_groups=[value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
+        disk=_root_disk(things, group),
+    )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
-    node.outputs = _described(name, group, instance)
+    node.outputs = _described(node.id, group, instance)
+
+
+def launch(
+    things: Things,
+    state: State,
+    *,
+    owner: Thing,
+    name: str,
+    by: str,
+    kind: str,
+    subnet: str | None,
+    security_groups: list[Any],
+    disk: dict[str, Any],
+) -> tuple[Thing, Thing]:
+    """An instance with its network interface and root volume, and the node that it becomes, not described yet."""
+    found = things.get(SUBNET, subnet)
+    place = found.outputs if found else {}
+    zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
+    instance = made(things, state, INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone})
+    public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
+    interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
+    made(things, state, INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
+    made(things, state, VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
+    host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
+    return instance, made(things, state, NODE, host, host, by, instance.key, {})
 
 
 def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:

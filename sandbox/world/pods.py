@@ -15,6 +15,8 @@ from sharing.mig import fits, profiles
 from sharing.modes import CONFIG_LABEL, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
+COUNTED_ON = "countedOn"
+"""Where a node of Karpenter's says which extended resources it was bought for."""
 Values = dict[str, Any]
 
 
@@ -33,6 +35,8 @@ class Pod:
     storage_class: str | None = None
     avoids: tuple[str, ...] = ()
     """Labels that a node must not have."""
+    apart: str = ""
+    """Pods of the same word never share a node (required anti-affinity by host name)."""
     is_waited_for: bool = True
     """False where Helm's wait does without it: it counts replicas minus maxUnavailable (facts/charts.md §0)."""
 
@@ -82,6 +86,7 @@ def _karpenter(release: str, values: Values) -> list[Pod]:
             name=f"{release}-{index}",
             tolerations=(_CRITICAL,),
             avoids=("karpenter.sh/nodepool",),
+            apart=release,
             is_waited_for=index == 0,
         )
         for index in range(2 if count is None else int(count))
@@ -109,7 +114,16 @@ def pods_of(inputs: Values) -> list[Pod]:
 
 
 def offered(things: Things, node: Thing) -> dict[str, int]:
-    """Extended resources of a node: its cards, as the device plugin is told to share them.
+    """Extended resources of a node. Where Karpenter counted on fewer, no more of them: the pods of an `up` come
+    together, and it decides before the node's plugin has spoken.
+    """
+    counted = node.outputs.get(COUNTED_ON)
+    shared = _shared(things, node)
+    return shared if counted is None else {key: min(count, counted.get(key, 0)) for key, count in shared.items()}
+
+
+def _shared(things: Things, node: Thing) -> dict[str, int]:
+    """A node's cards, as the device plugin is told to share them.
 
     The node's label picks the plugin's config, the release's default serves a node without it (NVIDIA/k8s-device-plugin
     README, "Per-node configuration").
@@ -191,40 +205,55 @@ def cut(things: Things, node: Thing) -> dict[str, int]:
 
 
 def placed(
-    things: Things, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
+    things: Things,
+    server: str,
+    namespace: str,
+    pods: Iterable[Pod],
+    ignored: Key | None = None,
+    coming: Iterable[Thing] = (),
 ) -> list[Thing | str]:
-    """For each pod its node, or why it has none. `ignored` is the release whose present pods make room."""
+    """For each pod its node, or why it has none. `ignored` is the release whose present pods make room, `coming` are
+    nodes that are not there yet.
+    """
     taken: dict[tuple[str, str], int] = {}
     for one in things.of(POD):
         if one.owner != ignored:
-            _take(taken, str(one.outputs.get("node") or ""), one.outputs.get("needs") or {})
+            values = one.outputs
+            _take(taken, str(values.get("node") or ""), values.get("needs") or {}, values.get("apart") or "")
+    there = [*nodes(things, server), *coming]
     found: list[Thing | str] = []
     for pod in pods:
-        node = _node_for(things, server, namespace, pod, taken)
+        node = _node_for(things, server, namespace, pod, there, taken)
         if isinstance(node, Thing):
-            _take(taken, node.id, pod.needs)
+            _take(taken, node.id, pod.needs, pod.apart)
         found.append(node)
     return found
 
 
-def _take(taken: dict[tuple[str, str], int], node: str, needs: dict[str, int]) -> None:
-    for resource, count in needs.items():
+def _take(taken: dict[tuple[str, str], int], node: str, needs: dict[str, int], apart: str) -> None:
+    for resource, count in {**needs, _group(apart): 1}.items():
         taken[node, resource] = taken.get((node, resource), 0) + count
 
 
-def _node_for(things: Things, server: str, namespace: str, pod: Pod, taken: dict[tuple[str, str], int]) -> Thing | str:
+def _group(apart: str) -> str:
+    """A word that is no resource's name."""
+    return f"apart: {apart}"
+
+
+def _node_for(
+    things: Things, server: str, namespace: str, pod: Pod, there: list[Thing], taken: dict[tuple[str, str], int]
+) -> Thing | str:
     reasons: dict[str, int] = {}
     for name in pod.claims:
         if (problem := _claim_problem(things, server, namespace, pod, name)) is not None:
             return problem
-    found = nodes(things, server)
-    for node in found:
+    for node in there:
         reason = _unfit(things, server, namespace, pod, node, taken)
         if reason is None:
             return node
         reasons[reason] = reasons.get(reason, 0) + 1
     why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
-    return f"0/{len(found)} nodes are available" + (f": {why}." if why else ".")
+    return f"0/{len(there)} nodes are available" + (f": {why}." if why else ".")
 
 
 def _claim_problem(things: Things, server: str, namespace: str, pod: Pod, name: str) -> str | None:
@@ -249,6 +278,8 @@ def _unfit(
     for taint in taints(node):
         if not _tolerates(pod, taint):
             return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value') or ''}}}"
+    if pod.apart and taken.get((node.id, _group(pod.apart))):
+        return "node(s) didn't match pod anti-affinity rules"
     for name in pod.claims:
         claim = claims(things, server, namespace, name)
         wanted = zones(bound(things, claim)) if claim else []

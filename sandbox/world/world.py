@@ -24,12 +24,19 @@ from sandbox.world.faults import Faults, fault_error
 from sandbox.world.kubeconfig import api_server
 from sandbox.world.names import named
 from sandbox.world.outputs import outputs_after, outputs_of
-from sandbox.world.rules import ec2, eks, iam, kubernetes
+from sandbox.world.rules import ec2, eks, iam, karpenter, kubernetes
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Store
 from sandbox.world.things import CloudError, IncompleteError, Key, Lost, Thing, Things
 
-RULES = (*kubernetes.FIRST, *ec2.RULES, *iam.RULES, *eks.RULES, *kubernetes.RULES)
+RULES = (
+    *kubernetes.FIRST,
+    *ec2.RULES,
+    *iam.RULES,
+    *eks.RULES,
+    *kubernetes.RULES,
+    *karpenter.RULES,
+)
 """In this order: who cannot reach an API server learns nothing else from it."""
 KUBERNETES = "kubernetes:"
 _KEPT = ("region", "namespace", "defaultTags")

@@ -10,15 +10,18 @@ from components import (
     DevicePluginSharingArgs,
     GpuCluster,
     GpuClusterArgs,
+    KarpenterGpuPool,
+    KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
+from components.karpenter_gpu_pool import KarpenterPool
 from components.ollama_pair import OllamaModel
 from sharing.gpus import gpus
 from sharing.models import Served, models
-from sharing.modes import TimeSlicing
+from sharing.modes import Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 TAGS = {"owner": "us", "tandem:stack": "test"}
@@ -47,6 +50,21 @@ def _nodes(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRe
     return SpotGpuNodeGroup(name, args, opts)
 
 
+def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    types = ("g4dn.xlarge", "g4dn.12xlarge")
+    args = KarpenterGpuPoolArgs(
+        cluster_name=pulumi.Output.from_input("cluster"),
+        node_subnet_ids=pulumi.Output.from_input(["subnet-1"]),
+        security_group_id=pulumi.Output.from_input("sg-1"),
+        pools=[
+            KarpenterPool(name="spot", sharing=TimeSlicing(replicas=4), instance_types=types),
+            KarpenterPool(name="sure", sharing=Mps(), capacity="on-demand", zone=pulumi.Output.from_input("zone-0")),
+        ],
+        tags=TAGS,
+    )
+    return KarpenterGpuPool(name, args, opts)
+
+
 def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
     return DevicePluginSharing(
         name, DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=gpus()["t4"], namespace=f"{name}-plugin"), opts
@@ -61,6 +79,7 @@ def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRes
 BUILDERS: dict[str, Builder] = {
     "GpuCluster": _cluster,
     "SpotGpuNodeGroup": _nodes,
+    "KarpenterGpuPool": _karpenter,
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
 }

@@ -22,6 +22,7 @@ NAMES = ("one", "two")
 TOKENS = {
     "DevicePluginSharing": "tandem:index:DevicePluginSharing",
     "GpuCluster": "tandem:index:GpuCluster",
+    "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",
     "OllamaPair": "tandem:index:OllamaPair",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
 }

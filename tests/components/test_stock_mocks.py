@@ -8,7 +8,14 @@ import pulumi
 import pytest
 
 import stacks
-from components import DevicePluginSharing, GpuCluster, GpuClusterArgs, OllamaPair, SpotGpuNodeGroup
+from components import (
+    DevicePluginSharing,
+    GpuCluster,
+    GpuClusterArgs,
+    KarpenterGpuPool,
+    OllamaPair,
+    SpotGpuNodeGroup,
+)
 from stacks.config import load_file
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -76,6 +83,20 @@ def test_spot_gpu_node_group(builders: dict[str, Builder]) -> pulumi.Output[None
 
 
 @pulumi.runtime.test
+def test_karpenter_gpu_pool(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    pool = builders["KarpenterGpuPool"]("theirs", None)
+    assert isinstance(pool, KarpenterGpuPool)
+
+    def check(names: list[str]) -> None:
+        assert names == ["spot", "sure"]
+        assert of("kubernetes:karpenter.sh/v1:NodePool")[0]["spec"]["limits"] == {"nodes": "1"}
+        [release] = [one for one in of("kubernetes:helm.sh/v3:Release") if "values" in one]
+        assert release["values"]["settings"]["clusterName"] == "cluster"
+
+    return pool.node_pool_names.apply(check)
+
+
+@pulumi.runtime.test
 def test_device_plugin_sharing(builders: dict[str, Builder]) -> pulumi.Output[None]:
     sharing = builders["DevicePluginSharing"]("theirs", None)
     assert isinstance(sharing, DevicePluginSharing)
@@ -100,8 +121,19 @@ def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
     return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
 
 
-@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive", "mig", "mig-mixed"])
-def test_stack(stack: str) -> None:
+@pytest.mark.parametrize(
+    ("stack", "releases", "groups"),
+    [
+        ("dev", 3, 2),
+        ("timeslice", 3, 2),
+        ("mps", 3, 2),
+        ("exclusive", 3, 2),
+        ("mig", 3, 2),
+        ("mig-mixed", 3, 2),
+        ("karpenter", 5, 1),
+    ],
+)
+def test_stack(stack: str, releases: int, groups: int) -> None:
     config = load_file(ROOT / f"Pulumi.{stack}.yaml")
 
     @pulumi.runtime.test
@@ -109,5 +141,5 @@ def test_stack(stack: str) -> None:
         stacks.build(config)
 
     build()
-    assert len(of("kubernetes:helm.sh/v3:Release")) == 3
-    assert len(of("aws:eks/nodeGroup:NodeGroup")) == 2
+    assert len(of("kubernetes:helm.sh/v3:Release")) == releases
+    assert len(of("aws:eks/nodeGroup:NodeGroup")) == groups

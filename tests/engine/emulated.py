@@ -22,7 +22,7 @@ from tandem.sandbox_pulumi import executable
 from tandem.sandbox_state import Findings
 
 ROOT = Path(__file__).resolve().parents[2]
-STACKS = ("dev", "exclusive", "mig", "mig-mixed", "mps", "timeslice")
+STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 CHANGING = frozenset({"create", "update", "delete", "replace"})
 """Operations on a resource that the engine tells; `replace` stands for its parts."""
 Raise = Callable[..., "Stack"]

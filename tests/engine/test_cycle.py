@@ -37,7 +37,7 @@ def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
         by_type: dict[str, Thing] = {thing.type: thing for thing in world.things() if thing.made_by == "pulumi"}
         vpc = by_type["aws:ec2/vpc:Vpc"]
         world.tamper(vpc.type, vpc.id, lambda thing: thing.inputs.update(enableDnsHostnames=False))
-        group = next(one for one in world.things() if one.name == "tandem-gpu-group")
+        group = next(one for one in world.things() if one.name == "tandem-system")
         world.tamper(group.type, group.id, lambda thing: thing.inputs.update(labels={"somebody": "was-here"}))
         addon = next(one for one in world.things() if one.name == "tandem-coredns")
         world.forget(addon.type, addon.id)
@@ -48,7 +48,7 @@ def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
     assert run.code == 0, run.errors
     assert run.changed == {
         "create": frozenset({"tandem-coredns"}),
-        "update": frozenset({"tandem-vpc", "tandem-gpu-group"}),
+        "update": frozenset({"tandem-vpc", "tandem-system"}),
     }
     assert stack.findings().agree
     assert stack.up("--refresh").changed == {}

@@ -53,6 +53,15 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
+    "karpenter": (
+        "karpenter",
+        {
+            "models": [
+                {"name": "llama2:7b", "context": 2048, "cache": "volume"},
+                {"name": "mistral:7b", "context": 2048},
+            ]
+        },
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from tandem.plan import program_graph
 from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("dev", "exclusive", "mig", "mig-mixed", "mps", "timeslice")
+STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
     "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
     "logs": (
@@ -49,6 +49,11 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
+    "karpenter-volumes": (
+        "karpenter",
+        {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}], "tags": {"team": "ml"}},
+    ),
+    "karpenter-parked": ("karpenter", {"gpu-nodes": {"provisioner": "karpenter", "desired": 0}}),
 }
 """Stack file, and the sections that differ."""
 

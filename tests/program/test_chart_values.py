@@ -43,6 +43,11 @@ def unknown(values: dict[str, Any], known: dict[str, str], prefix: str = "") -> 
             yield from unknown(value, known, f"{path}.")
 
 
+def chart(release: Resource) -> str:
+    """The chart's name, without the registry that it lies in."""
+    return str(release.inputs["chart"]).rpartition("/")[2]
+
+
 def releases(graph: Graph) -> tuple[Resource, ...]:
     return graph.of_type("kubernetes:helm.sh/v3:Release")
 
@@ -50,10 +55,11 @@ def releases(graph: Graph) -> tuple[Resource, ...]:
 def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
     found = releases(graphs(any_stack))
     plugin = "gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin"
-    assert {release.inputs["chart"] for release in found} == {plugin, "ollama"}
+    bringing = {"karpenter", "karpenter-crd"} if any_stack.startswith("karpenter") else set()
+    assert {chart(release) for release in found} == {plugin, "ollama"} | bringing
     for release in found:
-        known = keys(release.inputs["chart"], release.inputs["version"])
-        assert not list(unknown(release.inputs["values"], known)), release.name
+        known = keys(chart(release), release.inputs["version"])
+        assert not list(unknown(release.inputs.get("values") or {}, known)), release.name
 
 
 @pytest.mark.parametrize(
@@ -70,12 +76,28 @@ def test_a_misspelt_or_mistyped_value_is_found(values: dict[str, Any], wrong: st
     assert list(unknown(values, keys("ollama", versions.OLLAMA_CHART))) == [wrong]
 
 
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"featureGates": {"nodeOverlay": True}},
+        {"settings": {"featureGates": {"NodeOverlay": True}}},
+        {"settings": {"awsFeatureGates": {"nodeClassCEL": True}}},
+        {"settings": {"interruptionQueueName": "q"}},
+        {"controller": {"replicas": 1}},
+        {"resources": {}},
+    ],
+)
+def test_what_karpenters_chart_ignores_in_silence_is_found(values: dict[str, Any]) -> None:
+    assert list(unknown(values, keys("karpenter", versions.KARPENTER_CHART)))
+
+
 def test_values_that_become_environment_labels_or_selectors_are_text(
     graphs: Callable[[str], Graph], any_stack: str
 ) -> None:
     for release in releases(graphs(any_stack)):
-        values = release.inputs["values"]
-        assert all(isinstance(entry["value"], str) for entry in values.get("extraEnv", []))
+        values = release.inputs.get("values") or {}
+        entries = [*values.get("extraEnv", []), *values.get("controller", {}).get("env", [])]
+        assert all(isinstance(entry["value"], str) for entry in entries)
         assert all(isinstance(value, str) for value in values.get("nodeSelector", {}).values())
 
 

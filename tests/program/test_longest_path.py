@@ -4,9 +4,12 @@ import datetime
 from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
+
 from sandbox.graph import Graph
+from sharing import tables
 from stacks.config import StackConfig
-from tandem.first_token import first_token
+from tandem.first_token import NODE_CLAIM, first_token
 
 NEEDS = {
     ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",
@@ -23,6 +26,17 @@ NEEDS = {
     ("ebs/volume:Volume", "core/v1:PersistentVolume"): "a PersistentVolume names its volume",
     ("core/v1:PersistentVolume", "core/v1:PersistentVolumeClaim"): "a claim names its PersistentVolume",
     ("core/v1:PersistentVolumeClaim", "helm.sh/v3:Release"): "the pod mounts the claim",
+    (
+        "eks/addon:Addon",
+        "helm.sh/v3:Release",
+    ): "Karpenter's controller must not outlive DNS, identity and storage driver",
+    (
+        "helm.sh/v3:Release",
+        "karpenter.k8s.aws/v1:EC2NodeClass",
+    ): "its controller makes it ready, and cleans up after it",
+    ("karpenter.k8s.aws/v1:EC2NodeClass", "karpenter.sh/v1:NodePool"): "a class must outlive its nodes",
+    ("karpenter.sh/v1:NodePool", "core/v1:Namespace"): "models go before their nodes, so they come after the pool",
+    ("karpenter.sh/v1:NodePool", "ebs/volume:Volume"): "as for models",
 }
 """The real needs. What is not here must not stand on the longest path; what is here must stand on one."""
 
@@ -43,5 +57,17 @@ def test_every_edge_of_the_longest_path_is_a_real_need(
 def test_every_need_of_the_table_is_met_on_some_stack(
     graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig]
 ) -> None:
-    met = edges(graphs("timeslice"), configs("timeslice")) | edges(graphs("volumes"), configs("volumes"))
-    assert met == set(NEEDS)
+    stacks = ("timeslice", "volumes", "karpenter", "karpenter-volumes")
+    assert set().union(*(edges(graphs(stack), configs(stack)) for stack in stacks)) == set(NEEDS)
+
+
+def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(
+    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig]
+) -> None:
+    def last(stack: str) -> float:
+        found = first_token(graphs(stack), configs(stack).setup(datetime.date(2026, 11, 21)))
+        assert found.plus_minus > 2
+        return found.path[-1].minutes
+
+    claims = [row for row in tables.read("durations").rows if row["type"] == NODE_CLAIM]
+    assert last("karpenter") - last("timeslice") == pytest.approx(float(claims[0]["minutes"]))

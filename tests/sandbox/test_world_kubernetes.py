@@ -388,8 +388,6 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
     with refused("NotFound", "release: not found"):
         account.drop(RELEASE, crds)
     assert account.of(CRD), "the record is gone, the CRDs stay"
-    account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
-    account.drop(NODE_CLASS, kind)
 
 
 def test_crds_of_other_charts_outlive_them(account: Account) -> None:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from components import versions
 from sharing import compatibility
-from sharing.compatibility import PIN_RULES, RULES, pin_problems, problems, warnings
+from sharing.compatibility import RULES, problems, warnings
 from sharing.gpus import instance_types
 from sharing.layouts import Slices
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.paths import touches
+from sharing.pin_rules import PIN_RULES, pin_problems
 from sharing.problems import Problem
 from sharing.setup import Part, Pool, Setup
 from tests.sharing.builders import SMALL, TODAY, listed, mode, pins, pool, served, setup, tenants, weighing
@@ -39,6 +40,11 @@ def several(second: Pool, *them: str, own: str = "sharing") -> Setup:
     here_too = tenants(*(them or (SMALL,)), pool="rest")
     moved = [replace(tenant, path=f"models[{index}]") for index, tenant in enumerate(here_too, 1)]
     return setup(pools=(first, here), tenants=(*tenants(SMALL, pool="first"), *moved))
+
+
+def brought(*types: str, **overrides: Any) -> Setup:
+    """As `on`, by Karpenter; on-demand, so that nothing is doubtful."""
+    return on(*(types or ("g4dn.xlarge",)), **{"provisioner": "karpenter", "capacity": "on-demand", **overrides})
 
 
 # By rule: setups that break it, with what is said, and setups that keep it although they are near.
@@ -250,6 +256,13 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "(got 4 vCPU, 8 GiB). Take a bigger size of the same family, or fewer models a node.",
         ),
     ],
+    "Karpenter cuts no cards": [
+        (
+            brought("g7e.2xlarge", sharing=Mig()),
+            "gpu-nodes.provisioner: Karpenter takes a node whose kubelet restarts while its cards are cut for a broken "
+            "one (gpu-operator#2415) (got karpenter). Write `provisioner: node-group` under gpu-nodes.",
+        ),
+    ],
     "the region is known": [
         (
             setup(region="us-east-11"),
@@ -382,6 +395,39 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "`cache: node` runs in any zone.",
         ),
     ],
+    "Karpenter's nodes are counted by the models": [
+        (
+            brought(min=1, max=3),
+            "gpu-nodes.min: has no effect with Karpenter, which brings as many nodes as the models need (got 1). "
+            "Leave it out; `max: 3` is the limit.",
+        ),
+        (
+            brought(desired=2, max=2),
+            "gpu-nodes.desired: has no effect with Karpenter, which brings as many nodes as the models need (got 2). "
+            "Leave it out; `max: 2` is the limit.",
+        ),
+    ],
+    "Karpenter falls back to on-demand": [
+        (
+            brought("g4dn.xlarge", "g4dn.2xlarge", capacity="spot"),
+            "gpu-nodes.capacity: where there is no spot capacity Karpenter takes on-demand, up to $0.752 an hour a "
+            "node (got spot). `provisioner: node-group` waits for spot instead.",
+        ),
+    ],
+    "Karpenter's types have one number of GPUs": [
+        (
+            brought("g4dn.xlarge", "g4dn.metal", "g4dn.12xlarge"),
+            "gpu-nodes.instance-types: Karpenter may take one big node where small ones would be cheaper "
+            "(got types with 1, 4 and 8 GPUs). Keep types with one number of GPUs.",
+        ),
+    ],
+    "Karpenter has two controllers": [
+        (
+            replace(brought(), system_nodes=1),
+            "cluster.system-nodes.count: Karpenter's one controller stands still while its node is replaced: no GPU "
+            "node comes or goes (got 1). Write `count: 2` to have it twice.",
+        ),
+    ],
     "NAT traffic is paid": [
         (
             setup(nat="per-zone"),
@@ -455,6 +501,7 @@ KEPT: dict[str, list[Setup]] = {
         replace(on("g7e.2xlarge", sharing=Mig()), tenants=tenants(*[SMALL] * 4)),
         replace(on("g4dn.xlarge", desired=0, max=2), tenants=tenants(*[SMALL] * 4)),
         replace(on("g4dn.12xlarge", sharing=Exclusive()), tenants=tenants(*[SMALL] * 4)),
+        replace(brought(max=2), tenants=tenants(*[SMALL] * 4)),
     ],
     "the node's disk holds the models": [
         on("g4dn.xlarge", volume_gib=49),
@@ -468,6 +515,7 @@ KEPT: dict[str, list[Setup]] = {
         on("odd"),
         replace(on("g6e.xlarge", sharing=TimeSlicing(replicas=14)), tenants=MANY),
     ],
+    "Karpenter cuts no cards": [on("g7e.2xlarge", sharing=Mig()), brought()],
     "the region is known": [setup(region="ap-south-2")],
     "standard support does not end soon": [
         setup(kubernetes="1.34", today=day("2026-12-02")),
@@ -507,6 +555,14 @@ KEPT: dict[str, list[Setup]] = {
     "the pool is awake": [on("g4dn.xlarge", desired=1)],
     "every pool has a model": [setup(), several(pool())],
     "a volume binds the pool to a zone": [setup(tenants=tenants(SMALL, cache="volume", pool="other"))],
+    "Karpenter's nodes are counted by the models": [brought(max=9), brought(desired=0), on("g4dn.xlarge", min=1)],
+    "Karpenter falls back to on-demand": [brought(), on("g4dn.xlarge"), brought("odd", capacity="spot")],
+    "Karpenter's types have one number of GPUs": [
+        brought("g4dn.xlarge", "g4dn.2xlarge"),
+        brought("odd"),
+        on("g4dn.xlarge", "g4dn.metal"),
+    ],
+    "Karpenter has two controllers": [brought(), replace(on("g4dn.xlarge"), system_nodes=1)],
     "NAT traffic is paid": [setup(nat="none")],
     "the API endpoint is not open to all": [setup(public_access_cidrs=("10.0.0.0/8",))],
 }
@@ -520,7 +576,7 @@ def found_by(name: str, whole: Setup) -> list[str]:
 def test_every_rule_is_broken_and_kept_by_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert names == list(BROKEN) == list(KEPT)
-    assert [rule.refuses for rule in RULES] == [True] * 12 + [False] * 17
+    assert [rule.refuses for rule in RULES] == [True] * 13 + [False] * 21
 
 
 @pytest.mark.parametrize(
@@ -531,7 +587,7 @@ def test_every_rule_is_broken_and_kept_by_a_test() -> None:
 def test_a_broken_rule_is_told_with_its_way_out(name: str, whole: Setup, message: str) -> None:
     assert message in found_by(name, whole)
     refused, doubted = [str(one) for one in problems(whole)], [str(one) for one in warnings(whole)]
-    refuses = list(BROKEN).index(name) < 12
+    refuses = list(BROKEN).index(name) < 13
     assert (message in refused, message in doubted) == (refuses, not refuses)
 
 
@@ -733,12 +789,14 @@ def written(whole: Setup, fix: str) -> list[Setup]:
     more=st.integers(0, 2),
     count=st.integers(1, 64),
     alone=st.booleans(),
+    provisioner=st.sampled_from(["node-group", "karpenter"]),
 )
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=200)
 def test_each_way_out_of_too_few_shares_leads_out(
-    kind: str, name: str, replicas: int, desired: int, more: int, count: int, alone: bool
+    kind: str, name: str, replicas: int, desired: int, more: int, count: int, alone: bool, provisioner: str
 ) -> None:
-    here = pool(kind, mode(name, replicas), desired=desired, max=max(desired + more, 1))
+    most = max(desired + more, 1)
+    here = pool(kind, mode(name, replicas), desired=desired, max=most, provisioner=provisioner)
     whole = setup(pools=(here,), tenants=tenants(*[SMALL] * count)) if alone else several(here, *[SMALL] * count)
     broken = [one for one in problems(whole) if one.path == "models"]
     assert bool(broken) == (count > here.total_shares)
@@ -750,7 +808,7 @@ def test_each_way_out_of_too_few_shares_leads_out(
             assert out.pools[-1].desired == 0 or desired > 0
         nodes = outs[0].pools[-1].planned_nodes
         shares = here.total_shares // here.planned_nodes
-        assert nodes == max(-(-count // shares), here.max if desired == 0 else 0)
+        assert nodes == max(-(-count // shares), here.max if desired == 0 or provisioner == "karpenter" else 0)
 
 
 @pytest.mark.parametrize(
@@ -857,6 +915,16 @@ PIN_TESTS: list[tuple[str, dict[str, Any], str]] = [
         {"gpu_operator": "v26.3.2"},
         "gpu_operator: its device plugin must understand the same configs as 0.20 (got v26.3.2). Use v26.7.0 or later.",
     ),
+    (
+        "Karpenter knows the Kubernetes versions",
+        {"karpenter": "1.12.3"},
+        "karpenter: Kubernetes 1.36 needs 1.13 or later (got 1.12.3). Use 1.13.0.",
+    ),
+    (
+        "Karpenter knows the Kubernetes versions",
+        {"kubernetes": frozenset({"1.36", "1.37"})},
+        "karpenter: is not known to work with Kubernetes 1.37 (got 1.14.1). Look it up, and add it to `OLDEST`.",
+    ),
 ]
 
 
@@ -874,6 +942,13 @@ def test_every_pin_rule_is_broken_by_a_test() -> None:
 @pytest.mark.parametrize("version", ["0.18", "0.18.0", "0.18.2", "0.19.3", "0.20.0", "1.0.0"])
 def test_a_plugin_that_works_is_not_told(version: str) -> None:
     assert pin_problems(pins(device_plugin=version)) == []
+
+
+@pytest.mark.parametrize(
+    ("karpenter", "kubernetes"), [("1.6.0", "1.34"), ("1.9.0", "1.35"), ("1.13.0", "1.36"), ("2.0.0", "1.36")]
+)
+def test_a_karpenter_that_knows_the_kubernetes_is_not_told(karpenter: str, kubernetes: str) -> None:
+    assert pin_problems(pins(karpenter=karpenter, kubernetes=frozenset({kubernetes}))) == []
 
 
 def test_rules_do_not_ask_the_clock() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharing import prices, tables
-from sharing.gpus import CUDA_FRACTION_OF_NVML, gpus, instance_types
+from sharing.gpus import CUDA_FRACTION_OF_NVML, alike, gpus, instance_types
 
 # Instance types by card, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
 SIZES = {
@@ -181,3 +181,21 @@ def test_a_table_without_source_or_date_is_refused(
     else:
         with pytest.raises(ValueError, match=r"^odd\.csv must begin with '# source: …' and '# date: …'$"):
             tables.read.__wrapped__("odd")
+
+
+def test_types_with_one_gpu_go_together() -> None:
+    assert [known.gpus for known in alike(("g4dn.xlarge", "g4dn.metal"))] == [1, 8]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("g4dn.xlrage",), r"unknown GPU instance type 'g4dn.xlrage'\. Did you mean g4dn\.xlarge"),
+        (("g4dn.xlarge", "g6.xlarge"), r"same GPU \(got g4dn.xlarge, g6.xlarge\)"),
+        (("g6.xlarge", "g6f.xlarge"), "same GPU"),
+        ((), r"same GPU \(got none\)"),
+    ],
+)
+def test_types_that_do_not_go_together_are_named(names: tuple[str, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        alike(names)

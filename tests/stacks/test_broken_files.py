@@ -280,9 +280,9 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [("sharing.mode", "unknown mode"), ("sharing.replicas", "must be at least 2")],
     ),
     "unknown words": (
-        stack(gpu_nodes="{provisioner: karpenter, capacity: Spot}", cluster="{nat: one, support: paid}"),
+        stack(gpu_nodes="{provisioner: karpentre, capacity: Spot}", cluster="{nat: one, support: paid}"),
         [
-            ("gpu-nodes.provisioner", "must be `node-group` (got 'karpenter')"),
+            ("gpu-nodes.provisioner", "must be `node-group` or `karpenter` (got 'karpentre')"),
             ("gpu-nodes.capacity", "must be `spot` or `on-demand` (got 'Spot'). Did you mean spot?"),
             ("cluster.support", "must be `standard` or `extended`"),
             ("cluster.nat", "must be `none`, `single` or `per-zone`"),
@@ -341,6 +341,22 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("tags.a!", "must be 1 to 128 letters"),
             ("tags.c", 'must be text (got 1). Put it in quotes: "1"'),
             ("tags.d", "must be at most 256 letters"),
+        ],
+    ),
+    "tags of controllers": (
+        stack(tags='{"karpenter.sh/nodepool": a, "kubernetes.io/cluster/b": owned, "kubernetes.io/role": fine}'),
+        [
+            ("tags.karpenter.sh/nodepool", "knows its own (got 'karpenter.sh/nodepool'). Write another."),
+            ("tags.kubernetes.io/cluster/b", "is a tag by which EKS or Karpenter knows its own"),
+        ],
+    ),
+    "fewer nodes of Karpenter's than models need": (
+        stack(gpu_nodes="{provisioner: karpenter, max: 1}", models=models(TINY, TINY, TINY)),
+        [
+            (
+                "models",
+                "every model needs a share (got 3 models, 2 shares). Write `max: 2` under gpu-nodes, or `replicas: 3`",
+            )
         ],
     ),
     "tags as a list": (stack(tags="[a]"), [("tags", "must be a mapping (got [a])")]),

@@ -25,7 +25,7 @@ from tandem.report import PlanReport
 from tests import readme
 
 ROOT = Path(__file__).parents[2]
-STACKS = ("dev", "exclusive", "timeslice", "mps")
+STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps")
 REFUSED = "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n  tandem:models: []\n"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TANDEM = (sys.executable, "-m", "tandem")
@@ -257,7 +257,7 @@ def test_an_unreadable_file_is_reported_by_the_same_schema() -> None:
     [
         ("timeslise", "Did you mean timeslice?"),
         ("MPS", "Did you mean mps?"),
-        ("nosuch", "Stacks there: dev, exclusive, mig, mig-mixed, mps, timeslice."),
+        ("nosuch", "Stacks there: dev, exclusive, karpenter, mig, mig-mixed, mps, timeslice."),
     ],
 )
 def test_an_unknown_stack_is_answered_with_near_names(

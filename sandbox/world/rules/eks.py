@@ -14,6 +14,7 @@ from sandbox.world.things import (
     ADDON,
     CLUSTER,
     NODE_GROUP,
+    POD_IDENTITY,
     ROLE,
     SECURITY_GROUP,
     Thing,
@@ -25,7 +26,6 @@ from sandbox.world.things import (
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
 ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
-POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
 IN_CLUSTER = (NODE_GROUP, ADDON, ACCESS_ENTRY, ACCESS_POLICY, POD_IDENTITY)
 CLUSTER_POLICY = "AmazonEKSClusterPolicy"
 NODE_POLICY = "AmazonEKSWorkerNodePolicy"

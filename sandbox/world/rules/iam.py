@@ -6,13 +6,11 @@ import re
 
 from sandbox.identity import ACCOUNT
 from sandbox.world.rules.rule import Case, Refusal, Rule
-from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, ROLE, Things
+from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, POLICY, PROFILE, ROLE, Things
+from sandbox.world.things import INLINE_POLICY as INLINE
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
-POLICY = "aws:iam/policy:Policy"
-INLINE = "aws:iam/rolePolicy:RolePolicy"
-PROFILE = "aws:iam/instanceProfile:InstanceProfile"
 QUEUE = "aws:sqs/queue:Queue"
 QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
 EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandbox.world import karpenter
 from sandbox.world.controllers import (
     CHART_CRDS,
     custom_resources,
@@ -12,7 +13,7 @@ from sandbox.world.controllers import (
     uninstall,
 )
 from sandbox.world.nodes import nodes
-from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.pods import chart, pods_of
 from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import Case, Rule
 from sandbox.world.storage import bound, class_of, untainted
@@ -40,12 +41,13 @@ _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
 _HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
 
-# Kinds with a finalizer, and the chart whose controller drops it (facts/karpenter.md §5). A NodePool has none.
-FINALIZERS = {
-    ("karpenter.k8s.aws", "EC2NodeClass"): "karpenter",
-    ("karpenter.sh", "NodeClaim"): "karpenter",
-    ("nvidia.com", "ComputeDomain"): "gpu-operator",
+# Kinds with a finalizer: what Karpenter calls before it drops it, and of others the chart of the controller. A NodePool
+# has none (facts/karpenter.md §4).
+KARPENTERS = {
+    ("karpenter.k8s.aws", "EC2NodeClass"): karpenter.DELETE_PROFILE,
+    ("karpenter.sh", "NodeClaim"): karpenter.TERMINATE,
 }
+FINALIZERS = {("nvidia.com", "ComputeDomain"): "gpu-operator"}
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -115,10 +117,7 @@ def _needed_by_all(case: Case) -> str | None:
 def _occupied(case: Case) -> str | None:
     """A namespace takes along what is in it, and is gone when that is gone: it hangs on whatever has a finalizer."""
     for one in case.things.inside(case.cluster):
-        if one.namespace != case.id or not is_custom(one.type):
-            continue
-        controller = FINALIZERS.get(group_and_kind(one.type))
-        if controller is not None and not has_running_pod(case.things, case.cluster, controller):
+        if one.namespace == case.id and finalizer_waits(case, one.type):
             return f'namespace "{case.id}" is Terminating (SomeFinalizersRemain): {one.type} {one.id} is in it'
     return None
 
@@ -182,10 +181,19 @@ def _no_crd(case: Case) -> str | None:
 
 
 def _held_by_finalizer(case: Case) -> str | None:
-    controller = FINALIZERS.get(group_and_kind(case.type)) if is_custom(case.type) else None
+    why = finalizer_waits(case, case.type)
+    return f"{case.id} is Terminating: its finalizer waits, {why}" if why else None
+
+
+def finalizer_waits(case: Case, token: str) -> str | None:
+    """Why nobody drops the finalizer of such a thing; None when somebody does, or it has none."""
+    kind = group_and_kind(token) if is_custom(token) else ("", "")
+    if kind in KARPENTERS:
+        return karpenter.idle(case.things, case.cluster, *KARPENTERS[kind])
+    controller = FINALIZERS.get(kind)
     if controller is None or has_running_pod(case.things, case.cluster, controller):
         return None
-    return f"{case.id} is Terminating: its finalizer waits for the controller of {controller}, which is not there"
+    return f"the controller of {controller} is not there"
 
 
 # Releases.
@@ -198,7 +206,7 @@ def _unschedulable(case: Case) -> str | None:
     pods = pods_of(case.inputs)
     namespace, found = _namespace_of(case), []
     if pods:
-        found = placed(case.things, case.cluster, namespace, pods, own)
+        found = karpenter.placed_with_new_nodes(case.things, case.cluster, namespace, pods, own)[0]
     waiting = [(pod, why) for pod, why in zip(pods, found, strict=True) if pod.is_waited_for and isinstance(why, str)]
     if not waiting:
         return None
@@ -246,9 +254,7 @@ def _stuck_crds(case: Case) -> str | None:
         return None
     for crd in case.things.owned_by(case.thing):
         for one in custom_resources(case.things, crd) if crd.type == CRD else ():
-            if (controller := FINALIZERS.get(custom_type(crd))) is None:
-                continue
-            if not has_running_pod(case.things, case.cluster, controller):
+            if finalizer_waits(case, one.type):
                 return f"uninstall: context deadline exceeded: {one.id} holds the CRD {crd.id} by its finalizer"
     return None
 

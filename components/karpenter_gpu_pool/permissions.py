@@ -1,0 +1,225 @@
+"""What Karpenter's controller may do in AWS: the statements of its official policies, scoped to one cluster.
+
+Source: aws/karpenter-provider-aws v1.14.1, getting-started cloudformation.yaml. There they are six managed policies;
+two have the same effect and keep within IAM's 6,144 characters each. A test compares them statement by statement.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Statement = dict[str, Any]
+INSTANCE_PARTS = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
+"""What Karpenter creates, and tags as it does so."""
+DISCOVERED = (
+    "CapacityReservations",
+    "Images",
+    "Instances",
+    "InstanceStatus",
+    "InstanceTypeOfferings",
+    "InstanceTypes",
+    "LaunchTemplates",
+    "PlacementGroups",
+    "SecurityGroups",
+    "SpotPriceHistory",
+    "Subnets",
+)
+NODE_POOL, NODE_CLASS = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scope:
+    """Where the controller acts, and on what."""
+
+    cluster: str
+    """Name of the EKS cluster."""
+    node_role_arn: str
+    queue_arn: str
+    """`arn:PARTITION:sqs:REGION:ACCOUNT:…`: it tells the other three as well."""
+
+    @property
+    def partition(self) -> str:
+        return self._part(1)
+
+    @property
+    def region(self) -> str:
+        return self._part(3)
+
+    @property
+    def account(self) -> str:
+        return self._part(4)
+
+    @property
+    def cluster_arn(self) -> str:
+        return f"arn:{self.partition}:eks:{self.region}:{self.account}:cluster/{self.cluster}"
+
+    def ec2(self, *kinds: str, account: str = "*") -> list[str]:
+        """ARNs of everything of these kinds in the region."""
+        return [f"arn:{self.partition}:ec2:{self.region}:{account}:{kind}/*" for kind in kinds]
+
+    @property
+    def profiles(self) -> list[str]:
+        """ARNs of every instance profile of the account."""
+        return [f"arn:{self.partition}:iam::{self.account}:instance-profile/*"]
+
+    def _part(self, index: int) -> str:
+        return self.queue_arn.split(":")[index]
+
+
+def node_statements(scope: Scope) -> list[Statement]:
+    """Launching, tagging and terminating instances that belong to the cluster."""
+    launch = ["RunInstances", "CreateFleet"]
+    requested = {"StringEquals": _owned("Request", scope), "StringLike": _any("Request", NODE_POOL)}
+    existing = {"StringEquals": _ours("Resource", scope), "StringLike": _any("Resource", NODE_POOL)}
+    on_creation = {"ec2:CreateAction": [*launch, "CreateLaunchTemplate"]}
+    retag = {
+        **existing,
+        "StringEqualsIfExists": {"aws:RequestTag/eks:eks-cluster-name": scope.cluster},
+        "ForAllValues:StringEquals": {"aws:TagKeys": ["eks:eks-cluster-name", "karpenter.sh/nodeclaim", "Name"]},
+    }
+    shared = scope.ec2("security-group", "subnet", "capacity-reservation", "placement-group")
+    template = scope.ec2("launch-template")
+    return [
+        _allow(
+            "AllowScopedEC2InstanceAccessActions", _ec2(*launch), scope.ec2("image", "snapshot", account="") + shared
+        ),
+        _allow("AllowScopedEC2LaunchTemplateAccessActions", _ec2(*launch), template, existing),
+        _allow(
+            "AllowScopedEC2InstanceActionsWithTags",
+            _ec2(*launch, "CreateLaunchTemplate"),
+            scope.ec2(*INSTANCE_PARTS),
+            requested,
+        ),
+        _allow(
+            "AllowScopedResourceCreationTagging",
+            _ec2("CreateTags"),
+            scope.ec2(*INSTANCE_PARTS),
+            {**requested, "StringEquals": {**requested["StringEquals"], **on_creation}},
+        ),
+        _allow("AllowScopedResourceTagging", _ec2("CreateTags"), scope.ec2("instance"), retag),
+        _allow(
+            "AllowScopedDeletion",
+            _ec2("TerminateInstances", "DeleteLaunchTemplate"),
+            scope.ec2("instance", "launch-template"),
+            existing,
+        ),
+    ]
+
+
+def account_statements(scope: Scope) -> list[Statement]:
+    """Instance profiles for the nodes' role, the queue, and what has to be looked up."""
+    region = "topology.kubernetes.io/region"
+    requested = {**_owned("Request", scope), f"aws:RequestTag/{region}": scope.region}
+    existing = {**_ours("Resource", scope), f"aws:ResourceTag/{region}": scope.region}
+    of_class = {kind: _any(kind, NODE_CLASS) for kind in ("Request", "Resource")}
+    return [
+        _allow(
+            "AllowPassingInstanceRole",
+            ["iam:PassRole"],
+            [scope.node_role_arn],
+            {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}},
+        ),
+        _allow(
+            "AllowScopedInstanceProfileCreationActions",
+            ["iam:CreateInstanceProfile"],
+            scope.profiles,
+            {"StringEquals": requested, "StringLike": of_class["Request"]},
+        ),
+        _allow(
+            "AllowScopedInstanceProfileTagActions",
+            ["iam:TagInstanceProfile"],
+            scope.profiles,
+            {
+                "StringEquals": {**existing, **requested},
+                "StringLike": {**of_class["Resource"], **of_class["Request"]},
+            },
+        ),
+        _allow(
+            "AllowScopedInstanceProfileActions",
+            ["iam:AddRoleToInstanceProfile", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile"],
+            scope.profiles,
+            {"StringEquals": existing, "StringLike": of_class["Resource"]},
+        ),
+        _allow("AllowAPIServerEndpointDiscovery", ["eks:DescribeCluster"], [scope.cluster_arn]),
+        _allow(
+            "AllowInterruptionQueueActions",
+            ["sqs:DeleteMessage", "sqs:GetQueueUrl", "sqs:ReceiveMessage"],
+            [scope.queue_arn],
+        ),
+        _allow(
+            "AllowZonalShiftStatusReadOnly",
+            ["arc-zonal-shift:GetManagedResource"],
+            ["*"],
+            {"StringEquals": {"arc-zonal-shift:ResourceIdentifier": scope.cluster_arn}},
+        ),
+        _allow(
+            "AllowRegionalReadActions",
+            _ec2(*(f"Describe{kind}" for kind in DISCOVERED)),
+            ["*"],
+            {"StringEquals": {"aws:RequestedRegion": scope.region}},
+        ),
+        _allow(
+            "AllowSSMReadActions",
+            ["ssm:GetParameter"],
+            [f"arn:{scope.partition}:ssm:{scope.region}::parameter/aws/service/*"],
+        ),
+        _allow("AllowPricingReadActions", ["pricing:GetProducts"], ["*"]),
+        # Without it an EC2NodeClass never goes (karpenter-provider-aws#9185).
+        _allow("AllowUnscopedInstanceProfileListAction", ["iam:ListInstanceProfiles"], ["*"]),
+        _allow("AllowInstanceProfileReadActions", ["iam:GetInstanceProfile"], scope.profiles),
+    ]
+
+
+PARTS: dict[str, Callable[[Scope], list[Statement]]] = {"nodes": node_statements, "account": account_statements}
+"""The two policies of the controller."""
+
+
+def queue_statements(queue_arn: str) -> list[Statement]:
+    """Who may write to the queue of interruptions: EventBridge, and nobody in the clear."""
+    return [
+        {
+            "Effect": "Allow",
+            "Principal": {"Service": ["events.amazonaws.com", "sqs.amazonaws.com"]},
+            "Action": "sqs:SendMessage",
+            "Resource": queue_arn,
+        },
+        {
+            "Sid": "DenyHTTP",
+            "Effect": "Deny",
+            "Principal": "*",
+            "Action": "sqs:*",
+            "Resource": queue_arn,
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        },
+    ]
+
+
+def document(statements: list[Statement]) -> str:
+    """A policy of these statements, without white space."""
+    return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
+
+
+def _allow(
+    sid: str, actions: list[str], resources: list[str], condition: dict[str, dict[str, Any]] | None = None
+) -> Statement:
+    statement: Statement = {"Sid": sid, "Effect": "Allow", "Action": actions, "Resource": resources}
+    return {**statement, "Condition": condition} if condition else statement
+
+
+def _ec2(*calls: str) -> list[str]:
+    return [f"ec2:{call}" for call in calls]
+
+
+def _ours(kind: str, scope: Scope) -> dict[str, Any]:
+    """The tag by which the cluster's own things are known."""
+    return {f"aws:{kind}Tag/kubernetes.io/cluster/{scope.cluster}": "owned"}
+
+
+def _owned(kind: str, scope: Scope) -> dict[str, Any]:
+    """Both tags that Karpenter puts on what it creates."""
+    return {**_ours(kind, scope), f"aws:{kind}Tag/eks:eks-cluster-name": scope.cluster}
+
+
+def _any(kind: str, tag: str) -> dict[str, str]:
+    return {f"aws:{kind}Tag/{tag}": "*"}

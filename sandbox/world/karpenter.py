@@ -1,0 +1,328 @@
+"""Karpenter: the nodes that its pools bring for pods without one, and what it needs to bring and to remove them.
+
+As measured on the core of 1.14.1, where that was possible: pods are counted by the NodeOverlay, or else by cards; the
+limit is respected. Not modelled: prices and spot, consolidation (an empty node stays until its pool goes: time does not
+pass here), nodes bought while the device plugin is not there.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+from sandbox.identity import digest
+from sandbox.world.nodes import SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made
+from sandbox.world.pods import COUNTED_ON, Pod, chart, placed, pods_of
+from sandbox.world.storage import has_policy
+from sandbox.world.store import State
+from sandbox.world.things import (
+    ACCESS_ENTRY,
+    ADDON,
+    ATTACHED_POLICY,
+    INLINE_POLICY,
+    NODE,
+    NODE_CLAIM,
+    NODE_CLASS,
+    NODE_OVERLAY,
+    NODE_POOL,
+    POD,
+    POD_IDENTITY,
+    POLICY,
+    PROFILE,
+    RELEASE,
+    ROLE,
+    Key,
+    Thing,
+    Things,
+    value_at,
+    values_at,
+)
+from sharing.gpus import instance_types
+
+CHART = "karpenter"
+POOL_LABEL = "karpenter.sh/nodepool"
+CARD = "nvidia.com/gpu"
+AGENT, DNS = "eks-pod-identity-agent", "coredns"
+LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole")
+TERMINATE = ("ec2:TerminateInstances",)
+MAKE_PROFILE = ("iam:CreateInstanceProfile", "iam:AddRoleToInstanceProfile")
+DELETE_PROFILE = ("iam:ListInstanceProfiles", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile")
+"""What Karpenter calls to bring nodes, to remove them, and to begin and end with an EC2NodeClass.
+Source: karpenter-provider-aws v1.14.1, pkg/controllers/nodeclass and its cloudformation.yaml."""
+JOINING = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistry")
+EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
+
+
+@dataclass(frozen=True, slots=True)
+class NewNode:
+    """A node that Karpenter is about to bring."""
+
+    pool: Thing
+    node_class: Thing
+    subnet: str
+    node: Thing
+    """As it will be; not among the things yet."""
+
+
+# What it needs.
+
+
+def idle(things: Things, server: str, *calls: str) -> str | None:
+    """Why the controller does not do what takes these calls to AWS; None when it does."""
+    release = _release(things, server)
+    if release is None or not any(one.outputs["node"] for one in things.owned_by(release) if one.type == POD):
+        return "the controller of karpenter is not there"
+    cluster = cluster_at(things, server)
+    name = cluster.id if cluster else ""
+    for addon, lacking in ((AGENT, "gets no credentials"), (DNS, "resolves no names")):
+        if things.get(ADDON, f"{name}:{addon}") is None:
+            return f"the controller of karpenter {lacking}: the add-on {addon} is not there"
+    account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
+    wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
+    identity = next((one for one in things.of(POD_IDENTITY) if wanted.items() <= one.inputs.items()), None)
+    if identity is None:
+        return f"the controller of karpenter gets no credentials: no association for {release.namespace}/{account}"
+    arn = identity.inputs.get("roleArn")
+    role = next((one for one in things.of(ROLE) if one.outputs.get("arn") == arn), None)
+    refused = [call for call in calls if role is None or not _allows(things, role, call)]
+    return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
+
+
+def _release(things: Things, server: str) -> Thing | None:
+    return next((one for one in things.of(RELEASE) if one.cluster == server and chart(one.inputs) == CHART), None)
+
+
+def _allows(things: Things, role: Thing, call: str) -> bool:
+    """Whether a policy of the role names the call. Resources and conditions are not looked at."""
+    attached = [one.inputs.get("policyArn") for one in things.of(ATTACHED_POLICY) if one.inputs.get("role") == role.id]
+    policies = [one for arn in attached if (one := things.get(POLICY, arn)) is not None]
+    policies += [one for one in things.of(INLINE_POLICY) if one.inputs.get("role") == role.id]
+    statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
+    allowed = [one for one in statements if one.get("Effect") == "Allow"]
+    return any(fnmatchcase(call, action) for one in allowed for action in values_at(one, "Action"))
+
+
+def _parsed(policy: Thing) -> Any:
+    return json.loads(policy.inputs.get("policy") or "{}")
+
+
+def gate_is_on(things: Things, server: str) -> bool:
+    """Whether the controller looks at NodeOverlays at all."""
+    release = _release(things, server)
+    return release is not None and value_at(release.inputs, "values.settings.featureGates.nodeOverlay") is True
+
+
+# What it brings.
+
+
+def placed_with_new_nodes(
+    things: Things, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
+) -> tuple[list[Thing | str], list[NewNode]]:
+    """For each pod its node, or why it has none, after Karpenter has brought what it may; and those new nodes."""
+    wanted, new = list(pods), list[NewNode]()
+    while True:
+        coming = [one.node for one in new]
+        found = placed(things, server, namespace, wanted, ignored, coming)
+        why = ""
+        for pod, where in zip(wanted, found, strict=True):
+            if isinstance(where, str) and pod.needs:
+                bought = _bought_for(things, server, namespace, pod, new)
+                if isinstance(bought, NewNode):
+                    new.append(bought)
+                    break
+                why = f" Karpenter brings none: {bought}." if bought else ""
+        else:
+            return [f"{where}{why}" if isinstance(where, str) else where for where in found], new
+
+
+def _bought_for(things: Things, server: str, namespace: str, pod: Pod, new: list[NewNode]) -> NewNode | str:
+    """The node that some pool brings for the pod, or why none does."""
+    reasons = []
+    for pool in _of(things, server, NODE_POOL):
+        reason = _unable(things, server, pool, new)
+        if reason is None:
+            for candidate in _candidates(things, server, pool, len(new)):
+                [where] = placed(things, server, namespace, [pod], None, [candidate.node])
+                if where is candidate.node:
+                    return candidate
+            reason = "no instance type satisfied resources and requirements"
+        reasons.append(f"{pool.id}: {reason}")
+    return "; ".join(reasons)
+
+
+def _unable(things: Things, server: str, pool: Thing, new: list[NewNode]) -> str | None:
+    if (reason := idle(things, server, *LAUNCH)) is not None:
+        return reason
+    node_class = _class_of(things, pool)
+    if node_class is None or _profile(things, node_class) is None:
+        return "its EC2NodeClass is not ready"
+    if (reason := _unjoinable(things, server, node_class)) is not None:
+        return reason
+    limit = value_at(pool.inputs, "spec.limits.nodes")
+    have = len(claims_of(things, pool)) + sum(one.pool is pool for one in new)
+    return "all available instance types exceed limits" if limit is not None and have >= int(limit) else None
+
+
+def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
+    """Why nodes of the class would never register."""
+    role, cluster = things.get(ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(things, server)
+    if role is None or cluster is None:
+        return "the role of its nodes is not there"
+    entry = things.get(ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
+    if entry is None or entry.inputs.get("type") != "EC2_LINUX":
+        return f"its nodes do not register: no EC2_LINUX access entry for {role.id}"
+    lacking = [policy for policy in JOINING if not has_policy(things, role, policy)]
+    return f"its nodes do not register: {role.id} lacks {', '.join(lacking)}" if lacking else None
+
+
+def _candidates(things: Things, server: str, pool: Thing, serial: int) -> Iterable[NewNode]:
+    """A node for each type and subnet that the pool allows, in the order of its lists."""
+    node_class = _class_of(things, pool)
+    assert node_class is not None, "a pool without a class is not ready"
+    zones = _required(pool, ZONE_LABEL)
+    for kind in _required(pool, TYPE_LABEL) or []:
+        for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
+            place = things.get(SUBNET, subnet)
+            zone = place.outputs.get("availabilityZone") if place else None
+            if place is None or (zones is not None and zone not in zones):
+                continue
+            name = f"new-{serial}"
+            node = Thing(type=NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
+            node.outputs = _described(things, server, pool, name, kind, str(zone))
+            yield NewNode(pool, node_class, subnet, node)
+
+
+def _described(things: Things, server: str, pool: Thing, name: str, kind: str, zone: str) -> dict[str, Any]:
+    own = {
+        POOL_LABEL: pool.id,
+        TYPE_LABEL: kind,
+        ZONE_LABEL: zone,
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+    }
+    given = value_at(pool.inputs, "spec.template.metadata.labels") or {}
+    taints = [
+        {**one, "effect": EFFECTS.get(one.get("effect"), one.get("effect"))}
+        for one in values_at(pool.inputs, "spec.template.spec.taints")
+    ]
+    return {
+        "metadata": {"name": name, "labels": {**own, **given}},
+        "spec": {"taints": taints},
+        COUNTED_ON: counted_on(things, server, {**own, **given}),
+    }
+
+
+def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str, int]:
+    """Extended resources that Karpenter thinks a node with these labels has: those of EC2, under the overlays."""
+    kind = instance_types().get(labels.get(TYPE_LABEL, ""))
+    # EC2 reports no GPU for a type with a slice of one.
+    counted = {CARD: kind.gpus} if kind is not None and not kind.gpu.is_slice else {}
+    if not gate_is_on(things, server):
+        return counted
+    overlays = sorted(_of(things, server, NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1))
+    for overlay in overlays:
+        if all(_meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
+            capacity = value_at(overlay.inputs, "spec.capacity") or {}
+            counted |= {resource: int(count) for resource, count in capacity.items()}
+    return counted
+
+
+def _meets(labels: dict[str, str], requirement: dict[str, Any]) -> bool:
+    # Other operators are in no manifest here.
+    return requirement.get("operator") == "In" and labels.get(str(requirement.get("key"))) in requirement["values"]
+
+
+def _required(pool: Thing, key: str) -> list[str] | None:
+    """Values that the pool's requirements allow for a label; None for any."""
+    found = values_at(pool.inputs, "spec.template.spec.requirements")
+    return next((list(one["values"]) for one in found if one.get("key") == key and one.get("operator") == "In"), None)
+
+
+# What it does by itself.
+
+
+def reconcile(things: Things, server: str, state: State) -> None:
+    """Makes the instance profile of each EC2NodeClass, which holds the nodes' role as long as the class lives."""
+    for node_class in _of(things, server, NODE_CLASS):
+        role = value_at(node_class.inputs, "spec.role")
+        if _profile(things, node_class) is None and things.get(ROLE, role) and not idle(things, server, *MAKE_PROFILE):
+            name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
+            made(things, state, PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
+
+
+def provision(things: Things, release: Thing, state: State) -> None:
+    """Brings nodes for those of the release's pods that have none."""
+    waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
+    for new in placed_with_new_nodes(things, release.cluster, release.namespace, waiting)[1] if waiting else ():
+        claim_name = f"{new.pool.id}-{digest(new.pool.id, str(state.serial), length=5)}"
+        claim = made(things, state, NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {})
+        claim.cluster = release.cluster
+        disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
+        instance, node = launch(
+            things,
+            state,
+            owner=claim,
+            name=claim_name,
+            by=CHART,
+            kind=value_at(new.node.outputs, "metadata.labels")[TYPE_LABEL],
+            subnet=new.subnet,
+            security_groups=values_at(new.node_class.inputs, "spec.securityGroupSelectorTerms.id"),
+            disk={"size": disk.get("volumeSize"), "type": disk.get("volumeType")},
+        )
+        node.cluster = release.cluster
+        labels = {**value_at(new.node.outputs, "metadata.labels"), "kubernetes.io/hostname": node.id}
+        spec = {**new.node.outputs["spec"], "providerID": instance.id}
+        node.outputs = {**new.node.outputs, "metadata": {"name": node.id, "labels": labels}, "spec": spec}
+
+
+def _is_pending(things: Things, release: Thing, pod: Pod) -> bool:
+    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    return one is not None and not one.outputs["node"]
+
+
+def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
+    """Replaces the nodes of a pool whose template, or whose class, has changed: they go here, pods bring new ones."""
+    if thing.type == NODE_POOL:
+        old, new = (_static(value_at(values, "spec.template")) for values in (before, thing.inputs))
+        pools = [thing] if old != new else []
+    else:
+        pools = pools_of(things, thing) if before.get("spec") != thing.inputs.get("spec") else []
+    for pool in pools:
+        claims = claims_of(things, pool) if idle(things, thing.cluster, *TERMINATE) is None else []
+        for claim in claims:
+            state.recycled[pool.id] = state.recycled.get(pool.id, 0) + 1
+            things.remove(claim)
+
+
+def _static(template: Any) -> Any:
+    """A template without what nodes are only compared with, and what changes none."""
+    spec = {
+        key: value for key, value in template["spec"].items() if key not in ("requirements", "terminationGracePeriod")
+    }
+    return {**template, "spec": spec}
+
+
+def claims_of(things: Things, pool: Thing) -> list[Thing]:
+    """The pool's NodeClaims, each with its instance."""
+    return [one for one in things.owned_by(pool) if one.type == NODE_CLAIM]
+
+
+def pools_of(things: Things, node_class: Thing) -> list[Thing]:
+    """NodePools of a class."""
+    return [one for one in _of(things, node_class.cluster, NODE_POOL) if _class_of(things, one) is node_class]
+
+
+def _class_of(things: Things, pool: Thing) -> Thing | None:
+    wanted = value_at(pool.inputs, "spec.template.spec.nodeClassRef.name")
+    return next((one for one in _of(things, pool.cluster, NODE_CLASS) if one.id == wanted), None)
+
+
+def _profile(things: Things, node_class: Thing) -> Thing | None:
+    return next((one for one in things.owned_by(node_class) if one.type == PROFILE), None)
+
+
+def _of(things: Things, server: str, token: str) -> list[Thing]:
+    return [one for one in things.of(token) if one.cluster == server]

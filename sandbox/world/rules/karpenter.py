@@ -1,0 +1,89 @@
+"""Rules of Karpenter: what its objects wait for as they come, and as they go."""
+
+from __future__ import annotations
+
+from sandbox.world import karpenter
+from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.things import NODE_CLASS, NODE_OVERLAY, NODE_POOL, POD, RELEASE, Thing, value_at
+
+DOCS = "https://karpenter.sh/docs/concepts/"
+WORKLOADS = "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable"
+OWNERS = "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion"
+AWAITED = "pulumi.com/waitFor"
+CALLS = {NODE_CLASS: karpenter.MAKE_PROFILE, NODE_POOL: karpenter.LAUNCH, NODE_OVERLAY: ()}
+
+
+def _never_ready(case: Case) -> str | None:
+    """Whoever waits for a condition waits for the controller that sets it."""
+    if AWAITED not in (value_at(case.inputs, "metadata.annotations") or {}):
+        return None
+    why = karpenter.idle(case.things, case.cluster, *CALLS[case.type])
+    if why is None and case.type == NODE_OVERLAY and not karpenter.gate_is_on(case.things, case.cluster):
+        why = "the feature gate NodeOverlay is off"
+    return f"timed out waiting for the condition Ready: {why}" if why else None
+
+
+def _has_nodes(case: Case) -> str | None:
+    """A NodePool owns its NodeClaims and blocks on them: it goes when its instances have gone."""
+    claims = karpenter.claims_of(case.things, case.thing) if case.thing else []
+    why = karpenter.idle(case.things, case.cluster, *karpenter.TERMINATE) if claims else None
+    return f"NodePool {case.id} is Terminating: NodeClaim {claims[0].id} has its finalizer, {why}" if why else None
+
+
+def _has_claims(case: Case) -> str | None:
+    pools = karpenter.pools_of(case.things, case.thing) if case.thing else []
+    claims = [claim for pool in pools for claim in karpenter.claims_of(case.things, pool)]
+    return f"EC2NodeClass {case.id} is Terminating: waiting on NodeClaim {claims[0].id}" if claims else None
+
+
+def _deadlocked(case: Case) -> str | None:
+    """A rolling update keeps all replicas but one: where no more than those run, the old pod holds the only node."""
+    if chart(case.inputs) != karpenter.CHART or case.thing is None or not _rolls(case, case.thing):
+        return None
+    pods = pods_of(case.inputs)
+    running = [one for one in case.things.owned_by(case.thing) if one.type == POD and one.outputs["node"]]
+    beside = placed(case.things, case.cluster, case.thing.namespace, pods)
+    if len(running) >= len(pods) or any(isinstance(where, Thing) for where in beside):
+        return None
+    return f"context deadline exceeded; pod {pods[0].name} is Pending behind the one that it replaces: {beside[0]}"
+
+
+def _rolls(case: Case, release: Thing) -> bool:
+    return any(case.inputs.get(key) != release.inputs.get(key) for key in ("version", "values"))
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        types=(NODE_CLASS, NODE_POOL, NODE_OVERLAY),
+        on=("create", "update"),
+        code="Timeout",
+        source="https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/ (pulumi.com/waitFor)",
+        refuses=_never_ready,
+        waits=True,
+    ),
+    Rule(
+        types=(NODE_POOL,),
+        on=("delete",),
+        code="Timeout",
+        source=OWNERS,
+        refuses=_has_nodes,
+        waits=True,
+    ),
+    Rule(
+        types=(NODE_CLASS,),
+        on=("delete",),
+        code="Timeout",
+        source=DOCS + "nodeclasses/",
+        refuses=_has_claims,
+        waits=True,
+    ),
+    Rule(
+        types=(RELEASE,),
+        on=("update",),
+        code="Timeout",
+        source=WORKLOADS,
+        refuses=_deadlocked,
+        waits=True,
+    ),
+)

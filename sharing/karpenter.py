@@ -1,0 +1,102 @@
+"""What Karpenter has to know of shared cards, and which settings do not go with it.
+
+Karpenter counts cards, as EC2 reports them: without a word about shares it brings a node for every pod.
+"""
+
+from collections.abc import Iterator
+
+from sharing import prices
+from sharing.gpus import InstanceType
+from sharing.modes import Sharing
+from sharing.problems import Problem
+from sharing.setup import Pins, Pool, Setup
+
+MOST_REPLICAS = 2
+"""Controllers worth running: one works, the other waits. They never share a node: the chart keeps them apart."""
+OLDEST = {"1.34": (1, 6), "1.35": (1, 9), "1.36": (1, 13)}
+"""First Karpenter for a Kubernetes version. Source: karpenter-provider-aws v1.14.1, upgrading/compatibility.md."""
+
+
+def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
+    """What a node of that type offers once the device plugin shares its cards: extended resource to count.
+
+    The one place where Karpenter's numbers are made. They come from the mode, as the plugin's config does.
+    """
+    return {shares.resource: str(instance.gpus * shares.per_gpu) for shares in sharing.offers(instance.gpu)}
+
+
+def reported_gpus(instance: InstanceType) -> int:
+    """Value of the label `karpenter.k8s.aws/instance-gpu-count`: EC2 reports none for a type with a slice of a card."""
+    return 0 if instance.gpu.is_slice else instance.gpus
+
+
+def controller_replicas(system_nodes: int) -> int:
+    """Controllers for that many system nodes: a second one on the only node would block every upgrade."""
+    return min(MOST_REPLICAS, system_nodes)
+
+
+def no_partitions(setup: Setup) -> Iterator[Problem]:
+    """MIG's parts exist only after somebody has cut the card, and mig-manager restarts the kubelet for that."""
+    for pool in pools(setup):
+        if pool.sharing.needs_mig_manager:
+            rule = "Karpenter takes a node whose kubelet restarts while its cards are cut for a broken one"
+            fix = f"Write `provisioner: node-group` under {pool.path}."
+            yield Problem(f"{pool.path}.provisioner", "karpenter", f"{rule} (gpu-operator#2415)", fix)
+
+
+def settings_without_effect(setup: Setup) -> Iterator[Problem]:
+    """Karpenter brings as many nodes as pods need."""
+    for pool in pools(setup):
+        for key, value, default in (("min", pool.min, 0), ("desired", pool.desired, 1)):
+            if value not in (0, default):
+                rule = "has no effect with Karpenter, which brings as many nodes as the models need"
+                yield Problem(f"{pool.path}.{key}", str(value), rule, f"Leave it out; `max: {pool.max}` is the limit.")
+
+
+def on_demand_instead(setup: Setup) -> Iterator[Problem]:
+    """The plan is made at the spot price."""
+    for pool in pools(setup):
+        offers = [prices.on_demand(known.name, setup.region).usd_per_hour for known in pool.known_types]
+        if pool.capacity == "spot" and offers:
+            rule = f"where there is no spot capacity Karpenter takes on-demand, up to ${max(offers):.3f} an hour a node"
+            fix = "`provisioner: node-group` waits for spot instead."
+            yield Problem(f"{pool.path}.capacity", "spot", rule, fix)
+
+
+def unequal_counts(setup: Setup) -> Iterator[Problem]:
+    """Seventeen pods that fit five small nodes went to one g4dn.metal, at about three times the price."""
+    for pool in pools(setup):
+        counts = sorted({known.gpus for known in pool.known_types})
+        if len(counts) > 1:
+            rule = "Karpenter may take one big node where small ones would be cheaper"
+            found = f"types with {', '.join(map(str, counts[:-1]))} and {counts[-1]} GPUs"
+            fix = "Keep types with one number of GPUs."
+            yield Problem(f"{pool.path}.instance-types", found, rule, fix)
+
+
+def lonely_controller(setup: Setup) -> Iterator[Problem]:
+    """With one system node there is one controller."""
+    if any(pools(setup)) and controller_replicas(setup.system_nodes) < MOST_REPLICAS:
+        rule = "Karpenter's one controller stands still while its node is replaced: no GPU node comes or goes"
+        fix = f"Write `count: {MOST_REPLICAS}` to have it twice."
+        yield Problem("cluster.system-nodes.count", str(setup.system_nodes), rule, fix)
+
+
+def old_release(pins: Pins) -> Iterator[Problem]:
+    """Karpenter against each pinned Kubernetes version."""
+    release = tuple(int(part) for part in pins.karpenter.split("."))
+    for kubernetes in sorted(pins.kubernetes):
+        oldest = OLDEST.get(kubernetes)
+        if oldest is None:
+            rule, fix = f"is not known to work with Kubernetes {kubernetes}", "Look it up, and add it to `OLDEST`."
+            yield Problem("karpenter", pins.karpenter, rule, fix)
+        elif release < oldest:
+            needed = ".".join(map(str, oldest))
+            yield Problem(
+                "karpenter", pins.karpenter, f"Kubernetes {kubernetes} needs {needed} or later", f"Use {needed}.0."
+            )
+
+
+def pools(setup: Setup) -> Iterator[Pool]:
+    """The pools whose nodes Karpenter brings."""
+    return (pool for pool in setup.pools if pool.provisioner == "karpenter")

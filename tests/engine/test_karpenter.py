@@ -1,0 +1,90 @@
+"""A stack whose nodes Karpenter brings: what a change does to them, and that they go before what they need."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.world import World
+from tests.engine.emulated import Raise, Stack
+
+INSTANCE = "aws:ec2/instance:Instance"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+MODELS = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048}]
+
+
+@pytest.fixture
+def stack(raised: Raise) -> Stack:
+    return raised("karpenter")
+
+
+def instances(stack: Stack) -> list[str]:
+    """Ids of the instances that Karpenter has brought."""
+    found: list[str] = []
+    stack.behind(lambda world: found.extend(own(world)))
+    return found
+
+
+def own(world: World) -> list[str]:
+    return [one.id for one in world.things() if one.type == INSTANCE and one.made_by == "karpenter"]
+
+
+def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
+    [first] = instances(stack)
+    stack.configure({"models": [*MODELS, {"name": "llama3.2:3b", "context": 2048}]})
+    run = stack.up()
+    assert (run.code, run.changed) == (0, {"create": frozenset({"tandem-ollama-llama3-2-3b"})}), run.errors
+    assert first in instances(stack)
+    assert len(instances(stack)) == 2
+    assert stack.findings().agree
+
+
+def test_a_switch_of_mode_replaces_the_nodes_that_were_made_for_the_old_one(stack: Stack) -> None:
+    [before] = instances(stack)
+    stack.configure({"sharing": {"mode": "mps"}})
+    run = stack.up()
+    assert (run.code, run.changed) == (0, {"update": frozenset({"tandem-karpenter-gpu-pool"})}), run.errors
+    assert stack.recycled() == {"gpu": 1}
+    [after] = instances(stack)
+    assert after != before
+
+
+def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: Stack) -> None:
+    stack.configure({"sharing": {"replicas": 4}})
+    run = stack.up()
+    updated = frozenset({"tandem-karpenter-gpu-1-gpu", "tandem-sharing-release"})
+    assert (run.code, run.changed) == (0, {"update": updated}), run.errors
+
+
+def test_parking_touches_the_models_alone(stack: Stack) -> None:
+    stack.configure({"gpu-nodes": {"desired": 0}})
+    run = stack.up()
+    updated = frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
+    assert (run.code, run.changed) == (0, {"update": updated}), run.errors
+
+
+def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_back(stack: Stack) -> None:
+    def kill(world: World) -> None:
+        [release] = [one for one in world.things() if one.name == "tandem-karpenter-controller" and one.type == RELEASE]
+        world.forget(release.type, release.id)
+
+    stack.behind(kill)
+    run = stack.destroy()
+    assert run.code != 0
+    assert any("NodePool gpu is Terminating" in error for error in run.errors)
+    assert len(instances(stack)) == 1
+    run = stack.up("--refresh")
+    assert run.code == 0, run.errors
+    assert stack.destroy().code == 0
+    found = stack.findings()
+    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+
+
+def test_karpenters_nodes_take_over_from_a_node_group(raised: Raise) -> None:
+    stack = raised("timeslice")
+    stack.configure({"gpu-nodes": {"provisioner": "karpenter"}})
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert "tandem-gpu-group" in run.changed["delete"]
+    assert not {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"} & set().union(*run.changed.values())
+    assert len(instances(stack)) == 1
+    assert stack.findings().agree

@@ -1,0 +1,526 @@
+"""Rules of Karpenter: what its nodes and objects need as they come, and as they go."""
+
+import json
+from typing import Any
+
+import pytest
+
+from components.karpenter_gpu_pool.permissions import PARTS, Scope, document
+from sandbox.world import World
+from tests.sandbox.world_pieces import (
+    ADDON,
+    ATTACHED,
+    CLUSTER,
+    NODE_POLICIES,
+    NODES,
+    RELEASE,
+    ROLE,
+    TAINT,
+    Account,
+    meta,
+    refused,
+)
+
+POLICY = "aws:iam/policy:Policy"
+PROFILE = "aws:iam/instanceProfile:InstanceProfile"
+IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+ENTRY = "aws:eks/accessEntry:AccessEntry"
+INSTANCE = "aws:ec2/instance:Instance"
+INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
+VOLUME = "aws:ebs/volume:Volume"
+POD = "kubernetes:core/v1:Pod"
+POOL = "kubernetes:karpenter.sh/v1:NodePool"
+CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
+OVERLAY = "kubernetes:karpenter.sh/v1alpha1:NodeOverlay"
+CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+WAITS = {"pulumi.com/waitFor": "condition=Ready"}
+ARN = "arn:aws:{}:us-east-1:123456789012:{}"
+
+
+class Karpenter(Account):
+    """A cluster in which Karpenter works, with two system nodes; nothing waits."""
+
+    def __init__(self) -> None:
+        super().__init__(World(patience=0.0))
+        self.cluster()
+        self.nodes(count=2)
+        for name in ("coredns", "eks-pod-identity-agent"):
+            self.make(ADDON, name, clusterName="c", addonName=name)
+        self.node_role = self.role("karpenters-nodes", *NODE_POLICIES)
+        self.entry = self.make(ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
+        self.controller_role = self.role("controller")
+        scope = Scope(cluster="c", node_role_arn=self.node_role, queue_arn=ARN.format("sqs", "q"))
+        self.attached = {}
+        for part, statements in PARTS.items():
+            policy = self.make(POLICY, part, name=part, policy=document(statements(scope)))
+            self.attached[part] = self.make(ATTACHED, part, role="controller", policyArn=policy)
+        who = {"clusterName": "c", "namespace": "kube-system", "serviceAccount": "karpenter"}
+        self.identity = self.make(IDENTITY, **who, roleArn=self.controller_role)
+        self.crds = self.make(RELEASE, "crds", name="karpenter-crd", namespace="kube-system", chart="karpenter-crd")
+        self.controller = self.controllers()
+        self.device_plugin()
+
+    def controllers(self, replicas: int = 2, gate: bool = True) -> str:
+        values = {"replicas": replicas, "settings": {"featureGates": {"nodeOverlay": gate}}}
+        inputs = {"name": "karpenter", "namespace": "kube-system", "chart": "oci://x/karpenter", "skipCrds": True}
+        return self.make(RELEASE, "karpenter", **inputs, values=values)
+
+    def node_class(self, **metadata: Any) -> str:
+        spec = {
+            "role": "karpenters-nodes",
+            "subnetSelectorTerms": [{"id": one} for one in self.subnets],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi", "volumeType": "gp3"}}],
+        }
+        return self.make(CLASS, metadata=meta("gpu", **metadata), spec=spec)
+
+    def pool(
+        self, nodes: int | None = 9, kinds: tuple[str, ...] = ("g4dn.xlarge",), zone: str = "", **metadata: Any
+    ) -> str:
+        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(kinds)}]
+        wanted += [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}] if zone else []
+        template = {
+            "metadata": {"labels": {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true"}},
+            "spec": {
+                "nodeClassRef": {"name": "gpu"},
+                "requirements": wanted,
+                "taints": [{**TAINT, "effect": "NoSchedule"}],
+            },
+        }
+        limits = {} if nodes is None else {"limits": {"nodes": str(nodes)}}
+        return self.make(POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
+
+    def overlay(self, count: str, *requirements: tuple[str, str], name: str = "o", **spec: Any) -> str:
+        given = [{"key": key, "operator": "In", "values": [value]} for key, value in requirements]
+        needs = given or [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["gpu"]}]
+        capacity = {"nvidia.com/gpu": count}
+        return self.make(OVERLAY, name, metadata=meta(name), spec={"requirements": needs, "capacity": capacity, **spec})
+
+    def models(self, count: int) -> None:
+        """A release with so many pods."""
+        self.model(replicaCount=count)
+
+    @property
+    def own(self) -> list[str]:
+        """Ids of Karpenter's instances."""
+        return [one.id for one in self.of(INSTANCE, "karpenter")]
+
+
+@pytest.fixture
+def account() -> Karpenter:
+    return Karpenter()
+
+
+@pytest.fixture
+def ready(account: Karpenter) -> Karpenter:
+    """A pool whose nodes are counted by two shares."""
+    account.node_class()
+    account.overlay("2")
+    account.pool()
+    return account
+
+
+# Nodes come.
+
+
+def test_a_pod_that_waits_gets_a_node_with_all_that_belongs_to_it(ready: Karpenter) -> None:
+    assert ready.own == []
+    ready.models(1)
+    [instance], [claim] = ready.own, ready.of(CLAIM)
+    assert claim.owner == (POOL, "gpu")
+    [interface] = ready.of(INTERFACE, "karpenter")
+    assert interface.inputs["instance"] == instance
+    assert interface.inputs["securityGroups"] == ["sg-1"]
+    [disk] = ready.of(VOLUME, "karpenter")
+    assert (disk.inputs["size"], disk.inputs["instance"]) == ("100Gi", instance)
+    [node] = ready.of("kubernetes:core/v1:Node", "karpenter")
+    assert node.outputs["metadata"]["labels"]["karpenter.sh/nodepool"] == "gpu"
+    assert node.outputs["spec"]["taints"] == [TAINT]
+    [pod] = [one for one in ready.of(POD) if one.name == "m-0"]
+    assert pod.outputs["node"] == node.id
+
+
+@pytest.mark.parametrize(("pods", "shares", "nodes"), [(4, 4, 1), (8, 4, 2), (17, 4, 5), (4, None, 4), (17, None, 17)])
+def test_pods_are_counted_by_the_overlay_and_by_cards_without_one(
+    account: Karpenter, pods: int, shares: int | None, nodes: int
+) -> None:
+    config = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
+    values = {"config": {"default": "a", "map": {"a": json.dumps(config)}}, "gfd": {"enabled": True}}
+    account.change(RELEASE, "kube-system/plugin", values=values)
+    account.node_class()
+    if shares:
+        account.overlay(str(shares))
+    account.pool(nodes=None)
+    account.models(pods)
+    assert len(account.own) == nodes
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    [
+        ("karpenter.sh/nodepool", "gpus"),
+        ("node.kubernetes.io/instance-type", "g4dn.2xlarge"),
+        ("not.a/label", "x"),
+    ],
+)
+def test_an_overlay_that_matches_nothing_says_nothing(account: Karpenter, overlay: tuple[str, str]) -> None:
+    account.node_class()
+    account.overlay("2", overlay)
+    account.pool()
+    account.models(2)
+    assert len(account.own) == 2
+
+
+def test_the_overlay_of_the_greater_weight_counts(account: Karpenter) -> None:
+    account.node_class()
+    account.overlay("2", name="a", weight=2)
+    account.overlay("1", name="b", weight=1)
+    account.pool()
+    account.models(2)
+    assert len(account.own) == 1
+
+
+def test_overlays_need_their_gate(account: Karpenter) -> None:
+    account.drop(RELEASE, account.controller)
+    account.controllers(gate=False)
+    account.node_class()
+    account.overlay("2")
+    account.pool()
+    account.models(2)
+    assert len(account.own) == 2
+
+
+def test_an_overlay_larger_than_what_the_plugin_shares_costs_a_node_more(account: Karpenter) -> None:
+    account.node_class()
+    account.overlay("8")
+    account.pool()
+    account.models(4)
+    assert len(account.own) == 2
+
+
+def test_a_slice_of_a_card_needs_an_overlay(account: Karpenter) -> None:
+    account.node_class()
+    account.pool(kinds=("g6f.xlarge",))
+    with refused("Timeout", "no instance type satisfied"):
+        account.models(1)
+    account.overlay("2")
+    account.models(1)
+    assert len(account.own) == 1
+
+
+def test_a_limit_of_nodes_holds(account: Karpenter) -> None:
+    account.node_class()
+    account.overlay("2")
+    account.pool(nodes=2)
+    with refused("Timeout", "exceed limits"):
+        account.models(5)
+    assert account.own == []
+    account.models(4)
+    assert len(account.own) == 2
+    with refused("Timeout", "exceed limits"):
+        account.model("more")
+    account.change(POOL, "gpu", spec={**account.outputs(POOL, "gpu")["spec"], "limits": {"nodes": "3"}})
+    account.model("more")
+    assert len(account.own) == 3
+
+
+def test_a_pod_that_no_pool_is_made_for_brings_none(ready: Karpenter) -> None:
+    for values in ({"nodeSelector": {"tandem/pool": "other"}}, {"ollama": {"gpu": {"enabled": True, "number": 3}}}):
+        with refused("Timeout", "no instance type satisfied"):
+            ready.model(**values)
+    assert ready.own == []
+
+
+def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> None:
+    ready.driver()
+    zone = "us-east-1b"
+    disk = ready.make(VOLUME, availabilityZone=zone, size=8)
+    spec: dict[str, Any] = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "storageClassName": ""}
+    there = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]
+    spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": there}]}}
+    spec["claimRef"] = {"namespace": "default", "name": "files"}
+    ready.make("kubernetes:core/v1:PersistentVolume", metadata=meta("files"), spec=spec)
+    ready.make(
+        "kubernetes:core/v1:PersistentVolumeClaim",
+        metadata=meta("files", namespace="default"),
+        spec={"storageClassName": "", "volumeName": "files"},
+    )
+    ready.model(persistentVolume={"enabled": True, "existingClaim": "files"})
+    assert [one.inputs["availabilityZone"] for one in ready.of(INSTANCE, "karpenter")] == [zone]
+
+
+def test_a_pool_of_one_zone_brings_its_nodes_there(account: Karpenter) -> None:
+    account.node_class()
+    account.pool(zone="us-east-1b")
+    account.models(2)
+    assert [one.inputs["availabilityZone"] for one in account.of(INSTANCE, "karpenter")] == ["us-east-1b"] * 2
+
+
+def test_a_node_joins_only_with_an_access_entry_of_its_kind(ready: Karpenter) -> None:
+    ready.drop(ENTRY, ready.entry)
+    with refused("Timeout", "do not register: no EC2_LINUX access entry"):
+        ready.models(1)
+    ready.make(ENTRY, clusterName="c", principalArn=ready.node_role, type="STANDARD")
+    with refused("Timeout", "do not register"):
+        ready.models(1)
+    ready.drop(ENTRY, ready.entry)
+    ready.make(ENTRY, clusterName="c", principalArn=ready.node_role, type="EC2_LINUX")
+    ready.models(1)
+
+
+def test_a_node_joins_only_with_the_policies_of_its_role(ready: Karpenter) -> None:
+    policy = "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
+    ready.drop(ATTACHED, f"karpenters-nodes/{policy}")
+    with refused("Timeout", "lacks AmazonEKS_CNI_Policy"):
+        ready.models(1)
+    ready.make(ATTACHED, role="karpenters-nodes", policyArn=policy)
+    ready.models(1)
+
+
+def test_a_role_that_eks_has_let_in_is_not_let_in_again(account: Karpenter) -> None:
+    role = account.role("both", *NODE_POLICIES)
+    scaling = {"minSize": 0, "desiredSize": 1, "maxSize": 1}
+    values = {"nodeGroupName": "g", "clusterName": "c", "nodeRoleArn": role, "scalingConfig": scaling}
+    account.make(NODES, "g", **values, subnetIds=account.subnets)
+    with refused("ResourceInUseException", "made by eks"):
+        account.make(ENTRY, clusterName="c", principalArn=role, type="EC2_LINUX")
+
+
+# What the controller needs.
+
+
+def without_controller(account: Karpenter) -> None:
+    account.drop(RELEASE, account.controller)
+
+
+def without_system_nodes(account: Karpenter) -> None:
+    account.drop(NODES, "c:system")
+
+
+def with_tainted_system_nodes(account: Karpenter) -> None:
+    account.change(NODES, "c:system", taints=[TAINT])
+    account.change(NODES, "c:system", releaseVersion="later")
+
+
+def without_identity(account: Karpenter) -> None:
+    account.drop(IDENTITY, account.identity)
+
+
+def without_agent(account: Karpenter) -> None:
+    account.drop(ADDON, "c:eks-pod-identity-agent")
+
+
+def without_names(account: Karpenter) -> None:
+    account.drop(ADDON, "c:coredns")
+
+
+def without_node_policy(account: Karpenter) -> None:
+    account.drop(ATTACHED, account.attached["nodes"])
+
+
+LACKING = [
+    (without_controller, "the controller of karpenter is not there"),
+    (without_system_nodes, "the controller of karpenter is not there"),
+    (with_tainted_system_nodes, "the controller of karpenter is not there"),
+    (without_identity, "gets no credentials: no association for kube-system/karpenter"),
+    (without_agent, "gets no credentials: the add-on eks-pod-identity-agent"),
+    (without_names, "resolves no names: the add-on coredns"),
+    (without_node_policy, "not authorized to perform ec2:"),
+]
+
+
+@pytest.mark.parametrize(("take_away", "words"), LACKING)
+def test_nodes_come_only_as_long_as_the_controller_can_work(ready: Karpenter, take_away: Any, words: str) -> None:
+    take_away(ready)
+    with refused("Timeout", words):
+        ready.models(1)
+    assert ready.own == []
+
+
+@pytest.mark.parametrize(("take_away", "words"), LACKING)
+def test_a_pool_with_nodes_goes_only_as_long_as_the_controller_can_work(
+    ready: Karpenter, take_away: Any, words: str
+) -> None:
+    ready.models(1)
+    take_away(ready)
+    with refused("Timeout", f"NodePool gpu is Terminating.*{words}"):
+        ready.drop(POOL, "gpu")
+    assert len(ready.own) == 1
+
+
+def test_a_pool_takes_its_nodes_along(ready: Karpenter) -> None:
+    ready.models(3)
+    assert len(ready.own) == 2
+    ready.drop(POOL, "gpu")
+    assert ready.of(CLAIM) == []
+    for token in (INSTANCE, INTERFACE, VOLUME):
+        assert ready.of(token, "karpenter") == []
+
+
+def test_a_pool_without_nodes_needs_nobody_to_go(ready: Karpenter) -> None:
+    without_controller(ready)
+    ready.drop(POOL, "gpu")
+
+
+def test_instances_outlive_a_cluster_that_goes_first(ready: Karpenter) -> None:
+    ready.models(1)
+    ready.drop(NODES, "c:system")
+    ready.drop(CLUSTER, "c")
+    assert len(ready.own) == 1
+    assert {one.type for one in ready.world.leftovers([]) if one.made_by == "karpenter"} == {
+        INSTANCE,
+        INTERFACE,
+        VOLUME,
+        PROFILE,
+    }
+
+
+# EC2NodeClass.
+
+
+def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpenter) -> None:
+    account.node_class()
+    [profile] = account.of(PROFILE)
+    assert profile.inputs["role"] == "karpenters-nodes"
+    for policy in NODE_POLICIES:
+        account.drop(ATTACHED, f"karpenters-nodes/arn:aws:iam::aws:policy/{policy}")
+    with refused("DeleteConflict", "instance profile"):
+        account.drop(ROLE, "karpenters-nodes")
+    account.drop(CLASS, "gpu")
+    assert account.of(PROFILE) == []
+    account.drop(ROLE, "karpenters-nodes")
+
+
+@pytest.mark.parametrize("take_away", [one for one, _ in LACKING if one is not without_node_policy])
+def test_a_class_goes_only_as_long_as_the_controller_can_work(account: Karpenter, take_away: Any) -> None:
+    account.node_class()
+    take_away(account)
+    with refused("Timeout", "finalizer"):
+        account.drop(CLASS, "gpu")
+
+
+def test_a_class_goes_when_the_controller_is_back(account: Karpenter) -> None:
+    account.node_class()
+    without_controller(account)
+    with refused("Timeout", "finalizer"):
+        account.drop(CLASS, "gpu")
+    account.controllers()
+    account.drop(CLASS, "gpu")
+
+
+def test_a_class_goes_only_if_instance_profiles_may_be_listed(account: Karpenter) -> None:
+    account.node_class()
+    account.drop(ATTACHED, account.attached["account"])
+    with refused("Timeout", "not authorized to perform iam:ListInstanceProfiles"):
+        account.drop(CLASS, "gpu")
+    inline = {"Statement": {"Effect": "Allow", "Action": ["iam:*"], "Resource": "*"}}
+    account.make("aws:iam/rolePolicy:RolePolicy", role="controller", policy=json.dumps(inline))
+    account.drop(CLASS, "gpu")
+
+
+def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
+    ready.models(1)
+    with refused("Timeout", "waiting on NodeClaim"):
+        ready.drop(CLASS, "gpu")
+    ready.drop(POOL, "gpu")
+    ready.drop(CLASS, "gpu")
+
+
+def test_a_pool_without_its_class_brings_nothing(account: Karpenter) -> None:
+    account.pool()
+    with refused("Timeout", "EC2NodeClass is not ready"):
+        account.models(1)
+
+
+# Waiting for the condition.
+
+
+@pytest.mark.parametrize(("take_away", "words"), LACKING[:6])
+def test_who_waits_for_an_object_to_be_ready_waits_for_the_controller(
+    account: Karpenter, take_away: Any, words: str
+) -> None:
+    take_away(account)
+    with refused("Timeout", words):
+        account.node_class(annotations=WAITS)
+    account.node_class()
+
+
+def test_an_overlay_never_gets_ready_without_its_gate(account: Karpenter) -> None:
+    account.drop(RELEASE, account.controller)
+    account.controllers(gate=False)
+    spec: dict[str, Any] = {"requirements": [], "capacity": {}}
+    with refused("Timeout", "gate NodeOverlay is off"):
+        account.make(OVERLAY, metadata=meta("o", annotations=WAITS), spec=spec)
+    account.make(OVERLAY, metadata=meta("o"), spec=spec)
+
+
+# The releases.
+
+
+def test_a_second_controller_on_one_node_passes_the_install_and_blocks_the_upgrade(account: Karpenter) -> None:
+    account.drop(RELEASE, account.controller)
+    account.change(NODES, "c:system", scalingConfig={"desiredSize": 1})
+    release = account.controllers()
+    assert sorted(bool(one.outputs["node"]) for one in account.of(POD) if one.owner == (RELEASE, release)) == [
+        False,
+        True,
+    ]
+    with refused("Timeout", "Pending behind the one that it replaces"):
+        account.change(RELEASE, release, version="2")
+    account.change(RELEASE, release, description="nothing of a pod")
+    account.change(NODES, "c:system", scalingConfig={"desiredSize": 2})
+    account.change(RELEASE, release, version="2")
+
+
+def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
+    account.drop(RELEASE, account.controller)
+    account.change(NODES, "c:system", scalingConfig={"desiredSize": 1})
+    account.change(RELEASE, account.controllers(replicas=1), version="2")
+
+
+def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> None:
+    ready.models(1)
+    ready.drop(RELEASE, ready.crds)
+    assert (ready.own, ready.of(POOL), ready.of(CLAIM), ready.of(CLASS), ready.of(PROFILE)) == ([], [], [], [], [])
+
+
+def test_the_crds_stay_while_a_node_has_nobody_to_remove_it(ready: Karpenter) -> None:
+    ready.models(1)
+    without_identity(ready)
+    with refused("Timeout", "holds the CRD"):
+        ready.drop(RELEASE, ready.crds)
+    assert len(ready.own) == 1
+
+
+# Changes.
+
+
+def test_a_changed_template_replaces_the_nodes_and_a_changed_limit_does_not(ready: Karpenter) -> None:
+    ready.models(3)
+    before = ready.own
+    spec = ready.outputs(POOL, "gpu")["spec"]
+    ready.change(POOL, "gpu", spec={**spec, "limits": {"nodes": "7"}})
+    assert ready.own == before
+    template = {**spec["template"], "metadata": {"labels": {**spec["template"]["metadata"]["labels"], "a": "b"}}}
+    ready.change(POOL, "gpu", spec={**spec, "template": template})
+    assert len(ready.own) == 2
+    assert not set(before) & set(ready.own)
+    assert ready.world.recycled == {"gpu": 2}
+
+
+def test_a_changed_class_replaces_the_nodes(ready: Karpenter) -> None:
+    ready.models(1)
+    before = ready.own
+    ready.change(CLASS, "gpu", metadata=meta("gpu", annotations={"a": "b"}))
+    assert ready.own == before
+    ready.change(CLASS, "gpu", spec={**ready.outputs(CLASS, "gpu")["spec"], "tags": {"a": "b"}})
+    assert len(ready.own) == 1
+    assert ready.own != before
+
+
+def test_releases_that_come_one_by_one_share_a_node(ready: Karpenter) -> None:
+    for name in ("a", "b"):
+        ready.model(name)
+    assert len(ready.own) == 1
+    ready.model("d")
+    assert len(ready.own) == 2

@@ -1,0 +1,74 @@
+"""What Karpenter is told of shares, and how many nodes it brings."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sharing.cost import cost
+from sharing.gpus import instance_types
+from sharing.karpenter import controller_replicas, overlay_capacity, reported_gpus
+from sharing.modes import Exclusive, Sharing
+from tests.sharing.builders import SMALL, mode, pool, setup, tenants
+
+TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]
+
+
+@given(kind=st.sampled_from(TYPES), name=st.sampled_from(["timeslice", "mps"]), replicas=st.integers(2, 48))
+def test_a_node_is_counted_as_the_plugin_shares_it(kind: str, name: str, replicas: int) -> None:
+    sharing = mode(name, replicas)
+    [rows] = [each["resources"] for each in sharing.plugin_config()["sharing"].values()]
+    gpus = instance_types()[kind].gpus
+    told = {row["name"]: str(row["replicas"] * gpus) for row in rows}
+    assert overlay_capacity(sharing, instance_types()[kind]) == told
+
+
+@pytest.mark.parametrize(("kind", "count"), [("g4dn.xlarge", "1"), ("g4dn.metal", "8"), ("g6f.large", "1")])
+def test_whole_cards_are_counted_as_they_are(kind: str, count: str) -> None:
+    assert overlay_capacity(Exclusive(), instance_types()[kind]) == {"nvidia.com/gpu": count}
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"), [("g4dn.xlarge", 1), ("g4dn.12xlarge", 4), ("g6f.large", 0), ("gr6f.4xlarge", 0)]
+)
+def test_ec2_reports_no_gpu_for_a_slice_of_one(kind: str, count: int) -> None:
+    assert reported_gpus(instance_types()[kind]) == count
+
+
+def test_a_second_controller_needs_a_second_node() -> None:
+    assert [controller_replicas(nodes) for nodes in (1, 2, 3, 20)] == [1, 2, 2, 2]
+
+
+@pytest.mark.parametrize(
+    ("models", "sharing", "most", "desired", "nodes"),
+    [
+        (4, mode("timeslice", 4), 9, 1, 1),
+        (17, mode("timeslice", 4), 9, 1, 5),
+        (17, mode("timeslice", 4), 3, 1, 3),
+        (2, Exclusive(), 2, 1, 2),
+        (2, mode("mps", 2), 2, 0, 0),
+    ],
+)
+def test_karpenter_is_planned_with_as_many_nodes_as_the_models_need(
+    models: int, sharing: Sharing, most: int, desired: int, nodes: int
+) -> None:
+    here = pool(sharing=sharing, max=most, desired=desired, provisioner="karpenter")
+    whole = setup(pools=(here,), tenants=tenants(*[SMALL] * models))
+    assert whole.nodes_of(here) == nodes
+    [line] = [one for one in cost(whole).lines if one.item.startswith("GPU nodes")]
+    assert line.item == f"GPU nodes {nodes} × g4dn.xlarge"
+    assert here.total_shares == most * here.shares_per_node
+
+
+def test_a_node_group_has_as_many_nodes_as_it_is_told() -> None:
+    here = pool(desired=3, max=3)
+    assert setup(pools=(here,)).nodes_of(here) == 3
+
+
+def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
+    here = pool(max=5, provisioner="karpenter")
+    four = tenants(*[SMALL] * 4)
+    ours = cost(setup(pools=(here,), tenants=four))
+    theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), tenants=four))
+    assert ours == theirs
