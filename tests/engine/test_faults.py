@@ -26,7 +26,7 @@ EVERY_TYPE: dict[str, Any] = {
     "cluster": {"logs": True},
     "models": [{"name": "llama2:7b", "context": 2048, "cache": "volume"}, {"name": "mistral:7b", "context": 2048}],
 }
-"""Sections with which the stack has a resource of every type."""
+"""Sections with which the stack has a resource of every type, but for those of Karpenter."""
 TYPES = (
     "aws:cloudwatch/logGroup:LogGroup",
     "aws:ebs/volume:Volume",
@@ -51,6 +51,21 @@ TYPES = (
     "kubernetes:helm.sh/v3:Release",
     "kubernetes:storage.k8s.io/v1:StorageClass",
 )
+KARPENTER = "karpenter"
+BY_KARPENTER = (
+    "aws:cloudwatch/eventRule:EventRule",
+    "aws:cloudwatch/eventTarget:EventTarget",
+    "aws:eks/accessEntry:AccessEntry",
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation",
+    "aws:iam/policy:Policy",
+    "aws:sqs/queue:Queue",
+    "aws:sqs/queuePolicy:QueuePolicy",
+    "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass",
+    "kubernetes:karpenter.sh/v1:NodePool",
+    "kubernetes:karpenter.sh/v1alpha1:NodeOverlay",
+)
+"""Types that only this stack has."""
+SECTIONS: dict[str, dict[str, Any]] = {STACK: EVERY_TYPE, KARPENTER: {}}
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
@@ -134,11 +149,18 @@ def token(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(params=BY_KARPENTER)
+def late(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
     assert set(in_the_cloud(nothing(STACK, EVERY_TYPE).graph).values()) == set(TYPES)
+    found: set[str] = set()
     for stack in STACKS:
         config = load_file(ROOT / f"Pulumi.{stack}.yaml")
-        assert set(in_the_cloud(program_graph(config, stack)).values()) <= set(TYPES)
+        found |= set(in_the_cloud(program_graph(config, stack)).values())
+    assert found - set(TYPES) == set(BY_KARPENTER)
 
 
 def test_after_an_error_on_create_one_plain_up_finishes(nothing: Raise, token: str) -> None:
@@ -149,44 +171,59 @@ def test_after_an_error_on_delete_one_plain_destroy_finishes(raised: Raise, toke
     fails_and_goes(raised(STACK, EVERY_TYPE), token)
 
 
+def test_after_an_error_on_create_one_plain_up_finishes_with_karpenter_too(nothing: Raise, late: str) -> None:
+    fails_and_finishes(nothing(KARPENTER), late)
+
+
+def test_after_an_error_on_delete_one_plain_destroy_finishes_with_karpenter_too(raised: Raise, late: str) -> None:
+    fails_and_goes(raised(KARPENTER), late)
+
+
 def test_after_a_lost_answer_on_create_status_names_the_one_command(
     nothing: Raise, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loses_and_repairs(nothing(STACK, EVERY_TYPE), monkeypatch, token)
 
 
-def test_after_a_lost_answer_on_delete_one_destroy_finishes(raised: Raise, token: str) -> None:
-    loses_and_goes(raised(STACK, EVERY_TYPE), token)
+@pytest.mark.parametrize(
+    "lost", ["aws:iam/role:Role", "aws:eks/cluster:Cluster", "kubernetes:core/v1:PersistentVolumeClaim", RELEASE]
+)
+def test_after_a_lost_answer_on_delete_one_destroy_finishes(raised: Raise, lost: str) -> None:
+    loses_and_goes(raised(STACK, EVERY_TYPE), lost)
 
 
-def every_resource() -> list[tuple[str, str]]:
-    """Type and logical name of everything that the stack with every type has; empty unless it is asked for."""
+def every_resource() -> list[tuple[str, str, str]]:
+    """Stack, type and logical name of everything that two stacks with every type have; empty unless it is asked for."""
     if "TANDEM_EVERY_FAULT" not in os.environ:
         return []
-    values = yaml.safe_load((ROOT / f"Pulumi.{STACK}.yaml").read_text(encoding="utf-8"))["config"]
-    raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | EVERY_TYPE
-    graph = program_graph(StackConfig.model_validate_json(json.dumps(raw)), STACK)
-    return sorted((token, key.removeprefix(f"{token} ")) for key, token in in_the_cloud(graph).items())
+    found = []
+    for stack in (STACK, KARPENTER):
+        values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
+        raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | SECTIONS[stack]
+        graph = in_the_cloud(program_graph(StackConfig.model_validate_json(json.dumps(raw)), stack))
+        wanted = TYPES if stack == STACK else BY_KARPENTER
+        found += [(stack, token, key.removeprefix(f"{token} ")) for key, token in graph.items() if token in wanted]
+    return sorted(found)
 
 
 @pytest.fixture(params=every_resource(), ids=" ".join)
-def one(request: pytest.FixtureRequest) -> tuple[str, str]:
-    return cast("tuple[str, str]", request.param)
+def one(request: pytest.FixtureRequest) -> tuple[str, str, str]:
+    return cast("tuple[str, str, str]", request.param)
 
 
-def test_every_resource_survives_an_error_on_create(nothing: Raise, one: tuple[str, str]) -> None:
-    fails_and_finishes(nothing(STACK, EVERY_TYPE), one[0], one[1])
+def test_every_resource_survives_an_error_on_create(nothing: Raise, one: tuple[str, str, str]) -> None:
+    fails_and_finishes(nothing(one[0], SECTIONS[one[0]]), *one[1:])
 
 
 def test_every_resource_survives_a_lost_answer_on_create(
-    nothing: Raise, one: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    nothing: Raise, one: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loses_and_repairs(nothing(STACK, EVERY_TYPE), monkeypatch, one[0], one[1])
+    loses_and_repairs(nothing(one[0], SECTIONS[one[0]]), monkeypatch, *one[1:])
 
 
-def test_every_resource_survives_an_error_on_delete(raised: Raise, one: tuple[str, str]) -> None:
-    fails_and_goes(raised(STACK, EVERY_TYPE), one[0], one[1])
+def test_every_resource_survives_an_error_on_delete(raised: Raise, one: tuple[str, str, str]) -> None:
+    fails_and_goes(raised(one[0], SECTIONS[one[0]]), *one[1:])
 
 
-def test_every_resource_survives_a_lost_answer_on_delete(raised: Raise, one: tuple[str, str]) -> None:
-    loses_and_goes(raised(STACK, EVERY_TYPE), one[0], one[1])
+def test_every_resource_survives_a_lost_answer_on_delete(raised: Raise, one: tuple[str, str, str]) -> None:
+    loses_and_goes(raised(one[0], SECTIONS[one[0]]), *one[1:])
