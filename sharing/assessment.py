@@ -51,7 +51,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
         problems += _over_budget(setup, bill)
     return Assessment(
         problems=tuple(problems),
-        warnings=tuple(compatibility.warnings(setup, unreadable)),
+        warnings=(*compatibility.warnings(setup, unreadable), *_old_prices(setup)),
         fits=tuple(fits),
         cost=bill,
     )
@@ -90,6 +90,13 @@ def _does_not_fit(fit: Fit) -> Problem:
     found = f"{fit.tenant.served.id} {fit.verdict.found}"
     gpu = fit.pool.smallest.gpu
     return Problem(fit.tenant.path, found, f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {gpu.title})", way_out)
+
+
+def _old_prices(setup: Setup) -> list[Problem]:
+    if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
+        return []
+    fix = f"`tandem prices --region {setup.book.region}` reads them anew."
+    return [Problem("--live-prices", f"{days} days", f"should be at most {prices.FRESH_DAYS} days old", fix)]
 
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:

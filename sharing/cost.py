@@ -37,6 +37,18 @@ class Cost:
     price_region: str
     """Region whose prices the GPU nodes are planned at."""
     price_date: str
+    price_source: prices.Source
+    """Where those come from: the tables of this version, or AWS itself."""
+    price_age_days: int
+    """Days between then and the day of the plan."""
+
+    @property
+    def price_origin(self) -> str:
+        """Region, day and source of the GPU prices in words."""
+        if self.price_source == "tables":
+            return f"GPU prices of {self.price_region}, {self.price_date}"
+        age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days} days ago")
+        return f"GPU prices of {self.price_region}, read from AWS on {self.price_date} ({age})"
 
     @property
     def usd_per_hour(self) -> float:
@@ -53,7 +65,7 @@ class Cost:
 
 def cost(setup: Setup) -> Cost:
     """The bill of `setup`, all of whose types must be known."""
-    gpu = [_node_price(pool, setup.region) for pool in setup.pools]
+    gpu = _node_price(setup.pools[0], setup)
     pulled = _first_start_gib(setup)
     through_nat = 0.0 if setup.nat == "none" else pulled
     return Cost(
@@ -62,8 +74,10 @@ def cost(setup: Setup) -> Cost:
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
         first_start_gib=pulled,
         first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
-        price_region=gpu[0].region,
-        price_date=gpu[0].date,
+        price_region=gpu.region,
+        price_date=gpu.date,
+        price_source=gpu.source,
+        price_age_days=max((setup.today - datetime.date.fromisoformat(gpu.date)).days, 0),
     )
 
 
@@ -77,7 +91,7 @@ def _lines(setup: Setup) -> Iterator[Line]:
     yield _control_plane(setup)
     yield _system_nodes(setup)
     for pool in setup.pools:
-        yield _gpu_nodes(pool, setup.region)
+        yield _gpu_nodes(pool, setup)
     yield _volumes(setup)
     if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
         hourly = prices.service("nat-gateway-hour", setup.region)
@@ -96,36 +110,36 @@ def _control_plane(setup: Setup) -> Line:
 
 
 def _system_nodes(setup: Setup) -> Line:
-    offers = {name: prices.system_node(name, setup.region) for name in setup.system_types}
+    offers = {name: prices.system_node(name, setup.region, setup.book) for name in setup.system_types}
     dearest = max(offers, key=lambda name: offers[name].usd_per_hour)
     note = _notes("on-demand", offers[dearest].note)
     usd = setup.system_nodes * offers[dearest].usd_per_hour
     return Line(item=f"system nodes {setup.system_nodes} × {dearest}", usd_per_hour=usd, note=note)
 
 
-def _gpu_nodes(pool: Pool, region: str) -> Line:
-    price = _node_price(pool, region)
-    dearest = _dearest(pool, region)
+def _gpu_nodes(pool: Pool, setup: Setup) -> Line:
+    price = _node_price(pool, setup)
+    dearest = _dearest(pool, setup)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     note = _notes(pool.capacity, several, seen, price.note)
     return Line(item=f"GPU nodes {pool.desired} × {dearest}", usd_per_hour=pool.desired * price.usd_per_hour, note=note)
 
 
-def _dearest(pool: Pool, region: str) -> str:
-    return max(pool.instance_types, key=lambda name: _price(name, pool, region).usd_per_hour)
+def _dearest(pool: Pool, setup: Setup) -> str:
+    return max(pool.instance_types, key=lambda name: _price(name, pool, setup).usd_per_hour)
 
 
-def _node_price(pool: Pool, region: str) -> prices.Price:
+def _node_price(pool: Pool, setup: Setup) -> prices.Price:
     """The dearest of the pool's types: whichever comes up, it costs no more than planned."""
-    return _price(_dearest(pool, region), pool, region)
+    return _price(_dearest(pool, setup), pool, setup)
 
 
-def _price(instance_type: str, pool: Pool, region: str) -> prices.Price:
-    full = prices.on_demand(instance_type, region)
+def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
+    full = prices.on_demand(instance_type, setup.region, setup.book)
     if pool.capacity == "on-demand":
         return full
-    seen = prices.spot(instance_type, region)
+    seen = prices.spot(instance_type, setup.region, setup.book)
     return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
 
 
