@@ -7,12 +7,10 @@ import pulumi
 import pulumi_aws as aws
 
 from components.names import named
-from sharing.setup import Nat
+from sharing.setup import ZONES_WITHOUT_EKS, Nat
 
 SUBNET_SLOTS = 16
 """Equal parts of the VPC's range: a public and a private one for each of at most six zones, some spare."""
-ZONES_WITHOUT_EKS = ["use1-az3", "usw1-az2", "cac1-az3"]
-"""Zones in which EKS has no control plane (EKS user guide, network requirements)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,7 +79,7 @@ def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], ch
 def _zone_names(count: int, child: pulumi.ResourceOptions) -> list[pulumi.Output[str]]:
     found = aws.get_availability_zones_output(
         state="available",
-        exclude_zone_ids=ZONES_WITHOUT_EKS,
+        exclude_zone_ids=list(ZONES_WITHOUT_EKS),
         filters=[aws.GetAvailabilityZonesFilterArgs(name="opt-in-status", values=["opt-in-not-required"])],
         opts=pulumi.InvokeOptions(parent=child.parent),
     )

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from sharing import compatibility
+from sharing import compatibility, prices
 from sharing.advice import Case, advice
 from sharing.cost import Cost, cost
 from sharing.fit import Verdict, verdicts
@@ -55,7 +55,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
         problems += _over_budget(setup, bill)
     return Assessment(
         problems=tuple(problems),
-        warnings=tuple(compatibility.warnings(setup, unreadable)),
+        warnings=(*compatibility.warnings(setup, unreadable), *_old_prices(setup)),
         fits=tuple(fits),
         cost=bill,
     )
@@ -108,6 +108,13 @@ def _do_not_fit(fits: list[Fit]) -> Iterator[Problem]:
         found = f"{fit.tenant.served.id} {fit.verdict.found}"
         rule = f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {fit.pool.smallest.gpu.title})"
         yield Problem(fit.tenant.path, found, rule, way_out)
+
+
+def _old_prices(setup: Setup) -> list[Problem]:
+    if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
+        return []
+    fix = f"`tandem prices --region {setup.book.region}` reads them anew."
+    return [Problem("--live-prices", f"{days} days", f"should be at most {prices.FRESH_DAYS} days old", fix)]
 
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:

@@ -38,6 +38,18 @@ class Cost:
     """Region whose prices the GPU nodes are planned at; with several pools it may be several."""
     price_date: str
     """Of the oldest of these prices."""
+    price_source: prices.Source
+    """Where those come from: the tables of this version, or AWS itself."""
+    price_age_days: int
+    """Days between then and the day of the plan."""
+
+    @property
+    def price_origin(self) -> str:
+        """Region, day and source of the GPU prices in words."""
+        if self.price_source == "tables":
+            return f"GPU prices of {self.price_region}, {self.price_date}"
+        age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days} days ago")
+        return f"GPU prices of {self.price_region}, read from AWS on {self.price_date} ({age})"
 
     @property
     def usd_per_hour(self) -> float:
@@ -54,7 +66,8 @@ class Cost:
 
 def cost(setup: Setup) -> Cost:
     """The bill of `setup`, all of whose types must be known."""
-    gpu = [_node_price(pool, setup.region) for pool in setup.pools]
+    gpu = [_node_price(pool, setup) for pool in setup.pools]
+    oldest = min(gpu, key=lambda price: price.date)
     pulled = _first_start_gib(setup)
     through_nat = 0.0 if setup.nat == "none" else pulled
     return Cost(
@@ -64,7 +77,9 @@ def cost(setup: Setup) -> Cost:
         first_start_gib=pulled,
         first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
         price_region=", ".join(dict.fromkeys(price.region for price in gpu)),
-        price_date=min(price.date for price in gpu),
+        price_date=oldest.date,
+        price_source=oldest.source,
+        price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
     )
 
 
@@ -97,7 +112,7 @@ def _control_plane(setup: Setup) -> Line:
 
 
 def _system_nodes(setup: Setup) -> Line:
-    offers = {name: prices.system_node(name, setup.region) for name in setup.system_types}
+    offers = {name: prices.system_node(name, setup.region, setup.book) for name in setup.system_types}
     dearest = max(offers, key=lambda name: offers[name].usd_per_hour)
     note = _notes("on-demand", offers[dearest].note)
     usd = setup.system_nodes * offers[dearest].usd_per_hour
@@ -105,8 +120,8 @@ def _system_nodes(setup: Setup) -> Line:
 
 
 def _gpu_nodes(pool: Pool, setup: Setup) -> Line:
-    price, nodes = _node_price(pool, setup.region), setup.nodes_of(pool)
-    dearest = _dearest(pool, setup.region)
+    price, nodes = _node_price(pool, setup), setup.nodes_of(pool)
+    dearest = _dearest(pool, setup)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     note = _notes(pool.capacity, several, seen, price.note)
@@ -114,20 +129,20 @@ def _gpu_nodes(pool: Pool, setup: Setup) -> Line:
     return Line(item=f"GPU nodes {nodes} × {dearest}{name}", usd_per_hour=nodes * price.usd_per_hour, note=note)
 
 
-def _dearest(pool: Pool, region: str) -> str:
-    return max(pool.instance_types, key=lambda name: _price(name, pool, region).usd_per_hour)
+def _dearest(pool: Pool, setup: Setup) -> str:
+    return max(pool.instance_types, key=lambda name: _price(name, pool, setup).usd_per_hour)
 
 
-def _node_price(pool: Pool, region: str) -> prices.Price:
+def _node_price(pool: Pool, setup: Setup) -> prices.Price:
     """The dearest of the pool's types: whichever comes up, it costs no more than planned."""
-    return _price(_dearest(pool, region), pool, region)
+    return _price(_dearest(pool, setup), pool, setup)
 
 
-def _price(instance_type: str, pool: Pool, region: str) -> prices.Price:
-    full = prices.on_demand(instance_type, region)
+def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
+    full = prices.on_demand(instance_type, setup.region, setup.book)
     if pool.capacity == "on-demand":
         return full
-    seen = prices.spot(instance_type, region)
+    seen = prices.spot(instance_type, setup.region, setup.book)
     return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
 
 

@@ -56,7 +56,7 @@ def settings_without_effect(setup: Setup) -> Iterator[Problem]:
 def on_demand_instead(setup: Setup) -> Iterator[Problem]:
     """The plan is made at the spot price."""
     for pool in pools(setup):
-        offers = [prices.on_demand(known.name, setup.region).usd_per_hour for known in pool.known_types]
+        offers = [prices.on_demand(known.name, setup.region, setup.book).usd_per_hour for known in pool.known_types]
         if pool.capacity == "spot" and offers:
             rule = f"where there is no spot capacity Karpenter takes on-demand, up to ${max(offers):.3f} an hour a node"
             fix = "`provisioner: node-group` waits for spot instead."

@@ -1,7 +1,13 @@
-"""What things cost an hour, from dated tables; where a table has no answer, the nearest one, marked."""
+"""What things cost an hour, from dated tables; where a table has no answer, the nearest one, marked.
 
-from dataclasses import dataclass
+Who has read prices from AWS passes them as a `Book`: it stands before the tables.
+"""
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Literal
 
 from sharing import tables
 from sharing.gpus import instance_types
@@ -9,6 +15,10 @@ from sharing.system import system_types
 
 HOME_REGION = "us-east-1"
 """The region whose prices are known best; others are planned at its prices where their own are not known."""
+FRESH_DAYS = 7
+"""Spot prices drift by the week: older ones that were read from AWS are used with a warning."""
+
+Source = Literal["tables", "aws"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,10 +31,35 @@ class Price:
     date: str
     note: str = ""
     """Why this is not the exact price; empty when it is."""
+    source: Source = "tables"
 
 
-def on_demand(instance_type: str, region: str) -> Price:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Book:
+    """Prices of one region as AWS itself said them on one day, in dollars an hour (Linux)."""
+
+    region: str
+    date: datetime.date
+    on_demand: Mapping[str, float]
+    """By instance type: GPU types and types of system nodes."""
+    spot: Mapping[str, Mapping[str, float]]
+    """By GPU instance type, then zone; a type without any is not to be had as spot."""
+
+    def age_days(self, today: datetime.date) -> int:
+        """Days since the prices were read; 0 also for the day ahead that UTC can be."""
+        return max((today - self.date).days, 0)
+
+    def price(self, usd_per_hour: float) -> Price:
+        """A price that stands in this book."""
+        return Price(usd_per_hour=usd_per_hour, region=self.region, date=self.date.isoformat(), source="aws")
+
+
+def on_demand(instance_type: str, region: str, book: Book | None = None) -> Price:
     """On-demand price of a GPU instance type (Linux). Every type of the catalogue has one, if need be an estimate."""
+    if book and instance_type in book.on_demand:
+        return book.price(book.on_demand[instance_type])
+    if book:
+        return _unlisted(on_demand(instance_type, region))
     table = tables.read("gpu_prices")
     known = _by_region("gpu_prices")
     for place in (region, HOME_REGION):
@@ -34,8 +69,11 @@ def on_demand(instance_type: str, region: str) -> Price:
     return _estimate(instance_type)
 
 
-def spot(instance_type: str, region: str) -> Price | None:
-    """Spot price as last seen, or None where none is known: then on-demand is the safe plan."""
+def spot(instance_type: str, region: str, book: Book | None = None) -> Price | None:
+    """Spot price as last seen in the dearest zone, or None where none is known: then on-demand is the safe plan."""
+    if book:
+        zones = book.spot.get(instance_type)
+        return book.price(max(zones.values())) if zones else None
     known = {(row["region"], row["instance_type"]): row for row in tables.read("spot_prices").rows}
     own = region in {place for place, _ in _by_region("gpu_prices")}
     for place in (region,) if own else (region, HOME_REGION):
@@ -45,8 +83,12 @@ def spot(instance_type: str, region: str) -> Price | None:
     return None
 
 
-def system_node(instance_type: str, region: str) -> Price:
+def system_node(instance_type: str, region: str, book: Book | None = None) -> Price:
     """On-demand price of a type for system nodes."""
+    if book and instance_type in book.on_demand:
+        return book.price(book.on_demand[instance_type])
+    if book:
+        return _unlisted(system_node(instance_type, region))
     usd, date = system_types()[instance_type].usd_per_hour, tables.read("system_instances").date
     return Price(usd_per_hour=usd, region=HOME_REGION, date=date, note=_elsewhere(region))
 
@@ -58,6 +100,12 @@ def service(item: str, region: str) -> Price:
     place = region if (region, item) in known else HOME_REGION
     note = "" if place == region else _elsewhere(region)
     return Price(usd_per_hour=known[place, item], region=place, date=table.date, note=note)
+
+
+def _unlisted(price: Price) -> Price:
+    """A price of the tables for a type that AWS's own list of the region does not have: probably not to be had."""
+    note = "; ".join(part for part in ("not in AWS's list of the region", price.note) if part)
+    return replace(price, note=note)
 
 
 def _elsewhere(region: str) -> str:

@@ -8,6 +8,7 @@ from typing import Literal
 from sharing.gpus import InstanceType, instance_types
 from sharing.models import Served
 from sharing.modes import Shares, Sharing
+from sharing.prices import Book
 
 Capacity = Literal["spot", "on-demand"]
 Provisioner = Literal["node-group", "karpenter"]
@@ -27,6 +28,8 @@ POD_MEMORY_MIB = 1024
 NODE_CPU_MILLIS = 500
 NODE_MEMORY_MIB = 2048
 """What kubelet, system and the GPU DaemonSets keep of a node."""
+ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
+"""Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
 CACHE_HEADROOM_GIB = 4
 """Room on a model's own volume beside its weights: the tag is created anew, and file systems take their part."""
 
@@ -159,6 +162,8 @@ class Setup:
     max_usd_per_hour: float | None
     pins: Pins
     today: datetime.date
+    book: Book | None = None
+    """Prices that were read from AWS; None: the tables of `sharing/data` hold."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]

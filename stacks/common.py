@@ -23,16 +23,14 @@ from components import (
 )
 from components.device_plugin_sharing import PoolSharing
 from components.karpenter_gpu_pool import KarpenterPool
-from components.names import PROJECT, safe_name, stack_tags
+from components.names import PROJECT, stack_tags
 from components.ollama_pair import OllamaModel
 from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
 from sharing.system import system_types
 from stacks.config import RefusedError, StackConfig
-
-MOST_CLUSTER_NAME = 48
-"""EKS allows 100 characters; IAM roles named after the cluster allow 64, with their own ending."""
+from stacks.naming import cluster_name
 
 
 @dataclass(frozen=True)
@@ -75,7 +73,7 @@ def cluster(plan: Plan) -> GpuCluster:
     return GpuCluster(
         PROJECT,
         GpuClusterArgs(
-            cluster_name=safe_name(f"{PROJECT}-{pulumi.get_stack()}", MOST_CLUSTER_NAME),
+            cluster_name=cluster_name(pulumi.get_stack()),
             kubernetes=settings.kubernetes,
             support=settings.support,
             zones=settings.zones,

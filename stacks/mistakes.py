@@ -4,7 +4,7 @@ import copy
 import datetime
 import json
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sharing.assessment import Assessment, assess
 from sharing.models import models
 from sharing.paths import touches
+from sharing.prices import Book
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
 from stacks.shape import OWN_NUMBERS, SECTIONS, GpuNodes, StackConfig, pool_name
@@ -65,10 +66,13 @@ class Reading:
         return self.config
 
 
-def read_file(path: Path, today: datetime.date | None = None) -> Reading:
-    """Reads and judges the stack file at `path`; raises `stacks.source.UnreadableError` when it is no YAML."""
+def read_file(path: Path, today: datetime.date | None = None, book: Book | None = None) -> Reading:
+    """Reads and judges the stack file at `path`, at the prices of `book` where there is one.
+
+    Raises `stacks.source.UnreadableError` when it is no YAML.
+    """
     found = source.read(path, SECTIONS)
-    return read_values(found.sections, found.region, path.name, found.problems, today, found.unread)
+    return read_values(found.sections, found.region, path.name, found.problems, today, found.unread, book)
 
 
 def read_values(
@@ -78,6 +82,7 @@ def read_values(
     problems: tuple[Problem, ...] = (),
     today: datetime.date | None = None,
     unread: Collection[str] = (),
+    book: Book | None = None,
 ) -> Reading:
     """Judges the values of a stack file; `name` stands in messages, `problems` and `unread` were found before."""
     raw = {key: value for key, value in sections.items() if value is not None}
@@ -88,7 +93,7 @@ def read_values(
     if _named_in_doubt(config, unreadable):
         # Which model runs on which pool is not known, then.
         unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
-    assessment = assess(config.setup(today or datetime.date.today()), unreadable)
+    assessment = assess(replace(config.setup(today or datetime.date.today()), book=book), unreadable)
     return Reading(name=name, config=config, problems=(*problems, *wrong, *assessment.problems), assessment=assessment)
 
 

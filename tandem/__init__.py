@@ -1,1 +1,1 @@
-"""The command: `tandem plan`. Thin: it asks sharing/ and sandbox/, and shows what they say."""
+"""The command `tandem`. Thin: it asks sharing/, sandbox/ and the AWS account, and shows what they say."""

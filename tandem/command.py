@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tandem.account import command as account_commands
+
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -41,7 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if parsed.command == "sandbox":
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
-        return _plan(parsed.stack, as_json=parsed.json)
+        if "run" in parsed:
+            return int(parsed.run(parsed))
+        return _plan(parsed.stack, as_json=parsed.json, live_prices=parsed.live_prices)
     except KeyboardInterrupt:
         print("tandem: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -82,7 +86,11 @@ def _parser() -> argparse.ArgumentParser:
         help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
     )
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
+    planning.add_argument(
+        "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
+    )
     _add_sandbox(commands)
+    account_commands.add(commands)
     return parser
 
 
@@ -129,7 +137,7 @@ def _sandbox(verb: str, stack: str, extra: Sequence[str], pace: float) -> int:
 
         try:
             if not path.is_file():
-                raise UnreadableError(_no_such_file(path))
+                raise UnreadableError(no_such_file(path))
             judged = plan.judge(path)
         except UnreadableError as error:
             return _unreadable(path, str(error), as_json=False)
@@ -143,15 +151,15 @@ def _sandbox(verb: str, stack: str, extra: Sequence[str], pace: float) -> int:
     return sandbox.command(verb, place, extra, pace=pace)
 
 
-def _plan(stack: str, *, as_json: bool) -> int:
+def _plan(stack: str, *, as_json: bool, live_prices: bool) -> int:
     from stacks.source import UnreadableError
     from tandem import plan
 
     path = stack_file(stack)
     try:
         if not path.is_file():
-            raise UnreadableError(_no_such_file(path))
-        judged = plan.judge(path)
+            raise UnreadableError(no_such_file(path))
+        judged = plan.judge(path, live_prices=live_prices)
     except UnreadableError as error:
         return _unreadable(path, str(error), as_json=as_json)
     if as_json:
@@ -185,7 +193,8 @@ def stack_file(stack: str) -> Path:
     return (homes[0] if homes else here) / name
 
 
-def _no_such_file(path: Path) -> str:
+def no_such_file(path: Path) -> str:
+    """What to say of a stack file that is not there."""
     from sharing.problems import near
 
     if path.is_dir():

@@ -1,7 +1,7 @@
 """Plans a stack: rules first, without Pulumi; then the whole program, in this process, against the emulated cloud."""
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,11 +44,19 @@ class Planned:
     first_token: "FirstToken"
 
 
-def judge(path: Path, today: datetime.date | None = None) -> Judged:
-    """Asks the rules about the stack file at `path`; raises `stacks.source.UnreadableError` when it is no YAML."""
+def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool = False) -> Judged:
+    """Asks the rules about the stack file at `path`, at the prices that `tandem prices` has kept if these are wanted.
+
+    Raises `stacks.source.UnreadableError` when the file is no YAML, or the prices are not there or broken.
+    """
     day = today or datetime.date.today()
-    reading = read_file(path, day)
-    return Judged(stack_name(path), reading, reading.config.setup(day))
+    book = None
+    if live_prices:
+        from tandem.account import kept_prices
+
+        book = kept_prices.for_file(path, day)
+    reading = read_file(path, day, book)
+    return Judged(stack_name(path), reading, replace(reading.config.setup(day), book=book))
 
 
 def run(judged: Judged) -> Planned:

@@ -97,6 +97,7 @@ class CostReport:
     first_start_usd: float
     price_region: str
     price_date: str
+    price_source: Literal["tables", "aws"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,4 +219,5 @@ def cost_report(assessment: Assessment) -> CostReport | None:
         first_start_usd=round(bill.first_start_usd, 2),
         price_region=bill.price_region,
         price_date=bill.price_date,
+        price_source=bill.price_source,
     )

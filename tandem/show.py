@@ -123,7 +123,7 @@ def _cost(console: Console, bill: Cost) -> None:
     table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
     table.caption = (
         f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
-        f"GPU prices of {bill.price_region}, {bill.price_date}. {UNCOUNTED}"
+        f"{bill.price_origin}. {UNCOUNTED}"
     )
     table.caption_justify = "left"
     console.print(table)

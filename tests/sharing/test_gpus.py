@@ -144,6 +144,7 @@ KEYS = {
     "mig_profiles": ("gpu", "profile"),
     "kubernetes_versions": ("version",),
     "models": ("model",),
+    "quotas": ("quota",),
     "regions": ("region",),
     "service_prices": ("region", "item"),
     "spot_prices": ("region", "instance_type"),

@@ -1,0 +1,88 @@
+"""What a stack needs of the account's quotas: vCPUs by family and capacity, addresses, VPCs, clusters."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from functools import cache
+
+from sharing import tables
+from sharing.setup import Capacity, Setup
+
+FAMILIES = {
+    "g": ("g", "gr", "vt"),
+    "p": ("p",),
+    "standard": ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"),
+}
+"""Letters with which instance types begin, by the quota that counts them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """A quota of AWS for one region."""
+
+    name: str
+    """Ours, e.g. `g-spot`."""
+    service: str
+    """Service code of the Service Quotas API, e.g. `ec2`."""
+    code: str
+    title: str
+    """AWS's own name of it."""
+    unit: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Need:
+    """What a stack takes of one quota, in the quota's unit."""
+
+    quota: Quota
+    now: int
+    """With the nodes that are desired."""
+    most: int
+    """With as many nodes as there may be."""
+
+
+@cache
+def quotas() -> dict[str, Quota]:
+    """Every quota that a stack can run into, by our name for it."""
+    return {
+        row["quota"]: Quota(
+            name=row["quota"], service=row["service"], code=row["code"], title=row["title"], unit=row["unit"]
+        )
+        for row in tables.read("quotas").rows
+    }
+
+
+def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
+    """The quota that counts the vCPUs of such an instance, by our name; None for one that no stack of ours meets."""
+    family = re.split(r"[^a-z]", instance_type)[0]
+    kind = next((kind for kind, families in FAMILIES.items() if family in families), None)
+    quota = f"{kind}-{capacity}"
+    return quota if quota in quotas() else None
+
+
+def needs(setup: Setup) -> tuple[Need, ...]:
+    """What `setup`, all of whose types must be known, takes of each quota; only quotas that it touches at all."""
+    now: Counter[str] = Counter()
+    most: Counter[str] = Counter()
+    for pool in setup.pools:
+        # All types of a pool have the same card, so one quota counts them all; the largest is the safe plan.
+        quota = vcpu_quota(pool.instance_types[0], pool.capacity)
+        assert quota is not None, "every GPU type is of a family that is counted"
+        vcpu = max(known.vcpu for known in pool.known_types)
+        now[quota] += pool.desired * vcpu
+        most[quota] += pool.max * vcpu
+    system = max(_system_vcpu(name) for name in setup.system_types)
+    now["standard-on-demand"] = setup.system_nodes * system
+    # The node group may have one more while it replaces its nodes.
+    most["standard-on-demand"] = (setup.system_nodes + 1) * system
+    fixed = {"addresses": {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat], "vpcs": 1, "clusters": 1}
+    for name, count in fixed.items():
+        now[name] = most[name] = count
+    return tuple(
+        Need(quota=quota, now=now[name], most=most[name]) for name, quota in quotas().items() if most[name] > 0
+    )
+
+
+def _system_vcpu(instance_type: str) -> int:
+    rows = tables.read("system_instances").rows
+    return next(int(row["vcpu"]) for row in rows if row["instance_type"] == instance_type)

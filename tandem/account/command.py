@@ -1,0 +1,299 @@
+"""The commands `leftovers`, `quota` and `prices`: their arguments, and who answers. Cheap to import."""
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tandem.account.deletion import Deletion, Outcome
+    from tandem.account.leftovers import Inventory
+    from tandem.account.session import Account
+    from tandem.account.things import Kind
+
+Commands = Any
+"""What `add_subparsers` returns; argparse has no public name for it."""
+FINE, REFUSED, USAGE = 0, 1, 2
+EXIT_CODES = {
+    "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
+    "quota": "Exit codes: 0 enough, 1 something is short, or the file is refused, 2 wrong call, or AWS did not answer.",
+    "prices": "Exit codes: 0 read, 2 wrong call, or AWS did not answer.",
+}
+
+
+def add(commands: Commands) -> None:
+    """Adds the three commands to the parser of `tandem`."""
+    left = _command(
+        commands,
+        "leftovers",
+        "after destroy: find what is left in the account, and what it costs",
+        "Finds everything in the AWS account that carries the stack's tags, or was made by controllers of its cluster.",
+        _leftovers,
+    )
+    left.add_argument("--delete", action="store_true", help="delete it, asking for each kind")
+    left.add_argument("--yes", action="store_true", help="with --delete: agree to every kind, for scripts")
+    _add_region(left)
+    quota = _command(
+        commands,
+        "quota",
+        "before up: check the account's quotas, and that its zones have the instance types",
+        "Compares the quotas of the AWS account with what the stack needs at `desired` and at `max` nodes.",
+        _quota,
+    )
+    _add_region(quota)
+    prices = _command(
+        commands,
+        "prices",
+        "read today's prices from AWS, for `tandem plan --live-prices`",
+        "Reads the on-demand list and the spot prices of each zone, and keeps them in the user's cache.",
+        _prices,
+    )
+    prices.add_argument("--kept", action="store_true", help="show what is kept already, and ask nobody")
+    prices.add_argument(
+        "--region", nargs="+", action="extend", metavar="R", help="AWS regions (default: the stack file's)"
+    )
+
+
+def _command(
+    commands: Commands, name: str, what: str, description: str, run: Callable[[argparse.Namespace], int]
+) -> argparse.ArgumentParser:
+    from tandem.command import DEFAULT_STACK
+
+    parser: argparse.ArgumentParser = commands.add_parser(
+        name, help=what, description=description, epilog=EXIT_CODES[name]
+    )
+    parser.add_argument(
+        "stack",
+        nargs="?",
+        default=DEFAULT_STACK,
+        metavar="STACK|FILE",
+        help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--profile", metavar="NAME", help="AWS profile (default: the ambient credentials)")
+    parser.set_defaults(run=lambda parsed: _told(run, parsed))
+    return parser
+
+
+def _add_region(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
+
+
+def _told(run: Callable[[argparse.Namespace], int], parsed: argparse.Namespace) -> int:
+    """Runs a command; what keeps it from its work is one line."""
+    from stacks.source import UnreadableError
+    from tandem.account.session import AccountError
+
+    try:
+        return run(parsed)
+    except (AccountError, UnreadableError) as error:
+        _fail(str(error), as_json=parsed.json)
+        return USAGE
+
+
+def _leftovers(parsed: argparse.Namespace) -> int:
+    from tandem.account.session import connect, explained
+
+    if parsed.delete and not parsed.yes and not sys.stdin.isatty():
+        return _fail("--delete asks, and there is no terminal to answer in. --yes agrees to all.", parsed.json)
+    if parsed.yes and not parsed.delete:
+        return _fail("--yes agrees to what --delete asks: write both.", parsed.json)
+    stack, region = _stack_and_region(parsed)
+    account = connect(region, parsed.profile)
+
+    from tandem.account import leftovers, show
+
+    with explained(region), _status("asking AWS what is there …"):
+        found = leftovers.inventory(account, stack)
+    if not parsed.json:
+        show.inventory(found, account)
+    outcomes = None
+    if parsed.delete and found.things:
+        outcomes = _delete(account, found, parsed)
+    if parsed.json:
+        report = leftovers.as_dict(found, account)
+        _print_json(report if outcomes is None else {**report, "outcomes": _outcomes(outcomes)})
+    left = found.things if outcomes is None else [outcome for outcome in outcomes if outcome.left]
+    # What could not be looked at may be there.
+    return REFUSED if left else USAGE if found.unseen else FINE
+
+
+def _delete(account: "Account", found: "Inventory", parsed: argparse.Namespace) -> "list[Outcome] | None":
+    """Asks, deletes, tells; None when nothing was tried."""
+    from tandem.account import deletion
+    from tandem.account.session import explained
+
+    with explained(account.region):
+        standing = deletion.standing(account, found.things)
+    if standing:
+        _say(f"{'; '.join(standing)}: the stack seems to be up. This is for after `pulumi destroy`.")
+        if not sys.stdin.isatty():
+            _fail(
+                "a stack that is up is not deleted by a script: run `pulumi destroy`, or answer in a terminal.", False
+            )
+            return None
+        if _asked(f"To delete it all the same, write its name, {found.owner.stack}: ") != found.owner.stack:
+            _say("Nothing was deleted.")
+            return None
+    agreed = [kind for kind in deletion.kinds_of(found.things) if parsed.yes or _agrees(kind, found)]
+    with _status("deleting …") as tell:
+        going = deletion.Deletion(account, found.owner, tell=tell)
+        try:
+            outcomes = going.run(found.things, agreed)
+        except KeyboardInterrupt:
+            _tell_outcomes(going, parsed)
+            raise
+    _tell_outcomes(going, parsed)
+    return outcomes
+
+
+def _tell_outcomes(going: "Deletion", parsed: argparse.Namespace) -> None:
+    from tandem.account import show
+
+    show.outcomes(list(going.outcomes.values()), to_stderr=parsed.json)
+
+
+def _agrees(kind: "Kind", found: "Inventory") -> bool:
+    mine = [thing for thing in found.things if thing.kind == kind.title]
+    named = ", ".join(thing.id for thing in mine[:3]) + (", …" if len(mine) > 3 else "")
+    note = f" {kind.note}" if kind.note else ""
+    question = f"For after `pulumi destroy`: delete {len(mine)} {kind.title} ({named})?{note} [y/N] "
+    return _asked(question).lower() in ("y", "yes")
+
+
+def _asked(question: str) -> str:
+    """What is answered in the terminal; nothing at its end. On stderr, so that stdout stays what a machine reads."""
+    print(question, end="", file=sys.stderr, flush=True)
+    return sys.stdin.readline().strip()
+
+
+def _quota(parsed: argparse.Namespace) -> int:
+    from dataclasses import replace
+
+    from sharing.problems import told
+    from tandem import plan
+    from tandem.account.session import connect
+
+    stack, region = _stack_and_region(parsed)
+    path = _existing(parsed.stack)
+    judged = plan.judge(path)
+    if judged.refused:
+        _fail("\n".join(told(path.name, "mistake", judged.reading.problems)), as_json=parsed.json)
+        return REFUSED
+    account = connect(region, parsed.profile)
+
+    from tandem.account import quota, show
+
+    with _status("asking AWS for quotas …"):
+        found = quota.answer(account, stack, replace(judged.setup, region=region))
+    if parsed.json:
+        _print_json(quota.as_dict(found, stack, account))
+    else:
+        show.quotas(found, stack, account)
+    return REFUSED if found.short else FINE
+
+
+def _prices(parsed: argparse.Namespace) -> int:
+    import datetime
+
+    from stacks.source import UnreadableError
+    from tandem.account import kept_prices, prices, show
+    from tandem.account.session import AccountError, connect
+
+    now = datetime.datetime.now(datetime.UTC)
+    regions = list(dict.fromkeys(parsed.region or [_stack_and_region(parsed)[1]]))
+    for region in regions:
+        _known_region(region)
+    kept, failures = [], []
+    for region in regions:
+        try:
+            if parsed.kept:
+                kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
+                continue
+            with _status(f"asking AWS for the prices of {region} …"):
+                read = prices.read(connect(region, parsed.profile), now)
+            kept.append((read, kept_prices.keep(read)))
+        except (AccountError, UnreadableError) as error:
+            failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
+        except OSError as error:
+            failures.append(f"{kept_prices.home()} cannot be written: {error.strerror}. XDG_CACHE_HOME names another.")
+    if parsed.json:
+        _print_json({"schema_version": 1, "regions": [prices.as_dict(read) for read, _ in kept], "errors": failures})
+    else:
+        for read, path in kept:
+            show.prices(read, path, now)
+        for failure in failures:
+            _fail(failure, as_json=False)
+    return USAGE if failures else FINE
+
+
+def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
+    """Name of the stack and its region. The file may be gone, or wrong elsewhere, when --region says the region."""
+    from stacks import source
+    from stacks.shape import SECTIONS
+    from tandem import plan
+    from tandem.command import stack_file
+
+    stack = plan.stack_name(stack_file(parsed.stack))
+    if given := parsed.region:
+        region = given if isinstance(given, str) else given[0]
+    else:
+        path = _existing(parsed.stack)
+        found = source.read(path, SECTIONS).region
+        if not isinstance(found, str):
+            raise source.UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
+        region = found
+    _known_region(region)
+    return stack, region
+
+
+def _existing(stack: str) -> Path:
+    from stacks.source import UnreadableError
+    from tandem.command import no_such_file, stack_file
+
+    path = stack_file(stack)
+    if not path.is_file():
+        raise UnreadableError(no_such_file(path))
+    return path
+
+
+def _known_region(region: str) -> None:
+    from sharing.problems import did_you_mean
+    from tandem.account import kept_prices
+    from tandem.account.session import AccountError
+
+    if region not in kept_prices.regions():
+        raise AccountError(f"there is no AWS region '{region}'. {did_you_mean(region, kept_prices.regions())}")
+
+
+@contextmanager
+def _status(text: str) -> Iterator[Callable[[str], None]]:
+    """A line on stderr about what is going on, in a terminal alone; yields what changes it."""
+    from rich.console import Console
+    from rich.markup import escape
+
+    with Console(stderr=True).status(escape(text)) as status:
+        yield lambda line: status.update(escape(line))
+
+
+def _outcomes(outcomes: "list[Outcome]") -> list[dict[str, str]]:
+    return [{"kind": o.thing.kind, "id": o.thing.id, "outcome": o.what, "why": o.why} for o in outcomes]
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr)
+
+
+def _fail(message: str, as_json: bool) -> int:
+    if as_json:
+        _print_json({"schema_version": 1, "error": message})
+    else:
+        _say(f"tandem: {message}")
+    return USAGE
+
+
+def _print_json(report: dict[str, Any]) -> None:
+    print(json.dumps(report, indent=2, ensure_ascii=False))

@@ -1,0 +1,98 @@
+"""Prices that `tandem prices` read from AWS, kept in the user's cache, a file for each region. No network."""
+
+import datetime
+import os
+import tempfile
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sharing import tables
+from sharing.prices import Book
+from stacks import source
+from stacks.shape import SECTIONS
+
+MOST_BYTES = 4 * 2**20
+"""A file of all regions' types would be smaller."""
+
+Dollars = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+
+
+class Kept(BaseModel):
+    """The file: prices of one region in dollars an hour, and when AWS said so."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    schema_version: Literal[1] = 1
+    region: str
+    read_at: datetime.datetime
+    on_demand: dict[str, Dollars]
+    spot: dict[str, dict[str, Dollars]]
+
+    @property
+    def book(self) -> Book:
+        """The prices as the rules take them."""
+        return Book(region=self.region, date=self.read_at.date(), on_demand=self.on_demand, spot=self.spot)
+
+
+def home() -> Path:
+    """The folder of the files."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "prices"
+
+
+def for_file(path: Path, today: datetime.date) -> Book | None:
+    """The prices for the region of the stack file at `path`; None where it names no region, which its reader tells.
+
+    Raises `stacks.source.UnreadableError` when they are not there, broken, or dated after `today`.
+    """
+    region = source.read(path, SECTIONS).region
+    if not isinstance(region, str) or region not in regions():
+        return None
+    return load(region, today).book
+
+
+def load(region: str, today: datetime.date) -> Kept:
+    """The kept prices of `region`; raises `stacks.source.UnreadableError`, with the way out."""
+    path = home() / f"{region}.json"
+    again = f"`tandem prices --region {region}` reads them from AWS."
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise source.UnreadableError(f"{path} is larger than {MOST_BYTES // 2**20} MiB: no prices. {again}")
+        kept = Kept.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        raise source.UnreadableError(f"there are no prices of {region} in {path.parent}. {again}") from None
+    except OSError as error:
+        raise source.UnreadableError(f"{path} cannot be read: {error.strerror}. {again}") from None
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise source.UnreadableError(
+            f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}"
+        ) from None
+    if kept.region != region:
+        raise source.UnreadableError(f"{path} has the prices of {kept.region}. {again}")
+    # UTC may be a day ahead of the calendar on the wall.
+    if (kept.read_at.date() - today).days > 1:
+        raise source.UnreadableError(f"{path} is dated {kept.read_at.date()}, after today. {again}")
+    return kept
+
+
+def keep(kept: Kept) -> Path:
+    """Writes the prices, whole or not at all; returns the file. Raises `OSError`."""
+    folder = home()
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".part", delete=False, encoding="utf-8") as part:
+        part.write(kept.model_dump_json(indent=1) + "\n")
+    path = folder / f"{kept.region}.json"
+    try:
+        os.replace(part.name, path)
+    except OSError:
+        Path(part.name).unlink(missing_ok=True)
+        raise
+    return path
+
+
+def regions() -> list[str]:
+    """Every region of AWS that is known."""
+    return [row["region"] for row in tables.read("regions").rows]

@@ -1,0 +1,99 @@
+"""Reads prices from AWS: the on-demand list, and the spot history zone by zone."""
+
+import datetime
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from sharing import tables
+from sharing.gpus import instance_types
+from tandem.account.kept_prices import Kept
+from tandem.account.session import Account, AccountError, explained
+
+LIST_REGION = "us-east-1"
+"""Where AWS answers questions about its price list, for every region of the partition `aws`."""
+LINUX = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
+ON_DEMAND = {
+    "serviceCode": "AmazonEC2",
+    "preInstalledSw": "NA",
+    "operatingSystem": "Linux",
+    "capacitystatus": "Used",
+    "marketoption": "OnDemand",
+    "tenancy": "Shared",
+    "productFamily": "Compute Instance",
+}
+"""What leaves one price for each type (aws/karpenter-provider-aws pkg/providers/pricing)."""
+
+
+def read(account: Account, now: datetime.datetime) -> Kept:
+    """The prices of the account's region for every type of the catalogue; raises `AccountError`."""
+    if account.region.startswith("cn-"):
+        raise AccountError(f"{account.region} is priced in yuan: its stacks are planned at the prices of the tables")
+    if account.region.startswith("us-gov-"):
+        raise AccountError(
+            f"GovCloud has no price list to ask: {account.region} is planned at the prices of the tables"
+        )
+    with explained(account.region):
+        on_demand = dict(_on_demand(account))
+        spot = _spot(account, now)
+    if not on_demand:
+        raise AccountError(f"AWS's price list has nothing for {account.region}. Is the region's name right?")
+    return Kept(region=account.region, read_at=now, on_demand=on_demand, spot=spot)
+
+
+def catalogue() -> list[str]:
+    """Every type that a stack can name, GPU types first."""
+    return [*instance_types(), *(row["instance_type"] for row in tables.read("system_instances").rows)]
+
+
+def _on_demand(account: Account) -> Iterator[tuple[str, float]]:
+    wanted = set(catalogue())
+    pages = account.client("pricing", LIST_REGION).get_paginator("get_products")
+    fields = {**ON_DEMAND, "regionCode": account.region}
+    filters = [{"Type": "TERM_MATCH", "Field": key, "Value": value} for key, value in fields.items()]
+    for page in pages.paginate(ServiceCode="AmazonEC2", FormatVersion="aws_v1", Filters=filters):
+        for text in page["PriceList"]:
+            product = json.loads(text)
+            name = product["product"]["attributes"].get("instanceType", "")
+            if name in wanted and (usd := _usd(product)):
+                yield name, usd
+
+
+def _usd(product: Mapping[str, Any]) -> float | None:
+    """The first hourly price above 0: a list may hold terms at no cost (of reservations) beside it."""
+    for term in product["terms"].get("OnDemand", {}).values():
+        for dimension in term["priceDimensions"].values():
+            if usd := _positive(dimension["pricePerUnit"].get("USD", "")):
+                return usd
+    return None
+
+
+def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float]]:
+    """The price of now, by type and zone. A filter, not `InstanceTypes`: that refuses types unknown to the region."""
+    found: dict[str, dict[str, float]] = defaultdict(dict)
+    filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
+    newest: dict[tuple[str, str], datetime.datetime] = {}
+    for page in account.pages(
+        "ec2", "describe_spot_price_history", ProductDescriptions=LINUX, StartTime=now, Filters=filters
+    ):
+        for raw in page["SpotPriceHistory"]:
+            name, zone, at = raw["InstanceType"], raw["AvailabilityZone"], raw["Timestamp"]
+            usd = _positive(raw["SpotPrice"])
+            if usd and name in instance_types() and at >= newest.get((name, zone), at):
+                newest[name, zone], found[name][zone] = at, usd
+    return dict(found)
+
+
+def _positive(text: str) -> float | None:
+    try:
+        usd = float(text)
+    except ValueError:
+        return None
+    return usd if usd > 0 and math.isfinite(usd) else None
+
+
+def as_dict(kept: Kept) -> dict[str, Any]:
+    """The prices for machines."""
+    return kept.model_dump(mode="json")

@@ -1,0 +1,225 @@
+"""Whether the account lets a stack up: quotas against needs, types against zones, the role of spot."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sharing import quotas, tables
+from sharing.gpus import instance_types
+from sharing.quotas import Need
+from sharing.setup import ZONES_WITHOUT_EKS, Capacity, Pool, Setup
+from tandem.account import services
+from tandem.account.leftovers import owner_of
+from tandem.account.session import Account, code, explained
+from tandem.account.things import Owner, from_list
+
+SCHEMA_VERSION = 1
+SPOT_ROLE = "AWSServiceRoleForEC2Spot"
+SPOT_ROLE_COMMAND = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
+MOST_TYPES_A_CALL = 100
+
+Verdict = Literal["ok", "short", "short at max", "unknown"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One quota: what it allows, what others use of it, what the stack needs."""
+
+    need: Need
+    limit: float | None
+    """None where AWS does not say."""
+    used: int
+    """By everything but this stack."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it is enough."""
+        if self.limit is None:
+            return "unknown"
+        if self.used + self.need.now > self.limit:
+            return "short"
+        return "short at max" if self.used + self.need.most > self.limit else "ok"
+
+    def way_out(self, region: str) -> str:
+        """The command that asks AWS for enough."""
+        quota = self.need.quota
+        return (
+            f"aws service-quotas request-service-quota-increase --region {region} --service-code {quota.service} "
+            f"--quota-code {quota.code} --desired-value {self.used + self.need.most}"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Everything that was found out before `up`."""
+
+    checks: tuple[Check, ...]
+    problems: tuple[str, ...]
+    """What will fail, beside quotas."""
+    warnings: tuple[str, ...]
+
+    @property
+    def short(self) -> bool:
+        """Whether something is missing."""
+        return bool(self.problems) or any(check.verdict in ("short", "short at max") for check in self.checks)
+
+
+def answer(account: Account, stack: str, setup: Setup) -> Answer:
+    """Asks the account; raises `AccountError` when it does not answer."""
+    with explained(account.region):
+        used = _used(account, stack)
+        checks = [
+            Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(setup)
+        ]
+        problems, warnings = _offered(account, setup)
+        warnings += _spot_role(account, setup)
+    warnings += [
+        f"AWS does not say how much {check.need.quota.title} allows" for check in checks if check.verdict == "unknown"
+    ]
+    return Answer(checks=tuple(checks), problems=tuple(problems), warnings=tuple(warnings))
+
+
+def _limit(account: Account, need: Need) -> float | None:
+    """The quota's value in this account, else AWS's default: a quota that was never changed may have only that."""
+    client = account.client("service-quotas")
+    asked = {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
+    for operation in (client.get_service_quota, client.get_aws_default_service_quota):
+        try:
+            return float(operation(**asked)["Quota"]["Value"])
+        except client.exceptions.NoSuchResourceException:
+            continue
+    return None
+
+
+def _used(account: Account, stack: str) -> Counter[str]:
+    """What everything but the stack itself takes of each quota: `up` of a stack that is up needs no more."""
+    mine = owner_of(account, stack)
+    used = _vcpus(account, mine)
+    for page in account.pages("ec2", "describe_addresses"):
+        used["addresses"] += sum(not mine.owns(from_list(raw.get("Tags"))) for raw in page["Addresses"])
+    for page in account.pages("ec2", "describe_vpcs"):
+        used["vpcs"] += sum(not mine.owns(from_list(raw.get("Tags"))) for raw in page["Vpcs"])
+    for name in services.clusters(account):
+        raw = services.cluster(account, name) if name == mine.cluster else None
+        used["clusters"] += not (raw and mine.owns(raw.get("tags") or {}))
+    return used
+
+
+def _vcpus(account: Account, mine: Owner) -> Counter[str]:
+    running: Counter[tuple[str, str]] = Counter()
+    alive = [{"Name": "instance-state-name", "Values": ["pending", "running"]}]
+    for page in account.pages("ec2", "describe_instances", Filters=alive):
+        for raw in (raw for reservation in page["Reservations"] for raw in reservation["Instances"]):
+            capacity: Capacity = "spot" if raw.get("InstanceLifecycle") == "spot" else "on-demand"
+            quota = quotas.vcpu_quota(raw["InstanceType"], capacity)
+            if quota and not mine.owns(from_list(raw.get("Tags"))):
+                running[quota, raw["InstanceType"]] += 1
+    size = _sizes(account, sorted({instance_type for _, instance_type in running}))
+    used: Counter[str] = Counter()
+    for (quota, instance_type), count in running.items():
+        used[quota] += count * size[instance_type]
+    return used
+
+
+def _sizes(account: Account, names: list[str]) -> dict[str, int]:
+    """vCPUs of each type: quotas count the type's own number, also of an instance that has switched some off."""
+    known = {row["instance_type"]: int(row["vcpu"]) for row in tables.read("system_instances").rows}
+    known |= {name: kind.vcpu for name, kind in instance_types().items()}
+    unknown = [name for name in names if name not in known]
+    for start in range(0, len(unknown), MOST_TYPES_A_CALL):
+        for page in account.pages(
+            "ec2", "describe_instance_types", InstanceTypes=unknown[start : start + MOST_TYPES_A_CALL]
+        ):
+            known |= {raw["InstanceType"]: raw["VCpuInfo"]["DefaultVCpus"] for raw in page["InstanceTypes"]}
+    return known
+
+
+def _offered(account: Account, setup: Setup) -> tuple[list[str], list[str]]:
+    """Whether the zones of the stack have its types: problems where none has, warnings where some have not."""
+    zones = _zones(account)[: setup.zones]
+    problems, warnings = [], []
+    if len(zones) < setup.zones:
+        problems.append(f"cluster.zones is {setup.zones}, and {account.region} has {len(zones)} in which EKS runs")
+    wanted = sorted({*setup.system_types, *(name for pool in setup.pools for name in pool.instance_types)})
+    offers = {name: set[str]() for name in wanted}
+    filters = [{"Name": "instance-type", "Values": wanted}]
+    for page in account.pages(
+        "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
+    ):
+        for raw in page["InstanceTypeOfferings"]:
+            offers[raw["InstanceType"]].add(raw["Location"])
+    for path, names, places in _placed(setup, zones):
+        if not any(offers[name] & set(places) for name in names):
+            problems.append(f"{path}: {', '.join(names)} not offered in {', '.join(places) or account.region}")
+            continue
+        lacking = {name: [zone for zone in places if zone not in offers[name]] for name in names}
+        warnings += [f"{path}: {name} is not offered in {', '.join(bare)}" for name, bare in lacking.items() if bare]
+    return problems, warnings
+
+
+def _placed(setup: Setup, zones: list[str]) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+    """Where which types must be offered: a pool whose models keep their files on volumes lives in the first zone."""
+    yield "cluster.system-nodes.instance-types", setup.system_types, zones
+    for pool in setup.pools:
+        yield f"{pool.path}.instance-types", pool.instance_types, zones[:1] if _in_one_zone(setup, pool) else zones
+
+
+def _in_one_zone(setup: Setup, pool: Pool) -> bool:
+    return any(tenant.cache == "volume" for tenant in setup.tenants_of(pool))
+
+
+def _zones(account: Account) -> list[str]:
+    """The zones from which the program takes the first ones."""
+    found = account.client("ec2").describe_availability_zones()["AvailabilityZones"]
+    return sorted(
+        zone["ZoneName"]
+        for zone in found
+        if zone["State"] == "available"
+        and zone.get("OptInStatus") in (None, "opt-in-not-required")
+        and zone["ZoneId"] not in ZONES_WITHOUT_EKS
+    )
+
+
+def _spot_role(account: Account, setup: Setup) -> list[str]:
+    if all(pool.capacity != "spot" for pool in setup.pools):
+        return []
+    client = account.client("iam")
+    try:
+        client.get_role(RoleName=SPOT_ROLE)
+    except Exception as error:
+        if code(error) != "NoSuchEntity":
+            raise
+        return [
+            f"the account has never used spot: the role {SPOT_ROLE} is missing, and where `up` may not make it, no "
+            f"spot node comes. {SPOT_ROLE_COMMAND}"
+        ]
+    return []
+
+
+def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
+    """The answer for machines."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stack": stack,
+        "account": account.id,
+        "region": account.region,
+        "verdict": "short" if found.short else "ok",
+        "quotas": [
+            {
+                "quota": check.need.quota.title,
+                "service": check.need.quota.service,
+                "code": check.need.quota.code,
+                "unit": check.need.quota.unit,
+                "limit": check.limit,
+                "used": check.used,
+                "needed": check.need.now,
+                "needed_at_max": check.need.most,
+                "verdict": check.verdict,
+                "way_out": check.way_out(account.region) if check.verdict.startswith("short") else "",
+            }
+            for check in found.checks
+        ],
+        "problems": list(found.problems),
+        "warnings": list(found.warnings),
+    }

@@ -1,0 +1,107 @@
+"""The way into an AWS account, and what to tell people when it is barred: one line, with the way out."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+MISSING = "this command needs boto3: pip install 'tandem[aws]'"
+EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
+NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")
+DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "AuthorizationError")
+NOT_ENABLED = ("OptInRequired", "RegionDisabledException", "SubscriptionRequiredException")
+THROTTLED = ("Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException")
+
+
+class AccountError(Exception):
+    """What keeps a command from its work, as one line with the way out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An AWS account, seen in one region."""
+
+    id: str
+    region: str
+    session: Any
+    """A `boto3.Session`."""
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        """The boto3 client of a service; made once."""
+        key = (service, region or self.region)
+        if key not in self._clients:
+            self._clients[key] = self.session.client(service, region_name=key[1], config=_config())
+        return self._clients[key]
+
+    def pages(self, service: str, operation: str, **arguments: Any) -> Iterator[Any]:
+        """The answers to `operation`, page by page where AWS pages them."""
+        client = self.client(service)
+        if client.can_paginate(operation):
+            yield from client.get_paginator(operation).paginate(**arguments)
+        else:
+            yield getattr(client, operation)(**arguments)
+
+
+def connect(region: str, profile: str | None = None) -> Account:
+    """The account of the ambient credentials, or of `profile`; raises `AccountError` when it does not let us in."""
+    try:
+        import boto3
+    except ImportError:
+        raise AccountError(MISSING) from None
+    with explained(region):
+        session = boto3.Session(profile_name=profile, region_name=region)
+        identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
+    return Account(id=identity["Account"], region=region, session=session)
+
+
+@contextmanager
+def explained(region: str) -> Iterator[None]:
+    """Turns what boto3 raises inside into an `AccountError`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise AccountError(reason(error, region)) from error
+
+
+def code(error: Exception) -> str:
+    """AWS's code of the error, e.g. `AccessDenied`; empty when it is not from AWS."""
+    answer = getattr(error, "response", None)
+    return str(answer.get("Error", {}).get("Code", "")) if isinstance(answer, dict) else ""
+
+
+def reason(error: Exception, region: str) -> str:
+    """Why AWS could not be asked, or did not do as asked, and what to do about it."""
+    from botocore import exceptions
+
+    said = " ".join(str(error).split())
+    found = code(error)
+    if isinstance(error, exceptions.ProfileNotFound):
+        return f"{said}. `aws configure list-profiles` shows which there are."
+    if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
+        return "there are no AWS credentials. `aws configure` or `aws sso login` sets them, --profile names others."
+    if found in EXPIRED or isinstance(
+        error, exceptions.SSOError | exceptions.TokenRetrievalError | exceptions.CredentialRetrievalError
+    ):
+        return f"the AWS credentials have expired or cannot be renewed ({found or said}). `aws sso login` renews them."
+    if found in NOT_ACCEPTED or found in NOT_ENABLED:
+        return (
+            f"AWS does not take these credentials in {region} ({found}). Are they current (`aws sts "
+            f"get-caller-identity`), and is the region enabled (`aws account enable-region --region-name {region}`)?"
+        )
+    if found in DENIED:
+        asked = getattr(error, "operation_name", "the call")
+        return f"these credentials may not call {asked} ({found}). Ask for that permission, or take another --profile."
+    if found in THROTTLED:
+        return f"AWS is being asked too often ({found}). Wait a minute and try again."
+    if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
+        return f"AWS cannot be reached: {said}. Look at network, proxy, AWS_ENDPOINT_URL, and the region, {region}."
+    return said
+
+
+def _config() -> Any:
+    from botocore.config import Config
+
+    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})

@@ -1,0 +1,77 @@
+"""Prices that were read from AWS stand before the tables, and say so."""
+
+import datetime
+from dataclasses import replace
+
+import pytest
+
+from sharing import prices
+from sharing.assessment import assess
+from sharing.cost import cost
+from sharing.prices import FRESH_DAYS, Book, Price
+from tests.sharing.builders import TODAY, pool, setup
+
+BOOK = Book(
+    region="us-east-1",
+    date=TODAY - datetime.timedelta(days=3),
+    on_demand={"g4dn.xlarge": 0.6, "t3.medium": 0.05},
+    spot={"g4dn.xlarge": {"us-east-1a": 0.1, "us-east-1b": 0.3, "us-east-1c": 0.2}},
+)
+
+
+def test_a_book_stands_before_the_tables() -> None:
+    exact = Price(usd_per_hour=0.6, region="us-east-1", date="2026-11-18", note="", source="aws")
+    assert prices.on_demand("g4dn.xlarge", "us-east-1", BOOK) == exact
+    assert prices.system_node("t3.medium", "us-east-1", BOOK) == replace(exact, usd_per_hour=0.05)
+    assert prices.spot("g4dn.xlarge", "us-east-1", BOOK) == replace(exact, usd_per_hour=0.3), "the dearest zone"
+
+
+def test_what_aws_does_not_list_has_the_tables_price_and_says_so() -> None:
+    found = prices.on_demand("g5.xlarge", "us-east-1", BOOK)
+    assert found == replace(prices.on_demand("g5.xlarge", "us-east-1"), note="not in AWS's list of the region")
+    elsewhere = prices.on_demand("g5.xlarge", "eu-north-1", replace(BOOK, region="eu-north-1"))
+    assert elsewhere.note == "not in AWS's list of the region; price of us-east-1"
+    assert prices.system_node("t3.large", "us-east-1", BOOK).note == "not in AWS's list of the region"
+    assert prices.spot("g5.xlarge", "us-east-1", BOOK) is None, "AWS has no spot price: it is not to be had"
+    empty = replace(BOOK, spot={"g4dn.xlarge": {}})
+    assert prices.spot("g4dn.xlarge", "us-east-1", empty) is None
+
+
+def test_the_bill_is_made_of_the_book_and_tells_its_age() -> None:
+    bill = cost(setup(book=BOOK))
+    lines = {line.item: (line.usd_per_hour, line.note) for line in bill.lines}
+    assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.3, "spot; seen 2026-11-18")
+    assert lines["system nodes 2 × t3.medium"] == (0.1, "on-demand")
+    assert (bill.price_source, bill.price_date, bill.price_age_days) == ("aws", "2026-11-18", 3)
+    assert bill.price_origin == "GPU prices of us-east-1, read from AWS on 2026-11-18 (3 days ago)"
+    on_demand = cost(setup(book=BOOK, pools=(pool(capacity="on-demand"),)))
+    assert on_demand.lines[2].usd_per_hour == 0.6
+
+
+def test_without_a_book_the_bill_tells_the_tables_day() -> None:
+    bill = cost(setup())
+    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18")
+    assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
+
+
+@pytest.mark.parametrize(("days", "words"), [(0, "today"), (1, "yesterday"), (2, "2 days ago"), (-1, "today")])
+def test_age_in_words(days: int, words: str) -> None:
+    book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
+    assert cost(setup(book=book)).price_origin.endswith(f"({words})")
+
+
+@pytest.mark.parametrize(("days", "warned"), [(-1, False), (0, False), (FRESH_DAYS, False), (FRESH_DAYS + 1, True)])
+def test_old_prices_get_a_warning(days: int, warned: bool) -> None:
+    book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
+    found = [str(one) for one in assess(setup(book=book)).warnings]
+    said = (
+        "--live-prices: should be at most 7 days old (got 8 days). `tandem prices --region us-east-1` reads them anew."
+    )
+    assert (said in found) is warned
+    assert bool(found) is warned
+
+
+def test_a_budget_is_held_against_the_prices_of_the_book() -> None:
+    tight = setup(max_usd_per_hour=0.45)
+    assert assess(tight).problems == ()
+    assert [one.path for one in assess(replace(tight, book=BOOK)).problems] == ["budget.max-usd-per-hour"]

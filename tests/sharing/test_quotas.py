@@ -1,0 +1,86 @@
+"""What a stack needs of the account's quotas."""
+
+import pytest
+
+from sharing import tables
+from sharing.gpus import instance_types
+from sharing.quotas import needs, quotas, vcpu_quota
+from sharing.setup import Setup
+from tests.sharing.builders import pool, setup
+
+
+def needed(whole: Setup) -> dict[str, tuple[int, int]]:
+    return {need.quota.name: (need.now, need.most) for need in needs(whole)}
+
+
+def test_a_small_stack_needs_vcpus_a_vpc_and_a_cluster() -> None:
+    assert needed(setup()) == {"g-spot": (4, 4), "standard-on-demand": (4, 6), "vpcs": (1, 1), "clusters": (1, 1)}
+
+
+@pytest.mark.parametrize(("nat", "zones", "addresses"), [("single", 3, 1), ("per-zone", 3, 3), ("none", 3, None)])
+def test_each_gateway_needs_an_address(nat: str, zones: int, addresses: int | None) -> None:
+    found = needed(setup(nat=nat, zones=zones)).get("addresses")
+    assert found == (None if addresses is None else (addresses, addresses))
+
+
+@pytest.mark.parametrize(
+    ("types", "capacity", "quota", "vcpu"),
+    [
+        ("g4dn.xlarge", "spot", "g-spot", 4),
+        ("g4dn.xlarge", "on-demand", "g-on-demand", 4),
+        (("g4dn.xlarge", "g4dn.12xlarge", "g4dn.2xlarge"), "spot", "g-spot", 48),
+        ("gr6.4xlarge", "spot", "g-spot", 16),
+        ("p4d.24xlarge", "on-demand", "p-on-demand", 96),
+        ("p5.4xlarge", "spot", "p-spot", 16),
+    ],
+)
+def test_a_pool_needs_the_vcpus_of_its_largest_type(
+    types: str | tuple[str, ...], capacity: str, quota: str, vcpu: int
+) -> None:
+    whole = setup(pools=(pool(types, capacity=capacity, desired=2, max=5),))
+    assert needed(whole)[quota] == (2 * vcpu, 5 * vcpu)
+
+
+def test_a_parked_pool_needs_nothing_now_and_all_at_most() -> None:
+    assert needed(setup(pools=(pool(desired=0, max=3),)))["g-spot"] == (0, 12)
+
+
+def test_pools_of_one_family_share_a_quota() -> None:
+    pools = (pool("g4dn.xlarge"), pool("g5.xlarge", name="b", desired=2, max=2), pool("p3.2xlarge", name="c"))
+    found = needed(setup(pools=pools))
+    assert (found["g-spot"], found["p-spot"]) == ((12, 12), (8, 8))
+
+
+def test_system_nodes_have_one_more_while_they_are_replaced() -> None:
+    found = needed(setup(system_types=("m5.xlarge", "t3.medium"), system_nodes=3))
+    assert found["standard-on-demand"] == (12, 16)
+
+
+@pytest.mark.parametrize("name", sorted(instance_types()))
+@pytest.mark.parametrize("capacity", ["spot", "on-demand"])
+def test_every_gpu_type_is_counted_by_a_quota(name: str, capacity: str) -> None:
+    assert vcpu_quota(name, capacity) == f"{name[0]}-{capacity}"  # type: ignore[arg-type]  # parametrized text
+
+
+@pytest.mark.parametrize("row", tables.read("system_instances").rows, ids=lambda row: row["instance_type"])
+def test_every_system_type_is_a_standard_one(row: tables.Row) -> None:
+    assert vcpu_quota(row["instance_type"], "on-demand") == "standard-on-demand"
+
+
+@pytest.mark.parametrize("name", ["inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge", "x2idn.16xlarge", "mac1.metal", "f1"])
+def test_other_families_have_quotas_that_no_stack_meets(name: str) -> None:
+    assert vcpu_quota(name, "on-demand") is None
+    assert vcpu_quota("c5.large", "spot") is None
+
+
+def test_quotas_have_the_codes_of_the_service_quotas_api() -> None:
+    assert {name: (quota.service, quota.code) for name, quota in quotas().items()} == {
+        "g-on-demand": ("ec2", "L-DB2E81BA"),
+        "g-spot": ("ec2", "L-3819A6DF"),
+        "p-on-demand": ("ec2", "L-417A185B"),
+        "p-spot": ("ec2", "L-7212CCBC"),
+        "standard-on-demand": ("ec2", "L-1216C47A"),
+        "addresses": ("ec2", "L-0263D0A3"),
+        "vpcs": ("vpc", "L-F678F1CE"),
+        "clusters": ("eks", "L-1194D53C"),
+    }

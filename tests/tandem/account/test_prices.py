@@ -1,0 +1,248 @@
+"""`tandem prices` and `tandem plan --live-prices`."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharing.prices import FRESH_DAYS
+from tandem.account import kept_prices
+from tandem.account.show import age
+from tandem.command import main
+from tests.tandem.account.conftest import Emulated
+
+Capture = pytest.CaptureFixture[str]
+NOW = datetime.datetime.now(datetime.UTC)
+
+
+def product(name: str, *usd: str) -> dict[str, Any]:
+    dimensions = {str(number): {"pricePerUnit": {"USD": price}} for number, price in enumerate(usd)}
+    terms = {"OnDemand": {"a": {"priceDimensions": dimensions}}}
+    return {"product": {"attributes": {"instanceType": name}}, "terms": terms}
+
+
+def seen(name: str, zone: str, usd: str, minutes: int = 0) -> dict[str, Any]:
+    at = NOW - datetime.timedelta(minutes=minutes)
+    return {"InstanceType": name, "AvailabilityZone": zone, "SpotPrice": usd, "Timestamp": at}
+
+
+@pytest.fixture
+def market(emulated: Emulated) -> Emulated:
+    emulated.products = [
+        product("g4dn.xlarge", "0.0000000000", "0.5500000000"),
+        product("t3.medium", "0.0500000000"),
+        product("c5.large", "0.0850000000"),
+        product("g5.xlarge", "no number"),
+        product("g6.xlarge", "-1"),
+    ]
+    emulated.spot = [
+        seen("g4dn.xlarge", "us-east-1a", "0.300000"),
+        seen("g4dn.xlarge", "us-east-1b", "0.200000", minutes=5),
+        seen("g4dn.xlarge", "us-east-1b", "0.900000", minutes=60),
+        seen("g4dn.xlarge", "us-east-1c", "0"),
+        seen("g4dn.xlarge", "us-east-1d", "inf"),
+        seen("c5.large", "us-east-1a", "0.01"),
+    ]
+    return emulated
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    code = main([*arguments])
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def file(region: str = "us-east-1") -> Path:
+    return kept_prices.home() / f"{region}.json"
+
+
+def test_prices_of_the_catalogue_are_kept(market: Emulated, capsys: Capture) -> None:
+    code, out, err = run(capsys, "prices")
+    assert (code, err) == (0, "")
+    kept = json.loads(file().read_text(encoding="utf-8"))
+    assert kept["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
+    assert kept["spot"] == {"g4dn.xlarge": {"us-east-1a": 0.3, "us-east-1b": 0.2}}
+    assert (kept["schema_version"], kept["region"]) == (1, "us-east-1")
+    assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
+    assert "us-east-1, read from AWS just now; dollars an hour" in out
+    (line,) = [line for line in out.splitlines() if "g4dn.xlarge" in line]
+    assert line.split() == ["g4dn.xlarge", "1", "×", "T4", "0.5500", "0.2000", "b", "0.3000", "a"]
+
+
+def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, capsys: Capture) -> None:
+    run(capsys, "prices", "--region", "eu-west-1")
+    asked = dict(market.asked)
+    filters = {one["Field"]: one["Value"] for one in asked["GetProducts"]["Filters"]}
+    assert filters["regionCode"] == "eu-west-1"
+    assert (filters["operatingSystem"], filters["tenancy"], filters["preInstalledSw"]) == ("Linux", "Shared", "NA")
+    assert (filters["capacitystatus"], filters["marketoption"]) == ("Used", "OnDemand")
+    assert {one["Type"] for one in asked["GetProducts"]["Filters"]} == {"TERM_MATCH"}
+    history = asked["DescribeSpotPriceHistory"]
+    assert history["ProductDescription.1"] == "Linux/UNIX"
+    assert history["Filter.1.Name"] == "instance-type"
+
+
+def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, capsys: Capture) -> None:
+    code, _, err = run(capsys, "prices", "--region", "us-gov-west-1", "eu-west-1", "--region", "us-east-1")
+    assert code == 2
+    assert "us-gov-west-1: GovCloud has no price list to ask" in err
+    assert file("eu-west-1").is_file()
+    assert file("us-east-1").is_file()
+    assert run(capsys, "prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is priced in yuan")
+
+
+def test_an_unknown_region_is_a_wrong_call(market: Emulated, capsys: Capture) -> None:
+    code, _, err = run(capsys, "prices", "--region", "us-east-9")
+    assert code == 2
+    assert "there is no AWS region 'us-east-9'. Did you mean us-east-" in err
+    assert market.calls == []
+
+
+def test_a_failed_reading_leaves_what_was_kept(market: Emulated, capsys: Capture) -> None:
+    run(capsys, "prices")
+    before = file().read_bytes()
+    market.products = []
+    code, _, err = run(capsys, "prices")
+    assert (code, file().read_bytes()) == (2, before)
+    assert "AWS's price list has nothing for us-east-1" in err
+    market.denied["GetProducts"] = "AccessDeniedException"
+    assert "may not call GetProducts" in run(capsys, "prices")[2]
+    assert file().read_bytes() == before
+
+
+def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
+    market: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(capsys, "prices")
+    before = file().read_bytes()
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    code, _, err = run(capsys, "prices")
+    assert (code, file().read_bytes()) == (2, before)
+    assert "cannot be written: No space left on device" in err
+    assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
+
+
+def test_what_is_kept_is_shown_without_asking(market: Emulated, capsys: Capture) -> None:
+    code, _, err = run(capsys, "prices", "--kept")
+    assert code == 2
+    assert "there are no prices of us-east-1" in err
+    keep(days=3)
+    code, out, _ = run(capsys, "prices", "--kept")
+    assert code == 0
+    assert "us-east-1, read from AWS 3 days ago" in out
+    assert market.calls == []
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"), [(0.5, "just now"), (5, "5 hours ago"), (47, "47 hours ago"), (72, "3 days ago")]
+)
+def test_age_is_told_in_words(hours: float, words: str) -> None:
+    assert age(NOW - datetime.timedelta(hours=hours), NOW) == words
+
+
+def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
+    on_demand = {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
+    values = {"on_demand": on_demand, "spot": {"g4dn.xlarge": {"us-east-1a": 0.3, "us-east-1b": 0.2}}, **changed}
+    return kept_prices.keep(kept_prices.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
+
+
+def planned(capsys: Capture, *more: str) -> dict[str, Any]:
+    code, out, _ = run(capsys, "plan", "dev", "--json", *more)
+    assert code == 0
+    return dict(json.loads(out))
+
+
+@pytest.fixture
+def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
+    def refuse(*_: object) -> None:
+        raise AssertionError("the network was asked")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    return emulated
+
+
+def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: Capture) -> None:
+    without = planned(capsys)
+    keep(days=2)
+    assert planned(capsys) == without
+    live = planned(capsys, "--live-prices")
+    lines = {line["item"]: (line["usd_per_hour"], line["note"]) for line in live["cost"]["lines"]}
+    day = str((NOW - datetime.timedelta(days=2)).date())
+    assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.3, f"spot; seen {day}")
+    assert lines["system nodes 1 × t3.medium"] == (0.05, "on-demand")
+    assert (live["cost"]["price_source"], live["cost"]["price_date"]) == ("aws", day)
+    assert without["cost"]["price_source"] == "tables"
+    assert offline.calls == []
+    _, out, _ = run(capsys, "plan", "dev", "--live-prices")
+    assert f"read from AWS on {day} (2 days ago)" in " ".join(out.split())
+
+
+def test_old_prices_are_used_with_a_warning(offline: Emulated, capsys: Capture) -> None:
+    keep(days=FRESH_DAYS)
+    assert not [one for one in planned(capsys, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
+    keep(days=FRESH_DAYS + 1)
+    (warning,) = [one for one in planned(capsys, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
+    assert warning["found"] == "8 days"
+    assert warning["fix"] == "`tandem prices --region us-east-1` reads them anew."
+
+
+BROKEN = {
+    "empty": b"",
+    "half": b'{"schema_version": 1, "region": "us-ea',
+    "not text": b"\xff\xfe\x00",
+    "a list": b"[]",
+    "another version": b'{"schema_version": 2, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
+    b'"on_demand": {}, "spot": {}}',
+    "a price below 0": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
+    b'"on_demand": {"g4dn.xlarge": -1}, "spot": {}}',
+    "an endless price": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
+    b'"on_demand": {"g4dn.xlarge": Infinity}, "spot": {}}',
+    "no date": b'{"schema_version": 1, "region": "us-east-1", "on_demand": {}, "spot": {}}',
+    "too large": b" " * (kept_prices.MOST_BYTES + 1),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, capsys: Capture, what: str) -> None:
+    file().parent.mkdir(parents=True)
+    file().write_bytes(BROKEN[what])
+    code, out, err = run(capsys, "plan", "dev", "--live-prices")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tandem: {file()}")
+    assert err.endswith("`tandem prices --region us-east-1` reads them from AWS.\n")
+    assert err.count("\n") == 1
+    code, out, _ = run(capsys, "plan", "dev", "--live-prices", "--json")
+    assert (code, json.loads(out)["verdict"]) == (2, "refused")
+
+
+def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, capsys: Capture) -> None:
+    code, _, err = run(capsys, "plan", "dev", "--live-prices")
+    assert (code, err.startswith("tandem: there are no prices of us-east-1 in ")) == (2, True)
+    keep(region="eu-west-1").rename(file())
+    assert "has the prices of eu-west-1" in run(capsys, "plan", "dev", "--live-prices")[2]
+    keep(days=-3)
+    assert "after today" in run(capsys, "plan", "dev", "--live-prices")[2]
+    file().unlink()
+    file().mkdir()
+    assert "cannot be read: Is a directory" in run(capsys, "plan", "dev", "--live-prices")[2]
+
+
+def test_a_file_without_a_region_is_told_so_and_not_about_prices(
+    offline: Emulated, tmp_path: Path, capsys: Capture
+) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text("config:\n  aws:region: nowhere-9\n", encoding="utf-8")
+    code, out, err = run(capsys, "plan", str(path), "--live-prices")
+    assert (code, err) == (1, "")
+    assert "aws:region" in out

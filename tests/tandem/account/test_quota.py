@@ -1,0 +1,191 @@
+"""`tandem quota`: what the account allows against what the stack needs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.account.quota import SPOT_ROLE
+from tandem.command import main
+from tests.tandem.account.conftest import CLUSTER, OURS, REGION, Emulated
+from tests.tandem.account.creation import TRUST, Creation
+
+Capture = pytest.CaptureFixture[str]
+ENOUGH = {
+    "L-3819A6DF": 64.0,
+    "L-DB2E81BA": 64.0,
+    "L-7212CCBC": 64.0,
+    "L-417A185B": 64.0,
+    "L-1216C47A": 64.0,
+    "L-0263D0A3": 5.0,
+    "L-F678F1CE": 5.0,
+    "L-1194D53C": 100.0,
+}
+STACK = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: timeslice, replicas: 2}
+  tandem:gpu-nodes: {instance-types: [%s], capacity: %s, desired: 1, max: %d}
+  tandem:models: [{name: "llama3.2:1b", cache: %s}]
+  tandem:cluster: {nat: per-zone, zones: %d}
+"""
+
+
+@pytest.fixture
+def creation(emulated: Emulated) -> Creation:
+    return Creation(emulated)
+
+
+@pytest.fixture
+def generous(emulated: Emulated, creation: Creation) -> Emulated:
+    emulated.quotas = dict(ENOUGH)
+    creation.iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=TRUST)
+    return emulated
+
+
+def stack(
+    folder: Path,
+    types: str = "g4dn.xlarge",
+    capacity: str = "spot",
+    most: int = 2,
+    cache: str = "node",
+    zones: int = 2,
+) -> str:
+    path = folder / "Pulumi.tried.yaml"
+    path.write_text(STACK % (types, capacity, most, cache, zones), encoding="utf-8")
+    return str(path)
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = main(["quota", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def row(told: dict[str, Any], code: str) -> dict[str, Any]:
+    (found,) = [one for one in told["quotas"] if one["code"] == code]
+    return dict(found)
+
+
+def test_a_generous_account_is_enough(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    code, told = run(capsys, stack(tmp_path))
+    assert (code, told["verdict"], told["problems"], told["warnings"]) == (0, "ok", [], [])
+    assert {one["code"] for one in told["quotas"]} == {
+        "L-3819A6DF",
+        "L-1216C47A",
+        "L-0263D0A3",
+        "L-F678F1CE",
+        "L-1194D53C",
+    }
+    assert {one["verdict"] for one in told["quotas"]} == {"ok"}
+
+
+@pytest.mark.parametrize(
+    ("limit", "verdict", "code"),
+    [(8.0, "ok", 0), (7.0, "short at max", 1), (4.0, "short at max", 1), (3.0, "short", 1)],
+)
+def test_a_quota_is_short_now_or_at_max(
+    generous: Emulated, tmp_path: Path, capsys: Capture, limit: float, verdict: str, code: int
+) -> None:
+    generous.quotas["L-3819A6DF"] = limit
+    found, told = run(capsys, stack(tmp_path))
+    mine = row(told, "L-3819A6DF")
+    assert (found, mine["verdict"], mine["needed"], mine["needed_at_max"]) == (code, verdict, 4, 8)
+    way_out = (
+        "aws service-quotas request-service-quota-increase --region us-east-1 --service-code ec2 "
+        "--quota-code L-3819A6DF --desired-value 8"
+    )
+    assert mine["way_out"] == (way_out if code else "")
+
+
+def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
+    generous: Emulated, creation: Creation, tmp_path: Path, capsys: Capture
+) -> None:
+    _, empty = run(capsys, stack(tmp_path))
+    own = {**OURS, "tandem:stack": "tried"}
+    for tags in (own, {}):
+        creation.instances(tags, "g5.xlarge", spot=True)
+        creation.instances(tags, "g4dn.2xlarge")
+        creation.instances(tags, "c5.4xlarge")
+        creation.elastic_IPs(tags)
+        creation.VPCs(tags)
+    creation.EKS_clusters(own, name="tandem-tried")
+    stopped = creation.instances({}, "g5.xlarge", spot=True)
+    creation.ec2.stop_instances(InstanceIds=[stopped])
+    _, told = run(capsys, stack(tmp_path))
+    more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in told["quotas"]}
+    assert more == {"L-3819A6DF": 4, "L-1216C47A": 16, "L-0263D0A3": 1, "L-F678F1CE": 1, "L-1194D53C": 0}
+    _, on_demand = run(capsys, stack(tmp_path, capacity="on-demand"))
+    assert row(on_demand, "L-DB2E81BA")["used"] == 8
+    generous.quotas["L-3819A6DF"] = 11.0
+    code, told = run(capsys, stack(tmp_path))
+    assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
+    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 12")
+
+
+def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    del generous.quotas["L-3819A6DF"]
+    generous.default_quotas["L-3819A6DF"] = 0.0
+    code, told = run(capsys, stack(tmp_path))
+    assert (code, row(told, "L-3819A6DF")["limit"]) == (1, 0.0)
+    generous.default_quotas.clear()
+    code, told = run(capsys, stack(tmp_path))
+    assert (code, row(told, "L-3819A6DF")["verdict"]) == (0, "unknown")
+    assert told["warnings"] == ["AWS does not say how much All G and VT Spot Instance Requests allows"]
+
+
+def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    code, told = run(capsys, stack(tmp_path, zones=6))
+    assert code == 1
+    # moto has six, and in one of them, use1-az3, EKS has no control plane.
+    assert told["problems"] == ["cluster.zones is 6, and us-east-1 has 5 in which EKS runs"]
+
+
+@pytest.mark.parametrize(
+    ("gpu", "cache", "problem", "warning"),
+    [
+        ("ab", "node", "", ""),
+        ("a", "node", "", "g4dn.xlarge is not offered in us-east-1b"),
+        ("c", "node", "g4dn.xlarge not offered in us-east-1a, us-east-1b", ""),
+        ("a", "volume", "", ""),
+        # Where models keep their files on volumes, all nodes are in the first zone.
+        ("b", "volume", "g4dn.xlarge not offered in us-east-1a", ""),
+    ],
+)
+def test_types_must_be_offered_in_the_zones_that_the_stack_takes(
+    generous: Emulated, tmp_path: Path, capsys: Capture, gpu: str, cache: str, problem: str, warning: str
+) -> None:
+    generous.offers = {"g4dn.xlarge": gpu, "t3.medium": "abcdf"}
+    code, told = run(capsys, stack(tmp_path, cache=cache))
+    path = "gpu-nodes.instance-types: "
+    assert told["problems"] == ([path + problem] if problem else [])
+    assert told["warnings"] == ([path + warning] if warning else [])
+    assert code == (1 if problem else 0)
+
+
+def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(
+    emulated: Emulated, tmp_path: Path, capsys: Capture
+) -> None:
+    emulated.quotas = dict(ENOUGH)
+    code, told = run(capsys, stack(tmp_path))
+    assert code == 0
+    assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in told["warnings"][0]
+    assert run(capsys, stack(tmp_path, capacity="on-demand"))[1]["warnings"] == []
+
+
+def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    assert main(["quota", stack(tmp_path, types="g4dn.extra")]) == 1
+    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().err
+    assert emulated.calls == []
+
+
+def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    generous.quotas["L-3819A6DF"] = 0.0
+    assert main(["quota", stack(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert f"Quotas for tried in account 123456789012, {REGION}" in out
+    assert "--quota-code L-3819A6DF --desired-value 8\n" in out
+    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("aws "))
+    assert CLUSTER not in out

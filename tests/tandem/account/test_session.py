@@ -1,0 +1,110 @@
+"""An account that does not let us in: one line with the way out, exit code 2, never a traceback."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+from botocore import exceptions
+
+from tandem.account import session
+from tandem.command import main
+from tests.tandem.account.conftest import Emulated
+
+Capture = pytest.CaptureFixture[str]
+COMMANDS = ("leftovers", "quota", "prices")
+
+
+def refusal(capsys: Capture, *arguments: str) -> str:
+    code = main([*arguments])
+    said = capsys.readouterr()
+    assert (code, said.out) == (2, "")
+    assert said.err.startswith("tandem: ")
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). `aws sso login`"),
+        ("InvalidClientTokenId", "`aws account enable-region --region-name us-east-1`"),
+        ("AccessDenied", "these credentials may not call GetCallerIdentity (AccessDenied)"),
+        ("OptInRequired", "is the region enabled"),
+        ("SomethingElse", "you may not"),
+    ],
+)
+def test_what_aws_answers_is_explained(emulated: Emulated, capsys: Capture, command: str, code: str, told: str) -> None:
+    emulated.denied["GetCallerIdentity"] = code
+    assert told in refusal(capsys, command)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_credentials(emulated: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    assert "there are no AWS credentials. `aws configure` or `aws sso login`" in refusal(capsys, command)
+
+
+def test_an_unknown_profile(emulated: Emulated, capsys: Capture) -> None:
+    assert "(nobody) could not be found. `aws configure list-profiles`" in refusal(
+        capsys, "quota", "--profile", "nobody"
+    )
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_without_boto3(capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setitem(sys.modules, "boto3", None)
+    assert refusal(capsys, command) == "tandem: this command needs boto3: pip install 'tandem[aws]'\n"
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (exceptions.EndpointConnectionError(endpoint_url="https://x"), "AWS cannot be reached"),
+        (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "AWS cannot be reached"),
+        (exceptions.ProxyConnectionError(proxy_url="https://x"), "AWS cannot be reached"),
+        (exceptions.SSLError(endpoint_url="https://x", error=OSError("bad")), "AWS cannot be reached"),
+        (exceptions.UnauthorizedSSOTokenError(), "`aws sso login` renews them"),
+        (exceptions.TokenRetrievalError(provider="sso", error_msg="gone"), "`aws sso login` renews them"),
+        (exceptions.ClientError({"Error": {"Code": "Throttling"}}, "X"), "Wait a minute"),
+        (exceptions.ClientError({"Error": {"Code": "Odd", "Message": "a\nb"}}, "X"), "a b"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
+)
+def test_every_bar_has_its_line(error: Exception, told: str) -> None:
+    assert told in session.reason(error, "us-east-1")
+    assert "\n" not in session.reason(error, "us-east-1")
+
+
+@pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
+def test_a_call_of_quota_that_is_not_allowed_is_named(emulated: Emulated, capsys: Capture, denied: str) -> None:
+    from tests.tandem.account.test_quota import ENOUGH
+
+    emulated.quotas = dict(ENOUGH)
+    emulated.denied[denied] = "UnauthorizedOperation"
+    assert f"may not call {denied}" in refusal(capsys, "quota")
+
+
+def test_a_machine_gets_the_error_as_json(emulated: Emulated, capsys: Capture) -> None:
+    emulated.denied["GetCallerIdentity"] = "ExpiredToken"
+    assert main(["leftovers", "--json"]) == 2
+    said = capsys.readouterr()
+    assert said.err == ""
+    assert "have expired" in json.loads(said.out)["error"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_stack_without_a_file_and_a_file_without_a_region(
+    emulated: Emulated, capsys: Capture, tmp_path: object, command: str
+) -> None:
+    assert "there is no file" in refusal(capsys, command, "nosuch")
+    path = f"{tmp_path}/Pulumi.x.yaml"
+    with open(path, "w", encoding="utf-8") as out:
+        out.write("config: {}\n")
+    assert "does not say `aws:region`" in refusal(capsys, command, path)
+    assert "there is no AWS region 'us-east-9'. Did you mean" in refusal(capsys, command, "--region", "us-east-9")
+    assert emulated.calls == []
