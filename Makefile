@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-ollama check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -18,6 +18,10 @@ test-cluster: .venv/test
 # The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere.
 test-engine: .venv/test
 	@.venv/bin/python -m pytest -n auto tests/engine
+
+# chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
+test-ollama: .venv/test
+	@.venv/bin/python -m pytest -n auto tests/ollama
 
 check: lint coverage test
 
@@ -34,8 +38,9 @@ coverage: .venv/test
 docs: .venv/test
 	.venv/bin/python docs/generate.py
 
-bench: .venv/plan
+bench: .venv/test
 	.venv/bin/python tests/bench/plan.py
+	.venv/bin/python -m tests.bench.stream_timing
 
 # Names, versions and hashes; no index address.
 lock: .venv/test

@@ -9,6 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tandem.benchmark import arguments as benchmark
+from tandem.conversation import arguments as conversation
+
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -37,10 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, extra = given[:end], given[end + 1 :]
-    parsed = _parser().parse_args(given)
+    parsed = _parser().parse_args(given, argparse.Namespace(given=given))
     try:
         if parsed.command == "sandbox":
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
+        if "run" in parsed:
+            return int(parsed.run(parsed))
         return _plan(parsed.stack, as_json=parsed.json)
     except KeyboardInterrupt:
         print("tandem: interrupted", file=sys.stderr)
@@ -83,6 +88,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
     _add_sandbox(commands)
+    conversation.add(commands)
+    benchmark.add(commands)
     return parser
 
 
