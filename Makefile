@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-ollama check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -23,6 +23,10 @@ test-engine: .venv/test
 test-faults: .venv/test
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n auto tests/engine/test_faults.py -k every_resource
 
+# chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
+test-ollama: .venv/test
+	@.venv/bin/python -m pytest -n auto tests/ollama
+
 check: lint coverage test
 
 lint: .venv/test
@@ -38,8 +42,9 @@ coverage: .venv/test
 docs: .venv/test
 	.venv/bin/python docs/generate.py
 
-bench: .venv/plan
+bench: .venv/test
 	.venv/bin/python tests/bench/plan.py
+	.venv/bin/python -m tests.bench.stream_timing
 
 # Names, versions and hashes; no index address.
 lock: .venv/test

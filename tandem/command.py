@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from tandem.account import command as account_commands
+from tandem.benchmark import arguments as benchmark
+from tandem.conversation import arguments as conversation
 
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
 if TYPE_CHECKING:
@@ -39,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, extra = given[:end], given[end + 1 :]
-    parsed = _parser().parse_args(given)
+    parsed = _parser().parse_args(given, argparse.Namespace(given=given))
     try:
         if parsed.command == "sandbox":
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
@@ -91,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_sandbox(commands)
     account_commands.add(commands)
+    conversation.add(commands)
+    benchmark.add(commands)
     return parser
 
 

@@ -4,12 +4,19 @@
 Beside it lie `places` (how many layers it claims to put on its card: full, partial, none; or `out of memory`) and
 `free` (MiB free on the card); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
 llama.cpp's form.
+
+It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as
+it is asked for; a prompt with `DIE` in it ends the process
+in the middle.
 """
 
 import http.server
+import json
+import os
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 here = Path(__file__).parent
 LOAD = {
@@ -41,6 +48,38 @@ class Healthy(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
         self.wfile.write(b'{"status": "ok"}')
+
+    def do_POST(self) -> None:
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.send_response(200)
+        self.end_headers()
+        if self.path == "/tokenize":
+            self.wfile.write(json.dumps({"tokens": list(range(len(str(asked["content"]).split())))}).encode())
+        elif self.path == "/apply-template":
+            prompt = "\n".join(message["content"] for message in asked["messages"])
+            self.wfile.write(json.dumps({"prompt": prompt}).encode())
+        else:
+            self.complete(asked)
+
+    def complete(self, asked: dict[str, Any]) -> None:
+        prompt = str(asked.get("prompt") or asked.get("messages"))
+        count = asked.get("n_predict") or asked.get("max_tokens") or 8
+        for number in range(count):
+            if "DIE" in prompt and number == count // 2:
+                os._exit(1)
+            time.sleep(0.002)
+            self.say(f"w{number} ")
+        timings = {"cache_n": 0, "prompt_n": len(prompt.split()), "prompt_ms": 1.5}
+        self.say("", stop={**timings, "predicted_n": count, "predicted_ms": 2.5})
+
+    def say(self, text: str, stop: dict[str, float] | None = None) -> None:
+        if self.path == "/completion":
+            event: dict[str, Any] = {"content": text, "stop": bool(stop), "stop_type": "limit", "timings": stop or {}}
+        else:
+            choice = {"delta": {"content": text}, "finish_reason": "length" if stop else None}
+            event = {"choices": [choice], "timings": stop or {}}
+        self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
+        self.wfile.flush()
 
 
 def main() -> None:

@@ -368,10 +368,23 @@ Card = Callable[[str, int], Server]
 @pytest.fixture
 def card(tmp_path: Path) -> Iterator[Card]:
     """The real server on a card that is not there: takes where layers go and the MiB that are free."""
+    running: list[Iterator[Server]] = []
+
+    def insert(places: str, free: int) -> Server:
+        running.append(on_a_card(tmp_path, places, free))
+        return next(running[-1])
+
+    yield insert
+    for one in running:
+        next(one, None)
+
+
+def on_a_card(folder: Path, places: str, free: int) -> Iterator[Server]:
+    """A server of the `ollama` of PATH, all of whose files are in `folder`, with a stand-in for its engine."""
     source = Path(shutil.which("ollama") or "").resolve()
     if not has_engines_of_its_own(source):
         pytest.skip("this ollama is older than 0.30 and has its engine built in")
-    program, engines = tmp_path / "bin" / "ollama", tmp_path / "lib" / "ollama"
+    program, engines = folder / "bin" / "ollama", folder / "lib" / "ollama"
     engines.mkdir(parents=True)
     program.parent.mkdir()
     shutil.copy(source, program)  # it looks for llama-server in ../lib/ollama
@@ -380,18 +393,10 @@ def card(tmp_path: Path) -> Iterator[Card]:
     (engines / "llama-quantize").write_text('#!/bin/sh\ncp "$2" "$3"\n')
     for engine in engines.iterdir():
         engine.chmod(0o755)
-    running: list[Iterator[Server]] = []
-
-    def insert(places: str, free: int) -> Server:
-        (engines / "places").write_text(places)
-        (engines / "free").write_text(str(free))
-        (tmp_path / "nvidiactl").touch()
-        running.append(serve(tmp_path, program, {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"}))
-        return next(running[-1])
-
-    yield insert
-    for one in running:
-        next(one, None)
+    (engines / "places").write_text(places)
+    (engines / "free").write_text(str(free))
+    (folder / "nvidiactl").touch()
+    yield from serve(folder, program, {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"})
 
 
 def engine_arguments(server: Server) -> str:

@@ -1,0 +1,106 @@
+"""The arguments of `tandem bench` and `tandem report`; what answers them is imported when it is called."""
+
+import argparse
+
+from tandem.connection import add_servers
+from tandem.extras import missing
+from tandem.numbers import amount, amounts, count, counts
+
+PROMPT_WORDS = "64,512"
+CONCURRENCY = "1,4"
+OUTPUT_TOKENS, REQUESTS, WARM_UP, REPEATS = 128, 12, 1, 3
+TIMEOUT = 300.0
+FOLDER = "report"
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Registers `bench` and `report`."""
+    _add_bench(commands)
+    _add_report(commands)
+
+
+def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="measure the models alone and together",
+        description="Puts the same load on each model alone, then on all at once, and keeps every request's times in a "
+        "JSON file, which `tandem report` reads. The file is whole after each run.",
+        epilog="Exit codes: 0 all requests answered, 1 some failed, 2 wrong call, 130 stopped with Ctrl-C.",
+    )
+    add_servers(parser)
+    load = parser.add_argument_group("the load; results are compared only if it is the same")
+    load.add_argument("--prompt-words", type=counts, default=counts(PROMPT_WORDS), metavar="N,N", help=PROMPT_WORDS)
+    load.add_argument(
+        "--output-tokens", type=count, default=OUTPUT_TOKENS, metavar="N", help=f"at most ({OUTPUT_TOKENS})"
+    )
+    load.add_argument(
+        "--concurrency",
+        type=counts,
+        default=counts(CONCURRENCY),
+        metavar="N,N",
+        help=f"closed loop: requests at a time for each model ({CONCURRENCY})",
+    )
+    load.add_argument(
+        "--rate",
+        type=amounts,
+        default=[],
+        metavar="R,R",
+        help="open loop: requests a second for each model, at random moments (none; a rate above what the "
+        "server can do measures its queue)",
+    )
+    load.add_argument(
+        "--requests", type=count, default=REQUESTS, metavar="N", help=f"of a run, for each model ({REQUESTS})"
+    )
+    load.add_argument(
+        "--warm-up", type=count, default=WARM_UP, metavar="N", help=f"before each run, uncounted ({WARM_UP})"
+    )
+    load.add_argument("--repeats", type=count, default=REPEATS, metavar="N", help=f"({REPEATS}; fewer prove little)")
+    load.add_argument("--seed", type=int, default=1, metavar="N", help="(1)")
+    load.add_argument("--temperature", type=float, default=0.0, metavar="T", help="(0)")
+    load.add_argument(
+        "--timeout", type=amount, default=TIMEOUT, metavar="SECONDS", help=f"of a request ({TIMEOUT:.0f})"
+    )
+    parser.add_argument("--label", help="what reports call this target (default: the stack's mode)")
+    parser.add_argument(
+        "--usd-per-hour", type=amount, metavar="X", help="what the target costs (default: the stack's plan)"
+    )
+    parser.add_argument(
+        "--salt", help="the prompts of an earlier result; servers may have seen them (default: new ones)"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: bench-LABEL-DATE-TIME.json)")
+    parser.add_argument("--resume", action="store_true", help="go on with the runs that FILE lacks")
+    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
+    parser.set_defaults(run=_bench)
+
+
+def _add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    parser = commands.add_parser(
+        "report",
+        help="tell what `bench` measured: Markdown with plots",
+        description="Writes FOLDER/README.md with plots (SVG) beside it, for one result or several of the same load.",
+        epilog="Exit codes: 0 written, 1 nothing in them can be compared, 2 wrong call or unreadable file.",
+    )
+    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="what `tandem bench` wrote")
+    parser.add_argument("-o", "--output", default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
+    parser.add_argument("--ttft-goal", type=amount, default=None, metavar="MS", help="goodput: time to first token")
+    parser.add_argument("--itl-goal", type=amount, default=None, metavar="MS", help="goodput: inter-token latency")
+    parser.add_argument("--no-plots", action="store_true", help="Markdown alone")
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object and write nothing")
+    parser.set_defaults(run=_report)
+
+
+def _bench(parsed: argparse.Namespace) -> int:
+    try:
+        from tandem.benchmark.command import bench
+    except ModuleNotFoundError as error:
+        return missing(error, "tandem bench")
+    return bench(parsed)
+
+
+def _report(parsed: argparse.Namespace) -> int:
+    try:
+        from tandem.benchmark.report import report
+
+        return report(parsed)
+    except ModuleNotFoundError as error:
+        return missing(error, "tandem report")

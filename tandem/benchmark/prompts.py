@@ -1,0 +1,43 @@
+"""Prompts that no server has seen: words drawn at random from the first one on.
+
+Ollama keeps what it computed for earlier prompts, and a prompt that begins like one of them gets its first token
+sooner. So each is drawn for its run, its model and its number, and with a salt that changes with each call of `tandem
+bench`: two of them have nothing in common at the beginning but the model's own template. Lengths are the same
+everywhere, and what the models count as tokens is in the results.
+"""
+
+import random
+from collections.abc import Iterator
+
+TASK = "Write a long story in which all of these words occur."
+_WORDS = (
+    "anchor apple arrow autumn bakery basket beach bell bicycle bird blanket boat book bottle branch bread bridge "
+    "brush butter button cabin candle canvas carpet castle chair cherry circle clock cloud coast coffee copper "
+    "corner cotton cousin cradle creek crystal curtain dancer desert diamond doctor dragon drawer dream drum eagle "
+    "earth engine evening fabric farmer feather fence field finger flame flower forest fountain fox garden gate "
+    "giant glass glove gold grain grass guitar hammer harbor harvest hill honey horse hunter island jacket jewel "
+    "journey jungle kettle king kitchen ladder lake lamp lantern leaf leather lemon letter library lighthouse lion "
+    "machine maple market meadow melody metal mirror moon morning mountain needle night ocean olive orchard owl "
+    "painter palace paper pearl pebble pepper piano pillow pilot planet pocket poet pond prairie prince puzzle "
+    "queen rabbit rain raven ribbon river road robin rocket roof rope rose sailor salt sand school season shadow "
+    "sheep shell shield silver singer sister sky smoke snow soldier song spoon spring square stable star station "
+    "stone storm story stream street sugar summer sun swan table tailor teacher temple thread thunder tiger timber "
+    "tower town train tree tunnel turtle uncle valley velvet village violin voyage wagon water wave weather wheel "
+    "whistle willow wind window winter wolf wonder wood "
+)
+WORDS = _WORDS.split()
+
+
+def prompt(words: int, *marks: object) -> str:
+    """A prompt of so many words before the task; the same for the same marks."""
+    draw = random.Random("/".join(map(str, marks)))
+    return " ".join(draw.choices(WORDS, k=words)) + f". {TASK}"
+
+
+def moments(rate: float, *marks: object) -> Iterator[float]:
+    """Seconds at which requests are due that come at random, `rate` a second (Poisson); the same for the same marks."""
+    draw = random.Random("/".join(map(str, marks)))
+    moment = 0.0
+    while True:
+        moment += draw.expovariate(rate)
+        yield moment

@@ -1,0 +1,98 @@
+"""What `tandem report` does: reads results, refuses what cannot be compared, writes Markdown and plots."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tandem.benchmark.document import document
+from tandem.benchmark.result import Result, ResultError, read
+from tandem.benchmark.summary import Goals, Summary, summary
+
+FINE, FAILED, USAGE = 0, 1, 2
+DOCUMENT = "README.md"
+
+
+def report(parsed: argparse.Namespace) -> int:
+    """Tells what the results say; returns the exit code."""
+    try:
+        results = together([Path(name) for name in parsed.results])
+        goals = _goals(parsed)
+    except ResultError as error:
+        print(*(f"tandem: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
+        return USAGE
+    told = [summary(result, goals) for result in results]
+    if parsed.json:
+        print(json.dumps([one.as_dict() for one in told], indent=2))
+    else:
+        folder = Path(parsed.output)
+        try:
+            written = _write(results, told, folder, goals, plots=not parsed.no_plots)
+        except OSError as error:
+            print(f"tandem: cannot write {error.filename or folder}: {error.strerror}", file=sys.stderr)
+            return USAGE
+        print("\n".join(map(str, written)))
+    if not any(one.figures for one in told):
+        print("tandem: no run can be compared: the report says why", file=sys.stderr)
+        return FAILED
+    return FINE
+
+
+def together(paths: Sequence[Path]) -> list[Result]:
+    """The results, each under a label of its own; raises `ResultError`, with all reasons, where they do not compare."""
+    mistakes, results = [], []
+    for path in paths:
+        try:
+            results.append(read(path))
+        except ResultError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ResultError("\n".join(mistakes))
+    for path, result in zip(paths[1:], results[1:], strict=True):
+        mistakes += [f"{path} and {paths[0]} cannot be compared: {why}" for why in _differences(results[0], result)]
+    if mistakes:
+        raise ResultError("\n".join(mistakes))
+    often = Counter(result.label for result in results)
+    return [
+        replace(result, label=f"{result.label} ({path.stem})") if often[result.label] > 1 else result
+        for path, result in zip(paths, results, strict=True)
+    ]
+
+
+def _differences(first: Result, other: Result) -> list[str]:
+    """What makes two results of different things; empty when only the target differs."""
+    one, two = asdict(first.load), asdict(other.load)
+    told = [f"{name} is {two[name]} there and {one[name]} here" for name in one if one[name] != two[name]]
+    models = [{server.id: server.model for server in result.servers} for result in (first, other)]
+    if models[0] != models[1]:
+        told.append(f"the models are {_named(models[1])} there and {_named(models[0])} here")
+    return told
+
+
+def _named(models: dict[str, str]) -> str:
+    return ", ".join(f"{id} ({model})" for id, model in sorted(models.items()))
+
+
+def _goals(parsed: argparse.Namespace) -> Goals | None:
+    if parsed.ttft_goal is None and parsed.itl_goal is None:
+        return None
+    if parsed.ttft_goal is None or parsed.itl_goal is None:
+        raise ResultError("goodput needs both goals: --ttft-goal MS and --itl-goal MS")
+    return Goals(parsed.ttft_goal, parsed.itl_goal)
+
+
+def _write(
+    results: Sequence[Result], told: Sequence[Summary], folder: Path, goals: Goals | None, *, plots: bool
+) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, str] = {}
+    if plots:
+        from tandem.benchmark.plots import draw
+
+        drawn = draw(told, folder)
+    path = folder / DOCUMENT
+    path.write_text(document(results, told, drawn, goals), encoding="utf-8")
+    return [path, *(folder / name for name in drawn)]

@@ -1,0 +1,110 @@
+"""Where a stack's models answer: given with `--url`, or found through the stack itself."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An Ollama server that answers for one model."""
+
+    id: str
+    """What people call it: the model's `id` in the stack file, or the NAME of `--url`."""
+    url: str
+    """Base address, without a slash at the end, e.g. `http://127.0.0.1:11434`."""
+    model: str = ""
+    """The Ollama tag; empty = whatever single model the server holds."""
+
+
+class NotConnectedError(ValueError):
+    """The call names no servers, or not properly; the text says what to write."""
+
+
+NO_STACK_CONNECTION = (
+    "this version reaches no stack by itself. Forward the ports (`kubectl -n ollama port-forward service/ID 11434`) "
+    "and name the servers: --url ID=http://127.0.0.1:11434"
+)
+
+
+def add_servers(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which servers a command talks to."""
+    parser.add_argument(
+        "stack", nargs="?", metavar="STACK|FILE", help="the stack that the servers belong to: its plan is used"
+    )
+    parser.add_argument(
+        "--url", action="append", default=[], metavar="NAME=URL", help="an Ollama server (repeat for the second)"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME=TAG",
+        help="the model of that server; needed where it holds several and none is called NAME",
+    )
+
+
+@contextmanager
+def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
+    """The endpoints that a call of `add_servers`'s arguments means, for as long as the block runs.
+
+    Raises `NotConnectedError` where the call does not say, or says it wrongly.
+    """
+    if not parsed.url:
+        raise NotConnectedError(NO_STACK_CONNECTION)
+    yield named(parsed.url, parsed.model)
+
+
+def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
+    """The endpoints that `NAME=URL` and `NAME=TAG` arguments mean; raises `NotConnectedError` for all mistakes."""
+    addresses, mistakes = _pairs(urls, "--url", "NAME=URL")
+    tags, more = _pairs(models, "--model", "NAME=TAG")
+    mistakes += more
+    for name, url in addresses.items():
+        mistakes += [f"--url {name}={_shown(url)}: {why}" for why in _wrong_with(url)]
+    mistakes += [f"--model {name}=…: there is no --url {name}=…" for name in tags if name not in addresses]
+    if mistakes:
+        raise NotConnectedError("\n".join(mistakes))
+    return [Endpoint(name, url.rstrip("/"), tags.get(name, "")) for name, url in addresses.items()]
+
+
+def _pairs(arguments: Sequence[str], option: str, shape: str) -> tuple[dict[str, str], list[str]]:
+    pairs: dict[str, str] = {}
+    mistakes = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not (equals and name and value) or "/" in name:
+            mistakes.append(f"{option} {_shown(argument)}: must be {shape}, e.g. {option} {_example(option)}")
+        elif name in pairs:
+            mistakes.append(f"{option} {name}=…: given twice. Every server needs a name of its own.")
+        else:
+            pairs[name] = value
+    return pairs, mistakes
+
+
+def _example(option: str) -> str:
+    return "a=http://127.0.0.1:11434" if option == "--url" else "a=llama2:7b"
+
+
+def _wrong_with(url: str) -> Iterator[str]:
+    from urllib.parse import urlsplit  # not for `tandem plan`, which imports this module
+
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        yield f"is no address ({error})"
+        return
+    if parts.scheme not in ("http", "https") or not host:
+        yield "must begin with http:// or https:// and a host, e.g. http://127.0.0.1:11434"
+    elif parts.username or parts.password:
+        yield "must hold no user or password: addresses are written into results"
+    elif parts.query or parts.fragment:
+        yield "must end with the path: no ? and no #"
+
+
+def _shown(text: str) -> str:
+    """The text without what may be a password."""
+    before, at, after = text.rpartition("@")
+    return f"{before.split('//')[0]}//…@{after}" if at else text

@@ -1,0 +1,1 @@
+"""`tandem chat`: the two models talk to each other."""

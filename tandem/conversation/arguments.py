@@ -1,0 +1,54 @@
+"""The arguments of `tandem chat`; what answers them is imported when it is called."""
+
+import argparse
+
+from tandem.connection import add_servers
+from tandem.extras import missing
+from tandem.numbers import amount, count
+
+OPENING = "Introduce yourself in two sentences, then ask me a question about sharing things."
+TURNS = 6
+MAX_TOKENS = 400
+TIMEOUT = 300.0
+"""Seconds: the first answer of a server may wait until gigabytes of model are loaded."""
+
+
+def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    """Registers `chat`."""
+    parser = commands.add_parser(
+        "chat",
+        help="let the two models talk to each other",
+        description="The two models talk to each other, and what they say is kept in a Markdown file.",
+        epilog="Exit codes: 0 all turns done, 1 a model failed, 2 wrong call, 130 stopped with Ctrl-C.",
+    )
+    add_servers(parser)
+    parser.add_argument("--prompt", default=OPENING, metavar="TEXT", help="what the first model is told to begin with")
+    parser.add_argument("--turns", type=count, default=TURNS, metavar="N", help=f"answers in all (default: {TURNS})")
+    parser.add_argument("--system", metavar="TEXT", help="system prompt for both")
+    parser.add_argument("--temperature", type=float, metavar="T", help="the models' own when absent")
+    parser.add_argument("--seed", type=int, metavar="N", help="with the same seed the same models say the same")
+    parser.add_argument(
+        "--max-tokens",
+        type=count,
+        default=MAX_TOKENS,
+        metavar="N",
+        help=f"at which an answer is cut (default: {MAX_TOKENS})",
+    )
+    parser.add_argument(
+        "--timeout",
+        type=amount,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"longest silence of a model (default: {TIMEOUT:.0f})",
+    )
+    parser.add_argument("--transcript", metavar="FILE", help="where to write (default: chat-DATE-TIME.md)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object at the end instead")
+    parser.set_defaults(run=_run)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    try:
+        from tandem.conversation.command import chat
+    except ModuleNotFoundError as error:
+        return missing(error, "tandem chat")
+    return chat(parsed)

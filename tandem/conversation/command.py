@@ -1,0 +1,122 @@
+"""What `tandem chat` does."""
+
+import argparse
+import datetime
+import gc
+import json
+import sys
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from tandem.connection import Endpoint, NotConnectedError, connected
+from tandem.conversation.screen import Screen
+from tandem.conversation.talk import Speaker, Turn, talk
+from tandem.conversation.transcript import Transcript, usual_name
+from tandem.ollama import Ollama, OllamaError, printable
+from tandem.show import Output
+
+FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+def chat(parsed: argparse.Namespace) -> int:
+    """Lets the two models talk; returns the exit code."""
+    gc.enable()
+    try:
+        with connected(parsed) as endpoints, ExitStack() as open_things:
+            if len(endpoints) != 2:
+                raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
+            return _Talk(parsed, endpoints, open_things).run()
+    except NotConnectedError as error:
+        _complain(str(error))
+        return USAGE
+    except OllamaError as error:
+        _complain(str(error))
+        return FAILED
+
+
+class _Talk:
+    """One call of the command."""
+
+    def __init__(self, parsed: argparse.Namespace, endpoints: list[Endpoint], open_things: ExitStack) -> None:
+        self._parsed = parsed
+        self._versions = []
+        self._speakers = []
+        for endpoint in endpoints:
+            with Ollama(endpoint) as asked:
+                self._versions.append(asked.version())
+                endpoint = asked.with_model()
+            server = open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout))
+            self._speakers.append(Speaker(server).told(parsed.system))
+        self._open_things = open_things
+        self._turns: dict[int, Turn] = {}
+        self._screen = None if parsed.json else Screen(Output(highlight=False))
+
+    def run(self) -> int:
+        """Talks until the last turn, a failure or Ctrl-C, and says where the transcript is."""
+        path = Path(self._parsed.transcript) if self._parsed.transcript else usual_name(datetime.datetime.now())
+        try:
+            transcript = Transcript(path)
+        except FileExistsError:
+            _complain(f"{path} is there already: name another file with --transcript")
+            return USAGE
+        except OSError as error:
+            _complain(f"cannot write {path}: {error.strerror}")
+            return USAGE
+        self._open_things.callback(transcript.close)
+        options = self._options()
+        endpoints = [speaker.server.endpoint for speaker in self._speakers]
+        versions = list(zip(endpoints, self._versions, strict=True))
+        transcript.head(versions, self._parsed.prompt, self._parsed.system, options)
+        (first, second), code, why = self._speakers, FINE, ""
+        try:
+            for turn, piece in talk(first, second, self._parsed.prompt, self._parsed.turns, options):
+                self._turns[turn.number] = turn
+                transcript.add(turn, piece)
+                if self._screen:
+                    self._screen.add(turn, piece)
+        except OllamaError as error:
+            code, why = FAILED, printable(str(error))
+        except KeyboardInterrupt:
+            code, why = INTERRUPTED, "stopped with Ctrl-C"
+        if why:
+            transcript.note(why)
+        self._end(path, code, why)
+        return code
+
+    def _options(self) -> dict[str, Any]:
+        given = {
+            "temperature": self._parsed.temperature,
+            "seed": self._parsed.seed,
+            "num_predict": self._parsed.max_tokens,
+        }
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _end(self, path: Path, code: int, why: str) -> None:
+        if not self._screen:
+            print(json.dumps(self._told(path, code, why), indent=2, ensure_ascii=False))
+            return
+        self._screen.end_line()
+        print(flush=True)
+        if why:
+            _complain(why)
+        print(f"Transcript: {path}", file=sys.stderr if why else sys.stdout, flush=True)
+
+    def _told(self, path: Path, code: int, why: str) -> dict[str, Any]:
+        ended = {FINE: "complete", FAILED: "failed", INTERRUPTED: "interrupted"}[code]
+        turns = [
+            {
+                "speaker": turn.speaker.id,
+                "model": turn.speaker.server.endpoint.model,
+                "text": turn.text.strip(),
+                "thinking": turn.thinking.strip(),
+                "done_reason": turn.done_reason,
+            }
+            for turn in self._turns.values()
+        ]
+        return {"ended": ended, "why": why, "transcript": str(path), "turns": turns}
+
+
+def _complain(message: str) -> None:
+    for line in message.splitlines():
+        print(f"tandem: {line}", file=sys.stderr)

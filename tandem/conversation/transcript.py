@@ -1,0 +1,65 @@
+"""The talk as a Markdown file, written while it goes on, so that nothing is lost however it ends."""
+
+import datetime
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TextIO
+
+from tandem.connection import Endpoint
+from tandem.conversation.talk import Turn
+from tandem.ollama import Piece, printable
+
+
+def usual_name(now: datetime.datetime) -> Path:
+    """The file's name where none is given."""
+    return Path(f"chat-{now:%Y%m%d-%H%M%S}.md")
+
+
+class Transcript:
+    """An open file. Every piece is on the disk before the next one is asked for."""
+
+    def __init__(self, path: Path) -> None:
+        """Raises `OSError`, also when the file is there already."""
+        self.path = path
+        self._file: TextIO = path.open("x", encoding="utf-8")
+        self._turn = 0
+
+    def close(self) -> None:
+        """Ends the file."""
+        self._file.close()
+
+    def head(
+        self, endpoints: Sequence[tuple[Endpoint, str]], opening: str, system: str | None, options: Mapping[str, Any]
+    ) -> None:
+        """Who talks, and how it began. Each endpoint comes with its server's version."""
+        names = " and ".join(endpoint.id for endpoint, _ in endpoints)
+        told = [
+            *(f"- {one.id}: `{one.model}` at {one.url}, Ollama {version}" for one, version in endpoints),
+            *(f"- {name}: {value}" for name, value in options.items()),
+        ]
+        self._write(f"# {names}\n\n" + "\n".join(told) + "\n")
+        if system:
+            self._write(f"\nBoth were told:\n\n{_quoted(system)}\n")
+        self._write(f"\nIt began with:\n\n{_quoted(opening)}\n")
+
+    def add(self, turn: Turn, piece: Piece) -> None:
+        """A piece of what is said. Thoughts are left out."""
+        if turn.number != self._turn:
+            self._turn = turn.number
+            self._write(f"\n## {turn.number}. {turn.speaker.id}\n\n")
+        if piece.text:
+            self._write(printable(piece.text))
+        if piece.done_reason:
+            self._write("\n\n*cut here*\n" if piece.done_reason == "length" else "\n")
+
+    def note(self, text: str) -> None:
+        """How it ended, where that was not the end."""
+        self._write(f"\n\n*{printable(text)}*\n")
+
+    def _write(self, text: str) -> None:
+        self._file.write(text)
+        self._file.flush()
+
+
+def _quoted(text: str) -> str:
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())

@@ -1,0 +1,108 @@
+"""chat, bench and report against two real Ollama servers, each with a stand-in for its engine and its card."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tandem.benchmark.result import read
+from tandem.command import main
+from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
+
+pytestmark = needs_ollama
+BENCH = ("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2", "--rate", "50", "--requests", "3")
+
+
+@pytest.fixture
+def places() -> tuple[str, str]:
+    """Where the layers of the two go."""
+    return ("full", "full")
+
+
+@pytest.fixture
+def urls(tmp_path: Path, places: tuple[str, str]) -> Iterator[list[str]]:
+    """The arguments that name two servers, both running."""
+    running = []
+    told = []
+    for name, place in zip("ab", places, strict=True):
+        (tmp_path / name).mkdir()
+        server = on_a_card(tmp_path / name, place, 14900)
+        running.append(server)
+        told += ["--url", f"{name}=http://{next(server).environment['OLLAMA_HOST']}"]
+    yield told
+    for server in running:
+        next(server, None)
+
+
+def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    transcript = tmp_path / "t.md"
+    assert main(["chat", *urls, "--turns", "4", "--max-tokens", "12", "--transcript", str(transcript)]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("w0 w1 w2 ") == 4
+    text = transcript.read_text()
+    assert f"- a: `{OWN}` at http://127.0.0.1:" in text
+    assert "## 4. b\n\nw0 w1 " in text
+
+
+def test_a_model_whose_engine_dies_ends_the_talk(
+    urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    transcript = tmp_path / "t.md"
+    assert main(["chat", *urls, "--prompt", "DIE", "--max-tokens", "12", "--transcript", str(transcript)]) == 1
+    err = capsys.readouterr().err
+    assert "tandem: a (http://127.0.0.1:" in err
+    assert "broke off: " in err
+    assert "w0 w1 " in transcript.read_text()
+
+
+def test_a_model_that_is_not_pulled_is_named(urls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", *urls, "--model", "a=llama2:7b"]) == 1
+    assert f"has no model llama2:7b. It has {OWN}. Pull it there: ollama pull llama2:7b" in capsys.readouterr().err
+
+
+def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.json"
+    assert main(["bench", *urls, *BENCH, "-o", str(path), "--usd-per-hour", "0.46", "--label", "stand-in"]) == 0
+    found = read(path)
+    assert found.complete
+    assert len(found.runs) == 3 * 3 * 2
+    for run in found.runs:
+        for endpoint in run.endpoints:
+            before, after = run.memory_start[endpoint], run.memory_end[endpoint]
+            assert before is not None
+            assert before == after
+            assert before.size_vram == before.size > 0
+        for row in run.rows:
+            if row.counted:
+                assert row.error is None
+                assert row.tokens == len(row.arrivals_us) == 16
+                assert row.prompt_tokens > 8
+                assert row.server.total_ns > 0
+    assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "**stand-in** served the models together at **" in text
+    assert "per million output tokens" in text
+    assert (tmp_path / "report" / "latency.svg").exists()
+
+
+@pytest.mark.parametrize("places", [("full", "partial")])
+def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path)]) == 0
+    assert main(["report", str(path), "--no-plots", "-o", str(tmp_path / "report")]) == 0
+    text = (tmp_path / "report" / "README.md").read_text()
+    assert "b spilled to the CPU: " in text
+    assert "so this says nothing about sharing" in text
+    assert "together |" not in text
+
+
+def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a").mkdir()
+    serving = on_a_card(tmp_path / "a", "full", 14900)
+    server: Server = next(serving)
+    url = f"http://{server.environment['OLLAMA_HOST']}"
+    server.process.terminate()
+    server.process.wait()
+    assert main(["chat", "--url", f"a={url}", "--url", f"b={url}"]) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+    next(serving, None)
