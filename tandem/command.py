@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tandem.cluster import arguments as cluster
+
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -41,6 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if parsed.command == "sandbox":
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
+        if "run" in parsed:
+            return int(parsed.run(parsed))
         return _plan(parsed.stack, as_json=parsed.json)
     except KeyboardInterrupt:
         print("tandem: interrupted", file=sys.stderr)
@@ -83,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
     _add_sandbox(commands)
+    cluster.add(commands)
     return parser
 
 
