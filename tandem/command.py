@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tandem.account import command as account_commands
 from tandem.benchmark import arguments as benchmark
+from tandem.cluster import arguments as cluster
 from tandem.conversation import arguments as conversation
 
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
@@ -95,6 +96,7 @@ def _parser() -> argparse.ArgumentParser:
     account_commands.add(commands)
     conversation.add(commands)
     benchmark.add(commands)
+    cluster.add(commands)
     return parser
 
 

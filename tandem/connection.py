@@ -18,14 +18,16 @@ class Endpoint:
     """The Ollama tag; empty = whatever single model the server holds."""
 
 
-class NotConnectedError(ValueError):
-    """The call names no servers, or not properly; the text says what to write."""
+class NotConnectedError(Exception):
+    """The servers, the cluster, or the way to them is not there, or not named properly; says what to do."""
+
+    def __init__(self, text: str, *, passing: bool = False) -> None:
+        super().__init__(text)
+        self.passing = passing
+        """Whether it may be otherwise in a minute, with nobody doing anything."""
 
 
-NO_STACK_CONNECTION = (
-    "this version reaches no stack by itself. Forward the ports (`kubectl -n ollama port-forward service/ID 11434`) "
-    "and name the servers: --url ID=http://127.0.0.1:11434"
-)
+NO_SERVERS = "name the servers with --url NAME=URL, or a stack, whose ports are then forwarded"
 
 
 def add_servers(parser: argparse.ArgumentParser) -> None:
@@ -43,6 +45,13 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=TAG",
         help="the model of that server; needed where it holds several and none is called NAME",
     )
+    add_cluster(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say by which way a stack's cluster is reached."""
+    parser.add_argument("--kubeconfig", metavar="FILE", help="reach the cluster by this, without asking Pulumi")
+    parser.add_argument("--context", metavar="NAME", help="with --kubeconfig: the context (default: the current one)")
 
 
 @contextmanager
@@ -51,9 +60,26 @@ def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
 
     Raises `NotConnectedError` where the call does not say, or says it wrongly.
     """
-    if not parsed.url:
-        raise NotConnectedError(NO_STACK_CONNECTION)
-    yield named(parsed.url, parsed.model)
+    if parsed.url:
+        yield named(parsed.url, parsed.model)
+    elif parsed.stack:
+        with _forwarded(parsed) as found:
+            yield found
+    else:
+        raise NotConnectedError(NO_SERVERS)
+
+
+@contextmanager
+def _forwarded(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
+    """The models of the stack, through ports that are forwarded for as long as the block runs."""
+    from tandem.cluster.arguments import reached
+    from tandem.cluster.connection import endpoints
+
+    with reached(parsed) as cluster:
+        if cluster is None:
+            raise NotConnectedError("the stack file has mistakes: `tandem plan` tells them")
+        with endpoints(cluster) as found:
+            yield found
 
 
 def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:

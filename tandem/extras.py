@@ -2,7 +2,7 @@
 
 import sys
 
-EXTRAS = {"ollama": ("httpx", "httpcore"), "plots": ("matplotlib",)}
+EXTRAS = {"cluster": ("kr8s", "httpx_ws", "anyio"), "ollama": ("httpx", "httpcore"), "plots": ("matplotlib",)}
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 USAGE = 2
 

@@ -19,7 +19,14 @@ MAY_IMPORT = {
 }
 """Imports go towards `sharing`, which imports nothing of ours."""
 MOST_LINES = 400
-WITHOUT_PULUMI = ("sharing.assessment", "stacks.mistakes", "components.versions", "tandem.command", "tandem.plan")
+WITHOUT_PULUMI = (
+    "sharing.assessment",
+    "stacks.mistakes",
+    "stacks.places",
+    "components.versions",
+    "tandem.command",
+    "tandem.plan",
+)
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "matplotlib", "asyncio")
 VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")
 

@@ -205,13 +205,22 @@ def started(servers: Iterable[Running], transcript: Path, **options: Any) -> sub
     )
 
 
+def speaking(process: subprocess.Popen[bytes]) -> None:
+    """Waits until the first words are on the screen; the line they are in has no end."""
+    assert process.stdout is not None
+    seen = b""
+    while b"on and on" not in seen:
+        piece = os.read(process.stdout.fileno(), 100)
+        assert piece, seen
+        seen += piece
+
+
 def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
         process = started((a, b), transcript, stdout=subprocess.PIPE)
         assert process.stdout is not None
-        while b"on and on" not in process.stdout.readline() + os.read(process.stdout.fileno(), 100):
-            pass
+        speaking(process)
         process.kill()
         process.wait()
         process.stdout.close()
@@ -224,8 +233,7 @@ def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -
         process = started((a, b), transcript, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stderr is not None
-        while b"on and on" not in process.stdout.readline() + os.read(process.stdout.fileno(), 100):
-            pass
+        speaking(process)
         process.send_signal(signal.SIGINT)
         out, err = process.stdout.read(), process.stderr.read().decode()
         process.stdout.close()

@@ -1,6 +1,7 @@
 """Which servers a call means."""
 
 import argparse
+from pathlib import Path
 
 import pytest
 
@@ -51,7 +52,15 @@ def test_all_mistakes_are_told_at_once() -> None:
 def test_without_an_address_the_way_out_is_told() -> None:
     parser = argparse.ArgumentParser()
     add_servers(parser)
-    with pytest.raises(NotConnectedError, match="port-forward"), connected(parser.parse_args(["mps"])):
+    with pytest.raises(NotConnectedError, match="--url NAME=URL"), connected(parser.parse_args([])):
+        pass
+
+
+def test_a_stack_is_reached_through_its_cluster(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    add_servers(parser)
+    call = parser.parse_args(["mps", "--kubeconfig", str(tmp_path / "none")])
+    with pytest.raises(NotConnectedError, match="none"), connected(call):
         pass
 
 

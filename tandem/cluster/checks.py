@@ -1,0 +1,283 @@
+"""Promise against fact: what was seen goes in, rows that say whether each promise holds come out. Asks nobody."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.models import MIB
+from stacks.places import POOL_LABEL
+from tandem.cluster.objects import (
+    INSTANCE_LABEL,
+    TYPE_LABEL,
+    Object,
+    allocatable,
+    is_leaving,
+    is_ready,
+    labels,
+    name,
+    node_of,
+    requested,
+    state,
+)
+from tandem.cluster.promise import Daemon, ModelPromise, PoolPromise, Promise
+from tandem.cluster.servers import Server
+
+NO_NODE = "no node is ready"
+NODES_FIX = (
+    "No spot capacity, no quota, or nodes that cannot join: the activity of the node group in the EKS console says "
+    "which. Against the first, another instance type or `capacity: on-demand` helps."
+)
+SHARES_FIX = (
+    "The device plugin offers what its config says. 0: it found no GPU, or cannot read its config; its log says which. "
+    "Another number: it has not read a new config yet, or the node carries the label of another mode."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One promise."""
+
+    about: str
+    """What it is made of: `stack`, `pool gpu`, `model llama2-7b`."""
+    what: str
+    held: bool | None
+    """None where it could not be looked at, because an earlier one is broken."""
+    promised: str
+    found: str
+    fix: str = ""
+    """What to do where it is broken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What Kubernetes says of a stack, as its API does."""
+
+    nodes: Sequence[Object]
+    daemon_sets: Mapping[str, Sequence[Object]]
+    """By namespace."""
+    pods: Sequence[Object]
+    """Of the models' namespace."""
+
+
+def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
+    """Whether what was deployed is what the file says now; nothing where Pulumi was not asked."""
+    if outputs is None:
+        return
+    differing = list(_differences(promise, outputs))
+    yield Check(
+        about="stack",
+        what="deployed as its file says",
+        held=not differing,
+        promised="as its file says",
+        found="; ".join(differing) or "it is",
+        fix=f"The file was changed since the last `up`: `pulumi up --stack {promise.stack}`.",
+    )
+
+
+def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
+    pools = outputs.get("pools")
+    if not isinstance(pools, Mapping):
+        # A stack with one pool has its settings on top.
+        pools = {promise.pools[0].name: outputs}
+    for pool in promise.pools:
+        deployed = pools.get(pool.name)
+        per_gpu = sum(pool.shares.values())
+        if not isinstance(deployed, Mapping):
+            yield f"pool {pool.name} is not deployed"
+        elif deployed.get("mode", pool.mode) != pool.mode:
+            yield f"pool {pool.name} is deployed as {deployed['mode']}, not {pool.mode}"
+        elif _per_gpu(deployed, per_gpu) != per_gpu:
+            yield f"pool {pool.name} is deployed with {_per_gpu(deployed, per_gpu)} shares a GPU, not {per_gpu}"
+    yield from (f"pool {one} is still deployed" for one in sorted(set(pools) - {pool.name for pool in promise.pools}))
+    ids, endpoints = [model.id for model in promise.models], outputs.get("endpoints")
+    if isinstance(endpoints, Mapping):
+        yield from (f"model {id} is not deployed" for id in ids if id not in endpoints)
+        yield from (f"model {id} is still deployed" for id in sorted(set(endpoints) - set(ids)))
+
+
+def _per_gpu(deployed: Mapping[str, Any], default: int) -> Any:
+    shares = deployed.get("shares")
+    return shares.get("per_gpu", default) if isinstance(shares, Mapping) else default
+
+
+def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
+    """Nodes, what runs on them, what that finds out, and the shares that come of it: cause before effect."""
+    about, nodes = f"pool {pool.name}", nodes_of(pool.name, facts)
+    ready = [node for node in nodes if is_ready(node)]
+    others = ", ".join(name(node) for node in nodes if not is_ready(node))
+    yield Check(
+        about=about,
+        what="nodes ready",
+        held=len(ready) >= pool.nodes,
+        promised=f"{pool.nodes}",
+        found=f"{len(ready)}{f' (not ready: {others})' if others else ''}",
+        fix=NODES_FIX,
+    )
+    if pool.nodes:
+        yield from (_daemon(about, daemon, pool, facts) for daemon in pool.daemons)
+        yield from (_label(about, label, value, ready) for label, value in pool.labels.items())
+        yield from (_offered(about, resource, pool, ready) for resource in pool.shares)
+
+
+def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Check:
+    found = [one for one in facts.daemon_sets.get(daemon.namespace, ()) if name(one) == daemon.name]
+    status = found[0].get("status", {}) if found else {}
+    desired, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    return Check(
+        about=about,
+        what=f"{daemon.what} ready",
+        held=bool(found) and ready >= max(desired, pool.nodes),
+        promised=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
+        found=f"{ready} of {desired} ready" if found else f"no DaemonSet {daemon.namespace}/{daemon.name}",
+        fix=f"{daemon.needs} {_describe(daemon.namespace)}",
+    )
+
+
+def _label(about: str, label: str, value: str, nodes: Sequence[Object]) -> Check:
+    wrong = [
+        f"{labels(node).get(label, 'no label')} on {name(node)}" for node in nodes if labels(node).get(label) != value
+    ]
+    return Check(
+        about=about,
+        what=label.removeprefix("nvidia.com/"),
+        held=not wrong if nodes else None,
+        promised=value,
+        found=", ".join(wrong) or value if nodes else NO_NODE,
+        fix=f"The node's label {label} is set by feature discovery, or by the node group. No label for minutes: "
+        "feature discovery does not run there. Another value: the node serves another mode; `pulumi up` sets it right.",
+    )
+
+
+def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+    due = {name(node): pool.allocatable(labels(node).get(TYPE_LABEL, ""))[resource] for node in nodes}
+    wrong = [
+        f"{allocatable(node, resource)} on {name(node)}"
+        for node in nodes
+        if allocatable(node, resource) != due[name(node)]
+    ]
+    promised = " or ".join(map(str, sorted(set(due.values())))) or str(pool.allocatable("")[resource])
+    return Check(
+        about=about,
+        what=f"{resource} a node",
+        held=not wrong if nodes else None,
+        promised=promised,
+        found=", ".join(wrong) or promised if nodes else NO_NODE,
+        fix=SHARES_FIX,
+    )
+
+
+def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
+    """Where a model's pod is, and on what."""
+    about = f"model {model.id}"
+    pod = pod_of(model.id, facts.pods)
+    if not model.running:
+        fix = "It was parked in the stack's file alone: `pulumi up`."
+        found = name(pod) if pod else "no pod"
+        yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
+        return
+    yield Check(
+        about=about,
+        what="pod ready",
+        held=pod is not None and is_ready(pod),
+        promised="ready",
+        found=state(pod) if pod else "no pod",
+        fix=_why_not_ready(model, pod),
+    )
+    node = node_of(pod) if pod else ""
+    yield Check(
+        about=about,
+        what="on a node of its pool",
+        held=node in map(name, nodes_of(model.pool, facts)) if node else None,
+        promised=f"pool {model.pool}",
+        found=node or "on no node",
+        fix=f"The pod's nodeSelector was changed by hand, or the node has lost its label {POOL_LABEL}.",
+    )
+    yield Check(
+        about=about,
+        what="holds one share",
+        held=requested(pod, model.resource) == 1 if pod else None,
+        promised=f"1 {model.resource}",
+        found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
+        fix="A pod that asks for no share is counted nowhere and may see every GPU. `pulumi up` mends that.",
+    )
+
+
+def _why_not_ready(model: ModelPromise, pod: Object | None) -> str:
+    if pod is None:
+        return f"The release {model.id} has made no pod: `kubectl -n {model.namespace} get events` says why."
+    found = state(pod)
+    if "Insufficient" in found:
+        return "Something else holds the shares: `kubectl describe node` lists it under Non-terminated Pods."
+    if "spilled" in found or "did not load" in found:
+        return f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(0))}"
+    return f"A model that is being pulled takes minutes: --wait. {_describe(model.namespace)}"
+
+
+def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]:
+    """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = was not asked."""
+    if not model.running:
+        return
+    about, log = f"model {model.id}", f"`kubectl -n {model.namespace} logs deployment/{model.id}` is the server's log."
+    pull = (
+        f"Its container pulls it at each start: `kubectl -n {model.namespace} rollout restart deployment/{model.id}`."
+    )
+    for step, what, promised, fix in (
+        ("version", "server answers", "an answer", log),
+        ("held", "has its model", model.tag, pull),
+        ("loaded", "loads it", "loaded", f"Out of memory: something else is on the card. {log}"),
+        ("answered", "answers a prompt", "an answer", log),
+    ):
+        outcome = server.outcomes.get(step) if server else None
+        held, found = (outcome.fine, outcome.text) if outcome else (None, "not asked")
+        yield Check(about=about, what=what, held=held, promised=promised, found=found, fix=fix)
+    yield _whole(about, model, server)
+
+
+def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
+    """All layers on the GPU: since Ollama 0.30 the two sizes are equal only then."""
+    what, promised = "all layers on the GPU", "100 %"
+    memory = server.memory if server else None
+    if memory is None:
+        # A server that has loaded its model and then does not list it: somebody has unloaded it, or it has crashed.
+        gone = server is not None and "answered" in server.outcomes
+        found = "not loaded any more" if gone else "not asked"
+        fix = "The server was restarted, or told to unload it: look again."
+        return Check(about=about, what=what, held=False if gone else None, promised=promised, found=found, fix=fix)
+    spilled = memory.size - memory.size_vram
+    if memory.size > 0 and spilled <= 0:
+        found = f"100 % of {_mib(memory.size)}, context {memory.context:,}"
+        return Check(about=about, what=what, held=True, promised=promised, found=found)
+    if memory.size_vram <= 0:
+        found, fix = (
+            "0 %: it runs on the CPU",
+            "The server uses no GPU: 'inference compute' in its log says what it found.",
+        )
+    else:
+        found = (
+            f"{100 * memory.size_vram / memory.size:.0f} %: {_mib(spilled)} of {_mib(memory.size)} spilled to the CPU"
+        )
+        fix = f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(spilled))}"
+    return Check(about=about, what=what, held=False, promised=promised, found=found, fix=fix)
+
+
+def _would_fit(offers: Sequence[str]) -> str:
+    return f" It would fit with {'; or '.join(offers)}." if offers else " Take a smaller model."
+
+
+def nodes_of(pool: str, facts: Facts) -> list[Object]:
+    """The nodes of a pool, ready or not."""
+    return [node for node in facts.nodes if labels(node).get(POOL_LABEL) == pool]
+
+
+def pod_of(model: str, pods: Sequence[Object]) -> Object | None:
+    """The pod of a model: of several the ready one, none that is being deleted."""
+    own = [pod for pod in pods if labels(pod).get(INSTANCE_LABEL) == model and not is_leaving(pod)]
+    return min(own, key=lambda pod: (not is_ready(pod), name(pod)), default=None)
+
+
+def _describe(namespace: str) -> str:
+    return f"`kubectl -n {namespace} describe pods` says more."
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"

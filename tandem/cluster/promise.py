@@ -1,0 +1,185 @@
+"""What a stack promises, computed from its file by the rules: what `verify` holds against the cluster."""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sharing.advice import Case, advice
+from sharing.assessment import Fit
+from sharing.models import MIB
+from sharing.modes import Sharing
+from sharing.setup import Pool, Setup
+from stacks.places import DEVICE_PLUGIN_NAMESPACE, OLLAMA_NAMESPACE, OLLAMA_PORT, OPERATOR_NAMESPACE
+
+if TYPE_CHECKING:
+    from tandem.plan import Judged
+
+STRATEGIES = {"timeSlicing": "time-slicing", "mps": "mps"}
+"""What feature discovery writes into `<resource>.sharing-strategy`, by the key in the plugin's config; else `none`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A DaemonSet that must run on every node of a pool. By name: the chart gives three of them the same labels."""
+
+    name: str
+    namespace: str
+    what: str
+    """What it does, in two words."""
+    needs: str = "It runs where a node has the label nvidia.com/gpu.present."
+    """What must be so that it runs there."""
+
+
+_CHART = DEVICE_PLUGIN_NAMESPACE
+PLUGIN = Daemon(_CHART, _CHART, "device plugin")
+DISCOVERY = Daemon(f"{_CHART}-gpu-feature-discovery", _CHART, "feature discovery")
+MPS_DAEMON = Daemon(
+    f"{_CHART}-mps-control-daemon",
+    _CHART,
+    "MPS daemon",
+    "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute.",
+)
+_BY_OPERATOR = "The GPU Operator must have started it: its log says why it has not."
+MIG_MANAGER = Daemon("nvidia-mig-manager", OPERATOR_NAMESPACE, "MIG manager", _BY_OPERATOR)
+OPERATOR_DAEMONS = (
+    Daemon("nvidia-device-plugin-daemonset", OPERATOR_NAMESPACE, "device plugin", _BY_OPERATOR),
+    Daemon("gpu-feature-discovery", OPERATOR_NAMESPACE, "feature discovery", _BY_OPERATOR),
+    MIG_MANAGER,
+)
+"""What the GPU Operator runs in place of the chart. Source: gpu-operator v26.7.0, assets/."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPromise:
+    """One kind of GPU node."""
+
+    name: str
+    mode: str
+    nodes: int
+    """Nodes that must be there; 0 for a parked pool."""
+    cards: Mapping[str, int]
+    """GPUs of a node, by instance type."""
+    shares: Mapping[str, int]
+    """Shares of each resource that a card gives."""
+    labels: Mapping[str, str]
+    """Labels of every node: ours, and what feature discovery finds when the plugin does as it was told."""
+    daemons: tuple[Daemon, ...]
+
+    def allocatable(self, instance_type: str) -> dict[str, int]:
+        """Shares of each resource that a node of the type must offer."""
+        cards = self.cards.get(instance_type, min(self.cards.values()))
+        return {resource: cards * per_card for resource, per_card in self.shares.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPromise:
+    """A model, whole on one share of its pool."""
+
+    id: str
+    tag: str
+    pool: str
+    resource: str
+    running: bool
+    """False in a parked pool."""
+    encoder: bool
+    """An embedding model: it takes no prompt."""
+    namespace: str = OLLAMA_NAMESPACE
+    port: int = OLLAMA_PORT
+    fit: Fit
+    setup: Setup
+
+    def what_would_fit(self, missing_bytes: int) -> list[str]:
+        """Changes after which the model would fit though the GPU had so much less for it than planned.
+
+        The plan's slack was not there either, so the model is taken to be larger by both; `sharing.fit` tries changes.
+        """
+        verdict = self.fit.verdict
+        slack = verdict.card_mib - verdict.crowd_mib
+        if verdict.share_mib is not None:
+            slack = min(slack, verdict.share_mib - verdict.need.total)
+        more = missing_bytes + int(max(slack, 0) * MIB) + MIB
+        tenants = self.setup.tenants_of(self.fit.pool)
+        models = [tenant.served for tenant in tenants]
+        index = tenants.index(self.fit.tenant)
+        model = models[index].model
+        models[index] = replace(models[index], model=replace(model, weights_bytes=model.weights_bytes + more))
+        pool = self.fit.pool
+        case = Case(
+            models=tuple(models),
+            sharing=pool.sharing,
+            instance=pool.smallest,
+            nodes=pool.planned_nodes,
+            path=pool.path,
+        )
+        return advice(case, index, self.setup.region)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A whole stack."""
+
+    stack: str
+    pools: tuple[PoolPromise, ...]
+    models: tuple[ModelPromise, ...]
+
+
+def promised(judged: "Judged") -> Promise:
+    """What an accepted stack file promises."""
+    setup = judged.setup
+    return Promise(
+        stack=judged.stack,
+        pools=tuple(_pool(pool, setup) for pool in setup.pools),
+        models=tuple(_model(fit, setup) for fit in judged.reading.assessment.fits),
+    )
+
+
+def _pool(pool: Pool, setup: Setup) -> PoolPromise:
+    sharing, gpu = pool.sharing, pool.smallest.gpu
+    shares = {kind.resource: kind.per_gpu for kind in pool.offers}
+    # One of them serves all nodes of a cluster: the operator where some pool's cards are cut, else the chart.
+    operated = any(one.sharing.needs_mig_manager for one in setup.pools)
+    return PoolPromise(
+        name=pool.name,
+        mode=sharing.mode,
+        nodes=setup.nodes_of(pool),
+        cards={known.name: known.gpus for known in pool.known_types},
+        shares=shares,
+        labels={**sharing.node_labels(gpu), **dict(_discovered(sharing, shares)), **sharing.ready_labels},
+        daemons=tuple(_daemons(sharing, operated=operated)),
+    )
+
+
+def _discovered(sharing: Sharing, resources: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What GPU feature discovery adds. Source: k8s-device-plugin v0.20.0, internal/lm."""
+    ways: Mapping[str, Any] = sharing.plugin_config().get("sharing", {})
+    for resource in resources:
+        yield f"{resource}.sharing-strategy", next((STRATEGIES[way] for way in ways), "none")
+    for way in ways.values():
+        for shared in way["resources"]:
+            if shared["name"] in resources:
+                yield f"{shared['name']}.replicas", str(shared["replicas"])
+
+
+def _daemons(sharing: Sharing, *, operated: bool) -> Iterator[Daemon]:
+    if operated:
+        # The MIG manager runs where a card is cut.
+        yield from (one for one in OPERATOR_DAEMONS if one != MIG_MANAGER or sharing.needs_mig_manager)
+        return
+    yield PLUGIN
+    yield DISCOVERY
+    if "mps" in sharing.plugin_config().get("sharing", {}):
+        yield MPS_DAEMON
+
+
+def _model(fit: Fit, setup: Setup) -> ModelPromise:
+    served = fit.tenant.served
+    return ModelPromise(
+        id=served.id,
+        tag=served.model.name,
+        pool=fit.pool.name,
+        resource=fit.verdict.shares.resource,
+        running=fit.pool.desired > 0,
+        encoder=served.model.encoder,
+        fit=fit,
+        setup=setup,
+    )

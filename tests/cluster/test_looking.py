@@ -1,0 +1,451 @@
+"""`tandem verify` and `tandem watch` against a real API server: they list, forward ports and run commands through it.
+
+What answers behind the forwarded ports is a small server of the test's; what runs in pods, runs here.
+"""
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from sandbox.control_plane.recipe import CERTIFICATE_MAKER
+from sandbox.control_plane.running import ControlPlane
+from sandbox.graph import Graph
+from tandem.cluster import connection
+from tandem.cluster.connection import Connected, endpoints
+from tandem.cluster.kubernetes import Cluster
+from tandem.cluster.overfill import MARK, overfill
+from tandem.command import main
+from tandem.connection import NotConnectedError
+from tests.cluster.deployment import Deployment
+from tests.cluster.kubelet import Kubelet, kubelet
+from tests.cluster.nodes import nodes
+from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.cluster.seen import promise
+
+GPU_NODE = "tandem-gpu-group-0"
+FOUND_OUT = {"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "2"}
+"""Labels that feature discovery would set."""
+TAGS = ("llama2:7b", "mistral:7b")
+SMI = "#!/bin/sh\necho 'GPU-1, Tesla T4, 9300, 15360, 37'\n"
+METRICS = b'DCGM_FI_DEV_FB_USED{UUID="GPU-1",modelName="Tesla T4"} 4321\n'
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[FakeOllama]:
+    with serving(FakeOllama(*TAGS)) as fake:
+        fake.answers["/metrics"] = METRICS
+        yield fake
+
+
+@pytest.fixture(scope="module")
+def node_agent(plane: ControlPlane, server: FakeOllama, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubelet]:
+    folder = tmp_path_factory.mktemp("kubelet")
+    (folder / "nvidia-smi").write_text(SMI)
+    (folder / "nvidia-smi").chmod(0o755)
+    with kubelet(plane, folder, {11434: server.port, 9400: server.port}, programs=folder) as running:
+        yield running
+
+
+@dataclass
+class Stack:
+    """The stack `timeslice`, up and well."""
+
+    cluster: Deployment
+    kubeconfig: Path
+    graph: Graph
+
+    @property
+    def config(self) -> dict[str, Any]:
+        read: dict[str, Any] = json.loads(self.kubeconfig.read_text())
+        return read
+
+
+@pytest.fixture
+def stack(cluster: Deployment, graphs: Callable[[str], Graph], node_agent: Kubelet, server: FakeOllama) -> Stack:
+    server.answers["/api/ps"] = {"models": [loaded(tag) for tag in TAGS]}
+    graph = graphs("timeslice")
+    for node in nodes(graph):
+        cluster.join(node_agent.of(node))
+    cluster.deploy(graph, with_nodes=False)
+    cluster.wait_for_models("llama2-7b", "mistral-7b")
+    for daemon in ("nvidia-device-plugin", "nvidia-device-plugin-gpu-feature-discovery"):
+        cluster.wait_for_daemons(daemon, {GPU_NODE})
+    cluster.relabel(GPU_NODE, FOUND_OUT)
+    return Stack(cluster, cluster.plane.kubeconfig, graph)
+
+
+def run(command: str, kubeconfig: Path, *options: str) -> int:
+    return main([command, "timeslice", "--kubeconfig", str(kubeconfig), *options])
+
+
+def overfilling(stack: Stack) -> list[Any]:
+    return stack.cluster.api.list("v1", "Pod", labelSelector=MARK)
+
+
+@pytest.fixture
+def reached(stack: Stack) -> Iterator[Connected]:
+    with connection.connect(promise(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+        yield connected
+
+
+def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", stack.kubeconfig, "--overfill") == 0
+    told = capfd.readouterr()
+    assert "FAILED" not in told.out
+    assert "12 tokens, 30.0 tokens/s" in told.out
+    assert "Insufficient nvidia.com/gpu" in told.out
+    assert told.out.rstrip().endswith("24 of 24 promises hold, 0 broken.")
+    assert "Traceback" not in told.err
+    assert overfilling(stack) == []
+
+
+def test_json_says_the_same(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("verify", stack.kubeconfig, "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert (told["stack"], told["verdict"], told["first_broken"]) == ("timeslice", "holds", None)
+    assert len(told["checks"]) == 23
+    assert {check["held"] for check in told["checks"]} == {True}
+
+
+def test_a_spilled_model_is_found_through_the_forwarded_port(
+    stack: Stack, server: FakeOllama, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.answers["/api/ps"] = {"models": [loaded("llama2:7b"), loaded("mistral:7b", 5 * GIB, 4 * GIB)]}
+    assert run("verify", stack.kubeconfig) == 1
+    told = capsys.readouterr().out
+    assert "The first broken promise: model mistral-7b, all layers on the GPU" in told
+    assert "80 %: 1,024 MiB of 5,120 MiB spilled to the CPU" in told
+
+
+def test_a_node_of_another_mode_is_the_first_broken_promise(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    stack.cluster.relabel(GPU_NODE, {"nvidia.com/gpu.sharing-strategy": "none"})
+    stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 1)
+    assert run("verify", stack.kubeconfig, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["first_broken"]["what"] == "gpu.sharing-strategy"
+    assert told["first_broken"]["found"] == f"none on {GPU_NODE}"
+    assert [check["what"] for check in told["checks"] if check["held"] is False] == [
+        "gpu.sharing-strategy",
+        "nvidia.com/gpu a node",
+    ]
+
+
+def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached: Connected) -> None:
+    stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 4)
+    pool = replace(reached.promise.pools[0], shares={"nvidia.com/gpu": 4})
+    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
+    [check] = overfill(reached.cluster, pool, at, "ollama")
+    assert check.held is True
+    assert check.what == "one pod too many waits (2 free)"
+    assert "1 Insufficient nvidia.com/gpu" in check.found
+    assert overfilling(stack) == []
+
+
+def test_a_share_more_than_promised_lets_the_pod_in_and_that_is_told(stack: Stack, reached: Connected) -> None:
+    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
+    stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 3)
+    [check] = overfill(reached.cluster, reached.promise.pools[0], at, "ollama")
+    assert (check.held, check.found) == (False, "1 pods got one of 0 free shares")
+    assert overfilling(stack) == []
+
+
+def test_ctrl_c_leaves_no_pod_behind(stack: Stack, reached: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
+    create, seen = Cluster.create_pod, []
+
+    def interrupted(self: Cluster, manifest: dict[str, Any]) -> None:
+        create(self, manifest)
+        seen.extend(overfilling(stack))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Cluster, "create_pod", interrupted)
+    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
+    with pytest.raises(KeyboardInterrupt):
+        list(overfill(reached.cluster, reached.promise.pools[0], at, "ollama"))
+    assert len(seen) == 1, "it was there"
+    assert overfilling(stack) == []
+
+
+def test_a_forwarded_port_finds_the_pod_that_replaces_another(stack: Stack, reached: Connected) -> None:
+    with endpoints(reached) as [llama, _]:
+        assert (llama.id, llama.model) == ("llama2-7b", "llama2:7b")
+        with httpx.Client(base_url=llama.url) as client:
+            assert client.get("/api/version").json() == {"version": "0.32.15"}
+            [before] = [one for one in stack.cluster.pods("ollama") if "llama2" in one["metadata"]["name"]]
+            path = stack.cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": before["metadata"]})
+            stack.cluster.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+            stack.cluster.wait_for_models("llama2-7b", "mistral-7b")
+            assert client.get("/api/version").json() == {"version": "0.32.15"}
+            assert httpx.get(f"{llama.url}/api/version").json() == {"version": "0.32.15"}
+
+
+def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama, reached: Connected) -> None:
+    server.answers["/big"] = os.urandom(3_000_000)
+    with endpoints(reached) as [llama, mistral], httpx.Client() as client:
+        for endpoint in (llama, mistral, llama):
+            assert client.get(f"{endpoint.url}/big").content == server.answers["/big"]
+        answer = client.post(f"{llama.url}/api/generate", json={"prompt": "x" * 1_000_000})
+        assert answer.status_code == 200
+        assert len(server.asked[-1][1]["prompt"]) == 1_000_000
+
+
+def test_a_model_without_a_ready_pod_is_told_by_its_forwarded_port(stack: Stack, reached: Connected) -> None:
+    with connection.forwards(reached) as leads:
+        stack.cluster.api.call(
+            "PATCH",
+            "/apis/apps/v1/namespaces/ollama/deployments/llama2-7b",
+            {"spec": {"replicas": 0}},
+            content="merge-patch+json",
+        )
+        stack.cluster.wait_for_models("mistral-7b")
+        with pytest.raises(httpx.TransportError):
+            httpx.get(leads["llama2-7b"].url)
+        assert leads["llama2-7b"].trouble == "llama2-7b has no pod that is ready"
+
+
+def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
+    """Ctrl-C may come while one is being opened or closed."""
+
+    def leave() -> None:
+        with connection.connect(promise(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+            opened.append(connection.forwards(connected))
+            opened[0].__enter__()
+
+    opened: list[Any] = []
+    leaving = threading.Thread(target=leave, daemon=True)
+    leaving.start()
+    leaving.join(30)
+    assert opened
+    assert not leaving.is_alive()
+    with suppress(RuntimeError):  # the loop on which it could be closed has gone
+        opened[0].__exit__(None, None, None)
+
+
+def test_watch_asks_the_plugins_pod_for_the_gpu(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("watch", stack.kubeconfig, "--once", "--json", "--probe") == 0
+    [line] = capsys.readouterr().out.splitlines()
+    look = json.loads(line)
+    [gpu] = look["gpus"]
+    assert (gpu["name"], gpu["used_mib"], gpu["busy_percent"], gpu["source"]) == ("Tesla T4", 9300, 37, "nvidia-smi")
+    assert [model["tokens_per_s"] for model in look["models"]] == [30.0, 30.0]
+    assert look["trouble"] == []
+
+
+def test_watch_asks_the_dcgm_exporter_where_there_is_one(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    exporter = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "dcgm", "namespace": "default", "labels": {"app.kubernetes.io/name": "dcgm-exporter"}},
+        "spec": {
+            "nodeName": GPU_NODE,
+            "tolerations": [{"operator": "Exists"}],
+            "containers": [{"name": "exporter", "image": "dcgm-exporter"}],
+        },
+    }
+    stack.cluster.api.apply(exporter)
+
+    def ready() -> bool:
+        found = stack.cluster.api.get("v1", "Pod", "dcgm") or {}
+        return any(one["type"] == "Ready" for one in found.get("status", {}).get("conditions", []))
+
+    stack.cluster.wait_for("the exporter ran", ready)
+    assert run("watch", stack.kubeconfig, "--once", "--json") == 0
+    [gpu] = json.loads(capsys.readouterr().out)["gpus"]
+    assert (gpu["used_mib"], gpu["source"]) == (4321, "DCGM")
+
+
+def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
+    command = [sys.executable, "-m", "tandem", "watch", "--kubeconfig", str(stack.kubeconfig), "--interval", "0.2"]
+    root = Path(__file__).parents[2]
+    process = subprocess.Popen(
+        command,
+        cwd=root,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # As at a terminal: who is started in the background may ignore Ctrl-C.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert process.stdout
+    lines = [process.stdout.readline() for _ in range(6)]
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert (process.returncode, said) == (0, "")
+    assert any("5,120 MiB, 100 % on GPU" in line for line in lines)
+
+
+def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
+    """What `verify` says when it cannot look: one line on stderr, exit code 2."""
+    assert run("verify", kubeconfig, *options) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    line = told.err.splitlines()[-1]
+    assert line.startswith("tandem: ")
+    assert "Traceback" not in told.err
+    return line
+
+
+def with_user(stack: Stack, folder: Path, user: dict[str, Any]) -> Path:
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps({**stack.config, "users": [{"name": "admin", "user": user}]}))
+    return path
+
+
+def token_of(stack: Stack, account: str) -> str:
+    answer = stack.cluster.api.call(
+        "POST",
+        f"/api/v1/namespaces/default/serviceaccounts/{account}/token",
+        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
+    )
+    return str(answer["status"]["token"])
+
+
+def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    token = token_of(stack, "default")
+    line = refused(stack, with_user(stack, tmp_path, {"token": token}), capsys)
+    assert "cannot list resource" in line
+    assert "access entry" in line
+    assert token not in line
+
+
+def test_a_user_who_may_look_and_not_forward_is_told_so(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api = "rbac.authorization.k8s.io"
+    stack.cluster.api.apply(
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looker", "namespace": "default"}}
+    )
+    rules = [{"apiGroups": ["", "apps"], "resources": ["nodes", "pods", "daemonsets"], "verbs": ["get", "list"]}]
+    stack.cluster.api.apply(
+        {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": "looker"}, "rules": rules}
+    )
+    stack.cluster.api.apply(
+        {
+            "apiVersion": f"{api}/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "looker"},
+            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "looker"},
+            "subjects": [{"kind": "ServiceAccount", "name": "looker", "namespace": "default"}],
+        }
+    )
+    kubeconfig = with_user(stack, tmp_path, {"token": token_of(stack, "looker")})
+    assert run("verify", kubeconfig, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["first_broken"]["what"] == "server answers"
+    assert "refuses to forward a port" in told["first_broken"]["found"]
+    assert run("watch", kubeconfig, "--once", "--json") == 0
+    assert "`nvidia-smi` may not be run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
+
+
+def test_a_token_that_the_cluster_does_not_know_is_told(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    line = refused(stack, with_user(stack, tmp_path, {"token": "expired-token"}), capsys)
+    assert "does not know you (401)" in line
+    assert "expired-token" not in line
+
+
+def login(folder: Path, script: str) -> dict[str, Any]:
+    program = folder / "login"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": str(program)}}
+
+
+def test_a_program_may_give_the_token_as_on_eks(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status = {"kind": "ExecCredential", "status": {"token": stack.config["users"][0]["user"]["token"]}}
+    kubeconfig = with_user(stack, tmp_path, login(tmp_path, f"echo '{json.dumps(status)}'"))
+    assert run("verify", kubeconfig) == 0
+    capsys.readouterr()
+    said = "echo 'Error loading SSO Token: Token for x does not exist' >&2; exit 255"
+    line = refused(stack, with_user(stack, tmp_path, login(tmp_path, said)), capsys)
+    assert "gives no token: Error loading SSO Token: Token for x does not exist" in line
+
+
+def test_a_missing_aws_cli_is_told(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    exec_ = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}
+    kubeconfig = with_user(stack, tmp_path, {"exec": exec_})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PATH", str(tmp_path))
+        line = refused(stack, kubeconfig, capsys)
+    assert "gets its token from `aws`, which is not on the PATH. Install the AWS CLI" in line
+
+
+def with_cluster(stack: Stack, folder: Path, **changes: str) -> Path:
+    [entry] = stack.config["clusters"]
+    changed = [{"name": entry["name"], "cluster": {**entry["cluster"], **changes}}]
+    path = folder / "kubeconfig"
+    path.write_text(json.dumps({**stack.config, "clusters": changed}))
+    return path
+
+
+def test_a_cluster_that_is_not_there_is_told(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(stack, with_cluster(stack, tmp_path, server="https://127.0.0.1:1"), capsys)
+    assert "127.0.0.1:1 cannot be reached" in line
+    line = refused(stack, with_cluster(stack, tmp_path, server="https://no-such-host.invalid"), capsys)
+    assert "no-such-host.invalid cannot be reached" in line
+
+
+def test_another_cluster_under_the_same_address_is_told(
+    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    maker = stack.cluster.plane.programs / CERTIFICATE_MAKER
+    subprocess.run([maker, "--ca", "--host", "127.0.0.1"], cwd=tmp_path, check=True, capture_output=True)
+    other = with_cluster(stack, tmp_path, **{"certificate-authority": str(tmp_path / "cert.pem")})
+    assert "shows another certificate" in refused(stack, other, capsys)
+
+
+def test_a_context_that_is_not_there_is_told(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    line = refused(stack, stack.kubeconfig, capsys, "--context", "nowhere")
+    assert "has no context 'nowhere'. It has local" in line
+
+
+def test_no_file_of_the_kubeconfig_is_left_behind(
+    stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    certificate = Path(stack.config["clusters"][0]["cluster"]["certificate-authority"]).read_bytes()
+    inline = with_cluster(stack, tmp_path, **{"certificate-authority-data": base64.b64encode(certificate).decode()})
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with connection.connect(promise(), connection.by_kubeconfig(inline, None)) as connected:
+        assert connected.cluster.nodes()
+        [folder] = temporary.iterdir()
+        assert [one.name for one in folder.iterdir()] == ["certificate-authority"]
+    assert list(temporary.iterdir()) == []
+
+
+def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import socket
+
+    monkeypatch.setattr("tandem.cluster.kubernetes.CONNECT_SECONDS", 0.5)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{silent.getsockname()[1]}"}}],
+            "users": [{"name": "u", "user": {"token": "x"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = tmp_path / "config"
+        path.write_text(json.dumps(config))
+        begun = time.monotonic()
+        with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
+            connection.connect(promise(), connection.by_kubeconfig(path, None)).__enter__()
+        assert error.value.passing
+        assert time.monotonic() - begun < 20

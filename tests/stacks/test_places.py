@@ -1,0 +1,24 @@
+"""Where a stack is looked for is where it is deployed."""
+
+from components import device_plugin, gpu_operator
+from sandbox.graph import plain
+from stacks import places
+from tandem.cluster.promise import PLUGIN
+from tests.program.conftest import STACKS, graph_of
+
+HOMES = {
+    "ollama": places.OLLAMA_NAMESPACE,
+    device_plugin.CHART.name: places.DEVICE_PLUGIN_NAMESPACE,
+    gpu_operator.CHART.name: places.OPERATOR_NAMESPACE,
+}
+
+
+def test_every_stack_is_deployed_there() -> None:
+    found: dict[str, str] = {}
+    for stack in STACKS:
+        releases = [plain(one.inputs) for one in graph_of(stack).of_type("kubernetes:helm.sh/v3:Release")]
+        homes = {one["chart"]: one["namespace"] for one in releases if one["chart"] in HOMES}
+        assert homes.items() <= HOMES.items()
+        found |= homes
+    assert found == HOMES
+    assert PLUGIN.name == device_plugin.CHART.name

@@ -1,0 +1,106 @@
+"""A stack that keeps every promise, as Kubernetes shows it: tests take single things away."""
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tandem.cluster.checks import Check, Facts, model_checks, pool_checks
+from tandem.cluster.promise import Promise, promised
+from tandem.plan import judge
+
+ROOT = Path(__file__).resolve().parents[3]
+NODE = "ip-10-0-1-2"
+
+
+@cache
+def promise(stack: str = "timeslice") -> Promise:
+    return promised(judge(ROOT / f"Pulumi.{stack}.yaml"))
+
+
+def ready(is_ready: bool = True) -> dict[str, Any]:
+    return {"conditions": [{"type": "Ready", "status": str(is_ready)}]}
+
+
+def node(name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+    own = {
+        "tandem/pool": "gpu",
+        "node.kubernetes.io/instance-type": "g4dn.xlarge",
+        "nvidia.com/device-plugin.config": "timeslice-2",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        "nvidia.com/gpu.replicas": "2",
+        "kubernetes.io/hostname": name,
+        **(labels or {}),
+    }
+    return {
+        "metadata": {"name": name, "labels": own},
+        "status": {**ready(), "allocatable": {"cpu": "4", "nvidia.com/gpu": str(shares)}},
+    }
+
+
+def pod(model: str, name: str = "", *, on: str = NODE, shares: int = 1) -> dict[str, Any]:
+    limits = {"memory": "6Gi", **({"nvidia.com/gpu": str(shares)} if shares else {})}
+    return {
+        "metadata": {
+            "name": name or f"{model}-5d4",
+            "namespace": "ollama",
+            "labels": {"app.kubernetes.io/instance": model},
+        },
+        "spec": {"nodeName": on, "containers": [{"name": "ollama", "resources": {"limits": limits}}]},
+        "status": {**ready(), "phase": "Running", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}]},
+    }
+
+
+def daemon_set(name: str, *, desired: int = 1, ready: int = 1) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"desiredNumberScheduled": desired, "numberReady": ready}}
+
+
+def facts() -> Facts:
+    """Of the stack `timeslice`, all well."""
+    plugin = "nvidia-device-plugin"
+    daemon_sets = [daemon_set(plugin), daemon_set(f"{plugin}-gpu-feature-discovery")]
+    return Facts([node()], {plugin: daemon_sets}, [pod("llama2-7b"), pod("mistral-7b")])
+
+
+def pending(model: str, message: str) -> dict[str, Any]:
+    made = pod(model)
+    del made["spec"]["nodeName"]
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    made["status"] = {"phase": "Pending", "conditions": [refused]}
+    return made
+
+
+def restarting(model: str, message: str) -> dict[str, Any]:
+    made = pod(model)
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": message}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+    made["status"] = {
+        **ready(False),
+        "phase": "Running",
+        "containerStatuses": [{"restartCount": 3, "state": waiting, "lastState": ended}],
+    }
+    return made
+
+
+def changed(thing: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
+    """A copy with one value changed."""
+    made = copy.deepcopy(thing)
+    place = made
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = to
+    return made
+
+
+def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
+    """What Kubernetes shows of a stack, judged: by what each promise is made of."""
+    made = promise(stack)
+    found = [check for pool in made.pools for check in pool_checks(pool, seen)]
+    found += [check for model in made.models for check in model_checks(model, seen)]
+    return {(check.about, check.what): check for check in found}
+
+
+def broken(seen: Facts, stack: str = "timeslice") -> list[str]:
+    """The broken promises, in order."""
+    return [what for (_, what), check in checks(seen, stack).items() if check.held is False]
