@@ -181,6 +181,8 @@ def _install(things: Things, release: Thing, state: State) -> None:
                     {"spec": {"group": group, "names": {"kind": kind}}},
                 )
                 crd.cluster = release.cluster
+                # One that an uninstalled release has left is the next one's.
+                crd.owner = crd.owner or release.key
     for pod in pods_of(release.inputs):
         for name in pod.claims:
             _make_claim(things, release, name, state)

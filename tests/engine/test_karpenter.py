@@ -51,7 +51,8 @@ def test_a_switch_of_mode_replaces_the_nodes_that_were_made_for_the_old_one(stac
 def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: Stack) -> None:
     stack.configure({"sharing": {"replicas": 4}})
     run = stack.up()
-    updated = frozenset({"tandem-karpenter-gpu-1-gpu", "tandem-sharing-release"})
+    # The pool because its nodes have a label that names the config.
+    updated = frozenset({"tandem-karpenter-gpu-1-gpu", "tandem-karpenter-gpu-pool", "tandem-sharing-release"})
     assert (run.code, run.changed) == (0, {"update": updated}), run.errors
 
 
