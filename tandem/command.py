@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tandem import modes
+
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         given, extra = given[:end], given[end + 1 :]
     parsed = _parser().parse_args(given)
     try:
+        if hasattr(parsed, "run"):
+            return int(parsed.run(parsed))
         if parsed.command == "sandbox":
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
         return _plan(parsed.stack, as_json=parsed.json)
@@ -83,6 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
     _add_sandbox(commands)
+    modes.add(commands, EXIT_CODES)
     return parser
 
 
