@@ -6,20 +6,23 @@
 `tests/test_documents.py` runs the check.
 """
 
+import contextlib
 import datetime
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 
-from sharing import tables
+from sharing import mig, tables
 from sharing.assessment import assess
-from sharing.modes import TimeSlicing
+from sharing.gpus import Gpu, InstanceType, gpus, instance_types
+from sharing.matrix import WAYS, Cell, cells, cheapest
+from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
 from stacks.config import load_file
 from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettings, StackConfig, SystemNodes
 from tandem.report import PlanReport
@@ -39,16 +42,14 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
 POOLS_COMMENT = (
     "    # Or a list of pools, each with these keys, a `name`, and `sharing` where it has its own: see the README."
 )
-MODE_ROWS = {
-    "exclusive": ("the whole card", "yes", "one pod per GPU; what sharing is compared with"),
-    "timeslice": ("the whole card, first come", "no: neighbours' sum must fit", "chat that is mostly idle"),
-    "mps": ("an equal part", "yes, per process", "steady load on both; unverified with Ollama (ollama#9765)"),
-    "mig": (
-        "the slice's",
-        "in hardware",
-        "neighbours that must not feel each other; unverified with Ollama (ollama#13800)",
-    ),
+WHEN = {
+    "exclusive": "models that must never wait for each other; what sharing is compared with",
+    "timeslice": "chat that is mostly idle",
+    "mps": "steady load on both; unverified with Ollama (ollama#9765)",
+    "mig-single": "models of one size that must not feel each other; unverified with Ollama (ollama#13800)",
+    "mig-mixed": "the same for models of unequal size",
 }
+"""When to choose a way of sharing: the one column of the comparison that no rule says."""
 
 
 def main(arguments: list[str]) -> int:
@@ -154,10 +155,86 @@ def costs_table() -> str:
 
 
 def modes_table() -> str:
-    """The modes side by side."""
-    return _markdown(
-        [("mode", "a share's memory", "enforced", "good for"), *((f"`{k}`", *v) for k, v in MODE_ROWS.items())]
-    )
+    """The ways of sharing side by side, as the modes answer and the rules judge the pair of the stack `timeslice`."""
+    day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
+    found = list(cells(_config("timeslice").setup(day)))
+    head = ("way", "a share's memory", "isolation", "shares of a card", "GPUs that hold the pair")
+    rows = [(*head, "cheapest for it, $ an hour", "when to choose")]
+    for way in WAYS:
+        planned = [cell for cell in found if cell.way == way and cell.plans]
+        sharing, shares = planned[0].pool.sharing, planned[0].pool.offers[0]
+        strategy = f", `strategy: {sharing.strategy}`" if sharing.strategy else ""
+        name = f"`{sharing.mode}`{strategy}"
+        rows.append(
+            (name, _memory(shares), _isolation(shares), _counts(way), _cards(planned), _cheap(planned), WHEN[way])
+        )
+    return _markdown(rows)
+
+
+def _memory(shares: Shares) -> str:
+    if shares.memory_mib is None:
+        return "the whole card, first come"
+    if shares.profile:
+        return "the slice's"
+    return "the whole card" if shares.memory_mib == shares.unit_mib else "an equal part"
+
+
+def _isolation(shares: Shares) -> str:
+    if not shares.enforced:
+        return "none: neighbours' sum must fit"
+    if shares.profile:
+        return "in hardware"
+    return "alone on the card" if shares.sharers == 1 else "memory, per process"
+
+
+def _counts(way: str) -> str:
+    """How many shares a card can have: of most cards, then of those that can have fewer."""
+    most: dict[str, int] = {}
+    least = MOST_TIME_SLICES
+    for gpu in gpus().values():
+        counts = [sum(shares.per_gpu for shares in sharing.offers(gpu)) for sharing in _sharings(way, gpu)]
+        if gpu.vendor == "nvidia" and counts:
+            most[gpu.title], least = max(counts), min(least, *counts)
+    bound = max(most.values())
+    fewer = ", ".join(f"{least}–{count} on {title}" for title, count in most.items() if count < bound)
+    return (f"{least}–{bound}" if least < bound else f"{bound}") + (f" ({fewer})" if fewer else "")
+
+
+def _sharings(way: str, gpu: Gpu) -> Iterator[Sharing]:
+    """Every setting that `gpu` takes for a way of sharing."""
+    mode, _, strategy = way.partition("-")
+    settings: list[dict[str, Any]] = [{"replicas": count} for count in range(2, MOST_TIME_SLICES + 1)]
+    if strategy:
+        written = [[{"profile": each.name, "count": count} for each, count in cut] for cut in mig.layouts(gpu)]
+        settings = [{"strategy": strategy, "layout": layout} for layout in written]
+    for setting in settings:
+        with contextlib.suppress(ValidationError):
+            sharing: Sharing = TypeAdapter(Sharing).validate_python({"mode": mode, **setting})
+            if not sharing.check(gpu):
+                yield sharing
+
+
+def _cards(planned: Sequence[Cell]) -> str:
+    """The cards and the number of types on which the pair plans."""
+    known = dict.fromkeys(_card(each) for each in instance_types().values() if each.gpu.vendor == "nvidia")
+    holding = dict.fromkeys(_card(cell.instance) for cell in planned)
+    types = len({cell.instance.name for cell in planned})
+    others = [card for card in known if card not in holding]
+    cards = f"all but {', '.join(others)}" if len(others) < len(holding) else ", ".join(holding)
+    only = {cell.pool.provisioner for cell in planned}
+    return f"{cards} ({types} types{'' if len(only) > 1 else f', {only.pop()} alone'})"
+
+
+def _card(instance: InstanceType) -> str:
+    return instance.gpu.name.partition("/")[0].upper()
+
+
+def _cheap(planned: Sequence[Cell]) -> str:
+    spot, full = cheapest(planned, "spot"), cheapest(planned, "on-demand")
+    assert spot, "a way of sharing that holds the pair nowhere is none"
+    assert full, "what plans has a price"
+    nodes = [f"{cell.nodes} × {cell.instance.name}" for cell in (spot, full)]
+    return f"{spot.usd_per_hour:.2f} spot ({nodes[0]}), {full.on_demand_usd_per_hour:.2f} on demand ({nodes[1]})"
 
 
 def changes_table() -> str:
@@ -195,7 +272,7 @@ def keys_table() -> str:
 
 def _what(section: str, key: str, field: FieldInfo) -> str:
     if (section, key) == ("sharing", "mode"):
-        return " \\| ".join(f"`{mode}`" for mode in MODE_ROWS)
+        return " \\| ".join(f"`{mode}`" for mode in mode_names())
     return field.description or ""
 
 

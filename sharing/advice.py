@@ -196,14 +196,32 @@ def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choic
     for candidate in _by_price(known, region):
         if candidate.gpu.name in cards:
             continue
-        for (layout, *_), sharing in _cuts(Mig(strategy="mixed"), candidate.gpu):
-            case = Case(models=models, sharing=sharing, instance=candidate)
-            if case.shares >= len(models) and all(case.fitting()):
-                usd = prices.on_demand(candidate.name, region).usd_per_hour
-                setting = layout.strip("`").removeprefix("sharing.layout: ")
-                found.append(Choice(instance_type=candidate.name, layout=setting, usd_per_hour=usd))
-                cards.add(candidate.gpu.name)
-                break
+        if sharing := slices_for(models, candidate):
+            usd = prices.on_demand(candidate.name, region).usd_per_hour
+            found.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
+            cards.add(candidate.gpu.name)
         if len(found) == most:
             break
     return found
+
+
+def slices_for(models: tuple[Served, ...], instance: InstanceType, strategy: Strategy = "mixed") -> Mig | None:
+    """The layout under which one node of `instance` holds `models`, a slice each; None where there is none.
+
+    The one that leaves the fewest kinds of slices idle, of these the one with the most slices.
+    """
+    holding: list[tuple[int, Mig]] = []
+    for _, sharing in _cuts(Mig(strategy=strategy), instance.gpu):
+        case = Case(models=models, sharing=sharing, instance=instance)
+        if sharing.strategy == strategy and case.shares >= len(models) and all(case.fitting()):
+            used = {verdict.shares.profile for verdict in verdicts(models, sharing, instance)}
+            idle = sum(shares.profile not in used for shares in sharing.offers(instance.gpu))
+            holding.append((idle, sharing))
+    return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def _setting(sharing: Mig) -> str:
+    """Its layout as it stands in a stack file."""
+    if isinstance(sharing.layout, list):
+        return f"[{', '.join(f'{{profile: {each.profile}, count: {each.count}}}' for each in sharing.layout)}]"
+    return str(sharing.layout)

@@ -52,6 +52,11 @@ def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
     return _broken(setup, unreadable, refuses=False)
 
 
+def first_broken(setup: Setup) -> Rule | None:
+    """The first rule that refuses `setup`: the one that `problems` begins with."""
+    return next((rule for rule in RULES if rule.refuses and any(rule.check(setup))), None)
+
+
 def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list[Problem]:
     found: list[Problem] = []
     for rule in RULES:
@@ -78,7 +83,7 @@ def _nvidia_only(setup: Setup) -> Iterator[Problem]:
         for index, known in _typed(pool):
             if known.gpu.vendor != "nvidia":
                 rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
-                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, "Write g4dn.xlarge, for example.")
+                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, f"Write {_example(pool)}, for example.")
 
 
 def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
@@ -104,7 +109,8 @@ def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 bound = f"{gpu.min_driver} or newer" if gpu.min_driver > driver else f"{gpu.max_driver} or older"
                 rule = f"{gpu.title} needs NVIDIA driver {bound}; the pinned AMI has {driver}"
-                yield Problem(path, known.name, rule, "Take another GPU: g6.xlarge or g6e.xlarge.")
+                others = "g7e.2xlarge or p5.4xlarge" if pool.sharing.needs_mig_manager else "g6.xlarge or g6e.xlarge"
+                yield Problem(path, known.name, rule, f"Take another GPU: {others}.")
 
 
 def _arm64_parts(setup: Setup) -> Iterator[Problem]:
@@ -300,6 +306,11 @@ def _unknown_region(setup: Setup) -> Iterator[Problem]:
     if setup.region not in names:
         rule = f"no AWS region known on {tables.read('regions').date}"
         yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names))
+
+
+def _example(pool: Pool) -> str:
+    """The cheapest type that the mode of `pool` goes with."""
+    return "g7e.2xlarge" if pool.sharing.needs_mig_manager else "g4dn.xlarge"
 
 
 def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:

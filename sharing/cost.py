@@ -93,7 +93,7 @@ def _lines(setup: Setup) -> Iterator[Line]:
     yield _control_plane(setup)
     yield _system_nodes(setup)
     for pool in setup.pools:
-        yield _gpu_nodes(pool, setup)
+        yield gpu_nodes(pool, setup)
     yield _volumes(setup)
     if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
         hourly = prices.service("nat-gateway-hour", setup.region)
@@ -119,7 +119,8 @@ def _system_nodes(setup: Setup) -> Line:
     return Line(item=f"system nodes {setup.system_nodes} × {dearest}", usd_per_hour=usd, note=note)
 
 
-def _gpu_nodes(pool: Pool, setup: Setup) -> Line:
+def gpu_nodes(pool: Pool, setup: Setup) -> Line:
+    """The GPU nodes of a pool of known types: as many as run, at the price of its dearest type."""
     price, nodes = _node_price(pool, setup), setup.nodes_of(pool)
     dearest = _dearest(pool, setup)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""

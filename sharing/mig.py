@@ -141,16 +141,19 @@ def fits(layout: Layout, gpu: Gpu) -> bool:
 
 
 def _has_places(layout: Layout) -> bool:
-    pieces = [profile for profile, count in layout for _ in range(count)]
-    return _placed(sorted(pieces, key=lambda profile: -profile.slices), taken=0)
+    pieces = [(profile.slices, profile.starts) for profile, count in layout for _ in range(count)]
+    return _placed(tuple(sorted(pieces, reverse=True)), taken=0)
 
 
-def _placed(pieces: Sequence[Profile], taken: int) -> bool:
-    """Whether every piece finds a place among the memory slices that the bits of `taken` leave, largest first."""
+@cache
+def _placed(pieces: tuple[tuple[int, tuple[int, ...]], ...], taken: int) -> bool:
+    """Whether every piece, of so many slices and to begin at these, finds a place among those that the bits of `taken`
+    leave; largest first.
+    """
     if not pieces:
         return True
-    first, rest = pieces[0], pieces[1:]
-    wanted = (((1 << first.slices) - 1) << start for start in first.starts)
+    (slices, starts), rest = pieces[0], pieces[1:]
+    wanted = (((1 << slices) - 1) << start for start in starts)
     return any(not taken & place and _placed(rest, taken | place) for place in wanted)
 
 

@@ -74,7 +74,7 @@ def spot(instance_type: str, region: str, book: Book | None = None) -> Price | N
     if book:
         zones = book.spot.get(instance_type)
         return book.price(max(zones.values())) if zones else None
-    known = {(row["region"], row["instance_type"]): row for row in tables.read("spot_prices").rows}
+    known = _spot_rows()
     own = region in {place for place, _ in _by_region("gpu_prices")}
     for place in (region,) if own else (region, HOME_REGION):
         if row := known.get((place, instance_type)):
@@ -121,6 +121,11 @@ def _estimate(instance_type: str) -> Price:
     dearest = max(kin, key=lambda other: known[HOME_REGION, other.name] / other.gpus)
     usd = known[HOME_REGION, dearest.name] / dearest.gpus * wanted.gpus
     return Price(usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {dearest.name}")
+
+
+@cache
+def _spot_rows() -> dict[tuple[str, str], tables.Row]:
+    return {(row["region"], row["instance_type"]): row for row in tables.read("spot_prices").rows}
 
 
 @cache

@@ -172,4 +172,6 @@ class Setup:
         """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
         if pool.provisioner == "node-group" or pool.desired == 0:
             return pool.desired
+        if not pool.offers:  # its sharing is none of the card: another rule says so
+            return pool.max
         return min(pool.max, -(-len(self.tenants_of(pool)) // pool.shares_per_node))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
+from tandem import modes
 from tandem.account import command as account_commands
 from tandem.benchmark import arguments as benchmark
 from tandem.cluster import arguments as cluster
@@ -93,10 +94,11 @@ def _parser() -> argparse.ArgumentParser:
         "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
     )
     _add_sandbox(commands)
+    modes.add(commands, EXIT_CODES)
     account_commands.add(commands)
+    cluster.add(commands)
     conversation.add(commands)
     benchmark.add(commands)
-    cluster.add(commands)
     return parser
 
 

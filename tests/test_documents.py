@@ -55,6 +55,24 @@ def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_
     assert facts["pools"][int(parked)]["name"] == "rest"
 
 
+def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_knows() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tandem", "modes", "--json"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    planned = [cell for cell in json.loads(done.stdout)["cells"] if cell["verdict"] == "plans"]
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- modes: generated -->\n")[2]
+    rows = table.partition("<!-- /modes -->")[0].splitlines()[2:]
+    for way, row in zip(dict.fromkeys(cell["way"] for cell in planned), rows, strict=True):
+        found = [cell for cell in planned if cell["way"] == way]
+        spot = min(cell["usd_per_hour"] for cell in found if cell["capacity"] == "spot")
+        full = min(cell["on_demand_usd_per_hour"] for cell in found)
+        assert re.search(rf"\| {spot:.2f} spot \(\d × [\w.]+\), {full:.2f} on demand ", row), way
+
+
 def test_files_that_the_readme_names_are_there() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem)/[\w./]*)`", text):

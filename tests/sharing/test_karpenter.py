@@ -6,10 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sharing.assessment import assess
 from sharing.cost import cost
 from sharing.gpus import instance_types
 from sharing.karpenter import controller_replicas, overlay_capacity, reported_gpus
-from sharing.modes import Exclusive, Sharing
+from sharing.modes import Exclusive, Mig, Sharing
 from tests.sharing.builders import SMALL, mode, pool, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]
@@ -72,3 +73,9 @@ def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
     ours = cost(setup(pools=(here,), tenants=four))
     theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), tenants=four))
     assert ours == theirs
+
+
+def test_a_pool_whose_cards_cannot_be_shared_so_is_refused_and_does_not_end_the_plan() -> None:
+    whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), tenants=tenants(SMALL))
+    assert whole.nodes_of(whole.pools[0]) == 3
+    assert assess(whole).problems[0].rule == "T4 has no MIG"

@@ -447,7 +447,7 @@ def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and
         ),
         Choice(
             instance_type="p4d.24xlarge",
-            layout="[{profile: 1g.5gb, count: 4}, {profile: 3g.20gb, count: 1}]",
+            layout="[{profile: 1g.10gb, count: 2}, {profile: 3g.20gb, count: 1}]",
             usd_per_hour=21.957642,
         ),
     ]

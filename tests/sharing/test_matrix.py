@@ -1,0 +1,190 @@
+"""The matrix of types, ways of sharing and provisioners: nothing raises, what plans fits, what is refused says why."""
+
+import re
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from sharing.advice import slices_for
+from sharing.assessment import assess
+from sharing.compatibility import RULES, first_broken
+from sharing.gpus import instance_types
+from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trial
+from sharing.models import need
+from sharing.setup import Provisioner
+from tests.sharing.builders import changed, instance, pair, pins, pool, setup, tenants, weighing
+
+PAIR = setup(tenants=tenants(*pair()))
+NAMES = {rule.name for rule in RULES if rule.refuses} | {MODELS_FIT}
+TYPE = re.compile(r"\b(?:[gp]\d\w*(?:-\w+)?)\.(?:\d*x?large|metal)\b")
+
+
+@cache
+def matrix() -> dict[tuple[str, str, str], Cell]:
+    return {(cell.instance.name, cell.way, cell.pool.provisioner): cell for cell in cells(PAIR)}
+
+
+def one(type: str, way: str, provisioner: Provisioner = "node-group") -> Cell:
+    [found] = cells(PAIR, types=[type], ways=[way], provisioners=[provisioner])
+    return found
+
+
+def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
+    assert set(matrix()) == {(name, way, by) for name in instance_types() for way in WAYS for by in PROVISIONERS}
+    assert len({cell.instance for cell in matrix().values() if cell.instance.gpu.vendor == "nvidia"}) == 68
+
+
+def test_every_way_plans_somewhere_and_is_refused_somewhere() -> None:
+    for way in WAYS:
+        assert {cell.plans for cell in matrix().values() if cell.way == way} == {True, False}
+
+
+def test_a_cell_says_what_the_rules_say_of_the_same_stack() -> None:
+    for (name, way, by), cell in matrix().items():
+        [provisioner] = [known for known in PROVISIONERS if known == by]
+        found = assess(trial(PAIR, instance(name), way, provisioner))
+        assert (cell.problem,) == (found.problems[:1] or (None,)), (name, way, by)
+        assert cell.plans == (not found.problems)
+
+
+def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
+    wanted = sorted(need(served).total for served in pair())
+    for place, cell in matrix().items():
+        if not cell.plans:
+            continue
+        cards = cell.nodes * cell.instance.gpus
+        offers = cell.pool.offers
+        assert cards * sum(shares.per_gpu for shares in offers) >= len(wanted), place
+        largest = max(offers, key=lambda shares: shares.unit_mib)
+        together = sum(wanted) if largest.sharers > 1 else wanted[-1]
+        assert together <= largest.unit_mib <= cell.instance.gpu.cuda_mib, place
+        if largest.memory_mib is not None:
+            assert wanted[-1] <= largest.memory_mib, place
+
+
+def test_every_refused_cell_says_where_why_and_the_way_out() -> None:
+    for place, cell in matrix().items():
+        if cell.problem:
+            assert cell.broken in NAMES, place
+            assert cell.problem.path.startswith(("gpu-nodes", "sharing", "models")), place
+            assert cell.problem.rule, place
+            assert cell.problem.fix.endswith("."), place
+        else:
+            assert cell.broken == "", place
+
+
+def test_the_types_that_a_way_out_names_hold_the_models_the_same_way() -> None:
+    named = 0
+    for (_, way, _), cell in matrix().items():
+        if cell.problem and cell.broken != MODELS_FIT:
+            for name in TYPE.findall(cell.problem.fix):
+                assert matrix()[name, way, "node-group"].plans, f"{cell.instance.name}, {way}: {cell.problem}"
+                named += 1
+    assert named > 200
+
+
+def test_models_that_do_not_fit_fit_after_what_is_told() -> None:
+    tried = 0
+    for (name, way, by), cell in matrix().items():
+        if cell.broken == MODELS_FIT:
+            [provisioner] = [known for known in PROVISIONERS if known == by]
+            whole = trial(PAIR, instance(name), way, provisioner)
+            for fit in assess(whole).fits:
+                if not fit.verdict.fits:
+                    assert fit.advice, (name, way)
+                    index = whole.tenants.index(fit.tenant)
+                    for text in fit.advice:
+                        assert assess(changed(whole, index, text)).fits[index].verdict.fits, (name, way, text)
+                        tried += 1
+    assert tried > 10
+
+
+def test_karpenter_is_told_to_be_the_reason_where_it_alone_refuses() -> None:
+    cell = one("g7e.2xlarge", "mig-single", "karpenter")
+    assert cell.broken == "Karpenter cuts no cards"
+    assert cell.problem is not None
+    assert cell.problem.fix == "Write `provisioner: node-group` under gpu-nodes."
+    assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the card allows the mode"
+
+
+def test_both_provisioners_pay_the_same_nodes() -> None:
+    for name, way, _ in matrix():
+        group, coming = (matrix()[name, way, by] for by in PROVISIONERS)
+        assert (group.nodes, group.usd_per_hour) == (coming.nodes, coming.usd_per_hour)
+
+
+@pytest.mark.parametrize(
+    ("type", "way", "nodes"),
+    [("g4dn.xlarge", "exclusive", 2), ("g4dn.12xlarge", "exclusive", 1), ("g4dn.xlarge", "timeslice", 1)],
+)
+def test_there_are_as_many_nodes_as_the_models_need(type: str, way: str, nodes: int) -> None:
+    cell = one(type, way)
+    assert (cell.nodes, cell.pool.desired, cell.pool.max) == (nodes, nodes, nodes)
+
+
+def test_the_price_is_that_of_all_gpu_nodes_and_of_nothing_else() -> None:
+    cell = one("g4dn.xlarge", "exclusive")
+    assert (cell.usd_per_hour, cell.on_demand_usd_per_hour, cell.is_spot) == (2 * 0.2158, 2 * 0.526, True)
+    dear = one("g4dn.4xlarge", "timeslice")
+    assert (dear.usd_per_hour, dear.is_spot) == (dear.on_demand_usd_per_hour, False)
+
+
+def test_the_cheapest_is_found_among_what_plans_at_a_price_of_that_kind() -> None:
+    found = [one(name, "timeslice") for name in ("g4dn.xlarge", "g6f.large", "g5g.xlarge", "g4ad.xlarge")]
+    assert [cheapest(found, capacity) for capacity in ("spot", "on-demand")] == [found[0], found[2]]
+    nothing = [found[1], found[3]]
+    assert [cheapest(nothing, capacity) for capacity in ("spot", "on-demand")] == [None, None]
+    assert cheapest([found[2]], "spot") is None
+
+
+def test_slices_are_cut_so_that_no_kind_is_idle() -> None:
+    for (_, way, _), cell in matrix().items():
+        assert not any("no model gets a slice" in warning.rule for warning in cell.warnings)
+        if way.startswith("mig") and cell.plans:
+            assert cell.pool.sharing.strategy == way.removeprefix("mig-")
+    unequal = slices_for((weighing(40_000), weighing(10_000)), instance("g7e.2xlarge"))
+    assert unequal is not None
+    assert unequal.cut(instance("g7e.2xlarge").gpu) == "2x1g.24gb_1x2g.48gb"
+
+
+def test_a_card_whose_smallest_slices_hold_no_model_is_cut_into_larger_ones() -> None:
+    cell = one("p4d.24xlarge", "mig-single")
+    assert cell.plans
+    assert cell.pool.sharing.cut(cell.instance.gpu) == "4x1g.10gb"
+
+
+def test_single_is_given_slices_of_one_kind_and_nothing_where_none_holds_the_models() -> None:
+    alike = slices_for((weighing(40_000), weighing(10_000)), instance("g7e.2xlarge"), "single")
+    assert alike is not None
+    assert alike.cut(instance("g7e.2xlarge").gpu) == "2x2g.48gb"
+    assert slices_for((weighing(200_000),), instance("g7e.2xlarge"), "single") is None
+    too_large = setup(tenants=tenants(weighing(200_000)), pools=(pool(volume_gib=400),))
+    [cell] = cells(too_large, types=["g7e.2xlarge"], ways=["mig-single"], provisioners=["node-group"])
+    assert cell.broken == MODELS_FIT
+
+
+def test_a_budget_and_the_pool_of_the_stack_do_not_count() -> None:
+    [old] = PAIR.pools
+    poor = replace(PAIR, max_usd_per_hour=0.01, pools=(replace(old, instance_types=("g4ad.xlarge",), desired=0),))
+    assert [cell.plans for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"])] == [True, True]
+
+
+def test_only_what_is_doubtful_about_the_way_itself_is_told() -> None:
+    open_to_all = replace(PAIR, public_access_cidrs=("0.0.0.0/0",), nat="single", system_nodes=1)
+    [cell] = cells(open_to_all, types=["g4dn.xlarge"], ways=["mps"], provisioners=["karpenter"])
+    assert [warning.path for warning in cell.warnings] == ["sharing.mode", "gpu-nodes.capacity"]
+
+
+def test_the_first_rule_that_refuses_is_named() -> None:
+    assert first_broken(PAIR) is None
+    old = trial(PAIR, instance("g4dn.xlarge"), "mig-single", "node-group")
+    broken = first_broken(replace(old, pins=pins(driver=100)))
+    assert broken is not None
+    assert broken.name == "the card allows the mode"
+
+
+def test_more_models_get_more_shares_of_one_card() -> None:
+    three = setup(tenants=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
+    [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
+    assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)
