@@ -17,6 +17,9 @@ OLLAMA_REPOSITORY = "https://helm.otwld.com"
 OLLAMA_IMAGE_TAG = "0.32.15@sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
 """Digest of the multi-platform index, so that a tag pushed again changes nothing."""
 
+# renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
+KARPENTER_CHART = "1.14.1"
+
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
 """Release of the AL2023 AMIs, all variants. Newest one whose contents the changelog tells."""
