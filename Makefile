@@ -11,7 +11,8 @@ plan: .venv/plan
 test: .venv/test
 	@.venv/bin/python -m pytest -n auto
 
-# A real Kubernetes control plane with nodes that only pretend. Built once with Go: 8 minutes on two cores, then 3 to test.
+# A real Kubernetes control plane and Karpenter, with nodes that only pretend. Built once with Go: 11 minutes on two cores,
+# then 3 to test.
 test-cluster: .venv/test
 	@.venv/bin/python -m pytest tests/cluster
 

@@ -1,4 +1,4 @@
-"""Builds the control plane from Go modules, once: what is built lies in the user's cache, for every checkout."""
+"""Builds programs from Go modules, once: what is built lies in the user's cache, for every checkout."""
 
 import contextlib
 import fcntl
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, MODULES, Module, name
+from sandbox.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CONTROL_PLANE, Module, Recipe
 
 LAST_LINES = 15
 """Lines of a failed build that are shown: Go says what is wrong at the end."""
@@ -32,25 +32,27 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "control-plane"
 
 
-def built(tell: Callable[[str], None] = lambda _: None, *, cache: Path | None = None) -> Path:
-    """The folder with the programs, built now if it is not there: minutes, of which `tell` gets a line each step.
+def built(
+    tell: Callable[[str], None] = lambda _: None, *, recipe: Recipe = CONTROL_PLANE, cache: Path | None = None
+) -> Path:
+    """The folder with what a recipe makes, built now if it is not there: minutes; `tell` gets a line each step.
 
     Of several callers at once one builds and the others wait. The folder appears when it is complete, or not at all.
     Raises `GoMissingError` or `BuildError`.
     """
     cache = cache or cache_folder()
-    folder = cache / name()
+    folder = cache / recipe.name
     if folder.exists():
         return folder
     go = shutil.which("go")
     if go is None:
         raise GoMissingError(GO_MISSING)
     cache.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / f"{name()}.lock"):
+    with _alone(cache / f"{recipe.name}.lock"):
         if not folder.exists():
-            for left in cache.glob(f"{name()}.making-*"):  # by a build that was killed
+            for left in cache.glob(f"{recipe.name}.making-*"):  # by a build that was killed
                 shutil.rmtree(left)
-            _build(go, folder, tell)
+            _build(go, recipe, folder, tell)
     return folder
 
 
@@ -62,17 +64,19 @@ def _alone(lock: Path) -> Iterator[None]:
         yield
 
 
-def _build(go: str, folder: Path, tell: Callable[[str], None]) -> None:
+def _build(go: str, recipe: Recipe, folder: Path, tell: Callable[[str], None]) -> None:
     making = Path(tempfile.mkdtemp(prefix=f"{folder.name}.making-", dir=folder.parent))
     try:
         programs = making / "programs"
         programs.mkdir()
-        for number, module in enumerate(MODULES, start=1):
-            tell(f"Building {', '.join(module.programs)} {module.version} ({number} of {len(MODULES)})")
+        for number, module in enumerate(recipe.modules, start=1):
+            made = ", ".join(module.programs or module.files)
+            tell(f"Building {made} {module.version} ({number} of {len(recipe.modules)})")
             source = making / f"module-{number}"
             source.mkdir()
             _Workshop(go, module, source).make(programs)
-        _make_certificate_maker(go, programs)
+        if recipe.certificate_maker:
+            _make_certificate_maker(go, programs)
         programs.rename(folder)
     finally:
         shutil.rmtree(making, ignore_errors=True)
@@ -87,26 +91,35 @@ class _Workshop:
     folder: Path
 
     def make(self, programs: Path) -> None:
-        self._write_go_mod()
+        if self.module.programs:
+            self._write_go_mod()
+            self._build_programs(programs)
+        for file, parts in self.module.files.items():
+            source = Path(self._fetched()["Dir"])
+            texts = [(source / part).read_text(encoding="utf-8") for part in parts]
+            (programs / file).write_text("\n---\n".join(texts), encoding="utf-8")
+
+    def _build_programs(self, programs: Path) -> None:
         flags = " ".join(["-s", "-w", *(f"-X {key}={value}" for key, value in self.module.variables.items())])
         if len(self.module.programs) == 1:
             [(program, package)] = self.module.programs.items()
             self._run("build", "-ldflags", flags, "-o", str(programs / program), package)
         else:  # at once: they share most packages
             self._run("build", "-ldflags", flags, "-o", f"{programs}{os.sep}", *self.module.programs.values())
-        for file, parts in self.module.files.items():
-            source = Path(self._run("list", "-m", "-f", "{{.Dir}}", self.module.path).strip())
-            texts = [(source / part).read_text(encoding="utf-8") for part in parts]
-            (programs / file).write_text("\n---\n".join(texts), encoding="utf-8")
+
+    def _fetched(self) -> dict[str, Any]:
+        """What Go says about the module after fetching it: where its files lie."""
+        found: dict[str, Any] = json.loads(
+            self._run("mod", "download", "-json", f"{self.module.path}@v{self.module.version}")
+        )
+        return found
 
     def _write_go_mod(self) -> None:
         if not self.module.staged:
             self._run("mod", "init", "local/control-plane")
             self._run("get", f"{self.module.path}@v{self.module.version}")
             return
-        at = f"{self.module.path}@v{self.module.version}"
-        fetched = json.loads(self._run("mod", "download", "-json", at))
-        described: dict[str, Any] = json.loads(self._run("mod", "edit", "-json", fetched["GoMod"]))
+        described: dict[str, Any] = json.loads(self._run("mod", "edit", "-json", self._fetched()["GoMod"]))
         staged = [
             replaced["Old"]["Path"]
             for replaced in described["Replace"]

@@ -1,8 +1,9 @@
 """A program that runs while it is wanted: started under a keeper, its output in a file, surely stopped."""
 
+import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 KEEPER = Path(__file__).with_name("keeper.py")
@@ -18,15 +19,19 @@ class StartError(RuntimeError):
 class Kept:
     """One running program."""
 
-    def __init__(self, command: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self, command: Sequence[str | Path], log: Path, *, environment: Mapping[str, str] | None = None
+    ) -> None:
+        """Starts it; `environment` comes on top of ours. A log that is there already goes on."""
         self.name, self.log = Path(command[0]).name, log
-        with log.open("wb") as output:
+        with log.open("ab") as output:
             self._keeper = subprocess.Popen(
                 [sys.executable, "-I", str(KEEPER), *map(str, command)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=log.parent,
+                env={**os.environ, **(environment or {})},
                 # Ctrl-C goes to the whole group of the terminal: parts would die in any order, with errors.
                 start_new_session=True,
             )

@@ -1,4 +1,4 @@
-"""What the control plane is made of: Go modules, the programs in each, and how they are linked."""
+"""What is built from Go modules: the programs in each, how they are linked, and what lies together in the cache."""
 
 import hashlib
 import platform
@@ -17,7 +17,7 @@ class Module:
 
     path: str
     version: str
-    programs: Mapping[str, str]
+    programs: Mapping[str, str] = field(default_factory=dict)
     """Package of each program, by the program's file name."""
     variables: Mapping[str, str] = field(default_factory=dict)
     """Go variables set at link time, by package and name."""
@@ -27,40 +27,88 @@ class Module:
     """Whether the module replaces others by folders of its own, whose releases a dependent has to name instead."""
 
 
-KWOK_STAGES = "kwok-stages.yaml"
-_STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete")
-_MAJOR, _MINOR, _ = versions.KUBERNETES.split(".")
-
-MODULES = (
-    Module(path="go.etcd.io/etcd/server/v3", version=versions.ETCD, programs={"etcd": "go.etcd.io/etcd/server/v3"}),
-    Module(path="helm.sh/helm/v3", version=versions.HELM, programs={"helm": "helm.sh/helm/v3/cmd/helm"}),
-    Module(
-        path="sigs.k8s.io/kwok",
-        version=versions.KWOK,
-        programs={"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
-        files={KWOK_STAGES: tuple(f"kustomize/stage/{stage}.yaml" for stage in _STAGES)},
-    ),
-    Module(
-        path="k8s.io/kubernetes",
-        version=versions.KUBERNETES,
-        programs={
-            program: f"k8s.io/kubernetes/cmd/{program}"
-            for program in ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
-        },
-        variables={
-            f"{COMPONENT_VERSION}.gitVersion": f"v{versions.KUBERNETES}",
-            f"{COMPONENT_VERSION}.gitMajor": _MAJOR,
-            f"{COMPONENT_VERSION}.gitMinor": _MINOR,
-        },
-        staged=True,
-    ),
-)
 CERTIFICATE_MAKER = "make-certificate"
 CERTIFICATE_SOURCE = "src/crypto/tls/generate_cert.go"
 """A program that comes with Go: makes a key, and a certificate that signs itself."""
 
 
-def name() -> str:
-    """Name of the folder for what this recipe makes on this kind of machine, e.g. `1.36.3-5c1f0a9be2d4`."""
-    made = repr((MODULES, CERTIFICATE_SOURCE, platform.system(), platform.machine()))
-    return f"{versions.KUBERNETES}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What is built at once and lies in one folder of the cache, apart from what other recipes make."""
+
+    title: str
+    """Begins the folder's name, for people."""
+    modules: tuple[Module, ...]
+    certificate_maker: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the folder for what this recipe makes on this kind of machine, e.g. `1.36.3-5c1f0a9be2d4`."""
+        sources = (CERTIFICATE_SOURCE,) if self.certificate_maker else ()
+        made = repr((self.modules, *sources, platform.system(), platform.machine()))
+        return f"{self.title}-{hashlib.sha256(made.encode()).hexdigest()[:12]}"
+
+
+KWOK_STAGES = "kwok-stages.yaml"
+_STAGES = ("node/fast/node-initialize", "pod/fast/pod-ready", "pod/fast/pod-complete", "pod/fast/pod-delete")
+_MAJOR, _MINOR, _ = versions.KUBERNETES.split(".")
+
+CONTROL_PLANE = Recipe(
+    title=versions.KUBERNETES,
+    modules=(
+        Module(path="go.etcd.io/etcd/server/v3", version=versions.ETCD, programs={"etcd": "go.etcd.io/etcd/server/v3"}),
+        Module(path="helm.sh/helm/v3", version=versions.HELM, programs={"helm": "helm.sh/helm/v3/cmd/helm"}),
+        Module(
+            path="sigs.k8s.io/kwok",
+            version=versions.KWOK,
+            programs={"kwok": "sigs.k8s.io/kwok/cmd/kwok"},
+            files={KWOK_STAGES: tuple(f"kustomize/stage/{stage}.yaml" for stage in _STAGES)},
+        ),
+        Module(
+            path="k8s.io/kubernetes",
+            version=versions.KUBERNETES,
+            programs={
+                program: f"k8s.io/kubernetes/cmd/{program}"
+                for program in ("kube-apiserver", "kube-scheduler", "kube-controller-manager")
+            },
+            variables={
+                f"{COMPONENT_VERSION}.gitVersion": f"v{versions.KUBERNETES}",
+                f"{COMPONENT_VERSION}.gitMajor": _MAJOR,
+                f"{COMPONENT_VERSION}.gitMinor": _MINOR,
+            },
+            staged=True,
+        ),
+    ),
+    certificate_maker=True,
+)
+"""API server, scheduler, controllers, etcd, fake kubelets, and helm."""
+
+KARPENTER_PROGRAM = "karpenter"
+KARPENTER_CRDS = "karpenter-crds.yaml"
+KWOK_NODE_CLASS_CRD = "kwok-node-class-crd.yaml"
+_CRDS = (
+    "karpenter.sh_nodepools",
+    "karpenter.sh_nodeclaims",
+    "karpenter.sh_nodeoverlays",
+    "karpenter.k8s.aws_ec2nodeclasses",
+)
+
+KARPENTER = Recipe(
+    title=f"karpenter-{versions.KARPENTER}",
+    modules=(
+        Module(
+            path="sigs.k8s.io/karpenter",
+            version=versions.KARPENTER,
+            programs={KARPENTER_PROGRAM: "sigs.k8s.io/karpenter/kwok"},
+            variables={"sigs.k8s.io/karpenter/pkg/operator.Version": versions.KARPENTER},
+            files={KWOK_NODE_CLASS_CRD: ("kwok/apis/crds/karpenter.kwok.sh_kwoknodeclasses.yaml",)},
+        ),
+        # The core has these, too, but without the rules for labels that AWS adds; those are what a cluster on EKS has.
+        Module(
+            path="github.com/aws/karpenter-provider-aws",
+            version=versions.KARPENTER_AWS,
+            files={KARPENTER_CRDS: tuple(f"pkg/apis/crds/{crd}.yaml" for crd in _CRDS)},
+        ),
+    ),
+)
+"""Karpenter's core with its provider for fake nodes; needs a control plane to talk to."""

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,17 @@ class ControlPlane:
         for part in self._parts:
             part.check()
 
+    @contextmanager
+    def part(self, program: Path, *flags: str, environment: Mapping[str, str] | None = None) -> Iterator[None]:
+        """One more program, beside the others while the block runs: watched, logged and stopped as they are."""
+        part = Kept([program, *flags], self.folder / f"{program.name}.log", environment=environment)
+        self._parts.append(part)
+        try:
+            yield
+        finally:
+            self._parts.remove(part)
+            _stop([part])
+
     def wait_for(self, what: str, known: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
         """Waits until `known` says so; raises `StartError` with `what` when it does not, or when a part has ended."""
         deadline = time.monotonic() + seconds
@@ -76,7 +87,7 @@ def _prepare(folder: Path, programs: Path, parts: list[Kept]) -> ControlPlane:
     )
     certificate, token = folder / "cert.pem", secrets.token_hex(16)
     _private(folder / "tokens.csv", f"{token},admin,admin,system:masters\n")
-    api = Api(f"https://{_free_addresses(1)[0]}", certificate, token)
+    api = Api(f"https://{free_addresses(1)[0]}", certificate, token)
     kubeconfig = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -93,7 +104,7 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
     def start(name: str, *flags: str) -> None:
         parts.append(Kept([plane.programs / name, *flags], plane.folder / f"{name}.log"))
 
-    client, peer = _free_addresses(2)
+    client, peer = free_addresses(2)
     kubeconfig = f"--kubeconfig={plane.kubeconfig}"
     pair = "--tls-cert-file=cert.pem", "--tls-private-key-file=key.pem"
     start(
@@ -122,12 +133,12 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
         "--enable-admission-plugins=ExtendedResourceToleration",
     )
     plane.wait_for("the API server was ready", lambda: _ready(plane.api))
-    start("kube-scheduler", kubeconfig, "--leader-elect=false", *_at(*_free_addresses(1)), *pair)
+    start("kube-scheduler", kubeconfig, "--leader-elect=false", *_at(*free_addresses(1)), *pair)
     start(
         "kube-controller-manager",
         kubeconfig,
         "--leader-elect=false",
-        *_at(*_free_addresses(1)),
+        *_at(*free_addresses(1)),
         *pair,
         "--service-account-private-key-file=key.pem",
         "--root-ca-file=cert.pem",
@@ -138,7 +149,7 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
         "--manage-all-nodes=true",
         f"--config={plane.programs / KWOK_STAGES}",
         f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
-        f"--server-address={_free_addresses(1)[0]}",
+        f"--server-address={free_addresses(1)[0]}",
     )
     plane.wait_for(
         "the controllers worked", lambda: plane.api.get("v1", "ServiceAccount", "default", "default") is not None
@@ -165,7 +176,7 @@ def _ready(api: Api) -> bool:
         return False
 
 
-def _free_addresses(count: int) -> list[str]:
+def free_addresses(count: int) -> list[str]:
     """Ports on loopback that are free now, all different. Asked for late: an outgoing connection may take one."""
     held = [socket.create_server((LOOPBACK, 0)) for _ in range(count)]
     addresses = [f"{LOOPBACK}:{one.getsockname()[1]}" for one in held]

@@ -11,3 +11,10 @@ KWOK = "0.8.0"
 # renovate: datasource=go depName=helm.sh/helm/v3
 HELM = "3.22.0"
 """What pulumi-kubernetes renders charts with: Helm 3."""
+
+# renovate: datasource=go depName=sigs.k8s.io/karpenter
+KARPENTER = "1.14.1"
+"""Karpenter's core, of the chart that clusters get (a test holds the three together)."""
+# renovate: datasource=go depName=github.com/aws/karpenter-provider-aws
+KARPENTER_AWS = "1.14.1"
+"""Its provider for AWS: only the custom resource definitions are taken of it."""

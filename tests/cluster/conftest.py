@@ -1,21 +1,27 @@
-"""One control plane for the whole tier, emptied after each test."""
+"""One control plane for the whole tier, emptied after each test, and one more with Karpenter."""
 
 import datetime
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.control_plane.build import BuildError, GoMissingError, built
+from sandbox.control_plane.karpenter import Karpenter, karpenter
+from sandbox.control_plane.karpenter_types import for_sale
+from sandbox.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from sandbox.control_plane.running import ControlPlane, control_plane
 from sandbox.graph import Graph
 from sharing.setup import Setup
 from tests.cluster.deployment import Deployment
+from tests.cluster.karpenter import Pools
 from tests.program.conftest import STACKS, VARIANTS, config_of, graph_of
 
 
 @pytest.fixture(scope="session")
-def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
+def programs(request: pytest.FixtureRequest) -> Callable[[Recipe], Path]:
+    """Builds a recipe where that is not done yet, and says where its programs are."""
     plugins = request.config.pluginmanager
     reporter: Any = plugins.get_plugin("terminalreporter")
     capture: Any = plugins.get_plugin("capturemanager")
@@ -25,14 +31,37 @@ def plane(request: pytest.FixtureRequest) -> Iterator[ControlPlane]:
             with capture.global_and_fixture_disabled():
                 reporter.write_line(line)
 
-    try:
-        programs = built(tell)
-    except GoMissingError as error:
-        pytest.skip(str(error))
-    except BuildError as error:
-        pytest.exit(str(error), returncode=1)  # once, not for each test
-    with control_plane(programs) as running:
+    def made(recipe: Recipe) -> Path:
+        try:
+            return built(tell, recipe=recipe)
+        except GoMissingError as error:
+            pytest.skip(str(error))
+        except BuildError as error:
+            pytest.exit(str(error), returncode=1)  # once, not for each test
+
+    return made
+
+
+@pytest.fixture(scope="session")
+def plane(programs: Callable[[Recipe], Path]) -> Iterator[ControlPlane]:
+    with control_plane(programs(CONTROL_PLANE)) as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def karpenter_at_work(programs: Callable[[Recipe], Path]) -> Iterator[Karpenter]:
+    """Karpenter on a control plane of its own: to throw that away is cheaper than to let it take its nodes down."""
+    made = programs(CONTROL_PLANE), programs(KARPENTER)
+    with control_plane(made[0]) as plane, karpenter(plane, made[1]) as running:
+        running.sell(for_sale())
+        yield running
+
+
+@pytest.fixture
+def pools(karpenter_at_work: Karpenter) -> Iterator[Pools]:
+    pools = Pools(karpenter_at_work)
+    yield pools
+    pools.clear()
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Building the control plane with a Go that only pretends, and keeping programs: what needs no real Go."""
+"""Building programs with a Go that only pretends, and keeping them running: what needs no real Go."""
 
 import os
 import signal
@@ -7,14 +7,18 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from components import versions as deployed
 from sandbox.control_plane import recipe, versions
+from sandbox.control_plane.api import Api
 from sandbox.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
 from sandbox.control_plane.kept import Kept, StartError
+from sandbox.control_plane.running import ControlPlane
 
 FAKE_GO = """#!{python} -IS
 import json, os, pathlib, sys, time
@@ -22,16 +26,14 @@ here, arguments = pathlib.Path({folder!r}), sys.argv[1:]
 with (here / "calls").open("a") as calls:
     calls.write(" ".join(arguments) + "\\n")
 if arguments[:2] == ["mod", "download"]:
-    print(json.dumps({{"GoMod": "go.mod"}}))
+    module = here / arguments[-1].partition("@")[0].rpartition("/")[2]
+    for file in {files!r}:
+        (module / file).parent.mkdir(parents=True, exist_ok=True)
+        (module / file).write_text("kind: " + file)
+    print(json.dumps({{"GoMod": "go.mod", "Dir": str(module)}}))
 elif arguments[:2] == ["mod", "edit"]:
     staged = {{"Old": {{"Path": "k8s.io/api"}}, "New": {{"Path": "./staging/src/k8s.io/api"}}}}
     print(json.dumps({{"Go": "1.26.0", "Replace": [staged]}}))
-elif arguments[0] == "list":
-    stages = here / "kwok"
-    for stage in {stages!r}:
-        (stages / stage).parent.mkdir(parents=True, exist_ok=True)
-        (stages / stage).write_text("kind: Stage")
-    print(stages)
 elif arguments[0] == "env":
     print(here)
 elif arguments[0] == "build":
@@ -53,10 +55,9 @@ def go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of a `go` that notes its calls and writes empty programs; the only one on the PATH."""
     folder = tmp_path / "go"
     folder.mkdir()
-    stages = [file for module in recipe.MODULES for files in module.files.values() for file in files]
-    (folder / "go").write_text(
-        FAKE_GO.format(python=sys.executable, folder=str(folder), stages=stages), encoding="utf-8"
-    )
+    modules = [*recipe.CONTROL_PLANE.modules, *recipe.KARPENTER.modules]
+    files = [part for module in modules for parts in module.files.values() for part in parts]
+    (folder / "go").write_text(FAKE_GO.format(python=sys.executable, folder=str(folder), files=files), encoding="utf-8")
     (folder / "go").chmod(0o755)
     monkeypatch.setenv("PATH", str(folder))
     return folder
@@ -77,8 +78,8 @@ def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) 
     names = {path.name for path in folder.iterdir()}
     assert names == {*PROGRAMS, recipe.CERTIFICATE_MAKER, recipe.KWOK_STAGES}
     assert told[0] == f"Building etcd {versions.ETCD} (1 of 4)"
-    assert len(told) == len(recipe.MODULES)
-    assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: Stage") == 4
+    assert len(told) == len(recipe.CONTROL_PLANE.modules)
+    assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: ") == 4
 
 
 def test_a_build_names_the_releases_of_the_libraries_that_kubernetes_has_in_folders(go: Path, cache: Path) -> None:
@@ -118,7 +119,7 @@ def test_a_failed_build_tells_the_module_and_what_go_said_last_and_leaves_nothin
     assert lines[0] == f"building sigs.k8s.io/kwok {versions.KWOK} failed at `go build`:"
     assert lines[-1] == "  no space left on device"
     assert len(lines) < 20
-    assert [path.name for path in cache.iterdir()] == [f"{recipe.name()}.lock"]
+    assert [path.name for path in cache.iterdir()] == [f"{recipe.CONTROL_PLANE.name}.lock"]
     (go / "fail").unlink()
     assert built(cache=cache).is_dir()
 
@@ -131,16 +132,42 @@ def test_of_builds_at_once_one_builds_and_the_others_wait(go: Path, cache: Path)
 
 
 def test_what_a_killed_build_left_is_taken_away_by_the_next(go: Path, cache: Path) -> None:
-    left = cache / f"{recipe.name()}.making-gone"
+    left = cache / f"{recipe.CONTROL_PLANE.name}.making-gone"
     (left / "programs").mkdir(parents=True)
     folder = built(cache=cache)
-    assert sorted(cache.iterdir()) == sorted([folder, cache / f"{recipe.name()}.lock"])
+    assert sorted(cache.iterdir()) == sorted([folder, cache / f"{recipe.CONTROL_PLANE.name}.lock"])
 
 
-def test_other_pins_have_a_folder_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    before = recipe.name()
-    monkeypatch.setattr(recipe, "MODULES", recipe.MODULES[:-1])
-    assert recipe.name() != before
+def test_other_pins_have_a_folder_of_their_own() -> None:
+    other = replace(recipe.CONTROL_PLANE, modules=recipe.CONTROL_PLANE.modules[:-1])
+    assert other.name != recipe.CONTROL_PLANE.name
+
+
+def test_karpenter_lies_beside_the_control_plane_and_is_built_only_when_asked_for(go: Path, cache: Path) -> None:
+    plane = built(cache=cache)
+    assert not any("sigs.k8s.io/karpenter" in call for call in calls(go))
+    told: list[str] = []
+    folder = built(told.append, recipe=recipe.KARPENTER, cache=cache)
+    assert folder.parent == plane.parent
+    assert folder.name.startswith(f"karpenter-{versions.KARPENTER}-")
+    names = {path.name for path in folder.iterdir()}
+    assert names == {recipe.KARPENTER_PROGRAM, recipe.KARPENTER_CRDS, recipe.KWOK_NODE_CLASS_CRD}
+    assert told == [
+        f"Building karpenter {versions.KARPENTER} (1 of 2)",
+        f"Building {recipe.KARPENTER_CRDS} {versions.KARPENTER_AWS} (2 of 2)",
+    ]
+
+
+def test_of_a_module_without_programs_only_files_are_taken(go: Path, cache: Path) -> None:
+    folder = built(recipe=recipe.KARPENTER, cache=cache)
+    [call] = [call for call in calls(go) if "karpenter-provider-aws" in call]
+    assert call == f"mod download -json github.com/aws/karpenter-provider-aws@v{versions.KARPENTER_AWS}"
+    crds = (folder / recipe.KARPENTER_CRDS).read_text(encoding="utf-8")
+    assert crds.split("\n---\n")[0] == "kind: pkg/apis/crds/karpenter.sh_nodepools.yaml"
+
+
+def test_karpenter_is_of_the_chart_that_clusters_get() -> None:
+    assert versions.KARPENTER == versions.KARPENTER_AWS == deployed.KARPENTER_CHART
 
 
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -206,3 +233,46 @@ def test_a_kept_program_that_ends_by_itself_is_told_with_its_last_lines(tmp_path
     kept.wait()
     with pytest.raises(StartError, match=r"ended with status 1:\n  port is taken"):
         kept.check()
+
+
+def test_a_kept_program_gets_its_environment_beside_ours(tmp_path: Path) -> None:
+    program = "import os; print(os.environ['KUBECONFIG'], 'PATH' in os.environ)"
+    kept = Kept([sys.executable, "-c", program], tmp_path / "log", environment={"KUBECONFIG": "here"})
+    kept.wait()
+    assert kept.last_lines() == "\n  here True"
+
+
+@pytest.fixture
+def plane(tmp_path: Path) -> ControlPlane:
+    """A control plane that consists of nothing."""
+    return ControlPlane(tmp_path, tmp_path, Api("", tmp_path, ""), tmp_path)
+
+
+def test_a_part_runs_while_its_block_does(plane: ControlPlane) -> None:
+    with plane.part(Path(sys.executable), "-c", SLEEPER):
+        pid = pid_in(plane.folder)
+        plane.check()
+        assert not is_gone(pid)
+    assert is_gone(pid)
+    plane.check()
+
+
+def test_a_part_that_ends_by_itself_is_told_as_the_others_are(plane: ControlPlane) -> None:
+    ends = "import sys; sys.exit('no such file')"
+    with (
+        plane.part(Path(sys.executable), "-c", ends),
+        pytest.raises(StartError, match=r"ended with status 1:\n  no such file"),
+    ):
+        plane.wait_for("something was ready", lambda: False)
+
+
+def test_the_log_of_a_part_that_starts_again_goes_on(plane: ControlPlane) -> None:
+    log = plane.folder / f"{Path(sys.executable).name}.log"
+    for words in (["first"], ["first", "second"]):
+        program = f"import time; print({words[-1]!r}, flush=True); time.sleep(60)"
+        with plane.part(Path(sys.executable), "-c", program):
+            assert eventually(partial(has_said, log, words))
+
+
+def has_said(log: Path, words: list[str]) -> bool:
+    return log.read_text(encoding="utf-8").split() == words

@@ -1,0 +1,251 @@
+"""Pools whose nodes Karpenter brings, the pods that want them, and the device plugin on the nodes."""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import count
+from typing import Any
+
+from components.karpenter_gpu_pool import KarpenterPool
+from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
+from components.names import GPU_TAINT
+from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.karpenter import Karpenter
+from sandbox.control_plane.karpenter_kwok import translated
+from sandbox.control_plane.karpenter_types import CAPACITY_TYPE, INSTANCE_TYPE
+from sandbox.control_plane.kept import StartError
+from sharing.gpus import instance_types
+from sharing.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
+from tests.cluster.deployment import is_ready
+
+Object = dict[str, Any]
+SECONDS = 180
+"""Within which nodes come and pods are placed, or nodes go; three and thirty are usual."""
+POOL = "karpenter.sh/nodepool"
+JOINED = "karpenter.sh/registered=true,!karpenter.sh/initialized"
+"""Nodes that Karpenter knows and that are not complete yet."""
+V1 = "karpenter.sh/v1"
+ALPHA = "karpenter.sh/v1alpha1"
+NUMBERS = count(1)
+"""Of pools and pods."""
+CLEARED = (
+    ("v1", "Pod"),
+    (V1, "NodePool"),
+    (V1, "NodeClaim"),
+    (ALPHA, "NodeOverlay"),
+    ("karpenter.kwok.sh/v1alpha1", "KWOKNodeClass"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pool:
+    """A pool of nodes, and what the plugin there offers."""
+
+    name: str
+    sharing: Sharing
+    types: tuple[str, ...]
+    """Instance types, all with the same number of GPUs."""
+    offered: Mapping[str, int]
+    """What the plugin offers on a node, by resource."""
+
+    @property
+    def asked(self) -> str:
+        """Resource of which each pod asks for one: the first."""
+        return next(iter(self.offered))
+
+    @property
+    def shares(self) -> int:
+        """Pods that fit on a node: by what is offered, so that a wrong promise brings a wrong number of nodes."""
+        return self.offered[self.asked]
+
+
+def pool_of(name: str, sharing: Sharing, *types: str) -> Pool:
+    """A pool under a mode; what the plugin makes of its config is worked out here, not asked of the mode."""
+    [gpus] = {instance_types()[one].gpus for one in types}
+    offered = {GPU_RESOURCE: gpus}
+    for way in sharing.plugin_config().get("sharing", {}).values():
+        offered = {one["name"]: gpus * one["replicas"] for one in way["resources"]}
+    return Pool(name=name, sharing=sharing, types=types, offered=offered)
+
+
+T4, L4, BLACKWELL = ("g4dn.xlarge", "g4dn.2xlarge"), ("g6.xlarge", "g6.2xlarge"), ("g7e.2xlarge", "g7e.4xlarge")
+POOLS = {
+    pool.name: pool
+    for pool in (
+        pool_of("exclusive", Exclusive(), *T4),
+        pool_of("timeslice-2", TimeSlicing(replicas=2), *T4),
+        pool_of("timeslice-4", TimeSlicing(replicas=4), *T4),
+        pool_of("timeslice-4-on-4-gpus", TimeSlicing(replicas=4), "g4dn.12xlarge"),
+        pool_of("mps-2", Mps(replicas=2), *L4),
+        pool_of("mps-4", Mps(replicas=4), *L4),
+        # Stacks refuse slices on Karpenter's nodes, since cutting restarts the kubelet; counting them works.
+        Pool(
+            name="mig-single",
+            sharing=Mig(layout="all-1g.24gb"),
+            types=BLACKWELL,
+            offered={GPU_RESOURCE: 4},
+        ),
+        Pool(
+            name="mig-mixed",
+            sharing=Mig(strategy="mixed", layout="all-balanced"),
+            types=BLACKWELL,
+            offered={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1},
+        ),
+    )
+}
+"""Every way of sharing, by the pool's name."""
+
+
+def manifests(pool: Pool) -> Iterator[Object]:
+    """The objects that our component makes of the pool, in the order in which they have to be made."""
+    ours = KarpenterPool(name=pool.name, sharing=pool.sharing, instance_types=pool.types, max_nodes=40)
+    subnets, group = ["subnet-0123456789abcdef0"], "sg-0123456789abcdef0"
+    yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_id=group, tags={"team": "ml"})
+    yield from node_overlays(ours)
+    yield node_pool(ours)
+
+
+class Pools:
+    """Pools in a cluster with Karpenter, and the pods that wait for their nodes."""
+
+    def __init__(self, karpenter: Karpenter) -> None:
+        self.karpenter, self.plane, self.api = karpenter, karpenter.plane, karpenter.plane.api
+        self._pools: dict[str, Pool] = {}
+        self.plugin_works = True
+
+    def make(self, pool: Pool, change: Callable[[Object], None] = lambda _: None) -> Pool:
+        """Makes a pool of its manifests, each after a change; ready when Karpenter has looked at all of them.
+
+        Its name gets a number that no pool had before: pods must not meet a node that an earlier test left.
+        """
+        pool = replace(pool, name=f"{pool.name}-{next(NUMBERS)}")
+        self._pools[pool.name] = pool
+        for manifest in manifests(pool):
+            change(manifest)
+            made = translated(manifest)
+            self.api.apply(made)
+            self.wait_for(f"{made['kind']} {pool.name} was ready", partial(self._is_ready, made))
+        return pool
+
+    def _is_ready(self, made: Object) -> bool:
+        return is_ready(self.api.get(made["apiVersion"], made["kind"], made["metadata"]["name"]) or {})
+
+    def ask(self, pool: Pool, pods: int) -> list[str]:
+        """So many pods more, each of which wants one share in the pool; returns their names."""
+        names = [f"{pool.name}-{next(NUMBERS)}" for _ in range(pods)]
+        for name in names:
+            self.apply_pod(
+                name,
+                nodeSelector={POOL: pool.name},
+                resources={"limits": {pool.asked: "1"}},
+                tolerations=[{"key": GPU_TAINT, "operator": "Exists"}],
+            )
+        return names
+
+    def apply_pod(self, name: str, *, resources: Object | None = None, **spec: Any) -> None:
+        container = {"name": "main", "image": "pause", "resources": resources or {}}
+        spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
+        self.api.apply(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
+        )
+
+    def delete_pod(self, name: str) -> None:
+        self.api.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", gracePeriodSeconds="0")
+
+    def place_of(self, name: str) -> str:
+        """The node of a pod that is placed."""
+        pod = self.api.get("v1", "Pod", name)
+        assert pod
+        return str(pod["spec"]["nodeName"])
+
+    def wait_until_placed(self) -> None:
+        """Waits until every pod runs and every node that Karpenter brought for them is complete."""
+
+        def placed() -> bool:
+            waiting = self.api.list("v1", "Pod", "default", fieldSelector="status.phase!=Running")
+            return not waiting and all(map(is_ready, self._claims()))
+
+        self.wait_for("every pod ran and every node was complete", placed)
+
+    def claims(self, pool: Pool) -> list[Object]:
+        """The nodes of a pool as Karpenter knows them, from when it decides on them to when it decides against them."""
+        return [one for one in self._claims() if one["metadata"]["labels"].get(POOL) == pool.name]
+
+    def _claims(self) -> list[Object]:
+        return [one for one in self.api.list(V1, "NodeClaim") if "deletionTimestamp" not in one["metadata"]]
+
+    def nodes(self, pool: Pool) -> int:
+        return len(self.claims(pool))
+
+    def promised(self, pool: Pool) -> list[int]:
+        """Shares that Karpenter expects of each node of a pool."""
+        return [int(claim["status"]["allocatable"][pool.asked]) for claim in self.claims(pool)]
+
+    def bought(self, pool: Pool) -> list[tuple[str, str]]:
+        """Capacity and instance type of each node of a pool."""
+        labels = [claim["metadata"]["labels"] for claim in self.claims(pool)]
+        return sorted((one[CAPACITY_TYPE], one[INSTANCE_TYPE]) for one in labels)
+
+    def wait_until_karpenter_refuses(self, pod: str) -> str:
+        """Waits until Karpenter says why it brings no node for a pod; returns that."""
+        found = self.api.get("v1", "Pod", pod)
+        assert found
+        about = f"involvedObject.uid={found['metadata']['uid']},reason=FailedScheduling"
+
+        def said() -> list[str]:
+            events = self.api.list("v1", "Event", "default", fieldSelector=about)
+            return [one["message"] for one in events if one["source"].get("component") == "karpenter"]
+
+        self.wait_for(f"Karpenter refused {pod}", lambda: bool(said()))
+        return said()[0]
+
+    def wait_for(self, what: str, known: Callable[[], bool]) -> None:
+        """Waits while the plugins work: each gets a turn before each look."""
+
+        def looked() -> bool:
+            if self.plugin_works:
+                self._plugins_turn()
+            return known()
+
+        try:
+            self.plane.wait_for(what, looked, SECONDS)
+        except StartError as error:
+            raise AssertionError("\n".join([str(error), *self._told()])) from None
+
+    def _plugins_turn(self) -> None:
+        """What the device plugin does on nodes that have joined: they offer what its config says."""
+        for node in self.api.list("v1", "Node", labelSelector=JOINED):
+            pool = self._pools.get(node["metadata"]["labels"][POOL])
+            if pool is None:  # of an earlier test, on its way out
+                continue
+            offered = {name: str(count) for name, count in pool.offered.items()}
+            if offered.items() <= node["status"]["allocatable"].items():
+                continue
+            status = dict.fromkeys(("capacity", "allocatable"), offered)
+            path = f"/api/v1/nodes/{node['metadata']['name']}/status"
+            with suppress(ApiError):  # gone meanwhile
+                self.api.call("PATCH", path, {"status": status}, content="merge-patch+json")
+
+    def _told(self) -> Iterator[str]:
+        """Promise and fact of each pool, every pod that does not run, and Karpenter's last words."""
+        for pool in self._pools.values():
+            told = f"a node offers {dict(pool.offered)}"
+            yield f"  {pool.name}: {told}; bought: {self.bought(pool)}"
+        for pod in self.api.list("v1", "Pod", "default"):
+            if not is_ready(pod):
+                conditions = pod.get("status", {}).get("conditions", [])
+                yield f"  {pod['metadata']['name']}: {[one.get('message') for one in conditions]}"
+        log = (self.plane.folder / "karpenter.log").read_text(encoding="utf-8").splitlines()
+        yield from (f"  {line[:300]}" for line in log[-10:])
+
+    def clear(self) -> None:
+        """Takes away pods and pools. Karpenter takes the nodes down meanwhile, and nobody waits for that."""
+        for api_version, kind in CLEARED:
+            path = self.api.collection(api_version, kind, "default")
+            self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
+        self.wait_for("nothing was left but nodes that go", self._is_clear)
+        self._pools.clear()
+
+    def _is_clear(self) -> bool:
+        return not self._claims() and not any(self.api.list(*kind) for kind in CLEARED if kind != (V1, "NodeClaim"))

@@ -1,0 +1,147 @@
+"""Karpenter's own core brings the nodes that our pools promise, no more and no fewer, and takes empty ones away."""
+
+import math
+from typing import Any
+
+import pytest
+
+from components.names import GPU_TAINT
+from sandbox.control_plane.karpenter import Karpenter
+from sandbox.control_plane.karpenter_types import aws_labels, for_sale
+from tests.cluster.deployment import is_ready
+from tests.cluster.karpenter import ALPHA, POOLS, Pools, manifests
+
+MOST_PODS = 20
+QUARTERS = POOLS["timeslice-4"]
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_our_objects_are_accepted_under_awss_own_rules(karpenter_at_work: Karpenter, name: str) -> None:
+    for manifest in manifests(POOLS[name]):
+        karpenter_at_work.plane.api.apply(manifest, dry_run=True)
+
+
+def test_pods_that_fill_a_node_get_one_node_that_has_what_was_promised(pools: Pools) -> None:
+    made = {name: pools.make(pool) for name, pool in POOLS.items()}
+    for pool in made.values():
+        pools.ask(pool, pool.shares)
+    pools.wait_until_placed()
+    assert {name: pools.nodes(pool) for name, pool in made.items()} == dict.fromkeys(POOLS, 1)
+    promised = {name: pools.promised(pool) for name, pool in made.items()}
+    assert promised == {name: [pool.shares] for name, pool in POOLS.items()}
+
+
+def test_seventeen_pods_at_once_get_as_few_nodes_as_their_shares_allow(pools: Pools) -> None:
+    promised = {"timeslice-4": 5, "timeslice-4-on-4-gpus": 2, "mig-mixed": 9}
+    made = {name: pools.make(POOLS[name]) for name in promised}
+    for pool in made.values():
+        pools.ask(pool, 17)
+    pools.wait_until_placed()
+    assert {name: pools.nodes(pool) for name, pool in made.items()} == promised
+
+
+def test_an_overlay_for_a_misspelt_pool_is_called_ready_and_has_no_effect(pools: Pools) -> None:
+    def misspell(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "NodeOverlay":
+            manifest["spec"]["requirements"][0]["values"] = ["timeslice4"]
+
+    quarters = pools.make(QUARTERS, misspell)
+    [overlay] = pools.api.list(ALPHA, "NodeOverlay")
+    assert is_ready(overlay)
+    pools.ask(quarters, 4)
+    pools.wait_until_placed()
+    assert pools.nodes(quarters) == 4
+
+
+def test_a_pod_that_wants_no_gpu_brings_no_node(pools: Pools) -> None:
+    quarters = pools.make(QUARTERS)
+    pools.apply_pod("plain")
+    assert GPU_TAINT in pools.wait_until_karpenter_refuses("plain")
+    assert pools.nodes(quarters) == 0
+
+
+def test_the_limit_counts_nodes_and_not_their_shares(pools: Pools) -> None:
+    def limit(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "NodePool":
+            manifest["spec"]["limits"] = {"nodes": "1"}
+
+    quarters = pools.make(QUARTERS, limit)
+    pools.ask(quarters, quarters.shares)
+    pools.wait_until_placed()
+    [one_more] = pools.ask(quarters, 1)
+    assert "limit" in pools.wait_until_karpenter_refuses(one_more)
+    assert pools.nodes(quarters) == 1
+
+
+def test_a_node_is_not_complete_until_the_plugin_offers_shares(pools: Pools) -> None:
+    pools.plugin_works = False
+    quarters = pools.make(QUARTERS)
+    pools.ask(quarters, 1)
+
+    def reasons() -> list[str]:
+        return [
+            condition["reason"]
+            for claim in pools.claims(quarters)
+            for condition in claim.get("status", {}).get("conditions", [])
+            if condition["type"] == "Initialized"
+        ]
+
+    pools.wait_for("the node missed its shares", lambda: reasons() == ["ResourceNotRegistered"])
+    pools.plugin_works = True
+    pools.wait_until_placed()
+    assert pools.nodes(quarters) == 1
+
+
+def test_spot_comes_first_then_another_type_on_spot_then_on_demand(pools: Pools) -> None:
+    first, second = QUARTERS.types
+    bought = []
+    for withdrawn in ([], [first], list(aws_labels())):
+        pools.karpenter.sell(for_sale(without_spot=withdrawn))
+        quarters = pools.make(QUARTERS)
+        pools.ask(quarters, 2)
+        pools.wait_until_placed()
+        bought += pools.bought(quarters)
+        pools.clear()
+    pools.karpenter.sell(for_sale())
+    assert bought == [("spot", first), ("spot", second), ("on-demand", first)]
+
+
+def test_an_empty_node_goes_and_one_with_a_model_stays(pools: Pools) -> None:
+    def hurry(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "NodePool":
+            manifest["spec"]["disruption"]["consolidateAfter"] = "1s"
+
+    quarters = pools.make(QUARTERS, hurry)
+    names = pools.ask(quarters, quarters.shares + 1)
+    pools.wait_until_placed()
+    assert pools.nodes(quarters) == 2
+    places = {name: pools.place_of(name) for name in names}
+    stays = places[names[0]]
+    for name, place in places.items():
+        if place != stays:
+            pools.delete_pod(name)
+    pools.wait_for("one node was left", lambda: pools.nodes(quarters) == 1)
+    [left] = pools.claims(quarters)
+    assert left["status"]["nodeName"] == stays
+    assert all(map(is_ready, pools.api.list("v1", "Pod", "default")))
+
+
+@pytest.fixture(scope="module")
+def growth(karpenter_at_work: Karpenter) -> dict[str, dict[int, int]]:
+    """Nodes of each pool by the number of its pods, which come one by one, in all pools at the same time."""
+    pools = Pools(karpenter_at_work)
+    made = {name: pools.make(pool) for name, pool in POOLS.items()}
+    seen: dict[str, dict[int, int]] = {name: {} for name in POOLS}
+    for pods in range(1, MOST_PODS + 1):
+        for pool in made.values():
+            pools.ask(pool, 1)
+        pools.wait_until_placed()
+        for name, pool in made.items():
+            seen[name][pods] = pools.nodes(pool)
+    return seen
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_one_to_twenty_pods_get_exactly_the_promised_nodes(growth: dict[str, dict[int, int]], name: str) -> None:
+    shares = POOLS[name].shares
+    assert growth[name] == {pods: math.ceil(pods / shares) for pods in range(1, MOST_PODS + 1)}

@@ -1,0 +1,104 @@
+"""What Karpenter is told it can buy: labels as AWS's provider makes them, prices and resources of the catalogue."""
+
+from typing import Any
+
+import pytest
+
+from sandbox.control_plane.karpenter_types import AWS, CAPACITY_TYPE, ZONE, aws_labels, for_sale
+from sharing import prices
+from sharing.gpus import instance_types
+
+
+def sold(name: str, **which: Any) -> dict[str, Any]:
+    [found] = [one for one in for_sale(**which) if one["name"] == name]
+    return found
+
+
+def offerings(name: str, **which: Any) -> dict[tuple[str, str], float]:
+    """Price by capacity and zone."""
+    return {
+        (values[CAPACITY_TYPE], values[ZONE]): offering["Price"]
+        for offering in sold(name, **which)["offerings"]
+        for values in [{one["key"]: one["values"][0] for one in offering["Requirements"]}]
+    }
+
+
+def test_a_gpu_type_has_the_labels_that_it_has_on_aws() -> None:
+    assert aws_labels()["g4dn.xlarge"] == {
+        "karpenter.k8s.aws/instance-category": "g",
+        "karpenter.k8s.aws/instance-generation": "4",
+        "karpenter.k8s.aws/instance-family": "g4dn",
+        "karpenter.k8s.aws/instance-size": "xlarge",
+        "karpenter.k8s.aws/instance-cpu": "4",
+        "karpenter.k8s.aws/instance-memory": "16384",
+        "karpenter.k8s.aws/instance-gpu-name": "t4",
+        "karpenter.k8s.aws/instance-gpu-manufacturer": "nvidia",
+        "karpenter.k8s.aws/instance-gpu-count": "1",
+        "karpenter.k8s.aws/instance-gpu-memory": "16384",
+        "karpenter.k8s.aws/instance-local-nvme": "125",
+    }
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "label", "value"),
+    [
+        ("p6-b200.48xlarge", "category", "p"),
+        ("p6-b200.48xlarge", "generation", "6"),
+        ("p6-b200.48xlarge", "family", "p6-b200"),
+        ("p4d.24xlarge", "gpu-name", "a100"),
+        ("p4de.24xlarge", "gpu-name", "a100"),
+        ("g4ad.xlarge", "gpu-manufacturer", "amd"),
+        ("g6f.xlarge", "gpu-count", "0"),
+        ("p3.2xlarge", "local-nvme", None),
+        ("t3.medium", "gpu-count", None),
+        ("t3.medium", "local-nvme", None),
+    ],
+)
+def test_labels_follow_the_name_and_what_ec2_reports(instance_type: str, label: str, value: str | None) -> None:
+    assert aws_labels()[instance_type].get(f"{AWS}instance-{label}") == value
+
+
+def test_every_type_of_the_catalogue_is_for_sale() -> None:
+    assert instance_types().keys() < {one["name"] for one in for_sale()}
+
+
+def test_a_node_has_the_physical_cards_and_the_slice_of_one_is_none() -> None:
+    assert sold("g4dn.12xlarge")["resources"]["nvidia.com/gpu"] == "4"
+    assert sold("g4ad.16xlarge")["resources"]["amd.com/gpu"] == "4"
+    assert not any("gpu" in name for name in sold("g6f.xlarge")["resources"])
+    assert not any("gpu" in name for name in sold("t3.medium")["resources"])
+
+
+def test_a_type_is_offered_in_each_zone_on_demand_and_on_spot_at_the_prices_of_the_plan() -> None:
+    spot = prices.spot("g4dn.xlarge", "us-east-1")
+    assert spot
+    usual = prices.on_demand("g4dn.xlarge", "us-east-1").usd_per_hour
+    assert offerings("g4dn.xlarge", zones=("a", "c")) == {
+        ("spot", "us-east-1a"): spot.usd_per_hour,
+        ("spot", "us-east-1c"): spot.usd_per_hour,
+        ("on-demand", "us-east-1a"): usual,
+        ("on-demand", "us-east-1c"): usual,
+    }
+
+
+def test_spot_that_is_withdrawn_is_not_offered_and_other_spot_is() -> None:
+    assert {capacity for capacity, _ in offerings("g4dn.xlarge", without_spot=["g4dn.xlarge"])} == {"on-demand"}
+    assert {capacity for capacity, _ in offerings("g6.xlarge", without_spot=["g4dn.xlarge"])} == {"spot", "on-demand"}
+
+
+def test_a_type_without_a_known_spot_price_is_offered_on_demand_alone() -> None:
+    assert prices.spot("p5.4xlarge", "us-east-1") is None
+    assert {capacity for capacity, _ in offerings("p5.4xlarge")} == {"on-demand"}
+
+
+def test_other_regions_have_their_own_prices_and_zones() -> None:
+    found = offerings("g4dn.xlarge", region="eu-central-1", zones=("b",))
+    spot = prices.spot("g4dn.xlarge", "eu-central-1")
+    assert spot
+    assert found["spot", "eu-central-1b"] == spot.usd_per_hour
+
+
+def test_what_an_offering_requires_reaches_the_node() -> None:
+    for offering in sold("g6.xlarge")["offerings"]:
+        required = {one["key"]: one["values"] for one in offering["Requirements"] if one["operator"] == "In"}
+        assert required[f"{AWS}instance-gpu-name"] == ["l4"]
