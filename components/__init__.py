@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
     from components.ollama_pair import OllamaPair, OllamaPairArgs
+    from components.share_proof import ShareProof, ShareProofArgs
     from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
 
 _HOMES = {
@@ -19,6 +20,8 @@ _HOMES = {
     "GpuClusterArgs": "gpu_cluster",
     "OllamaPair": "ollama_pair",
     "OllamaPairArgs": "ollama_pair",
+    "ShareProof": "share_proof",
+    "ShareProofArgs": "share_proof",
     "SpotGpuNodeGroup": "spot_gpu_node_group",
     "SpotGpuNodeGroupArgs": "spot_gpu_node_group",
 }
@@ -30,6 +33,8 @@ __all__ = [
     "GpuClusterArgs",
     "OllamaPair",
     "OllamaPairArgs",
+    "ShareProof",
+    "ShareProofArgs",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
 ]

@@ -12,13 +12,15 @@ from components import (
     GpuClusterArgs,
     OllamaPair,
     OllamaPairArgs,
+    ShareProof,
+    ShareProofArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
 from components.ollama_pair import OllamaModel
 from sharing.gpus import gpus
 from sharing.models import Served, models
-from sharing.modes import TimeSlicing
+from sharing.modes import Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 TAGS = {"owner": "us", "tandem:stack": "test"}
@@ -57,11 +59,17 @@ def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRes
     return OllamaPair(name, args, opts)
 
 
+def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"], namespace=f"{name}-proof")
+    return ShareProof(name, args, opts)
+
+
 BUILDERS: dict[str, Builder] = {
     "GpuCluster": _cluster,
     "SpotGpuNodeGroup": _nodes,
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
+    "ShareProof": _proof,
 }
 
 

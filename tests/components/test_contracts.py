@@ -23,6 +23,7 @@ TOKENS = {
     "DevicePluginSharing": "tandem:index:DevicePluginSharing",
     "GpuCluster": "tandem:index:GpuCluster",
     "OllamaPair": "tandem:index:OllamaPair",
+    "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
 }
 """Frozen: users' resources are known by these. A rename needs an alias and a line in the changelog."""

@@ -8,7 +8,7 @@ import pulumi
 import pytest
 
 import stacks
-from components import DevicePluginSharing, GpuCluster, GpuClusterArgs, OllamaPair, SpotGpuNodeGroup
+from components import DevicePluginSharing, GpuCluster, GpuClusterArgs, OllamaPair, ShareProof, SpotGpuNodeGroup
 from stacks.config import load_file
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -98,6 +98,17 @@ def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
         assert ports == {"llama2-7b": 11434, "mistral-7b": 11434}
 
     return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
+
+
+@pulumi.runtime.test
+def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    proof = builders["ShareProof"]("theirs", None)
+    assert isinstance(proof, ShareProof)
+
+    def check(verified: dict[str, Any]) -> None:
+        assert verified["nvidia.com/gpu"]["per_node"] == 4
+
+    return proof.verified_shares.apply(check)
 
 
 @pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive"])
