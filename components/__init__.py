@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
     from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
     from components.ollama_pair import OllamaPair, OllamaPairArgs
+    from components.share_proof import ShareProof, ShareProofArgs
     from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
 
 _HOMES = {
@@ -23,6 +24,8 @@ _HOMES = {
     "OllamaPair": "ollama_pair",
     "OllamaPairArgs": "ollama_pair",
     "PoolSharing": "device_plugin_sharing",
+    "ShareProof": "share_proof",
+    "ShareProofArgs": "share_proof",
     "SpotGpuNodeGroup": "spot_gpu_node_group",
     "SpotGpuNodeGroupArgs": "spot_gpu_node_group",
 }
@@ -37,6 +40,8 @@ __all__ = [
     "OllamaPair",
     "OllamaPairArgs",
     "PoolSharing",
+    "ShareProof",
+    "ShareProofArgs",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
 ]

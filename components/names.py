@@ -10,6 +10,8 @@ TOKEN = "tandem:index:{}"
 
 POOL_LABEL = "tandem/pool"
 """Node label by which models find GPU nodes: our own, since the GPU Operator rewrites `nvidia.com/gpu.present`."""
+PROOF_LABEL = "tandem/proof"
+"""Label of the pods that prove shares: those that belong together have the same value."""
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
 ZONE_LABEL = "topology.kubernetes.io/zone"

@@ -27,6 +27,10 @@ KARPENTER_CHART = "1.14.1"
 KARPENTER_CRD_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter-crd"
 KARPENTER_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter"
 
+# renovate: datasource=docker depName=python
+PROBER_IMAGE = "python:3.13.14-slim-trixie@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6"
+"""What the shares are proved with, by digest of the multi-platform index (docker-library/repo-info, 2026-08)."""
+
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
 """Release of the AL2023 AMIs, all variants. Newest one whose contents the changelog tells."""
@@ -53,12 +57,14 @@ EBS_CSI_DRIVER = {"1.34": "v1.66.0-eksbuild.1", "1.35": "v1.66.0-eksbuild.1", "1
 BOTH = frozenset({"amd64", "arm64"})
 PARTS = (
     Part(name="the Ollama image", version=OLLAMA_IMAGE_TAG.partition("@")[0], architectures=BOTH),
+    Part(name="the image of the share proof", version=PROBER_IMAGE.partition("@")[0], architectures=BOTH),
     Part(name="the NVIDIA device plugin", version=DEVICE_PLUGIN_CHART, architectures=BOTH),
     Part(name="node feature discovery", version="0.19.0", architectures=BOTH),
     Part(name="the EKS AMI for GPU nodes", version=AMI_DATE, architectures=frozenset(GPU_AMI_TYPES)),
 )
 """What runs on GPU nodes, with the platforms its image is published for. Sources: the release workflows of
-ollama/ollama, NVIDIA/k8s-device-plugin and kubernetes-sigs/node-feature-discovery at those versions."""
+ollama/ollama, NVIDIA/k8s-device-plugin and kubernetes-sigs/node-feature-discovery at those versions, and
+docker-library/repo-info."""
 
 
 def ami_release(kubernetes: str) -> str:

@@ -21,6 +21,17 @@ READY_SECONDS = 90
 POLL_SECONDS = 0.1
 NODE_LEASE_SECONDS = 40
 """As kubelet. KWOK renews no lease by default; the node controller then takes every node for dead after 50 s."""
+HELD = {"kwok.x-k8s.io/status": "custom"}
+"""Annotation of pods that KWOK does not run: those of a Job would be complete at once, and none would hold a share."""
+KWOK_DEFAULTS = {
+    "cidr": "10.0.0.0/24",
+    "enablePodsOnNodeSyncListPager": True,
+    "nodeLeaseParallelism": 4,
+    "nodePlayStageParallelism": 4,
+    "podPlayStageParallelism": 4,
+    "podsOnNodeSyncParallelism": 1,
+}
+"""KWOK's own, which it forgets once it is given any settings (kwok_configuration_types.go of the pinned version)."""
 ISSUER = "https://kubernetes.default.svc"
 SERVICE_RANGE = "172.20.0.0/16"
 """One of the two that EKS gives."""
@@ -148,12 +159,26 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
         kubeconfig,
         "--manage-all-nodes=true",
         f"--config={plane.programs / KWOK_STAGES}",
+        f"--config={_options(plane.folder)}",
         f"--node-lease-duration-seconds={NODE_LEASE_SECONDS}",
         f"--server-address={free_addresses(1)[0]}",
     )
     plane.wait_for(
         "the controllers worked", lambda: plane.api.get("v1", "ServiceAccount", "default", "default") is not None
     )
+
+
+def _options(folder: Path) -> Path:
+    """KWOK's own settings: the status of pods with `HELD` is left to whoever holds them."""
+    [(key, value)] = HELD.items()
+    settings = {
+        "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+        "kind": "KwokConfiguration",
+        "options": {**KWOK_DEFAULTS, "disregardStatusWithAnnotationSelector": f"{key}={value}"},
+    }
+    path = folder / "kwok.json"
+    path.write_text(json.dumps(settings), encoding="utf-8")
+    return path
 
 
 def _stop(parts: Sequence[Kept]) -> None:

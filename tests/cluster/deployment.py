@@ -17,8 +17,9 @@ SECONDS = 40
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 """Others after these."""
-NAMESPACES = ("default", "ollama", "nvidia-device-plugin")
+NAMESPACES = ("default", "ollama", "nvidia-device-plugin", "share-proof")
 CLEARED = (
+    ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
     ("apps/v1", "DaemonSet"),
     ("apps/v1", "ReplicaSet"),
@@ -129,8 +130,14 @@ class Deployment:
                 if condition["type"] == "PodScheduled" and condition["status"] == "False"
             ]
 
-        self.wait_for("the scheduler refused the pod", lambda: bool(reasons()))
-        return reasons()[0]
+        said: list[str] = []
+
+        def refused() -> bool:
+            said.extend(reasons())
+            return bool(said)
+
+        self.wait_for("the scheduler refused the pod", refused)
+        return said[0]  # asked again, the pod may be gone
 
     def wait_for(self, what: str, known: Callable[[], bool]) -> None:
         try:

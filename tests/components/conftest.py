@@ -14,6 +14,8 @@ from components import (
     KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
+    ShareProof,
+    ShareProofArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
@@ -76,12 +78,18 @@ def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRes
     return OllamaPair(name, args, opts)
 
 
+def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
+    args = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"], namespace=f"{name}-proof")
+    return ShareProof(name, args, opts)
+
+
 BUILDERS: dict[str, Builder] = {
     "GpuCluster": _cluster,
     "SpotGpuNodeGroup": _nodes,
     "KarpenterGpuPool": _karpenter,
     "DevicePluginSharing": _sharing,
     "OllamaPair": _pair,
+    "ShareProof": _proof,
 }
 
 

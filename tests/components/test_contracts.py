@@ -24,6 +24,7 @@ TOKENS = {
     "GpuCluster": "tandem:index:GpuCluster",
     "KarpenterGpuPool": "tandem:index:KarpenterGpuPool",
     "OllamaPair": "tandem:index:OllamaPair",
+    "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
 }
 """Frozen: users' resources are known by these. A rename needs an alias and a line in the changelog."""

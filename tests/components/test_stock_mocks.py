@@ -14,6 +14,7 @@ from components import (
     GpuClusterArgs,
     KarpenterGpuPool,
     OllamaPair,
+    ShareProof,
     SpotGpuNodeGroup,
 )
 from stacks.config import load_file
@@ -119,6 +120,17 @@ def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
         assert ports == {"llama2-7b": 11434, "mistral-7b": 11434}
 
     return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
+
+
+@pulumi.runtime.test
+def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
+    proof = builders["ShareProof"]("theirs", None)
+    assert isinstance(proof, ShareProof)
+
+    def check(verified: dict[str, Any]) -> None:
+        assert verified["nvidia.com/gpu"]["per_node"] == 4
+
+    return proof.verified_shares.apply(check)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,135 @@
+"""Runs in one pod on a GPU node: does the node offer what was promised? Asks the Kubernetes API, and nothing else.
+
+Shipped to the cluster as it is, so it needs nothing but Python's standard library. After a change of mode the device
+plugin and feature discovery need a while, so it looks until all is as promised twice in a row, or the time is up.
+
+Environment: PROMISE (JSON, see `Promise`), NODE (name of the node that the pod runs on), LIMIT_SECONDS, PAUSE_SECONDS,
+API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`).
+"""
+
+import http.client
+import json
+import os
+import ssl
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ANSWER_SECONDS = 10
+LOOKS = 2
+"""Times in a row that all must be as promised: the plugin restarts after its labels have changed."""
+PROBED = "nvidia.com/"
+
+
+@dataclass(frozen=True)
+class Promise:
+    """What the node is to offer."""
+
+    told: str
+    """The promise in words."""
+    allocatable: Mapping[str, int]
+    """Shares by resource."""
+    labels: Mapping[str, str]
+    """What feature discovery and the MIG manager say of it."""
+
+
+def differences(promise: Promise, node: Mapping[str, Any]) -> list[str]:
+    """What the node offers otherwise than promised, in words."""
+    offered, labels = node.get("status", {}).get("allocatable", {}), node["metadata"].get("labels", {})
+    return [
+        *(
+            f"it offers {offered.get(resource, 'no')} {resource}, {shares} were promised"
+            for resource, shares in promise.allocatable.items()
+            if offered.get(resource) != str(shares)
+        ),
+        *(
+            f"its label {label} is {labels.get(label, 'missing')}, promised was {value}"
+            for label, value in promise.labels.items()
+            if labels.get(label) != value
+        ),
+    ]
+
+
+def seen(promise: Promise, node: Mapping[str, Any]) -> str:
+    """The facts in one line of JSON: everything that the promise speaks of."""
+    offered, labels = node["status"]["allocatable"], node["metadata"]["labels"]
+    return json.dumps(
+        {
+            "proved": promise.told,
+            "node": node["metadata"]["name"],
+            "allocatable": {name: count for name, count in offered.items() if name.startswith(PROBED)},
+            "labels": {label: labels[label] for label in promise.labels},
+        }
+    )
+
+
+def prove(promise: Promise, node: str, look: Callable[[], Any], limit: float, pause: float) -> tuple[bool, str]:
+    """Looks until all is as promised or the time is up; returns which, and what to print."""
+    until, good, found = time.monotonic() + limit, 0, ["no look at it succeeded"]
+    while True:
+        try:
+            last = look()
+            found = differences(promise, last)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            found = [f"the API server did not tell: {error}"]
+        good = 0 if found else good + 1
+        if good == LOOKS:
+            return True, seen(promise, last)
+        if time.monotonic() > until:
+            break
+        time.sleep(pause)
+    lines = [
+        f"promised: {promise.told}",
+        f"saw: node {node} for {limit:g} s",
+        *(f"- {one}" for one in found or ["all as promised, but only at the very end"]),
+        "The device plugin and feature discovery make this from the label nvidia.com/device-plugin.config:",
+        f"`kubectl describe node {node}`, and the logs of their pods on it.",
+        "Then run `pulumi up` again: it proves anew.",
+    ]
+    return False, "\n".join(lines)
+
+
+def reader(server: str, credentials: Path, node: str) -> Callable[[], Any]:
+    """A function that reads the node with the pod's own token, which Kubernetes renews in its file."""
+    authority = credentials / "ca.crt"
+    tls = ssl.create_default_context(cafile=str(authority)) if server.startswith("https:") else None
+
+    def look() -> Any:
+        token = (credentials / "token").read_text(encoding="utf-8").strip()
+        request = urllib.request.Request(
+            f"{server}/api/v1/nodes/{node}", headers={"Authorization": f"Bearer {token}", "Accept": "application/json"}
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=tls) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as error:
+            raise OSError(f"{error.code} {_message(error.read())}") from None
+
+    return look
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(json.loads(body)["message"])
+    except (ValueError, KeyError, TypeError):
+        return body[:200].decode(errors="replace")
+
+
+def main(environment: Mapping[str, str]) -> int:
+    """0 when the node offers what was promised, 1 when it does not; the last thing printed says why."""
+    promise = Promise(**json.loads(environment["PROMISE"]))
+    node = environment["NODE"]
+    look = reader(environment["API_SERVER"], Path(environment["CREDENTIALS"]), node)
+    limit, pause = float(environment["LIMIT_SECONDS"]), float(environment["PAUSE_SECONDS"])
+    kept, text = prove(promise, node, look, limit, pause)
+    print(text, file=sys.stdout if kept else sys.stderr, flush=True)
+    return 0 if kept else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(os.environ))

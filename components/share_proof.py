@@ -1,0 +1,275 @@
+"""ShareProof: Jobs that end well only when a node offers the promised shares, and the pods on them get them."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, cast
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components import versions
+from components.names import GPU_TAINT, POOL_LABEL, PROOF_LABEL, TOKEN, safe_name
+from components.share_promise import Promise, fingerprint, promises, to_node
+from sharing.gpus import Gpu
+from sharing.modes import Sharing
+
+Manifest = dict[str, Any]
+SCRIPTS = ("cuda_share", "share_prober", "node_prober")
+"""Modules of this package that run in the cluster, on their own."""
+FOLDER = "/proof"
+PORT = 7077
+ROOT, NOBODY = 0, 65534
+NODE_SECONDS, NODE_DEADLINE = 600, 1200
+"""Time for a node to offer what was promised once the pod runs; and with the node's own start."""
+PODS_SECONDS, STEP_SECONDS, PODS_DEADLINE = 300, 60, 900
+"""Time for all pods to come; for one answer; and for everything."""
+LONGER_THAN_DEADLINES = "25m"
+"""The Job is to say why it failed before Pulumi gives up on it, which would be after ten minutes."""
+CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShareProofArgs:
+    """Inputs of ShareProof."""
+
+    sharing: Sharing
+    """The mode, e.g. `Mps(replicas=2)`."""
+    gpu: Gpu
+    """The card of the nodes, e.g. `gpus()["t4"]`."""
+    gpus_per_node: int = 1
+    """Cards of one node."""
+    pool: str = "gpu"
+    """Value of the node label `tandem/pool` of the nodes to prove."""
+    namespace: str = "share-proof"
+    """Namespace of the Jobs."""
+    tolerations: Sequence[Mapping[str, str]] = ()
+    """Taints of the nodes besides `nvidia.com/gpu`, as Kubernetes writes tolerations."""
+
+
+class ShareProof(pulumi.ComponentResource):
+    """Proves once per mode, replicas, layout and GPU that the shares are real; the models must not hold them then.
+
+    A failed proof fails the update with what was promised and what was seen, and is made anew by the next one.
+    """
+
+    verified_shares: pulumi.Output[dict[str, Any]]
+    """What was promised, by resource; known once it is proved."""
+
+    def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__(TOKEN.format("ShareProof"), name, None, opts)
+        promised = promises(args.sharing, args.gpu, args.gpus_per_node)
+        mark = fingerprint(promised)
+        child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
+        namespace = k8s.core.v1.Namespace(
+            f"{name}-namespace",
+            metadata=meta(name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}),
+            opts=child,
+        ).metadata.name
+        scripts = k8s.core.v1.ConfigMap(
+            f"{name}-scripts", metadata=meta(name="scripts", namespace=namespace), data=script_texts(), opts=child
+        ).metadata.name
+        # The only ones with access to the API, and to nothing but nodes.
+        reader = self._account(name, "node-prober", namespace)
+        self._may_get_nodes(name, args.namespace, reader)
+        prober = self._account(name, "share-prober", namespace)
+
+        node = self._job(
+            f"{name}-node-{mark}",
+            meta(name=f"node-{mark}", namespace=namespace),
+            node_job(promised, args, scripts, reader),
+            child,
+        )
+        # While a plugin of the old mode still runs, pods would get its shares and fail for it.
+        after_node = pulumi.ResourceOptions(parent=self, depends_on=[node])
+        jobs = [node]
+        for promise in promised:
+            share = safe_name(f"shares-{promise.resource.rpartition('/')[2]}", 40)
+            service = k8s.core.v1.Service(
+                f"{name}-{share}",
+                metadata=meta(name=share, namespace=namespace),
+                spec=k8s.core.v1.ServiceSpecArgs(
+                    # No address of its own: it gives each pod a name, also before that is ready.
+                    cluster_ip="None",
+                    publish_not_ready_addresses=True,
+                    selector={PROOF_LABEL: share},
+                ),
+                opts=child,
+            ).metadata.name
+            job = f"{share}-{mark}"
+            jobs.append(
+                self._job(
+                    f"{name}-{job}",
+                    meta(name=job, namespace=namespace),
+                    shares_job(promise, args, job, share, service, scripts, prober),
+                    after_node,
+                )
+            )
+        self.verified_shares = pulumi.Output.all(*(job.status for job in jobs)).apply(
+            lambda _: {promise.resource: asdict(promise) for promise in promised}
+        )
+        self.register_outputs({"verifiedShares": self.verified_shares})
+
+    def _account(self, name: str, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+        account = k8s.core.v1.ServiceAccount(
+            f"{name}-{role}",
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=role, namespace=namespace),
+            automount_service_account_token=False,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return cast(pulumi.Output[str], account.metadata.name)
+
+    def _may_get_nodes(self, name: str, namespace: str, account: pulumi.Input[str]) -> None:
+        child = pulumi.ResourceOptions(parent=self)
+        # Roles of the cluster have no namespace: the name keeps two proofs apart.
+        meta = k8s.meta.v1.ObjectMetaArgs(name=f"{namespace}-node-prober")
+        role = k8s.rbac.v1.ClusterRole(
+            f"{name}-role",
+            metadata=meta,
+            rules=[k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes"], verbs=["get"])],
+            opts=child,
+        )
+        k8s.rbac.v1.ClusterRoleBinding(
+            f"{name}-binding",
+            metadata=meta,
+            role_ref=k8s.rbac.v1.RoleRefArgs(
+                api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role.metadata.name
+            ),
+            subjects=[k8s.rbac.v1.SubjectArgs(kind="ServiceAccount", name=account, namespace=namespace)],
+            opts=child,
+        )
+
+    def _job(
+        self, name: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
+    ) -> k8s.batch.v1.Job:
+        """A Job that stays as it was made, and is made anew by the next update when it has failed."""
+        meta.annotations = {"pulumi.com/replaceUnready": "true"}
+        # A new image or taint would replace the Job, and its pods would wait for shares that the models hold.
+        once = pulumi.ResourceOptions(
+            ignore_changes=["spec"],
+            custom_timeouts=pulumi.CustomTimeouts(create=LONGER_THAN_DEADLINES, update=LONGER_THAN_DEADLINES),
+        )
+        return k8s.batch.v1.Job(
+            name, metadata=meta, spec=cast(Any, spec), opts=pulumi.ResourceOptions.merge(opts, once)
+        )
+
+
+def shares_job(
+    promise: Promise,
+    args: ShareProofArgs,
+    name: str,
+    share: str,
+    service: pulumi.Input[str],
+    scripts: pulumi.Input[str],
+    account: pulumi.Input[str],
+) -> Manifest:
+    """Spec of the Job that holds every promised share of one node at the same time, one pod each."""
+    together = {
+        "labelSelector": {"matchLabels": {PROOF_LABEL: share}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    environment = {
+        "PROMISE": json.dumps(promise.to_pods()),
+        "JUDGE": f"{name}-0.{share}",
+        "SERVICE": share,
+        "PORT": str(PORT),
+        "LIMIT_SECONDS": str(PODS_SECONDS),
+        "STEP_SECONDS": str(STEP_SECONDS),
+        # What of the driver NVIDIA's runtime mounts; the plugin says which device.
+        "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
+    }
+    container = _container("share_prober", environment)
+    container["resources"]["limits"][promise.resource] = "1"
+    pod = {
+        **_pod(args, scripts, account, container),
+        # MPS serves one user at a time, and Ollama runs as root: the proof must go through the same server.
+        "securityContext": _security(ROOT if promise.strategy == "mps" else NOBODY),
+        "subdomain": service,
+        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [together]}},
+        "automountServiceAccountToken": False,
+    }
+    return {
+        "completionMode": "Indexed",
+        "completions": promise.pods,
+        "parallelism": promise.pods,
+        **_once({PROOF_LABEL: share}, pod, PODS_DEADLINE),
+    }
+
+
+def node_job(
+    promised: Sequence[Promise], args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input[str]
+) -> Manifest:
+    """Spec of the Job that reads what the node says it offers."""
+    environment = {
+        "PROMISE": json.dumps(to_node(promised)),
+        "LIMIT_SECONDS": str(NODE_SECONDS),
+        "PAUSE_SECONDS": "5",
+        "API_SERVER": "https://kubernetes.default.svc",
+        "CREDENTIALS": CREDENTIALS,
+    }
+    container = _container("node_prober", environment)
+    container["env"].append({"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
+    container["securityContext"]["readOnlyRootFilesystem"] = True
+    pod = {
+        **_pod(args, scripts, account, container),
+        "securityContext": _security(NOBODY),
+        "automountServiceAccountToken": True,
+    }
+    return _once({PROOF_LABEL: "node"}, pod, NODE_DEADLINE)
+
+
+def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
+    """A Job that tries once within `deadline` seconds, and stays: gone, it would be made again by the next update."""
+    return {
+        "backoffLimit": 0,
+        "activeDeadlineSeconds": deadline,
+        "template": {"metadata": {"labels": {**labels}}, "spec": pod},
+    }
+
+
+def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input[str], container: Manifest) -> Manifest:
+    # As the package that they are here: `python -m components.share_prober`.
+    items = [{"key": f"{script}.py", "path": f"components/{script}.py"} for script in SCRIPTS]
+    return {
+        "restartPolicy": "Never",
+        "serviceAccountName": account,
+        "enableServiceLinks": False,
+        "terminationGracePeriodSeconds": 5,
+        "nodeSelector": {POOL_LABEL: args.pool},
+        "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}, *(dict(one) for one in args.tolerations)],
+        "containers": [container],
+        "volumes": [{"name": "scripts", "configMap": {"name": scripts, "items": items}}],
+    }
+
+
+def _container(script: str, environment: Mapping[str, pulumi.Input[str]]) -> Manifest:
+    return {
+        "name": "prober",
+        "image": versions.PROBER_IMAGE,
+        "command": ["python", "-u", "-B", "-m", f"components.{script}"],
+        "workingDir": FOLDER,
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {}},
+        # The root of the file system stays writable on shares: NVIDIA's runtime puts the driver into ld.so.cache.
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "volumeMounts": [{"name": "scripts", "mountPath": FOLDER, "readOnly": True}],
+        # The end of the log is the reason that `pulumi up` shows.
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+    }
+
+
+def _security(user: int) -> Manifest:
+    return {
+        "runAsUser": user,
+        "runAsGroup": user,
+        "runAsNonRoot": user != ROOT,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+
+@cache
+def script_texts() -> dict[str, str]:
+    """The scripts as they are shipped, by file name."""
+    return {f"{name}.py": files("components").joinpath(f"{name}.py").read_text(encoding="utf-8") for name in SCRIPTS}

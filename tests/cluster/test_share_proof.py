@@ -1,0 +1,353 @@
+"""The share proof on a real control plane: its Jobs, its rights, and the taint by which a change of mode evicts."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import ShareProof, ShareProofArgs
+from components.share_promise import promises, to_node
+from components.share_proof import script_texts
+from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.running import HELD
+from sandbox.graph import Graph
+from sandbox.in_process import run
+from sharing.gpus import gpus
+from sharing.modes import GPU_RESOURCE, Mps
+from tests.cluster.deployment import Deployment, Object, is_ready, manifests
+from tests.cluster.nodes import nodes
+from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
+
+NAMESPACE = "share-proof"
+ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])
+PROMISED = promises(ARGS.sharing, ARGS.gpu, ARGS.gpus_per_node)
+MODE = "tandem/mode"
+VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
+READER, PROBER = f"system:serviceaccount:{NAMESPACE}:node-prober", f"system:serviceaccount:{NAMESPACE}:share-prober"
+
+
+@pytest.fixture(scope="module")
+def proof() -> list[Object]:
+    return manifests(run(lambda: ShareProof("proof", ARGS), project="test", stack="test"))
+
+
+@pytest.fixture
+def deployed(cluster: Deployment, proof: list[Object]) -> Deployment:
+    """Everything of the proof but its Jobs."""
+    for one in proof:
+        if one["kind"] != "Job":
+            cluster.api.apply(one)
+    return cluster
+
+
+def job_of(proof: list[Object], role: str) -> Object:
+    [job] = [one for one in proof if one["kind"] == "Job" and one["metadata"]["name"].startswith(role)]
+    return job
+
+
+class Kubelet:
+    """Runs a Job's pods as they behave: each runs as long as it waits for the others, and ends with them."""
+
+    def __init__(self, cluster: Deployment, job: Object, **spec: Any) -> None:
+        self._cluster, self.name = cluster, job["metadata"]["name"]
+        template = job["spec"]["template"]
+        held = {**template, "metadata": {**template["metadata"], "annotations": HELD}}
+        cluster.api.apply({**job, "spec": {**job["spec"], "template": held, **spec}})
+        self._wanted = int(job["spec"]["completions"])
+
+    def pods(self) -> list[Object]:
+        return self._cluster.api.list("v1", "Pod", NAMESPACE, labelSelector=f"job-name={self.name}")
+
+    def running(self) -> list[Object]:
+        return [one for one in self.pods() if one["status"]["phase"] == "Running"]
+
+    def run(self) -> None:
+        """What has happened when kubelet has looked once."""
+        for one in self.pods():
+            with suppress(ApiError):  # gone since it was listed
+                if "deletionTimestamp" in one["metadata"]:
+                    self._cluster.api.call("DELETE", self._path(one), gracePeriodSeconds="0")
+                elif one["spec"].get("nodeName") and one["status"]["phase"] == "Pending":
+                    self.becomes("Running", one)
+        if len(self.running()) == self._wanted:
+            for one in self.running():
+                self.becomes("Succeeded", one)
+
+    def condition(self) -> Object:
+        """The one that says how the Job ended, once it has."""
+        job = self._cluster.api.get("batch/v1", "Job", self.name, NAMESPACE) or {}
+        found = {one["type"]: one for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
+        ended: Object = found.get("Complete") or found.get("Failed") or {}
+        return ended
+
+    def wait(self, seen: Callable[[], bool] = lambda: True) -> Object:
+        """Runs pods until the Job has ended and `seen` was true on the way."""
+        ever = False
+
+        def ended() -> bool:
+            nonlocal ever
+            self.run()
+            ever = ever or seen()
+            return bool(self.condition())
+
+        self._cluster.wait_for(f"Job {self.name} had ended", ended)
+        assert ever
+        return self.condition()
+
+    def _path(self, one: Object) -> str:
+        return f"/api/v1/namespaces/{NAMESPACE}/pods/{one['metadata']['name']}"
+
+    def becomes(self, phase: str, one: Object) -> None:
+        change = {"status": {"phase": phase}}
+        self._cluster.api.call("PATCH", f"{self._path(one)}/status", change, content="merge-patch+json")
+
+
+def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
+    """Nodes of the GPU group that offer so many shares each."""
+    made = [one for one in nodes(graph, desired=len(shares)) if one["metadata"]["name"].startswith("tandem-gpu-group")]
+    for one, count in zip(made, shares, strict=True):
+        one["status"]["allocatable"][GPU_RESOURCE] = one["status"]["capacity"][GPU_RESOURCE] = str(count)
+        cluster.join(one)
+    cluster.wait_for_nodes(*(one["metadata"]["name"] for one in made))
+
+
+def test_every_object_is_accepted_and_applied_again_without_a_change(cluster: Deployment, proof: list[Object]) -> None:
+    for one in proof:
+        cluster.api.apply(one)
+    first = [cluster.api.apply(one)["metadata"]["managedFields"] for one in proof]
+    assert [cluster.api.apply(one)["metadata"]["managedFields"] for one in proof] == first
+    assert {"Namespace", "ConfigMap", "Service", "ClusterRole", "ClusterRoleBinding", "Job"} <= {
+        one["kind"] for one in proof
+    }
+
+
+def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_time(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 4, 4)
+    job = Kubelet(deployed, job_of(proof, "shares"))
+    places: set[str] = set()
+
+    def together() -> bool:
+        on = [one["spec"].get("nodeName") for one in job.pods()]
+        places.update(filter(None, on))
+        return len(on) == 4 and all(on)
+
+    assert job.wait(together)["type"] == "Complete"
+    assert len(places) == 1
+    # The judge has the name that the others look for.
+    assert {one["spec"]["hostname"] for one in job.pods()} == {f"{job.name}-{index}" for index in range(4)}
+
+
+def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 2, 2)
+    job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
+    assert job.wait(lambda: len(job.running()) == 2)["reason"] == "DeadlineExceeded"
+
+
+def test_fewer_shares_than_promised_fail_the_job_in_time_and_say_why(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 2)
+    job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
+    said: set[str] = set()
+
+    def two_wait() -> bool:
+        for one in job.pods():
+            for condition in one.get("status", {}).get("conditions", []):
+                said.add(condition.get("message", ""))
+        return len(job.running()) == 2 and len(job.pods()) == 4
+
+    ended = job.wait(two_wait)
+    assert (ended["type"], ended["reason"]) == ("Failed", "DeadlineExceeded")
+    assert any(NO_SHARE_LEFT in one for one in said)
+
+
+def test_a_failed_job_does_not_try_again(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 2)
+    job = Kubelet(deployed, job_of(proof, "shares"))
+
+    def one_gives_up() -> bool:
+        running = job.running()
+        for one in running[:1]:
+            job.becomes("Failed", one)
+        return bool(running)
+
+    assert job.wait(one_gives_up)["reason"] == "BackoffLimitExceeded"
+
+
+def test_a_node_without_the_promised_share_gets_no_pod_of_the_proof(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    for one in nodes(graphs("mps"), desired=0):
+        deployed.join(one)
+    job = Kubelet(deployed, job_of(proof, "shares"))
+    deployed.wait_until_unplaced(NAMESPACE, lambda one: one["metadata"]["labels"]["job-name"] == job.name)
+    assert not any(one["spec"].get("nodeName") for one in job.pods())
+
+
+def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 0)
+    job = job_of(proof, "node")
+    deployed.api.apply(job)
+
+    def complete() -> bool:
+        found = deployed.api.get("batch/v1", "Job", job["metadata"]["name"], NAMESPACE) or {}
+        return bool(found.get("status", {}).get("succeeded") == 1)
+
+    deployed.wait_for("the reader was done", complete)
+    [one] = deployed.pods(NAMESPACE)
+    assert one["spec"]["nodeName"] == GPU_NODE
+
+
+def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tuple[int, str]:
+    """Runs the reader here, with the token that Kubernetes gives a pod of that account."""
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
+    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    token = deployed.api.call("POST", path, asked)["status"]["token"]
+    (folder / "token").write_text(token, encoding="utf-8")
+    (folder / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
+    (folder / "components").mkdir()
+    for name, text in script_texts().items():
+        (folder / "components" / name).write_text(text, encoding="utf-8")
+    environment = {
+        "PROMISE": json.dumps(to_node(PROMISED)),
+        "NODE": GPU_NODE,
+        "LIMIT_SECONDS": "1",
+        "PAUSE_SECONDS": "0.05",
+        "API_SERVER": deployed.api.url,
+        "CREDENTIALS": str(folder),
+        "PATH": os.environ["PATH"],
+    }
+    done = subprocess.run(
+        [sys.executable, "-B", "-m", "components.node_prober"],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    return done.returncode, done.stdout
+
+
+@pytest.fixture
+def labelled(deployed: Deployment, graphs: Callable[[str], Graph]) -> Callable[[int], None]:
+    """A function that lets the node offer so many shares by MPS, as feature discovery labels it."""
+
+    def offer(shares: int) -> None:
+        gpu_nodes(deployed, graphs("mps"), shares)
+        label = f"{GPU_RESOURCE}.sharing-strategy", f"{GPU_RESOURCE}.replicas"
+        deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares)})
+
+    return offer
+
+
+def test_the_reader_proves_a_node_with_the_rights_that_it_has(
+    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
+) -> None:
+    labelled(4)
+    status, text = read(deployed, tmp_path)
+    assert status == 0, text
+    assert json.loads(text)["allocatable"] == {GPU_RESOURCE: "4"}
+
+
+def test_the_reader_tells_promise_and_fact_of_a_node_with_fewer_shares(
+    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
+) -> None:
+    labelled(2)
+    status, text = read(deployed, tmp_path)
+    assert status == 1
+    assert "promised: 4 shares of nvidia.com/gpu on a node with 1 T4" in text
+    assert "- it offers 2 nvidia.com/gpu, 4 were promised" in text
+    assert "- its label nvidia.com/gpu.replicas is 2, promised was 4" in text
+
+
+def test_without_the_right_the_reader_says_so(
+    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
+) -> None:
+    labelled(4)
+    status, text = read(deployed, tmp_path, account="share-prober")
+    assert status == 1
+    assert f'User "{PROBER}" cannot get resource "nodes"' in text
+
+
+def rights(cluster: Deployment, user: str) -> set[tuple[str, str]]:
+    """Verbs and resources that a service account may use in the groups where something is to be found."""
+    allowed = set()
+    for version in ("v1", "apps/v1", "batch/v1", "rbac.authorization.k8s.io/v1"):
+        group = version.rpartition("/")[0]
+        root = f"/apis/{version}" if group else f"/api/{version}"
+        for resource in cluster.api.call("GET", root)["resources"]:
+            name, _, subresource = resource["name"].partition("/")
+            for verb in VERBS:
+                attributes = {
+                    "verb": verb, "group": group, "resource": name, "subresource": subresource, "namespace": NAMESPACE
+                }  # fmt: skip
+                if _may(cluster, user, attributes):
+                    allowed.add((verb, resource["name"]))
+    return allowed
+
+
+def _may(cluster: Deployment, user: str, attributes: dict[str, str]) -> bool:
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": user,
+            "groups": ["system:serviceaccounts", f"system:serviceaccounts:{NAMESPACE}", "system:authenticated"],
+            "resourceAttributes": attributes,
+        },
+    }
+    answer = cluster.api.call("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews", review)
+    return bool(answer["status"]["allowed"])
+
+
+def test_the_reader_may_get_nodes_and_the_pods_on_shares_may_nothing(deployed: Deployment) -> None:
+    deployed.wait_for(
+        "the role was known", lambda: _may(deployed, READER, {"verb": "get", "group": "", "resource": "nodes"})
+    )
+    assert rights(deployed, READER) == {("get", "nodes")}
+    assert rights(deployed, PROBER) == set()
+
+
+def tolerating(name: str, *values: str) -> Object:
+    """A pod that tolerates these modes."""
+    tolerations = [{"key": MODE, "operator": "Equal", "value": value, "effect": "NoExecute"} for value in values]
+    return pod(name, tolerations=[*tolerations, {"key": "nvidia.com/gpu", "operator": "Exists"}])
+
+
+def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_those_of_the_new(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    gpu_nodes(cluster, graphs("mps"), 4)
+
+    def taint(mode: str) -> None:
+        taints = [{"key": MODE, "value": mode, "effect": "NoExecute"}]
+        cluster.api.call("PATCH", f"/api/v1/nodes/{GPU_NODE}", {"spec": {"taints": taints}}, content="merge-patch+json")
+
+    taint("timeslice")
+    cluster.api.apply(tolerating("old", "timeslice"))
+    cluster.api.apply(tolerating("both", "timeslice", "mps"))
+    cluster.api.apply(tolerating("new", "mps"))
+    assert {place_of(cluster, "old"), place_of(cluster, "both")} == {GPU_NODE}
+    assert "untolerated taint" in cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "new")
+
+    taint("mps")
+    cluster.wait_for("the old pod was gone", lambda: cluster.api.get("v1", "Pod", "old") is None)
+    assert place_of(cluster, "new") == GPU_NODE
+    both = cluster.api.get("v1", "Pod", "both") or {}
+    assert is_ready(both)
+    with pytest.raises(ApiError, match="not found"):
+        cluster.api.call("GET", "/api/v1/namespaces/default/pods/old")

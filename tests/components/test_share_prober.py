@@ -1,0 +1,360 @@
+"""The prober as it runs in the cluster: the shipped files, real processes, real sockets, a driver that pretends."""
+
+import json
+import os
+import random
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components.share_promise import MOST_PODS, Promise, promises
+from components.share_proof import script_texts
+from sharing.gpus import gpus
+from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+
+SOURCE = Path(__file__).with_name("libcuda.c")
+LONG, SHORT = "60", "2"
+"""Limits in seconds that no test is to reach, and that a test is to reach."""
+WHOLE_MIB = 15110
+Fakes = Mapping[int, Mapping[str, str]]
+SLICES = Promise(
+    resource="nvidia.com/mig-1g.5gb",
+    gpu="a100-40gb",
+    title="A100-40GB",
+    gpus_per_node=1,
+    per_node=3,
+    per_device=1,
+    device_mib=4864,
+    memory_mib=4864,
+    enforced=True,
+    device="slice",
+)
+
+
+def promised(sharing: Sharing, cards: int = 1) -> Promise:
+    [one] = promises(sharing, gpus()["t4"], cards)
+    return one
+
+
+TIME_SLICES, MPS = promised(TimeSlicing(replicas=3)), promised(Mps(replicas=3))
+ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with a libcuda.so.1 that pretends."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler (`cc`) to build a driver that pretends")
+    folder = tmp_path_factory.mktemp("driver")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", SOURCE], check=True)
+    return folder
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, driver: Path) -> Iterator["Pods"]:
+    pods = Pods(tmp_path, driver)
+    yield pods
+    pods.end()
+
+
+class Pods:
+    """The pods of one proof, each a process with the shipped files and nothing else of ours."""
+
+    def __init__(self, folder: Path, driver: Path) -> None:
+        self._folder, self._driver = folder, driver
+        self._processes: dict[int, subprocess.Popen[str]] = {}
+        (folder / "components").mkdir()
+        for name, text in script_texts().items():
+            (folder / "components" / name).write_text(text, encoding="utf-8")
+        self.port = free_port()
+
+    def start(self, promise: Promise, index: int, fake: Mapping[str, str], limit: str = LONG, step: str = LONG) -> None:
+        environment = {
+            "PROMISE": json.dumps(promise.to_pods()),
+            "JOB_COMPLETION_INDEX": str(index),
+            "JUDGE": "127.0.0.1",
+            "SERVICE": "localhost",
+            "PORT": str(self.port),
+            "LIMIT_SECONDS": limit,
+            "STEP_SECONDS": step,
+            "LD_LIBRARY_PATH": str(self._driver),
+            "PATH": os.environ["PATH"],
+            **fake,
+        }
+        self._processes[index] = subprocess.Popen(
+            [sys.executable, "-B", "-m", "components.share_prober"],
+            cwd=self._folder,
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, promise: Promise, *, every: Mapping[str, str] | None = None, some: Fakes | None = None) -> "Ends":
+        """All pods, with drivers that behave alike but for some."""
+        for index in range(promise.pods):
+            self.start(promise, index, {**(every or {}), **(some or {}).get(index, {})})
+        return self.ends()
+
+    def ends(self) -> "Ends":
+        """Exit status and last words of each pod, once all have ended."""
+        told = {index: process.communicate()[0].strip() for index, process in self._processes.items()}
+        return {index: (self._processes[index].returncode, text) for index, text in told.items()}
+
+    def end(self) -> None:
+        for process in self._processes.values():
+            process.kill()
+            process.wait()
+
+
+Ends = dict[int, tuple[int, str]]
+
+
+def free_port() -> int:
+    """Not of those from which outgoing connections get theirs: one that waits for the judge could meet itself."""
+    while True:
+        port = random.randrange(20000, 32000)
+        with suppress(OSError), socket.create_server(("", port)):
+            return port
+
+
+def proved(ends: Ends) -> dict[str, Any]:
+    """What all pods say alike when the promise is kept."""
+    [(status, text)] = set(ends.values())
+    assert status == 0, text
+    summary: dict[str, Any] = json.loads(text)
+    return summary
+
+
+def refused(ends: Ends) -> str:
+    """What all pods say alike when it is not."""
+    [(status, text)] = set(ends.values())
+    assert status == 1, text
+    return text
+
+
+def test_one_pod_with_the_whole_card_is_proved(cluster: Pods) -> None:
+    summary = proved(cluster.run(promised(Exclusive())))
+    assert [device["pods"] for device in summary["devices"].values()] == [[0]]
+    assert (summary["info_total_mib"], summary["refused_mib"]) == ([WHOLE_MIB], None)
+
+
+def test_whole_cards_of_a_node_with_two_are_proved(cluster: Pods) -> None:
+    summary = proved(cluster.run(promised(Exclusive(), cards=2), some={1: {"FAKE_CARD": "187"}}))
+    assert sorted(summary["devices"]) == [f"{a * 8}-{a * 4}-{a * 4}-{a * 4}-{a * 12}" for a in ("a", "b")]
+
+
+def test_time_slices_that_see_the_whole_card_are_proved(cluster: Pods) -> None:
+    summary = proved(cluster.run(TIME_SLICES))
+    assert [device["pods"] for device in summary["devices"].values()] == [[0, 1, 2]]
+    assert summary["proved"].startswith("3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card, each seeing all")
+
+
+@pytest.mark.parametrize("visible", [5120, WHOLE_MIB])
+def test_mps_shares_are_proved_whether_cuda_shows_the_share_or_the_card(cluster: Pods, visible: int) -> None:
+    summary = proved(cluster.run(MPS, every={**ENFORCED, "FAKE_INFO_MIB": str(visible)}))
+    assert (summary["total_mib"], summary["info_total_mib"]) == ([WHOLE_MIB], [visible])
+    # Of a share of 5,120 MiB, all three held four fifths at once, and none could take 64 MiB more than it.
+    assert (summary["held_mib"], summary["refused_mib"]) == (4096, 5184)
+
+
+def test_mig_slices_are_proved_to_be_three_devices(cluster: Pods) -> None:
+    summary = proved(
+        cluster.run(SLICES, every={"FAKE_MIB": "4864"}, some={1: {"FAKE_CARD": "187"}, 2: {"FAKE_CARD": "204"}})
+    )
+    assert [device["pods"] for device in summary["devices"].values()] == [[0], [1], [2]]
+
+
+def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
+    shared = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
+    other = {"FAKE_CARD": "187"}
+    summary = proved(cluster.run(shared, every={"FAKE_MIB": "4864"}, some={2: other, 3: other}))
+    assert sorted(device["pods"] for device in summary["devices"].values()) == [[0, 1], [2, 3]]
+
+
+def test_more_shares_than_a_node_takes_pods_are_proved_with_some(cluster: Pods) -> None:
+    many = promised(TimeSlicing(replicas=40))
+    summary = proved(cluster.run(many))
+    assert [len(device["pods"]) for device in summary["devices"].values()] == [MOST_PODS]
+
+
+def test_a_pod_on_another_card_is_refused(cluster: Pods) -> None:
+    text = refused(cluster.run(TIME_SLICES, some={2: {"FAKE_CARD": "187"}}))
+    assert text.startswith("promised: 3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card")
+    assert "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb has 1 of the pods (pod 2), 3 were promised on each" in text
+    assert "saw: 3 of 3 pods; Tesla T4 aaaaaaaa-" in text
+    assert "shares cards in another way" in text
+    assert text.endswith("Then run `pulumi up` again: it proves anew.")
+
+
+def test_two_pods_on_one_whole_card_are_refused(cluster: Pods) -> None:
+    assert "has 2 of the pods (pods 0, 1), 1 were promised on each" in refused(
+        cluster.run(promised(Exclusive(), cards=2))
+    )
+
+
+def test_two_pods_on_one_slice_are_refused(cluster: Pods) -> None:
+    text = refused(cluster.run(SLICES, every={"FAKE_MIB": "4864"}, some={2: {"FAKE_CARD": "204"}}))
+    assert "has 2 of the pods (pods 0, 1), 1 were promised on each" in text
+
+
+def test_too_many_pods_on_a_card_are_refused_even_where_not_all_shares_are_taken(cluster: Pods) -> None:
+    two_cards = promised(TimeSlicing(replicas=10), cards=2)
+    assert "has 16 of the pods" in refused(cluster.run(two_cards))
+
+
+@pytest.mark.parametrize("reading", ["FAKE_MIB", "FAKE_INFO_MIB"])
+def test_another_card_than_promised_is_refused_by_the_memory_that_it_shows(cluster: Pods, reading: str) -> None:
+    text = refused(cluster.run(TIME_SLICES, some={0: {reading: "22587"}, 1: {reading: "22587"}}))
+    assert "pods 0, 1: 22,587 MiB of memory visible, not 13,599 to 16,621" in text
+    assert "The node has another GPU" in text
+
+
+def test_a_share_that_shows_too_little_memory_is_refused(cluster: Pods) -> None:
+    assert "pod 1: 7,555 MiB of memory visible" in refused(cluster.run(TIME_SLICES, some={1: {"FAKE_MIB": "7555"}}))
+
+
+def test_a_slice_that_shows_the_whole_card_is_refused(cluster: Pods) -> None:
+    cards = {1: {"FAKE_CARD": "187"}, 2: {"FAKE_CARD": "204"}}
+    text = refused(cluster.run(SLICES, every={"FAKE_MIB": "40441"}, some=cards))
+    assert "pods 0, 1, 2: 40,441 MiB of memory visible" in text
+
+
+def test_more_memory_than_the_card_has_is_refused_under_mps_too(cluster: Pods) -> None:
+    text = refused(cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_MIB": "22587"}}))
+    assert "pod 1: 22,587 MiB of memory visible, not 4,608 to 16,621" in text
+
+
+def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, tmp_path: Path) -> None:
+    ledger = tmp_path / "ledger"
+    without_limit = {"FAKE_LIMIT_MIB": "15110", "FAKE_LEDGER": str(ledger)}
+    text = refused(cluster.run(MPS, every=ENFORCED, some={1: without_limit}))
+    # Given back at once: kept, it would be what refuses the next pod, not a limit.
+    assert ledger.read_text().split() == ["5184", "-5184"]
+    assert "3 to a card, 5,120 MiB each, enforced" in text
+    assert "- pod 1: could take 5,184 MiB, more than its share" in text
+    assert "does not go through the MPS daemon" in text
+
+
+def test_an_allocation_within_the_share_that_fails_is_refused(cluster: Pods) -> None:
+    text = refused(cluster.run(MPS, every=ENFORCED, some={2: {"FAKE_LIMIT_MIB": "4000"}}))
+    assert "- pod 2: could not take 4,096 MiB of its share: CUDA_ERROR_OUT_OF_MEMORY" in text
+
+
+def test_a_share_on_which_nothing_can_be_allocated_is_refused_under_every_mode(cluster: Pods) -> None:
+    text = refused(cluster.run(TIME_SLICES, some={1: {"FAKE_LIMIT_MIB": "10"}}))
+    assert "- pod 1: could not take 64 MiB of its share" in text
+
+
+def test_a_refusal_for_another_reason_than_the_limit_proves_nothing(cluster: Pods) -> None:
+    text = refused(cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_REFUSAL": "805"}}))
+    assert "pod 1: was refused more than it may take by CUDA_ERROR_MPS_CONNECTION_FAILED" in text
+
+
+def test_no_driver_in_the_container_is_told(cluster: Pods, tmp_path: Path) -> None:
+    text = refused(cluster.run(TIME_SLICES, every={"LD_LIBRARY_PATH": str(tmp_path)}))
+    assert "pods 0, 1, 2: cannot load libcuda.so.1" in text
+    assert "NVIDIA variant of the AMI" in text
+
+
+@pytest.mark.parametrize(
+    ("fake", "said", "way"),
+    [
+        ({"FAKE_INIT": "805"}, "cuInit: CUDA_ERROR_MPS_CONNECTION_FAILED", "log of the MPS control daemon"),
+        ({"FAKE_INIT": "100"}, "cuInit: CUDA_ERROR_NO_DEVICE", "gave the pod no card"),
+        ({"FAKE_COUNT": "0"}, "cuDeviceGet: CUDA_ERROR_INVALID_DEVICE", "run `pulumi up` again"),
+        ({"FAKE_CONTEXT": "46"}, "cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", "pods of the old mode"),
+        ({"FAKE_INIT": "4242"}, "cuInit: CUDA error 4242", "run `pulumi up` again"),
+        ({"FAKE_COUNT": "2"}, "2 devices visible instead of one", "did not ask for"),
+    ],
+)
+@pytest.mark.parametrize("index", [0, 2])
+def test_what_the_driver_says_to_one_pod_is_what_all_say(
+    cluster: Pods, index: int, fake: dict[str, str], said: str, way: str
+) -> None:
+    text = refused(cluster.run(TIME_SLICES, some={index: fake}))
+    assert f"- pod {index}: {said}" in text
+    assert way in text
+
+
+def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 0, {}, limit=SHORT)
+    ends = cluster.ends()
+    text = refused(ends)
+    assert "saw: 1 of 3 pods" in text
+    assert "- pods 1, 2 did not come within 2 s" in text
+    assert "Fewer shares are free than promised" in text
+
+
+def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 1, {})
+    cluster.start(TIME_SLICES, 0, {}, limit="4")
+    assert "pod 2 did not come within 4 s" in refused(cluster.ends())
+
+
+def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
+    text = refused(cluster.ends())
+    assert "saw: 1 of 3 pods run" in text
+    assert "pod 0, the judge, did not come within 2 s" in text
+
+
+def test_a_pod_that_dies_is_named(cluster: Pods) -> None:
+    ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}})
+    assert ends.pop(1) == (3, "")
+    assert "- pod 1: went away" in refused(ends)
+
+
+def test_a_judge_that_dies_is_named(cluster: Pods) -> None:
+    ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}})
+    assert ends.pop(0) == (3, "")
+    for status, text in ends.values():
+        assert status == 1
+        assert "pod 0, the judge, went away without a verdict" in text
+
+
+def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 1, {})
+    cluster.start(TIME_SLICES, 2, {"FAKE_HANG": "1"}, limit=SHORT, step="1")
+    cluster.start(TIME_SLICES, 0, {}, step="3")
+    ends = cluster.ends()
+    assert "pod 2 hung in the driver when asked 'look'" in ends[2][1]
+    assert "another user's processes hold the server" in ends[2][1]
+    del ends[2]
+    assert "- pod 2: hung: it gave no answer" in refused(ends)
+
+
+def test_a_stranger_at_the_judges_door_changes_nothing(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 0, {})
+    for hello in (b"GET / HTTP/1.1\r\n\r\n", b'{"index": 0}\n', b'{"index": 99}\n', b'{"index": "1"}\n', b"[1]\n", b""):
+        with patient_connection(cluster.port) as stranger:
+            stranger.sendall(hello)
+            stranger.shutdown(socket.SHUT_WR)
+            stranger.recv(1)
+    cluster.start(TIME_SLICES, 1, {})
+    cluster.start(TIME_SLICES, 2, {})
+    assert proved(cluster.ends())
+
+
+def patient_connection(port: int) -> socket.socket:
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port))
+        except ConnectionRefusedError:  # the judge is still starting
+            continue
+
+
+def test_many_findings_fit_what_kubernetes_keeps_of_a_log(cluster: Pods) -> None:
+    many = promised(TimeSlicing(replicas=40))
+    text = refused(cluster.run(many, some={index: {"FAKE_MIB": str(index)} for index in range(MOST_PODS)}))
+    assert "- and 8 more" in text
+    assert len(text.encode()) < 2048

@@ -1,0 +1,241 @@
+"""What the share proof makes of a promise, and what makes it prove again."""
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
+
+import pytest
+
+from components import ShareProof, ShareProofArgs, versions
+from components.share_promise import MOST_PODS, fingerprint, promises, to_node
+from sandbox.graph import Graph, plain
+from sandbox.in_process import run
+from sharing.gpus import gpus
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+
+JOB = "kubernetes:batch/v1:Job"
+T4, L4 = gpus()["t4"], gpus()["l4"]
+
+
+def args(sharing: Sharing | None = None, **changed: Any) -> ShareProofArgs:
+    return replace(ShareProofArgs(sharing=sharing or Mps(replicas=4), gpu=T4), **changed)
+
+
+def graph_of(given: ShareProofArgs) -> Graph:
+    return run(lambda: ShareProof("proof", given), project="test", stack="test")
+
+
+def jobs(given: ShareProofArgs) -> dict[str, dict[str, Any]]:
+    """The Jobs of a proof by name."""
+    inputs = [plain(resource.inputs) for resource in graph_of(given).of_type(JOB)]
+    return {one["metadata"]["name"]: one for one in inputs}
+
+
+def of_shares(given: ShareProofArgs) -> dict[str, Any]:
+    [job] = [one for name, one in jobs(given).items() if name.startswith("shares-")]
+    return job
+
+
+def of_node(given: ShareProofArgs) -> dict[str, Any]:
+    [job] = [one for name, one in jobs(given).items() if name.startswith("node-")]
+    return job
+
+
+def pod_of(job: dict[str, Any]) -> dict[str, Any]:
+    pod: dict[str, Any] = job["spec"]["template"]["spec"]
+    return pod
+
+
+def environment(job: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one.get("value", "") for one in pod_of(job)["containers"][0]["env"]}
+
+
+@pytest.mark.parametrize(
+    ("sharing", "cards", "pods", "words"),
+    [
+        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: a whole card each"),
+        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: a whole card each"),
+        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 to a card, each seeing all"),
+        (
+            Mps(replicas=4),
+            1,
+            4,
+            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each, enforced",
+        ),
+        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 to a card"),
+    ],
+)
+def test_one_pod_a_share_holds_one_share_each_on_one_node(sharing: Sharing, cards: int, pods: int, words: str) -> None:
+    job = of_shares(args(sharing, gpus_per_node=cards))
+    spec, pod = job["spec"], pod_of(job)
+    assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", pods, pods)
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    [together] = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert together["topologyKey"] == "kubernetes.io/hostname"
+    assert together["labelSelector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
+    told = json.loads(environment(job)["PROMISE"])
+    assert told["told"].startswith(words)
+    assert told["pods"] == pods
+
+
+def test_pods_find_the_judge_by_the_name_that_an_indexed_job_and_its_service_give() -> None:
+    graph = graph_of(args())
+    [service] = [plain(one.inputs) for one in graph.of_type("kubernetes:core/v1:Service")]
+    job = of_shares(args())
+    assert service["spec"]["clusterIP"] == "None"
+    assert service["spec"]["publishNotReadyAddresses"]
+    assert service["spec"]["selector"] == job["spec"]["template"]["metadata"]["labels"]
+    assert pod_of(job)["subdomain"] == service["metadata"]["name"]
+    assert environment(job)["JUDGE"] == f"{job['metadata']['name']}-0.{service['metadata']['name']}"
+    assert environment(job)["SERVICE"] == service["metadata"]["name"]
+
+
+@pytest.mark.parametrize("job_of", [of_shares, of_node])
+def test_a_job_tries_once_in_bounded_time_stays_and_tells_why_it_failed(
+    job_of: Callable[[ShareProofArgs], dict[str, Any]],
+) -> None:
+    job = job_of(args())
+    spec, told = job["spec"], environment(job)
+    assert spec["backoffLimit"] == 0
+    # In its own time it says why; after the deadline nobody does.
+    assert (
+        float(told["LIMIT_SECONDS"]) + 4 * float(told.get("STEP_SECONDS", 10)) < spec["activeDeadlineSeconds"] <= 1200
+    )
+    assert "ttlSecondsAfterFinished" not in spec
+    assert pod_of(job)["restartPolicy"] == "Never"
+    [container] = pod_of(job)["containers"]
+    assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert container["image"] == versions.PROBER_IMAGE
+    assert "@sha256:" in container["image"]
+    assert job["metadata"]["annotations"] == {"pulumi.com/replaceUnready": "true"}
+
+
+def test_pulumi_waits_for_a_job_longer_than_the_job_may_take() -> None:
+    for job in graph_of(args()).of_type(JOB):
+        assert job.options["customTimeouts"]["create"] == "25m"
+        assert plain(job.inputs)["spec"]["activeDeadlineSeconds"] < 25 * 60
+
+
+def test_pods_on_shares_have_no_token_and_no_more_rights_than_cuda_needs() -> None:
+    for sharing, user in ((TimeSlicing(), 65534), (Exclusive(), 65534), (Mps(), 0)):
+        pod = pod_of(of_shares(args(sharing)))
+        assert pod["automountServiceAccountToken"] is False
+        # MPS serves one user at a time, and Ollama is root.
+        assert pod["securityContext"]["runAsUser"] == user
+        assert pod["securityContext"]["runAsNonRoot"] == (user != 0)
+        [container] = pod["containers"]
+        assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+
+
+def test_the_nodes_reader_asks_for_no_share_and_alone_may_read_nodes() -> None:
+    graph, pod = graph_of(args()), pod_of(of_node(args()))
+    [container] = pod["containers"]
+    assert container["resources"]["limits"] == {}
+    assert pod["automountServiceAccountToken"]
+    assert container["env"][-1] == {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
+    [role] = [plain(one.inputs) for one in graph.of_type("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole")]
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}]
+    [binding] = [
+        plain(one.inputs) for one in graph.of_type("kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding")
+    ]
+    assert [one["name"] for one in binding["subjects"]] == [pod["serviceAccountName"]]
+    assert pod["serviceAccountName"] != pod_of(of_shares(args()))["serviceAccountName"]
+
+
+def test_the_pods_go_where_the_models_go() -> None:
+    given = args(pool="big", tolerations=[{"key": "tandem/mode", "operator": "Equal", "value": "mps"}])
+    for job in jobs(given).values():
+        assert pod_of(job)["nodeSelector"] == {"tandem/pool": "big"}
+        assert pod_of(job)["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}, *given.tolerations]
+
+
+def test_shares_are_asked_for_once_the_node_offers_them() -> None:
+    graph = graph_of(args())
+    [node], [shares] = (
+        [one for one in graph.of_type(JOB) if one.name.startswith(f"proof-{role}")] for role in ("node", "shares")
+    )
+    assert node.urn in shares.dependencies
+
+
+def test_every_script_is_mounted_as_the_package_that_it_is_here() -> None:
+    [scripts] = [plain(one.inputs) for one in graph_of(args()).of_type("kubernetes:core/v1:ConfigMap")]
+    for job in jobs(args()).values():
+        [volume] = pod_of(job)["volumes"]
+        assert volume["configMap"]["name"] == scripts["metadata"]["name"]
+        paths = {one["path"]: one["key"] for one in volume["configMap"]["items"]}
+        assert set(paths.values()) == set(scripts["data"])
+        [container] = pod_of(job)["containers"]
+        module = container["command"][-1].replace(".", "/")
+        assert f"{module}.py" in paths
+        assert container["workingDir"] == container["volumeMounts"][0]["mountPath"]
+
+
+PROVED_AGAIN = {
+    "mode": args(TimeSlicing(replicas=4)),
+    "exclusive": args(Exclusive()),
+    "replicas": args(Mps(replicas=2)),
+    "gpu": args(gpu=L4),
+    "cards of a node": args(gpus_per_node=4),
+}
+NOT_PROVED_AGAIN = {
+    "policy": args(Mps(replicas=4, allocation_policy="distributed")),
+    "pool": args(pool="other"),
+    "tolerations": args(tolerations=[{"key": "tandem/mode", "operator": "Exists"}]),
+    "a corrected catalogue": args(gpu=replace(T4, nvml_mib=16000, cuda_mib=15900)),
+}
+
+
+@pytest.mark.parametrize("what", PROVED_AGAIN)
+def test_jobs_are_new_when_the_promise_is_another(what: str) -> None:
+    assert not set(jobs(PROVED_AGAIN[what])) & set(jobs(args()))
+
+
+@pytest.mark.parametrize("what", NOT_PROVED_AGAIN)
+def test_jobs_stay_as_they_are_when_anything_else_changes(what: str) -> None:
+    assert set(jobs(NOT_PROVED_AGAIN[what])) == set(jobs(args()))
+    for job in graph_of(NOT_PROVED_AGAIN[what]).of_type(JOB):
+        assert job.options["ignoreChanges"] == ("spec",)
+
+
+@pytest.mark.parametrize("preview", [True, False])
+def test_what_is_promised_is_known_when_the_jobs_are_done_and_not_before(preview: bool) -> None:
+    graph = run(lambda: ShareProof("proof", args()), project="test", stack="test", preview=preview)
+    [proof] = graph.of_type("tandem:index:ShareProof")
+    verified = plain(graph.outputs[proof.urn])["verifiedShares"]
+    if preview:
+        assert not isinstance(verified, dict)
+    else:
+        assert verified["nvidia.com/gpu"] == asdict(promises(Mps(replicas=4), T4, 1)[0])
+
+
+def test_the_fingerprint_tells_resources_apart() -> None:
+    [one] = promises(TimeSlicing(replicas=2), T4, 1)
+    other = replace(one, resource="nvidia.com/mig-1g.10gb", device="slice")
+    assert len({fingerprint([one]), fingerprint([other]), fingerprint([one, other])}) == 3
+
+
+def test_a_node_of_slices_must_be_done_with_partitioning() -> None:
+    [one] = promises(Exclusive(), gpus()["a100-40gb"], 1)
+    small = replace(one, resource="nvidia.com/mig-1g.5gb", device="slice", per_node=5)
+    large = replace(one, resource="nvidia.com/mig-2g.10gb", device="slice", per_node=2, per_device=2, enforced=False)
+    told = to_node([small, large])
+    assert told["allocatable"] == {"nvidia.com/mig-1g.5gb": 5, "nvidia.com/mig-2g.10gb": 2}
+    assert told["labels"] == {
+        "nvidia.com/mig-1g.5gb.sharing-strategy": "none",
+        "nvidia.com/mig-1g.5gb.replicas": "1",
+        "nvidia.com/mig-2g.10gb.sharing-strategy": "time-slicing",
+        "nvidia.com/mig-2g.10gb.replicas": "2",
+        "nvidia.com/mig.config.state": "success",
+    }
+
+
+def test_each_kind_of_slice_is_a_promise_of_its_own() -> None:
+    mixed = Mig(strategy="mixed", layout="all-balanced")
+    found = promises(mixed, gpus()["rtx-pro-server-6000"], 2)
+    assert [(one.resource, one.per_node, one.per_device, one.device) for one in found] == [
+        ("nvidia.com/mig-1g.24gb", 4, 1, "slice"),
+        ("nvidia.com/mig-2g.48gb", 2, 1, "slice"),
+    ]
+    assert to_node(found)["labels"]["nvidia.com/mig.config.state"] == "success"
+    assert fingerprint(found) != fingerprint(promises(Mig(), gpus()["rtx-pro-server-6000"], 2))
