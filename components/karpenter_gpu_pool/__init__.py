@@ -197,11 +197,12 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     def _pools(
         self, node_role: aws.iam.Role, needs: Sequence[pulumi.Resource]
     ) -> list[k8s.apiextensions.CustomResource]:
-        """For each pool node class, overlays, NodePool.
+        """For each pool node class, overlays, NodePool: each needs what comes before it, for as long as it lives.
 
-        All of them need the controller, and with it all that it needs, for as long as they live: it terminates the
-        instances, deletes the instance profile that holds the nodes' role, and only then drops the finalizers. Without
-        policies and access entry nodes never register, and what runs on them cannot be drained.
+        The class needs the controller, and with it all that it needs: it terminates the instances, deletes the instance
+        profile that holds the nodes' role, and only then drops the finalizers. Without policies and access entry nodes
+        never register, and what runs on them cannot be drained. The overlays are there before the pool and stay until
+        it has gone: a second without one, and every pod gets a node of its own.
         """
         pools, weight = [], 1
         for pool in self._args.pools:
@@ -217,13 +218,11 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                 needs,
             )
             overlays = [
-                self._object(overlay["metadata"]["name"], overlay, needs)
+                self._object(overlay["metadata"]["name"], overlay, [node_class])
                 for overlay in manifests.node_overlays(pool, weight)
             ]
             weight += len(overlays)
-            # The overlays are there before the pool, and stay until it has gone: a second without one, and every pod
-            # gets a node of its own. The class stays, too: a node that goes is deleted by it.
-            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), [*needs, node_class, *overlays]))
+            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays))
         return pools
 
     def _object(

@@ -34,7 +34,8 @@ NEEDS = {
         "helm.sh/v3:Release",
         "karpenter.k8s.aws/v1:EC2NodeClass",
     ): "its controller makes it ready, and cleans up after it",
-    ("karpenter.k8s.aws/v1:EC2NodeClass", "karpenter.sh/v1:NodePool"): "a class must outlive its nodes",
+    ("karpenter.k8s.aws/v1:EC2NodeClass", "karpenter.sh/v1alpha1:NodeOverlay"): "goes only when no node is left",
+    ("karpenter.sh/v1alpha1:NodeOverlay", "karpenter.sh/v1:NodePool"): "without shares every pod gets a node",
     ("karpenter.sh/v1:NodePool", "core/v1:Namespace"): "models go before their nodes, so they come after the pool",
     ("karpenter.sh/v1:NodePool", "ebs/volume:Volume"): "as for models",
 }
