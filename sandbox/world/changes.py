@@ -29,7 +29,7 @@ def _words(text: str) -> frozenset[str]:
 
 # What each type updates in place: the properties without ForceNew in the Terraform AWS provider's schemas
 # (internal/service/<service>/*.go), on which pulumi-aws 7 is built; those of eks.Cluster seen in a run with the real
-# provider (facts/eks-cluster.md §4). `region` is nowhere: a resource does not move.
+# provider (seen by running it). `region` is nowhere: a resource does not move.
 UPDATABLE: dict[str, frozenset[str]] = {
     "aws:ec2/vpc:Vpc": _words(
         "tags enableDnsSupport enableDnsHostnames enableNetworkAddressUsageMetrics assignGeneratedIpv6CidrBlock"

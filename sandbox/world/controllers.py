@@ -35,7 +35,7 @@ BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 # CRDs of the pinned charts, group to kinds, and whether an uninstall takes them along: Helm keeps those of `crds/`, and
-# deletes those that are templates (facts/charts.md §0 and §4).
+# deletes those that are templates (seen by installing them).
 _KARPENTER: dict[str, tuple[str, ...]] = {
     "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
     "karpenter.k8s.aws": ("EC2NodeClass",),

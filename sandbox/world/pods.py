@@ -38,7 +38,7 @@ class Pod:
     apart: str = ""
     """Pods of the same word never share a node (required anti-affinity by host name)."""
     is_waited_for: bool = True
-    """False where Helm's wait does without it: it counts replicas minus maxUnavailable (facts/charts.md §0)."""
+    """False where Helm's wait does without it: it counts replicas minus maxUnavailable (seen by running it)."""
 
 
 def chart(inputs: Values) -> str:
@@ -98,7 +98,7 @@ def _operator(release: str, values: Values) -> list[Pod]:
     return [Pod(name=part) for part in parts]
 
 
-# What the pinned charts make of our values: facts/charts.md, from rendering and running them. Others have no pods here.
+# What the pinned charts make of our values, from rendering and running them. Others have no pods here.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
     "nvidia-device-plugin": _device_plugin,
@@ -178,7 +178,7 @@ def _is_on(values: Values, part: str) -> bool:
 def _is_plugin(release: Thing, node: Thing) -> bool:
     values = release.inputs.get("values") or {}
     if chart(release.inputs) == "gpu-operator":
-        # It does nothing for a node without the labels of feature discovery (facts/charts.md §3).
+        # It does nothing for a node without the labels of feature discovery (seen by running it).
         return value_at(values, "nfd.enabled") is not False and value_at(values, "devicePlugin.enabled") is not False
     is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(values, "gfd.enabled"))
     return chart(release.inputs) == "nvidia-device-plugin" and is_seen

@@ -26,7 +26,7 @@ from stacks.config import load_file
 from tandem.plan import program_graph
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-STACKS = ("timeslice", "mps", "exclusive", "karpenter", "dev")
+STACKS = ("timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter", "dev")
 ROUNDS = 9
 SDKS = "import pulumi, pulumi_aws, pulumi_eks, pulumi_kubernetes"
 REFUSED = """config:

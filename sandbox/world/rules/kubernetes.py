@@ -42,7 +42,7 @@ _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storag
 _HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
 
 # Kinds with a finalizer: what Karpenter calls before it drops it, and of others the chart of the controller. A NodePool
-# has none (facts/karpenter.md §4).
+# has none: Karpenter puts none on it.
 KARPENTERS = {
     ("karpenter.k8s.aws", "EC2NodeClass"): karpenter.DELETE_PROFILE,
     ("karpenter.sh", "NodeClaim"): karpenter.TERMINATE,
@@ -61,7 +61,7 @@ def _unreachable(server: str) -> str:
 
 
 def refuse_missing(token: str, identity: str) -> None:
-    """Helm does not take it that a release is gone already; `pulumi refresh` does (facts/charts.md §0)."""
+    """Helm does not take it that a release is gone already; `pulumi refresh` does (seen by running it)."""
     if token == RELEASE:
         raise CloudError("NotFound", f"uninstall: Release not loaded: {identity}: release: not found", PROVIDER)
 
