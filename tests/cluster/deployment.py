@@ -116,18 +116,25 @@ class Deployment:
 
         self.wait_for(f"{releases} were deployed", lambda: all(map(seen, releases)))
 
-    def wait_until_refused(self, release: str) -> str:
-        """Waits until the scheduler has said why it cannot place a model's pod."""
-        return self.wait_until_unplaced("ollama", lambda pod: instance_of(pod) == release)
+    def wait_until_refused(self, release: str, why: str) -> None:
+        """Waits until the scheduler has said that it cannot place a model's pod for this reason."""
+        self.wait_until_unplaced("ollama", lambda pod: instance_of(pod) == release, why)
 
-    def wait_until_unplaced(self, namespace: str, chosen: Callable[[Object], bool]) -> str:
+    def wait_until_unplaced(self, namespace: str, chosen: Callable[[Object], bool], why: str = "") -> str:
+        """Waits until the scheduler has said `why` it cannot place a pod; gives its words.
+
+        Not whatever it says first: a node that has just joined is tainted until it is ready.
+        """
+
         def reasons() -> list[str]:
             return [
                 condition["message"]
                 for pod in self.pods(namespace)
                 if chosen(pod)
                 for condition in pod.get("status", {}).get("conditions", [])
-                if condition["type"] == "PodScheduled" and condition["status"] == "False"
+                if condition["type"] == "PodScheduled"
+                and condition["status"] == "False"
+                and why in condition["message"]
             ]
 
         said: list[str] = []
@@ -136,7 +143,7 @@ class Deployment:
             said.extend(reasons())
             return bool(said)
 
-        self.wait_for("the scheduler refused the pod", refused)
+        self.wait_for(f"the scheduler refused the pod: {why}", refused)
         return said[0]  # asked again, the pod may be gone
 
     def wait_for(self, what: str, known: Callable[[], bool]) -> None:

@@ -72,7 +72,7 @@ def test_two_models_share_a_node_and_a_third_waits_for_a_share(
     both = cluster.wait_for_models(*ids(graph))
     assert set(both.values()) == {GPU_NODE}
     cluster.install(third(graph))
-    assert NO_SHARE_LEFT in cluster.wait_until_refused("third")
+    cluster.wait_until_refused("third", NO_SHARE_LEFT)
     assert cluster.models() == both
 
 
@@ -85,11 +85,11 @@ def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(
     labels = gpu_node["metadata"]["labels"]
     cut = labels.pop(LAYOUT_STATE_LABEL)
     cluster.join(gpu_node)
-    assert "didn't match Pod's node affinity/selector" in cluster.wait_until_refused("qwen2-5-32b")
+    cluster.wait_until_refused("qwen2-5-32b", "didn't match Pod's node affinity/selector")
     cluster.relabel(GPU_NODE, {LAYOUT_STATE_LABEL: cut})
     assert set(cluster.wait_for_models(*ids(graph)).values()) == {GPU_NODE}
     cluster.install(third(graph))
-    assert "Insufficient nvidia.com/mig-2g.48gb" in cluster.wait_until_refused("third")
+    cluster.wait_until_refused("third", "Insufficient nvidia.com/mig-2g.48gb")
 
 
 def test_exclusive_gives_each_model_a_node_and_a_third_waits(
@@ -100,7 +100,7 @@ def test_exclusive_gives_each_model_a_node_and_a_third_waits(
     both = cluster.wait_for_models(*ids(graph))
     assert set(both.values()) == {GPU_NODE, "tandem-gpu-group-1"}
     cluster.install(third(graph))
-    assert NO_SHARE_LEFT in cluster.wait_until_refused("third")
+    cluster.wait_until_refused("third", NO_SHARE_LEFT)
 
 
 def switch(cluster: Deployment, to: Graph) -> None:
@@ -118,7 +118,7 @@ def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
     cluster.wait_for("one model ran", lambda: len(cluster.models()) == 1)
     [(first, _)] = cluster.models().items()
     [second] = set(ids(before)) - {first}
-    assert NO_SHARE_LEFT in cluster.wait_until_refused(second)
+    cluster.wait_until_refused(second, NO_SHARE_LEFT)
     switch(cluster, graphs("timeslice"))
     assert cluster.wait_for_models(first, second) == {first: GPU_NODE, second: GPU_NODE}
 
@@ -149,7 +149,7 @@ def test_a_switch_to_exclusive_keeps_who_runs_and_lets_nobody_else_in(
         cluster.api.call("DELETE", cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": one["metadata"]}))
     cluster.wait_for("one model was back", lambda: len(cluster.models()) == 1)
     [left_out] = set(both) - set(cluster.models())
-    assert NO_SHARE_LEFT in cluster.wait_until_refused(left_out)
+    cluster.wait_until_refused(left_out, NO_SHARE_LEFT)
 
 
 def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
@@ -167,7 +167,7 @@ def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
     cluster.join(node("elsewhere", graph, group, elsewhere))
     cluster.deploy(graph, with_nodes=False)
     assert cluster.wait_for_models("mistral-7b") == {"mistral-7b": "elsewhere"}
-    assert "didn't match PersistentVolume's node affinity" in cluster.wait_until_refused("llama2-7b")
+    cluster.wait_until_refused("llama2-7b", "didn't match PersistentVolume's node affinity")
     cluster.join(planned)
     assert cluster.wait_for_models("llama2-7b", "mistral-7b")["llama2-7b"] == GPU_NODE
 
@@ -239,7 +239,7 @@ def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(
     cluster.join(next(one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE))
     cluster.wait_for_models(*ids(graph))
     cluster.install(changed(release, "RollingUpdate", "1024"))
-    assert NO_SHARE_LEFT in cluster.wait_until_refused(release["name"])
+    cluster.wait_until_refused(release["name"], NO_SHARE_LEFT)
     assert len(cluster.pods("ollama")) == 3
 
 
