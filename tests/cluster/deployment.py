@@ -160,7 +160,7 @@ class Deployment:
             yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
 
     def wait_for_daemons(self, name: str, nodes: set[str]) -> None:
-        """Waits until a DaemonSet of the plugin's namespace runs on these nodes and wants no others."""
+        """Waits until a DaemonSet of the plugin's namespace runs on these nodes alone, and says so itself."""
 
         def running() -> bool:
             status = self._daemon_set(name).get("status", {})
@@ -170,7 +170,8 @@ class Deployment:
                 if pod["metadata"]["ownerReferences"][0]["name"] == name and is_ready(pod)
             }
             seen = status.get("observedGeneration", 0) >= 1
-            return seen and on == nodes and status["desiredNumberScheduled"] == len(nodes)
+            counted = {status.get(count, 0) for count in ("desiredNumberScheduled", "numberReady")}
+            return seen and on == nodes and counted == {len(nodes)}
 
         self.wait_for(f"{name} ran on {nodes or 'no node'}", running)
 
