@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components import versions
-from components.names import GPU_TAINT
+from components.names import TOLERATED
 from sharing.gpus import Gpu
 from sharing.modes import Exclusive, Sharing, plugin_configs
 
@@ -39,12 +39,19 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
     """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat every config."""
     return {
         "config": {"default": DEFAULT_CONFIG, "map": configs(pools)},
+        # It stays while the mode of its node changes: it is what changes it.
+        "tolerations": tolerated(),
         # Feature discovery sets the label on which the MPS daemon is scheduled.
         "gfd": {"enabled": True},
         "nfd": {
             # Its Job needs a node without a taint when everything is being destroyed, and hangs without one.
             "postDeleteCleanup": False,
             # The chart tolerates only the taint value `present`.
-            "worker": {"tolerations": [{"key": GPU_TAINT, "operator": "Exists"}]},
+            "worker": {"tolerations": tolerated()},
         },
     }
+
+
+def tolerated() -> list[dict[str, str]]:
+    """Tolerations of what serves a GPU node."""
+    return [dict(one) for one in TOLERATED]

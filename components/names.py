@@ -15,10 +15,16 @@ PROOF_LABEL = "tandem/proof"
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
+TYPE_LABEL = "node.kubernetes.io/instance-type"
 
 GPU_TAINT = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
 """The value that the plugin chart's feature discovery tolerates by default."""
+MODE_TAINT = "tandem/mode"
+"""Taint of GPU nodes; its value names their mode (`Sharing.config_name`). Pods of another one are evicted, so that none
+is alive when the first of the new one begins."""
+TOLERATED = ({"key": GPU_TAINT, "operator": "Exists"}, {"key": MODE_TAINT, "operator": "Exists"})
+"""Tolerations, as Kubernetes writes them, of what serves a GPU node under every mode."""
 
 TAG_PROJECT = "tandem:project"
 TAG_STACK = "tandem:stack"
@@ -42,6 +48,14 @@ def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
 def named(tags: Mapping[str, str], name: str) -> dict[str, str]:
     """The tag set with the name that the AWS console shows."""
     return {**tags, "Name": name}
+
+
+def tolerations(config_name: str | None) -> list[dict[str, str]]:
+    """Tolerations, as Kubernetes writes them, of a pod that is made for one way of sharing; for all when None."""
+    of_gpu, of_every_mode = (dict(one) for one in TOLERATED)
+    if config_name is None:
+        return [of_gpu, of_every_mode]
+    return [of_gpu, {"key": MODE_TAINT, "operator": "Equal", "value": config_name}]
 
 
 def safe_name(text: str, most: int) -> str:

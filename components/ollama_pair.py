@@ -13,13 +13,13 @@ import pulumi_kubernetes as k8s
 from components import versions
 from components.names import (
     EBS_CSI_TAG,
-    GPU_TAINT,
     NODE_MODELS_DIRECTORY,
     OLLAMA_PORT,
     POOL_LABEL,
     TOKEN,
     ZONE_LABEL,
     named,
+    tolerations,
 )
 from sharing.models import Served
 from sharing.modes import GPU_RESOURCE
@@ -49,6 +49,9 @@ class OllamaModel:
     """Value of the node label `tandem/pool` of the nodes to run on."""
     ready_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that its node gets once its shares are there, where it must not run before."""
+    config_name: str | None = None
+    """The mode of those nodes (`Sharing.config_name`): its pod has to go when theirs becomes another. Stays under every
+    mode when absent."""
     resource_name: str = GPU_RESOURCE
     """What those nodes offer, and its pod requests one of."""
     running: bool = True
@@ -176,7 +179,7 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, An
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
-        "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}],
+        "tolerations": tolerations(model.config_name),
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         **_model_files(model, claim),

@@ -11,7 +11,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.names import GPU_TAINT, POOL_LABEL, PROOF_LABEL, TOKEN, safe_name
+from components.names import POOL_LABEL, PROOF_LABEL, TOKEN, TYPE_LABEL, safe_name, tolerations
 from components.share_promise import Promise, fingerprint, promises, to_node
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
@@ -28,6 +28,8 @@ PODS_SECONDS, STEP_SECONDS, PODS_DEADLINE = 300, 60, 900
 """Time for all pods to come; for one answer; and for everything."""
 LONGER_THAN_DEADLINES = "25m"
 """The Job is to say why it failed before Pulumi gives up on it, which would be after ten minutes."""
+NEVER_MOVED = {"karpenter.sh/do-not-disrupt": "true"}
+"""Karpenter takes no node away under such a pod of its own accord."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -41,16 +43,18 @@ class ShareProofArgs:
     """The card of the nodes, e.g. `gpus()["t4"]`."""
     gpus_per_node: int = 1
     """Cards of one node."""
+    instance_types: Sequence[str] = ()
+    """EC2 types of those nodes; any when absent. While one type takes the place of another, nodes of both are there."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes to prove."""
     namespace: str = "share-proof"
     """Namespace of the Jobs."""
     tolerations: Sequence[Mapping[str, str]] = ()
-    """Taints of the nodes besides `nvidia.com/gpu`, as Kubernetes writes tolerations."""
+    """For taints of the nodes besides `nvidia.com/gpu` and `tandem/mode`, as Kubernetes writes tolerations."""
 
 
 class ShareProof(pulumi.ComponentResource):
-    """Proves once per mode, replicas, layout and GPU that the shares are real; the models must not hold them then.
+    """Proves that the shares are real, anew whenever mode, replicas, layout or GPU change; no model may hold them then.
 
     A failed proof fails the update with what was promised and what was seen, and is made anew by the next one.
     """
@@ -77,7 +81,7 @@ class ShareProof(pulumi.ComponentResource):
         prober = self._account(name, "share-prober", namespace)
 
         node = self._job(
-            f"{name}-node-{mark}",
+            f"{name}-node-job",
             meta(name=f"node-{mark}", namespace=namespace),
             node_job(promised, args, scripts, reader),
             child,
@@ -101,7 +105,7 @@ class ShareProof(pulumi.ComponentResource):
             job = f"{share}-{mark}"
             jobs.append(
                 self._job(
-                    f"{name}-{job}",
+                    f"{name}-{share}-job",
                     meta(name=job, namespace=namespace),
                     shares_job(promise, args, job, share, service, scripts, prober),
                     after_node,
@@ -144,11 +148,13 @@ class ShareProof(pulumi.ComponentResource):
     def _job(
         self, name: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
     ) -> k8s.batch.v1.Job:
-        """A Job that stays as it was made, and is made anew by the next update when it has failed."""
+        """A Job that stays as it was made until its name, which tells the promise, is another or it has failed."""
         meta.annotations = {"pulumi.com/replaceUnready": "true"}
         # A new image or taint would replace the Job, and its pods would wait for shares that the models hold.
         once = pulumi.ResourceOptions(
             ignore_changes=["spec"],
+            # A switch that failed half-way and is taken back proves again: the Job of the first mode has gone.
+            delete_before_replace=True,
             custom_timeouts=pulumi.CustomTimeouts(create=LONGER_THAN_DEADLINES, update=LONGER_THAN_DEADLINES),
         )
         return k8s.batch.v1.Job(
@@ -187,9 +193,9 @@ def shares_job(
         # MPS serves one user at a time, and Ollama runs as root: the proof must go through the same server.
         "securityContext": _security(ROOT if promise.strategy == "mps" else NOBODY),
         "subdomain": service,
-        "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [together]}},
         "automountServiceAccountToken": False,
     }
+    pod["affinity"]["podAffinity"] = {"requiredDuringSchedulingIgnoredDuringExecution": [together]}
     return {
         "completionMode": "Indexed",
         "completions": promise.pods,
@@ -225,7 +231,7 @@ def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
     return {
         "backoffLimit": 0,
         "activeDeadlineSeconds": deadline,
-        "template": {"metadata": {"labels": {**labels}}, "spec": pod},
+        "template": {"metadata": {"labels": {**labels}, "annotations": {**NEVER_MOVED}}, "spec": pod},
     }
 
 
@@ -237,11 +243,21 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
         "serviceAccountName": account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
-        "nodeSelector": {POOL_LABEL: args.pool},
-        "tolerations": [{"key": GPU_TAINT, "operator": "Exists"}, *(dict(one) for one in args.tolerations)],
+        # Not on a node of the mode before, that is about to go.
+        "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.node_labels(args.gpu)},
+        "affinity": _of_types(args.instance_types),
+        "tolerations": [*tolerations(args.sharing.config_name), *(dict(one) for one in args.tolerations)],
         "containers": [container],
         "volumes": [{"name": "scripts", "configMap": {"name": scripts, "items": items}}],
     }
+
+
+def _of_types(names: Sequence[str]) -> Manifest:
+    """Affinity to nodes of these types."""
+    if not names:
+        return {}
+    chosen = {"matchExpressions": [{"key": TYPE_LABEL, "operator": "In", "values": [*names]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [chosen]}}}
 
 
 def _container(script: str, environment: Mapping[str, pulumi.Input[str]]) -> Manifest:

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components import versions
-from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, POOL_LABEL, TOKEN
+from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TOKEN
 from components.node_group import NodeShape, managed_node_group
 from sharing.gpus import alike
 from sharing.modes import Sharing
@@ -23,7 +23,8 @@ class SpotGpuNodeGroupArgs:
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
     """Subnets that the nodes may run in."""
     sharing: Sharing
-    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes."""
+    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes, and the value of the taint
+    `tandem/mode`, which evicts the pods of the mode before."""
     instance_types: Sequence[str] = ("g4dn.xlarge",)
     """EC2 types, all with the same GPU; several make spot capacity likelier."""
     capacity: Capacity = "spot"
@@ -47,7 +48,7 @@ class SpotGpuNodeGroupArgs:
 
 
 class SpotGpuNodeGroup(pulumi.ComponentResource):
-    """A managed node group of GPU nodes, tainted so that nothing without a GPU request runs there."""
+    """A managed node group of GPU nodes, tainted so that nothing runs there but what is made for GPUs and this mode."""
 
     node_group_name: pulumi.Output[str]
     """Name of the group, once its nodes have joined."""
@@ -73,6 +74,8 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                 labels={POOL_LABEL: args.pool, GPU_PRESENT_LABEL: "true", **args.sharing.node_labels(kind.gpu)},
                 taints=[
                     aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),
+                    # With the label in one call of EKS (UpdateNodegroupConfig): neither is ever there alone.
+                    aws.eks.NodeGroupTaintArgs(key=MODE_TAINT, value=args.sharing.config_name, effect="NO_EXECUTE"),
                 ],
             ),
             tags=dict(args.tags),

@@ -1,7 +1,7 @@
 """What every stack is made of: the blocks, set up from a config, and the outputs."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,8 @@ from components import (
     KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
+    ShareProof,
+    ShareProofArgs,
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
@@ -160,9 +162,43 @@ def device_plugin(plan: Plan, into: GpuCluster) -> DevicePluginSharing:
     )
 
 
+def share_proofs(plan: Plan, into: GpuCluster, needs: Sequence[pulumi.Resource]) -> dict[str, ShareProof]:
+    """A proof for each pool, by the pool's name; what is not proved, and why, is told."""
+    proofs = {}
+    for pool in plan.setup.pools if plan.config.proof else ():
+        if unproved := _unproved(plan.setup, pool):
+            pulumi.log.info(f"The shares of pool {pool.name} are not proved: {unproved}.")
+            continue
+        proofs[pool.name] = ShareProof(
+            f"{PROJECT}-{pool.name}-proof",
+            ShareProofArgs(
+                sharing=pool.sharing,
+                gpu=pool.smallest.gpu,
+                gpus_per_node=pool.smallest.gpus,
+                # Of a pool that may bring nodes of several sizes, the smallest: that is what shares are counted by.
+                instance_types=[known.name for known in pool.known_types if known.gpus == pool.smallest.gpus],
+                pool=pool.name,
+                namespace=f"share-proof-{pool.name}",
+            ),
+            _inside(plan, into, *needs),
+        )
+    return proofs
+
+
+def _unproved(setup: Setup, pool: Pool) -> str:
+    """Why the shares of a pool cannot be proved now; empty when they can."""
+    if not setup.nodes_of(pool):
+        return "it has no node now; the first `pulumi up` with one proves them"
+    sizes = sorted({known.gpus for known in pool.known_types})
+    if pool.provisioner == "node-group" and len(sizes) > 1:
+        return f"a node of it may have {' or '.join(map(str, sizes))} GPUs, and which one comes is not known"
+    return ""
+
+
 def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> OllamaPair:
     """The models. They wait for the nodes, which costs no time and makes them go first on destroy, while the node
-    that holds their volume lives; and for the storage driver where they keep files on volumes.
+    that holds their volume lives; for the proofs of their shares, which they would hold otherwise; and for the storage
+    driver where they keep files on volumes.
 
     Not for the device plugin, since pods are pending until the node offers shares; not for DNS, since a model is
     pulled again until that works.
@@ -187,17 +223,21 @@ def _model(fit: Fit, into: GpuCluster) -> OllamaModel:
         volume_gib=tenant.volume_gib,
         pool=fit.pool.name,
         ready_labels=fit.pool.sharing.ready_labels,
+        config_name=fit.pool.sharing.config_name,
         resource_name=fit.verdict.shares.resource,
         running=fit.pool.desired > 0,
         zone=into.zone_names.apply(lambda names: names[0]) if tenant.cache == "volume" else None,
     )
 
 
-def export(plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, pair: OllamaPair) -> None:
+def export(
+    plan: Plan, made: GpuCluster, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], pair: OllamaPair
+) -> None:
     """The stack's outputs. What differs from pool to pool stands under `pools`, and of the only one also on top."""
     outputs: dict[str, Any] = {
         **(_only_pool(plan.setup.pools[0], sharing) if len(plan.setup.pools) == 1 else {}),
         "pools": {pool.name: _pool(pool) for pool in plan.setup.pools},
+        "verified_shares": {name: proof.verified_shares for name, proof in proofs.items()},
         "endpoints": pair.urls,
         "cluster_name": made.cluster_name,
         "kubeconfig": made.kubeconfig,
@@ -217,6 +257,9 @@ def _only_pool(pool: Pool, sharing: DevicePluginSharing) -> dict[str, Any]:
 def _pool(pool: Pool) -> dict[str, Any]:
     return {
         "mode": pool.sharing.mode,
+        "config": pool.sharing.config_name,
+        "gpu": pool.smallest.gpu.name,
+        "provisioner": pool.provisioner,
         "shares": _shares(pool),
         "nodes": pool.desired,
     }

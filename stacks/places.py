@@ -1,8 +1,15 @@
 """Where what a stack deploys is found in its cluster: for those who look at it, without importing Pulumi."""
 
-from components.names import OLLAMA_PORT, POOL_LABEL
+from components.names import OLLAMA_PORT, POOL_LABEL, TOLERATED
 
-__all__ = ["DEVICE_PLUGIN_NAMESPACE", "OLLAMA_NAMESPACE", "OLLAMA_PORT", "OPERATOR_NAMESPACE", "POOL_LABEL"]
+__all__ = [
+    "DEVICE_PLUGIN_NAMESPACE",
+    "OLLAMA_NAMESPACE",
+    "OLLAMA_PORT",
+    "OPERATOR_NAMESPACE",
+    "POOL_LABEL",
+    "TOLERATED",
+]
 
 OLLAMA_NAMESPACE = "ollama"
 """Default of `OllamaPairArgs.namespace`, which no stack overrides."""

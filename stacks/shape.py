@@ -247,6 +247,11 @@ class StackConfig(Section):
     sharing: Sharing = Field(description="How the pods share a GPU.")
     gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
     models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
+    proof: bool = Field(
+        default=True,
+        description="Prove after every change of sharing, before models start, that the shares are real.",
+        json_schema_extra={"fix": "Write `proof: true` or `proof: false`."},
+    )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
     budget: Budget = Field(default=Budget(), description="What the stack may cost.")
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(

@@ -10,5 +10,6 @@ def stack(config: StackConfig) -> None:
     cluster = common.cluster(plan)
     nodes = common.gpu_nodes(plan, cluster)
     sharing = common.device_plugin(plan, cluster)
-    pair = common.ollama_pair(plan, cluster, nodes)
-    common.export(plan, cluster, sharing, pair)
+    proofs = common.share_proofs(plan, cluster, [*nodes, sharing])
+    pair = common.ollama_pair(plan, cluster, [*nodes, *proofs.values()])
+    common.export(plan, cluster, sharing, proofs, pair)

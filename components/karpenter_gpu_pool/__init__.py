@@ -222,12 +222,15 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                 for overlay in manifests.node_overlays(pool, weight)
             ]
             weight += len(overlays)
-            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays))
+            pools.append(
+                self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays, pool.sharing.config_name)
+            )
         return pools
 
     def _object(
-        self, part: str, manifest: Manifest, needs: Sequence[pulumi.Resource]
+        self, part: str, manifest: Manifest, needs: Sequence[pulumi.Resource], replaced_with: str | None = None
     ) -> k8s.apiextensions.CustomResource:
+        """Registers an object; it is deleted, with all that it brought, before a new one comes for `replaced_with`."""
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{part}",
             api_version=manifest["apiVersion"],
@@ -237,7 +240,10 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
-                    depends_on=[*needs], custom_timeouts=pulumi.CustomTimeouts(delete=DELETE_TIMEOUT)
+                    depends_on=[*needs],
+                    custom_timeouts=pulumi.CustomTimeouts(delete=DELETE_TIMEOUT),
+                    replacement_trigger=replaced_with,
+                    delete_before_replace=replaced_with is not None,
                 ),
             ),
         )

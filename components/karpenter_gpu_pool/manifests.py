@@ -15,7 +15,9 @@ from components.names import (
     GPU_PRESENT_LABEL,
     GPU_TAINT,
     GPU_TAINT_VALUE,
+    MODE_TAINT,
     POOL_LABEL,
+    TYPE_LABEL,
     ZONE_LABEL,
 )
 from components.node_group import ROOT_DEVICE
@@ -26,7 +28,6 @@ from sharing.modes import Sharing
 from sharing.setup import Capacity
 
 Manifest = dict[str, Any]
-TYPE_LABEL = "node.kubernetes.io/instance-type"
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 GPU_COUNT_LABEL = "karpenter.k8s.aws/instance-gpu-count"
 MPS_LABEL = "nvidia.com/mps.capable"
@@ -141,7 +142,10 @@ def node_pool(pool: KarpenterPool) -> Manifest:
             "spec": {
                 "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": pool.name},
                 "requirements": requirements,
-                "taints": [{"key": GPU_TAINT, "value": GPU_TAINT_VALUE, "effect": "NoSchedule"}],
+                "taints": [
+                    {"key": GPU_TAINT, "value": GPU_TAINT_VALUE, "effect": "NoSchedule"},
+                    {"key": MODE_TAINT, "value": pool.sharing.config_name, "effect": "NoExecute"},
+                ],
                 "expireAfter": EXPIRE_AFTER,
                 "terminationGracePeriod": TERMINATION_GRACE_PERIOD,
             },

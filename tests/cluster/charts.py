@@ -108,23 +108,20 @@ def _device_plugin(release: Mapping[str, Any]) -> list[Object]:
             "metadata": {"name": f"{PLUGIN}-configs"},
             "data": values["config"]["map"],
         },
-        _gpu_daemons(PLUGIN, _plugin_pod(version)),
-        _gpu_daemons(f"{PLUGIN}-gpu-feature-discovery", _discovery_pod(version)),
-        _gpu_daemons(f"{PLUGIN}-mps-control-daemon", _mps_pod(version)),
+        _gpu_daemons(PLUGIN, _plugin_pod(version), values["tolerations"]),
+        _gpu_daemons(f"{PLUGIN}-gpu-feature-discovery", _discovery_pod(version), values["tolerations"]),
+        _gpu_daemons(f"{PLUGIN}-mps-control-daemon", _mps_pod(version), values["tolerations"]),
         *_node_feature_discovery(values["nfd"]),
     ]
 
 
-def _gpu_daemons(name: str, pod: Object) -> Object:
+def _gpu_daemons(name: str, pod: Object, tolerations: list[Object]) -> Object:
     """All three have the same selector, tolerations and affinity."""
     chosen = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": PLUGIN}
     common = {
         "priorityClassName": "system-node-critical",
         "serviceAccountName": f"{PLUGIN}-service-account",
-        "tolerations": [
-            {"key": "CriticalAddonsOnly", "operator": "Exists"},
-            {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
-        ],
+        "tolerations": tolerations,
         "affinity": {
             "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": GPU_NODES}}
         },

@@ -1,10 +1,8 @@
 """A stack on the control plane: its objects, its charts' objects and its nodes, and where the pods went."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from typing import Any
 
-from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.kept import StartError
 from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph, plain
@@ -17,7 +15,6 @@ SECONDS = 40
 RELEASE = "kubernetes:helm.sh/v3:Release"
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 """Others after these."""
-NAMESPACES = ("default", "ollama", "nvidia-device-plugin", "share-proof")
 CLEARED = (
     ("batch/v1", "Job"),
     ("apps/v1", "Deployment"),
@@ -52,9 +49,10 @@ class Deployment:
         self.plane, self.api = plane, plane.api
 
     def deploy(self, graph: Graph, *, nodes_desired: int | None = None, with_nodes: bool = True) -> None:
-        """Applies a stack as `pulumi up` and its charts would."""
+        """Applies a stack as `pulumi up` and its charts would, but the proof's Jobs, which end before models come."""
         for manifest in manifests(graph):
-            self.api.apply(manifest)
+            if manifest["kind"] != "Job":
+                self.api.apply(manifest)
         if with_nodes:
             for node in nodes(graph, desired=nodes_desired):
                 self.join(node)
@@ -79,6 +77,11 @@ class Deployment:
             return is_ready(node) and "node.kubernetes.io/not-ready" not in taints
 
         self.wait_for(f"{names} were ready", lambda: all(map(settled, names)))
+
+    def taint(self, node: str, taints: list[Object]) -> None:
+        """Gives a node these taints, and no others."""
+        change = {"spec": {"taints": taints}}
+        self.api.call("PATCH", f"/api/v1/nodes/{node}", change, content="merge-patch+json")
 
     def relabel(self, node: str, labels: Mapping[str, str]) -> None:
         self.api.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, content="merge-patch+json")
@@ -184,11 +187,10 @@ class Deployment:
         """Takes everything away but namespaces and what hurts no other test."""
 
         def empty() -> bool:
-            for api_version, kind in CLEARED:
-                for namespace in NAMESPACES:
-                    path = self.api.collection(api_version, kind, namespace)
-                    with suppress(ApiError):  # namespaces that no test has made yet
-                        self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
+            for namespace in self.api.list("v1", "Namespace"):
+                for api_version, kind in CLEARED:
+                    path = self.api.collection(api_version, kind, namespace["metadata"]["name"])
+                    self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
             self.api.call("DELETE", "/api/v1/persistentvolumes")
             self.api.call("DELETE", "/api/v1/nodes")
             kinds = (*CLEARED, ("v1", "PersistentVolume"), ("v1", "Node"))

@@ -2,34 +2,40 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Any
 
+from components import ShareProof, ShareProofArgs
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
-from components.names import GPU_TAINT
+from components.names import tolerations
 from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.karpenter import Karpenter
 from sandbox.control_plane.karpenter_kwok import translated
 from sandbox.control_plane.karpenter_types import CAPACITY_TYPE, INSTANCE_TYPE
 from sandbox.control_plane.kept import StartError
+from sandbox.control_plane.running import HELD
+from sandbox.in_process import run
 from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from tests.cluster.deployment import is_ready
+from tests.cluster.deployment import manifests as of_graph
 
 Object = dict[str, Any]
 SECONDS = 180
 """Within which nodes come and pods are placed, or nodes go; three and thirty are usual."""
 POOL = "karpenter.sh/nodepool"
-JOINED = "karpenter.sh/registered=true,!karpenter.sh/initialized"
-"""Nodes that Karpenter knows and that are not complete yet."""
+JOINED = "karpenter.sh/registered=true"
+"""Nodes that Karpenter knows. For one that no share brought, it does not wait until shares are there."""
 V1 = "karpenter.sh/v1"
 ALPHA = "karpenter.sh/v1alpha1"
 NUMBERS = count(1)
 """Of pools and pods."""
 CLEARED = (
+    ("batch/v1", "Job"),
     ("v1", "Pod"),
     (V1, "NodePool"),
     (V1, "NodeClaim"),
@@ -139,9 +145,40 @@ class Pools:
                 name,
                 nodeSelector={POOL: pool.name},
                 resources={"limits": {pool.asked: "1"}},
-                tolerations=[{"key": GPU_TAINT, "operator": "Exists"}],
+                tolerations=tolerations(pool.sharing.config_name),
             )
         return names
+
+    def prove(self, pool: Pool) -> None:
+        """Proves the shares of a pool. The pods end as in earnest: together, and when their node offers the shares."""
+        known = instance_types()[pool.types[0]]
+        args = ShareProofArgs(
+            sharing=pool.sharing, gpu=known.gpu, gpus_per_node=known.gpus, instance_types=pool.types, pool=pool.name
+        )
+        made = of_graph(run(lambda: ShareProof("proof", args), project="test", stack="test"))
+        jobs = {one["metadata"]["name"]: one for one in made if one["kind"] == "Job"}
+        for manifest in made:
+            if manifest["kind"] != "Job":
+                self.api.apply(manifest)
+        for name in sorted(jobs):  # the node's before those of the shares
+            held = deepcopy(jobs[name])
+            held["spec"]["template"]["metadata"]["annotations"] |= HELD
+            self.api.apply(held)
+            self.wait_for(f"{name} was done", partial(self._finish, pool, held))
+
+    def _finish(self, pool: Pool, job: Object) -> bool:
+        """Ends a Job whose pods all have a node that offers the shares; returns whether it did."""
+        name, namespace = job["metadata"]["name"], job["metadata"]["namespace"]
+        pods = self.api.list("v1", "Pod", namespace, labelSelector=f"job-name={name}")
+        nodes = {node["metadata"]["name"]: node for node in self.api.list("v1", "Node")}
+        offered = {resource: str(count) for resource, count in pool.offered.items()}.items()
+        ready = {name for name, node in nodes.items() if offered <= node["status"]["allocatable"].items()}
+        if len(pods) < job["spec"].get("parallelism", 1) or not {pod["spec"].get("nodeName") for pod in pods} <= ready:
+            return False
+        for pod in pods:
+            path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status"
+            self.api.call("PATCH", path, {"status": {"phase": "Succeeded"}}, content="merge-patch+json")
+        return True
 
     def apply_pod(self, name: str, *, resources: Object | None = None, **spec: Any) -> None:
         container = {"name": "main", "image": "pause", "resources": resources or {}}
@@ -232,7 +269,7 @@ class Pools:
         for pool in self._pools.values():
             told = f"a node offers {dict(pool.offered)}"
             yield f"  {pool.name}: {told}; bought: {self.bought(pool)}"
-        for pod in self.api.list("v1", "Pod", "default"):
+        for pod in self.api.list("v1", "Pod"):
             if not is_ready(pod):
                 conditions = pod.get("status", {}).get("conditions", [])
                 yield f"  {pod['metadata']['name']}: {[one.get('message') for one in conditions]}"
@@ -241,9 +278,10 @@ class Pools:
 
     def clear(self) -> None:
         """Takes away pods and pools. Karpenter takes the nodes down meanwhile, and nobody waits for that."""
-        for api_version, kind in CLEARED:
-            path = self.api.collection(api_version, kind, "default")
-            self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
+        for namespace in self.api.list("v1", "Namespace"):
+            for api_version, kind in CLEARED:
+                path = self.api.collection(api_version, kind, namespace["metadata"]["name"])
+                self.api.call("DELETE", path, gracePeriodSeconds="0", propagationPolicy="Background")
         self.wait_for("nothing was left but nodes that go", self._is_clear)
         self._pools.clear()
 

@@ -85,10 +85,7 @@ def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
         "spec": {
-            "taints": [
-                {"key": taint["key"], "value": taint["value"], "effect": EFFECTS[taint["effect"]]}
-                for taint in group["taints"]
-            ]
+            "taints": taints(group),
         },
         "status": {"capacity": capacity, "allocatable": allocatable},
     }
@@ -97,6 +94,11 @@ def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
         if LAYOUT_LABEL in labels:
             labels[LAYOUT_STATE_LABEL] = "success"
     return made
+
+
+def taints(group: Mapping[str, Any]) -> list[dict[str, str]]:
+    """The taints of a group's nodes as Kubernetes has them."""
+    return [{**taint, "effect": EFFECTS[taint["effect"]]} for taint in group["taints"]]
 
 
 def offer(node: Node, resources: Mapping[str, int]) -> None:

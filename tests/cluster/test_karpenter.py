@@ -40,6 +40,16 @@ def test_seventeen_pods_at_once_get_as_few_nodes_as_their_shares_allow(pools: Po
     assert {name: pools.nodes(pool) for name, pool in made.items()} == promised
 
 
+@pytest.mark.parametrize("name", ["timeslice-4", "timeslice-4-on-4-gpus"])
+def test_the_proof_of_shares_brings_one_node_and_the_models_need_no_other(pools: Pools, name: str) -> None:
+    pool = pools.make(POOLS[name])
+    pools.prove(pool)
+    assert pools.nodes(pool) == 1
+    pools.ask(pool, pool.shares)
+    pools.wait_until_placed()
+    assert pools.nodes(pool) == 1
+
+
 def test_an_overlay_for_a_misspelt_pool_is_called_ready_and_has_no_effect(pools: Pools) -> None:
     def misspell(manifest: dict[str, Any]) -> None:
         if manifest["kind"] == "NodeOverlay":

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from components.names import tolerations
 from sandbox.graph import Graph, plain
 from sharing.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.setup import Setup
 from tests.cluster.deployment import Deployment, instance_of, is_ready, manifests, releases
-from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes
+from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
 
 GPU_NODE = "tandem-gpu-group-0"
 NO_SHARE_LEFT = f"Insufficient {GPU_RESOURCE}"
@@ -104,10 +105,17 @@ def test_exclusive_gives_each_model_a_node_and_a_third_waits(
 
 
 def switch(cluster: Deployment, to: Graph) -> None:
-    """What a switch of mode does to the node: EKS sets the group's labels, then the plugin offers other shares."""
-    labels = plain(node_groups(to)["tandem-gpu-group"].inputs)["labels"]
-    cluster.relabel(GPU_NODE, labels)
-    cluster.offer(GPU_NODE, GPU_RESOURCE, advertised(to, labels, gpus=1)[GPU_RESOURCE])
+    """What a switch of mode does to the node: EKS sets its labels and taints, the plugin offers other shares."""
+    group = plain(node_groups(to)["tandem-gpu-group"].inputs)
+    cluster.taint(GPU_NODE, taints(group))
+    cluster.relabel(GPU_NODE, group["labels"])
+    cluster.offer(GPU_NODE, GPU_RESOURCE, advertised(to, group["labels"], gpus=1)[GPU_RESOURCE])
+
+
+def update(cluster: Deployment, to: Graph) -> None:
+    """What the switch does to the models, once the shares are proved."""
+    for release in releases(to, "ollama"):
+        cluster.install(release)
 
 
 def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
@@ -120,33 +128,43 @@ def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
     [second] = set(ids(before)) - {first}
     cluster.wait_until_refused(second, NO_SHARE_LEFT)
     switch(cluster, graphs("timeslice"))
+    update(cluster, graphs("timeslice"))
     assert cluster.wait_for_models(first, second) == {first: GPU_NODE, second: GPU_NODE}
 
 
-def test_a_switch_from_timeslice_to_mps_moves_no_model_and_brings_the_mps_daemon(
+def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_and_brings_the_mps_daemon(
     cluster: Deployment, graphs: Callable[[str], Graph]
 ) -> None:
     cluster.deploy(graphs("timeslice"))
     cluster.wait_for_models(*ids(graphs("timeslice")))
     before = {one["metadata"]["uid"] for one in cluster.pods("ollama")}
+    cluster.wait_for_daemons("nvidia-device-plugin", {GPU_NODE})
     cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", set())
+    [plugin] = [pod for pod in cluster.pods("nvidia-device-plugin") if owner(pod) == "nvidia-device-plugin"]
     switch(cluster, graphs("mps"))
+    for model in ids(graphs("timeslice")):
+        cluster.wait_until_refused(model, "untolerated taint")
+    assert not before & {one["metadata"]["uid"] for one in cluster.pods("ollama")}
     cluster.relabel(GPU_NODE, MPS_CAPABLE)
-    for release in releases(graphs("mps"), "ollama"):
-        cluster.install(release)
     cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", {GPU_NODE})
-    assert {one["metadata"]["uid"] for one in cluster.pods("ollama")} == before
+    update(cluster, graphs("mps"))
+    assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
+    assert plugin["metadata"]["uid"] in {one["metadata"]["uid"] for one in cluster.pods("nvidia-device-plugin")}
 
 
-def test_a_switch_to_exclusive_keeps_who_runs_and_lets_nobody_else_in(
+def owner(pod: dict[str, Any]) -> str:
+    return str(pod["metadata"]["ownerReferences"][0]["name"])
+
+
+def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_cards(
     cluster: Deployment, graphs: Callable[[str], Graph]
 ) -> None:
     graph = graphs("timeslice")
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))
     switch(cluster, graphs("exclusive"))
-    for one in cluster.pods("ollama"):
-        cluster.api.call("DELETE", cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": one["metadata"]}))
+    cluster.wait_for("both had gone", lambda: not cluster.models())
+    update(cluster, graphs("exclusive"))
     cluster.wait_for("one model was back", lambda: len(cluster.models()) == 1)
     [left_out] = set(both) - set(cluster.models())
     cluster.wait_until_refused(left_out, NO_SHARE_LEFT)
@@ -194,14 +212,18 @@ def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(
     assert place_of(cluster, "stranger") in every
 
 
-def test_a_pod_that_asks_for_a_gpu_needs_no_toleration_of_its_own(
+def test_a_pod_that_asks_for_a_gpu_needs_to_tolerate_nothing_but_the_mode(
     cluster: Deployment, graphs: Callable[[str], Graph]
 ) -> None:
     for one in nodes(graphs("timeslice")):
         cluster.join(one)
-    made = cluster.api.apply(pod("guest", resources={"limits": {GPU_RESOURCE: "1"}}))
+    asks = {"limits": {GPU_RESOURCE: "1"}}
+    made = cluster.api.apply(pod("guest", resources=asks, tolerations=tolerations("timeslice-2")[1:]))
     assert GPU_RESOURCE in {toleration["key"] for toleration in made["spec"]["tolerations"]}
     assert place_of(cluster, "guest") == GPU_NODE
+    cluster.api.apply(pod("other", resources=asks, tolerations=tolerations("mps-2")))
+    why = cluster.wait_until_unplaced("default", lambda one: one["metadata"]["name"] == "other")
+    assert "untolerated taint" in why
 
 
 def changed(release: dict[str, Any], strategy: str, context: str) -> dict[str, Any]:

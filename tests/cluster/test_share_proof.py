@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from components import ShareProof, ShareProofArgs
+from components.names import MODE_TAINT, tolerations
 from components.share_promise import promises, to_node
 from components.share_proof import script_texts
 from sandbox.control_plane.api import ApiError
@@ -19,15 +20,15 @@ from sandbox.control_plane.running import HELD
 from sandbox.graph import Graph
 from sandbox.in_process import run
 from sharing.gpus import gpus
-from sharing.modes import GPU_RESOURCE, Mps
+from sharing.modes import CONFIG_LABEL, GPU_RESOURCE, Mps
 from tests.cluster.deployment import Deployment, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
+from tests.cluster.test_objects import applied
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
 
 NAMESPACE = "share-proof"
 ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])
 PROMISED = promises(ARGS.sharing, ARGS.gpu, ARGS.gpus_per_node)
-MODE = "tandem/mode"
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 READER, PROBER = f"system:serviceaccount:{NAMESPACE}:node-prober", f"system:serviceaccount:{NAMESPACE}:share-prober"
 
@@ -109,9 +110,11 @@ class Kubelet:
 
 
 def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
-    """Nodes of the GPU group that offer so many shares each."""
+    """Nodes of the GPU group, in the mode that is proved, that offer so many shares each."""
+    config = ARGS.sharing.config_name
     made = [one for one in nodes(graph, desired=len(shares)) if one["metadata"]["name"].startswith("tandem-gpu-group")]
     for one, count in zip(made, shares, strict=True):
+        one["metadata"]["labels"][CONFIG_LABEL] = one["spec"]["taints"][1]["value"] = config
         one["status"]["allocatable"][GPU_RESOURCE] = one["status"]["capacity"][GPU_RESOURCE] = str(count)
         cluster.join(one)
     cluster.wait_for_nodes(*(one["metadata"]["name"] for one in made))
@@ -120,8 +123,8 @@ def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
 def test_every_object_is_accepted_and_applied_again_without_a_change(cluster: Deployment, proof: list[Object]) -> None:
     for one in proof:
         cluster.api.apply(one)
-    first = [cluster.api.apply(one)["metadata"]["managedFields"] for one in proof]
-    assert [cluster.api.apply(one)["metadata"]["managedFields"] for one in proof] == first
+    first = [applied(cluster, one) for one in proof]
+    assert [applied(cluster, one) for one in proof] == first
     assert {"Namespace", "ConfigMap", "Service", "ClusterRole", "ClusterRoleBinding", "Job"} <= {
         one["kind"] for one in proof
     }
@@ -324,8 +327,7 @@ def test_the_reader_may_get_nodes_and_the_pods_on_shares_may_nothing(deployed: D
 
 def tolerating(name: str, *values: str) -> Object:
     """A pod that tolerates these modes."""
-    tolerations = [{"key": MODE, "operator": "Equal", "value": value, "effect": "NoExecute"} for value in values]
-    return pod(name, tolerations=[*tolerations, {"key": "nvidia.com/gpu", "operator": "Exists"}])
+    return pod(name, tolerations=[one for value in values for one in tolerations(value)])
 
 
 def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_those_of_the_new(
@@ -334,8 +336,7 @@ def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_
     gpu_nodes(cluster, graphs("mps"), 4)
 
     def taint(mode: str) -> None:
-        taints = [{"key": MODE, "value": mode, "effect": "NoExecute"}]
-        cluster.api.call("PATCH", f"/api/v1/nodes/{GPU_NODE}", {"spec": {"taints": taints}}, content="merge-patch+json")
+        cluster.taint(GPU_NODE, [{"key": MODE_TAINT, "value": mode, "effect": "NoExecute"}])
 
     taint("timeslice")
     cluster.api.apply(tolerating("old", "timeslice"))

@@ -100,7 +100,7 @@ def test_the_operator_leaves_driver_and_toolkit_to_the_ami_and_strategies_to_the
 def test_no_hook_of_the_operator_needs_a_node_but_the_one_that_cannot_be_switched_off() -> None:
     told = values(DevicePluginSharingArgs(sharing=Mig(), gpu=RTX))
     assert told["operator"]["cleanupCRD"] is False
-    assert told["node-feature-discovery"] == {"postDeleteCleanup": False}
+    assert told["node-feature-discovery"]["postDeleteCleanup"] is False
 
 
 def test_the_mig_manager_stops_what_holds_the_card_open_on_the_ami() -> None:

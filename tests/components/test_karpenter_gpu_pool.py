@@ -165,14 +165,17 @@ def test_nodes_are_limited_by_number_and_a_loaded_model_is_left_alone() -> None:
     assert spec["template"]["spec"]["terminationGracePeriod"] == "10m"
 
 
-def test_nodes_have_the_labels_and_the_taint_of_a_node_groups() -> None:
+def test_nodes_have_the_labels_and_taints_of_a_node_groups() -> None:
     template = node_pool(ONE)["spec"]["template"]
     assert template["metadata"]["labels"] == {
         "tandem/pool": "gpu",
         "nvidia.com/gpu.present": "true",
         "nvidia.com/device-plugin.config": "timeslice-4",
     }
-    assert template["spec"]["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}]
+    assert template["spec"]["taints"] == [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
+        {"key": "tandem/mode", "value": "timeslice-4", "effect": "NoExecute"},
+    ]
 
 
 def test_the_mps_daemon_finds_its_label_on_a_new_node() -> None:

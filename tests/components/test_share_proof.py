@@ -143,11 +143,26 @@ def test_the_nodes_reader_asks_for_no_share_and_alone_may_read_nodes() -> None:
     assert pod["serviceAccountName"] != pod_of(of_shares(args()))["serviceAccountName"]
 
 
-def test_the_pods_go_where_the_models_go() -> None:
-    given = args(pool="big", tolerations=[{"key": "tandem/mode", "operator": "Equal", "value": "mps"}])
+def test_the_pods_go_where_the_models_go_and_never_to_a_node_of_another_mode_or_type() -> None:
+    more = {"key": "team", "operator": "Equal", "value": "ml"}
+    given = args(pool="big", instance_types=["g4dn.xlarge", "g4dn.2xlarge"], tolerations=[more])
     for job in jobs(given).values():
-        assert pod_of(job)["nodeSelector"] == {"tandem/pool": "big"}
-        assert pod_of(job)["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}, *given.tolerations]
+        pod = pod_of(job)
+        assert pod["nodeSelector"] == {"tandem/pool": "big", "nvidia.com/device-plugin.config": "mps-4"}
+        assert pod["tolerations"] == [
+            {"key": "nvidia.com/gpu", "operator": "Exists"},
+            {"key": "tandem/mode", "operator": "Equal", "value": "mps-4"},
+            more,
+        ]
+        [term] = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        [one] = term["matchExpressions"]
+        assert (one["key"], one["values"]) == ("node.kubernetes.io/instance-type", ["g4dn.xlarge", "g4dn.2xlarge"])
+    assert "nodeAffinity" not in pod_of(of_shares(args()))["affinity"]
+
+
+def test_karpenter_takes_no_node_away_while_it_is_being_proved() -> None:
+    for job in jobs(args()).values():
+        assert job["spec"]["template"]["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
 
 
 def test_shares_are_asked_for_once_the_node_offers_them() -> None:
@@ -181,7 +196,8 @@ PROVED_AGAIN = {
 NOT_PROVED_AGAIN = {
     "policy": args(Mps(replicas=4, allocation_policy="distributed")),
     "pool": args(pool="other"),
-    "tolerations": args(tolerations=[{"key": "tandem/mode", "operator": "Exists"}]),
+    "tolerations": args(tolerations=[{"key": "team", "operator": "Exists"}]),
+    "types": args(instance_types=["g4dn.xlarge"]),
     "a corrected catalogue": args(gpu=replace(T4, nvml_mib=16000, cuda_mib=15900)),
 }
 
@@ -189,6 +205,13 @@ NOT_PROVED_AGAIN = {
 @pytest.mark.parametrize("what", PROVED_AGAIN)
 def test_jobs_are_new_when_the_promise_is_another(what: str) -> None:
     assert not set(jobs(PROVED_AGAIN[what])) & set(jobs(args()))
+
+
+def test_a_new_job_takes_the_place_of_the_old_one() -> None:
+    # Of two with one name the second could not be made, when a switch is taken back that failed half-way.
+    before, after = ({job.name: job for job in graph_of(one).of_type(JOB)} for one in (args(), args(TimeSlicing())))
+    assert set(before) == set(after)
+    assert all(job.options["deleteBeforeReplace"] for job in before.values())
 
 
 @pytest.mark.parametrize("what", NOT_PROVED_AGAIN)

@@ -114,7 +114,15 @@ def test_the_plugin_is_told_every_mode_as_text_and_the_default_is_one_of_them(gr
 def test_no_delete_hook_needs_a_node_when_everything_goes(graphs: Callable[[str], Graph]) -> None:
     values = graphs("timeslice").named("tandem-sharing-release").inputs["values"]
     assert values["nfd"]["postDeleteCleanup"] is False
-    assert values["nfd"]["worker"]["tolerations"] == [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+
+
+def test_what_serves_a_gpu_node_stays_there_under_every_mode(graphs: Callable[[str], Graph]) -> None:
+    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "tandem/mode", "operator": "Exists"}]
+    plugin = graphs("timeslice").named("tandem-sharing-release").inputs["values"]
+    assert plugin["tolerations"] == plugin["nfd"]["worker"]["tolerations"] == tolerated
+    operator = graphs("mig").named("tandem-sharing-release").inputs["values"]
+    assert operator["daemonsets"]["tolerations"] == tolerated
+    assert operator["node-feature-discovery"]["worker"]["tolerations"] == tolerated
 
 
 def test_releases_have_names_of_their_own_and_wait_long_enough(graphs: Callable[[str], Graph], any_stack: str) -> None:

@@ -19,10 +19,15 @@ NEEDS = {
     ("iam/rolePolicyAttachment:RolePolicyAttachment", "eks/cluster:Cluster"): "the control plane acts by its policies",
     ("eks/cluster:Cluster", "eks/addon:Addon"): "kube-proxy and vpc-cni belong to a control plane",
     ("eks/addon:Addon", "eks/nodeGroup:NodeGroup"): "without vpc-cni a node never becomes ready",
-    ("eks/nodeGroup:NodeGroup", "core/v1:Namespace"): "models go before their nodes, so they come after them",
+    ("eks/nodeGroup:NodeGroup", "core/v1:Namespace"): "the plugin's feature discovery has pods on system nodes",
     ("core/v1:Namespace", "helm.sh/v3:Release"): "a release lies in a namespace",
+    ("helm.sh/v3:Release", "core/v1:Namespace"): "shares are proved when there is a plugin that makes them",
+    ("core/v1:Namespace", "core/v1:ConfigMap"): "the provers' scripts lie in a namespace",
+    ("core/v1:ConfigMap", "batch/v1:Job"): "a prover runs them",
+    ("batch/v1:Job", "batch/v1:Job"): "a share of the old mode is none of the new one's",
+    ("batch/v1:Job", "core/v1:Namespace"): "models that run would hold the shares that are to be proved",
+    ("batch/v1:Job", "ebs/volume:Volume"): "as for models",
     ("eks/nodeGroup:NodeGroup", "eks/addon:Addon"): "the storage driver has pods",
-    ("eks/addon:Addon", "ebs/volume:Volume"): "the driver must outlive the volume that it detaches",
     ("ebs/volume:Volume", "core/v1:PersistentVolume"): "a PersistentVolume names its volume",
     ("core/v1:PersistentVolume", "core/v1:PersistentVolumeClaim"): "a claim names its PersistentVolume",
     ("core/v1:PersistentVolumeClaim", "helm.sh/v3:Release"): "the pod mounts the claim",
@@ -36,8 +41,7 @@ NEEDS = {
     ): "its controller makes it ready, and cleans up after it",
     ("karpenter.k8s.aws/v1:EC2NodeClass", "karpenter.sh/v1alpha1:NodeOverlay"): "goes only when no node is left",
     ("karpenter.sh/v1alpha1:NodeOverlay", "karpenter.sh/v1:NodePool"): "without shares every pod gets a node",
-    ("karpenter.sh/v1:NodePool", "core/v1:Namespace"): "models go before their nodes, so they come after the pool",
-    ("karpenter.sh/v1:NodePool", "ebs/volume:Volume"): "as for models",
+    ("karpenter.sh/v1:NodePool", "core/v1:Namespace"): "proof and models go before their nodes, so they come after",
 }
 """The real needs. What is not here must not stand on the longest path; what is here must stand on one."""
 

@@ -37,8 +37,11 @@ def test_each_pool_is_a_node_group_of_its_own_types_and_capacity(graphs: Graphs)
     steady, rest = group(graph, "steady"), group(graph, "rest")
     assert (steady["capacityType"], steady["instanceTypes"]) == ("ON_DEMAND", ["g6.xlarge"])
     assert (rest["capacityType"], rest["instanceTypes"]) == ("SPOT", ["g4dn.xlarge", "g4dn.2xlarge"])
-    for one in (steady, rest):
-        assert one["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    for one, config in ((steady, "exclusive"), (rest, "timeslice-2")):
+        assert [(taint["key"], taint["value"]) for taint in one["taints"]] == [
+            ("nvidia.com/gpu", "present"),
+            ("tandem/mode", config),
+        ]
     assert len(graph.of_type(NODE_GROUP)) == 3, "and the system nodes"
 
 
@@ -89,11 +92,17 @@ def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> No
     assert plain(outputs["pools"]) == {
         "gpu": {
             "mode": "timeslice",
+            "config": "timeslice-2",
+            "gpu": "t4",
+            "provisioner": "node-group",
             "shares": [{"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": None, "enforced": False}],
             "nodes": 0,
         },
         "big": {
             "mode": "mps",
+            "config": "mps-3",
+            "gpu": "l4",
+            "provisioner": "node-group",
             "shares": [{"resource": "nvidia.com/gpu", "total": 3, "per_gpu": 3, "memory_mib": 7678, "enforced": True}],
             "nodes": 1,
         },

@@ -43,15 +43,25 @@ def test_every_mode_registers_the_same_resources(by_mode: dict[str, Graph]) -> N
     assert set(by_mode["timeslice"].resources) == set(by_mode["mps"].resources) == set(by_mode["exclusive"].resources)
 
 
-def test_a_switch_of_mode_changes_one_label_of_the_gpu_nodes_and_nothing_else(by_mode: dict[str, Graph]) -> None:
+def test_a_switch_of_mode_changes_the_nodes_label_and_taint_the_proof_and_what_the_models_tolerate(
+    by_mode: dict[str, Graph],
+) -> None:
     before = by_mode["timeslice"]
-    for mode in ("mps", "exclusive"):
+    models = {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"}
+    proof = {"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"}
+    for mode, config in (("mps", "mps-2"), ("exclusive", "exclusive")):
         after = by_mode[mode]
-        changed = [urn for urn in before.resources if before[urn].inputs != after[urn].inputs]
-        assert [urn.rsplit("::", 1)[1] for urn in changed] == ["tandem-gpu-group"]
-        old, new = dict(before[changed[0]].inputs), dict(after[changed[0]].inputs)
+        assert set(before.resources) == set(after.resources)
+        changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
+        assert changed == {"tandem-gpu-group", *proof, *models}
+        old, new = (dict(graph.named("tandem-gpu-group").inputs) for graph in (before, after))
         assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice-2"}
+        assert old.pop("taints")[1] == {"key": "tandem/mode", "value": "timeslice-2", "effect": "NO_EXECUTE"}
+        assert new.pop("taints")[1] == {"key": "tandem/mode", "value": config, "effect": "NO_EXECUTE"}
         assert old == new
+        for model in models:
+            [_, tolerated] = after.named(model).inputs["values"]["tolerations"]
+            assert tolerated == {"key": "tandem/mode", "operator": "Equal", "value": config}
 
 
 @pytest.fixture
@@ -72,7 +82,9 @@ def test_a_switch_to_mig_replaces_the_plugin_and_the_gpu_nodes_and_nothing_else(
     assert set(before.resources) == set(after.resources)
     changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
     models = {"tandem-ollama-qwen2-5-14b", "tandem-ollama-gemma3-12b"}
-    assert changed == {"tandem-gpu-group", "tandem-sharing-release", "tandem-sharing-namespace", *models}
+    proof = {"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"}
+    plugin = {"tandem-sharing-release", "tandem-sharing-namespace"}
+    assert changed == {"tandem-gpu-group", *plugin, *proof, *models}
     triggers = [graph.named("tandem-gpu-group").options["replacementTrigger"] for graph in before_and_after_mig]
     assert triggers == ["whole", "4x1g.24gb"]
 
@@ -133,7 +145,17 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
     assert outputs["resource_names"] == ["nvidia.com/gpu"]
     shares = {"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
     assert outputs["shares"] == [shares]
-    assert outputs["pools"] == {"gpu": {"mode": "mps", "shares": [shares], "nodes": 1}}
+    assert outputs["pools"] == {
+        "gpu": {
+            "mode": "mps",
+            "config": "mps-2",
+            "gpu": "t4",
+            "provisioner": "node-group",
+            "shares": [shares],
+            "nodes": 1,
+        }
+    }
+    assert set(outputs["verified_shares"]) == {"gpu"}
     assert outputs["endpoints"] == {
         "llama2-7b": "http://llama2-7b.ollama:11434",
         "mistral-7b": "http://mistral-7b.ollama:11434",
@@ -157,7 +179,10 @@ def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: 
         "nvidia.com/gpu.present": "true",
         "nvidia.com/device-plugin.config": "timeslice-2",
     }
-    assert group["taints"] == [{"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}]
+    assert group["taints"] == [
+        {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
+        {"key": "tandem/mode", "value": "timeslice-2", "effect": "NO_EXECUTE"},
+    ]
     assert "ignoreChanges" not in graphs("timeslice").named("tandem-gpu-group").options
 
 
