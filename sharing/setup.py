@@ -168,6 +168,15 @@ class Setup:
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
 
+    def unproved(self, pool: Pool) -> str:
+        """Why nobody can prove the shares of a pool, in words; empty when they can be proved."""
+        if not self.nodes_of(pool):
+            return "it has no node now; the first `pulumi up` with one proves them"
+        sizes = sorted({known.gpus for known in pool.known_types})
+        if pool.provisioner == "node-group" and len(sizes) > 1:
+            return f"a node of it may have {' or '.join(map(str, sizes))} GPUs, and which one comes is not known"
+        return ""
+
     def nodes_of(self, pool: Pool) -> int:
         """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
         if pool.provisioner == "node-group" or pool.desired == 0:

@@ -166,7 +166,7 @@ def share_proofs(plan: Plan, into: GpuCluster, needs: Sequence[pulumi.Resource])
     """A proof for each pool, by the pool's name; what is not proved, and why, is told."""
     proofs = {}
     for pool in plan.setup.pools if plan.config.proof else ():
-        if unproved := _unproved(plan.setup, pool):
+        if unproved := plan.setup.unproved(pool):
             pulumi.log.info(f"The shares of pool {pool.name} are not proved: {unproved}.")
             continue
         proofs[pool.name] = ShareProof(
@@ -183,16 +183,6 @@ def share_proofs(plan: Plan, into: GpuCluster, needs: Sequence[pulumi.Resource])
             _inside(plan, into, *needs),
         )
     return proofs
-
-
-def _unproved(setup: Setup, pool: Pool) -> str:
-    """Why the shares of a pool cannot be proved now; empty when they can."""
-    if not setup.nodes_of(pool):
-        return "it has no node now; the first `pulumi up` with one proves them"
-    sizes = sorted({known.gpus for known in pool.known_types})
-    if pool.provisioner == "node-group" and len(sizes) > 1:
-        return f"a node of it may have {' or '.join(map(str, sizes))} GPUs, and which one comes is not known"
-    return ""
 
 
 def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> OllamaPair:
@@ -258,6 +248,7 @@ def _pool(pool: Pool) -> dict[str, Any]:
     return {
         "mode": pool.sharing.mode,
         "config": pool.sharing.config_name,
+        "cut": pool.sharing.cut(pool.smallest.gpu),
         "gpu": pool.smallest.gpu.name,
         "provisioner": pool.provisioner,
         "shares": _shares(pool),

@@ -13,6 +13,7 @@ from tandem import modes
 from tandem.account import command as account_commands
 from tandem.benchmark import arguments as benchmark
 from tandem.cluster import arguments as cluster
+from tandem.connection import NotConnectedError
 from tandem.conversation import arguments as conversation
 
 # The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
@@ -24,6 +25,7 @@ FINE, REFUSED, USAGE = 0, 1, 2
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
+NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
 DEFAULT_STACK = "timeslice"
 SANDBOX_VERBS = {
     "up": "create or change the stack in the emulated cloud",
@@ -49,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
         if "run" in parsed:
             return int(parsed.run(parsed))
-        return _plan(parsed.stack, as_json=parsed.json, live_prices=parsed.live_prices)
+        return _plan(parsed)
     except KeyboardInterrupt:
         print("tandem: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -92,6 +94,16 @@ def _parser() -> argparse.ArgumentParser:
     planning.add_argument("--json", action="store_true", help="print one JSON object instead")
     planning.add_argument(
         "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
+    )
+    against = planning.add_mutually_exclusive_group()
+    against.add_argument(
+        "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
+    )
+    against.add_argument(
+        "--outputs",
+        type=Path,
+        metavar="FILE",
+        help="the same, without Pulumi: FILE is what `pulumi stack output --json` printed",
     )
     _add_sandbox(commands)
     modes.add(commands, EXIT_CODES)
@@ -159,23 +171,26 @@ def _sandbox(verb: str, stack: str, extra: Sequence[str], pace: float) -> int:
     return sandbox.command(verb, place, extra, pace=pace)
 
 
-def _plan(stack: str, *, as_json: bool, live_prices: bool) -> int:
+def _plan(parsed: argparse.Namespace) -> int:
     from stacks.source import UnreadableError
     from tandem import plan
 
-    path = stack_file(stack)
+    path, is_up = stack_file(parsed.stack), parsed.running or parsed.outputs is not None
     try:
         if not path.is_file():
             raise UnreadableError(no_such_file(path))
-        judged = plan.judge(path, live_prices=live_prices)
-    except UnreadableError as error:
-        return _unreadable(path, str(error), as_json=as_json)
-    if as_json:
+        judged = plan.judge(path, live_prices=parsed.live_prices)
+        switch = plan.switched(judged, path, parsed.outputs) if is_up and not judged.refused else None
+    except (UnreadableError, NotConnectedError) as error:
+        return _unreadable(path, str(error), as_json=parsed.json)
+    if parsed.json:
         planned = None if judged.refused else plan.run(judged)
-        _print_json(plan.report(judged, planned))
+        _print_json(plan.report(judged, planned, switch))
         return REFUSED if judged.refused else FINE
     if judged.refused:
         _tell(path, judged)
+        if is_up:
+            _print_line(NOTHING_STOPPED, sys.stdout)
         return REFUSED
 
     from tandem import show
@@ -188,6 +203,10 @@ def _plan(stack: str, *, as_json: bool, live_prices: bool) -> int:
     with console.status("running the program in this process …"):
         planned = plan.run(judged)
     show.resources(console, planned)
+    if switch:
+        from tandem import show_switch
+
+        show_switch.show(console, switch)
     return FINE
 
 

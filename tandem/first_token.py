@@ -1,13 +1,14 @@
 """How long from `pulumi up` to the first token: the longest path of the real dependency graph, with typical times."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from sandbox.graph import Graph, Resource
 from sandbox.timeline import Step, longest_path
 from sharing import tables
-from sharing.setup import Setup
+from sharing.setup import Setup, Tenant
 
 PAIR = "tandem:index:OllamaPair"
 RELEASE = "kubernetes:helm.sh/v3:Release"
@@ -44,26 +45,52 @@ def first_token(graph: Graph, setup: Setup) -> FirstToken:
     return FirstToken(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
 
 
+@cache
+def known_times() -> Mapping[str, tuple[float, float]]:
+    """Typical minutes and their uncertainty, by what takes them: a resource's type, or what is done to it."""
+    return {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
+
+
+def images_mib() -> float:
+    """What a new node downloads before any model."""
+    return sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
+
+
+def weights_mib(tenant: Tenant) -> float:
+    """What a model downloads, and loads onto its GPU."""
+    return tenant.served.model.weights_bytes / 2**20
+
+
+def download_minutes(mib: float) -> tuple[float, float]:
+    """Minutes for so much from registries, and their uncertainty."""
+    minutes = mib / DOWNLOAD_MIB_PER_SECOND / 60
+    return minutes, minutes * DOWNLOAD_UNCERTAINTY
+
+
+def load_minutes(mib: float) -> float:
+    """Minutes for so much from a disk onto the GPU."""
+    return mib / DISK_MIB_PER_SECOND / 60
+
+
 def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, float]]:
     """Minutes that a resource takes, and their uncertainty; what the table does not know takes no time."""
-    known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
+    known = known_times()
     late = {pool.name for pool in setup.pools if pool.provisioner == "karpenter"}
     claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
-    images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
-    mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
+    mib = {tenant.served.id: weights_mib(tenant) for tenant in setup.tenants}
     together: dict[str, float] = {}
     for pool in setup.pools:
         # Models that start together on the nodes of a pool share the line.
         ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
-        together |= dict.fromkeys(ids, images + sum(mib[id] for id in ids))
+        together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))
 
     def times(resource: Resource) -> tuple[float, float]:
         minutes, spread = known.get(resource.type, (0.0, 0.0))
         if _is_model(resource, graph):
             id = str(resource.inputs["name"])
-            download, load = together[id] / DOWNLOAD_MIB_PER_SECOND / 60, mib[id] / DISK_MIB_PER_SECOND / 60
+            download, download_spread = download_minutes(together[id])
             node, node_spread = known[NODE_CLAIM] if id in claimed else (0.0, 0.0)
-            return minutes + node + download + load, spread + node_spread + download * DOWNLOAD_UNCERTAINTY
+            return minutes + node + download + load_minutes(mib[id]), spread + node_spread + download_spread
         return minutes, spread
 
     return times

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from sandbox.graph import Graph, Resource
     from tandem.first_token import FirstToken
     from tandem.report import FirstTokenReport, PlanReport, ResourceReport
+    from tandem.switch import Switches
 
 PROJECT = "tandem"
 
@@ -75,9 +76,22 @@ def program_graph(config: StackConfig, stack: str) -> "Graph":
     return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack)
 
 
-def report(judged: Judged, planned: Planned | None) -> "PlanReport":
-    """The plan as data; `planned` is None for a refused stack."""
-    from tandem.report import PlanReport, cost_report, model_reports, pool_report, problem_reports
+def switched(judged: Judged, file: Path, outputs: Path | None) -> "Switches":
+    """What becomes of the running stack when the accepted one is put in its place: the stack of `file` as Pulumi knows
+    it, or as the file `outputs` tells.
+
+    Raises `tandem.connection.NotConnectedError` where neither says.
+    """
+    from tandem import running
+    from tandem.switch import switches
+
+    runs = running.of_file(outputs, judged.stack) if outputs else running.of_stack(judged.stack, file)
+    return switches(judged.setup, runs, proof=judged.reading.config.proof)
+
+
+def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = None) -> "PlanReport":
+    """The plan as data; `planned` is None for a refused stack, `switch` where no running one is looked at."""
+    from tandem.report import PlanReport, cost_report, model_reports, pool_report, problem_reports, switch_report
 
     reading, assessment = judged.reading, judged.reading.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
@@ -94,6 +108,7 @@ def report(judged: Judged, planned: Planned | None) -> "PlanReport":
         cost=cost_report(assessment),
         time_to_first_token=_first_token(planned.first_token) if planned else None,
         resources=[_resource(resource) for resource in planned.graph] if planned else [],
+        switch=switch_report(switch) if switch else None,
     )
 
 

@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from sharing.assessment import Assessment, Fit
 from sharing.problems import Problem
 from sharing.setup import Pool
+
+if TYPE_CHECKING:
+    from tandem.switch import Switch, Switches
 
 SCHEMA_VERSION = 1
 
@@ -132,6 +135,61 @@ class ResourceReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchStepReport:
+    """Something that `up` does on the way, in its order."""
+
+    kind: Literal["stop", "nodes", "plugin", "proof", "start"]
+    what: str
+    minutes: float
+    plus_minus: float
+    away: bool
+    """Whether the models do not answer meanwhile."""
+    model: str
+    """The one that it is about; empty for all of the pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DowntimeReport:
+    """How long a model that is stopped does not answer."""
+
+    model: str
+    minutes: float
+    plus_minus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolSwitchReport:
+    """A pool whose sharing becomes another."""
+
+    pool: str
+    before: str
+    after: str
+    stops: list[str]
+    """Models that run there and are stopped."""
+    parks: bool
+    """Whether no node is left, so that they stay away."""
+    steps: list[SwitchStepReport]
+    replaced: list[str]
+    """Types of what goes and comes anew."""
+    downtime: list[DowntimeReport]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchReport:
+    """What becomes of the running stack."""
+
+    pools: list[PoolSwitchReport]
+    new_pools: list[str]
+    gone_pools: list[str]
+    gone_models: list[str]
+    """Models that run and are no longer asked for."""
+    plugin: Literal["operator", "chart"] | None
+    """What takes the other's place for all pools: the GPU Operator, or the device plugin's chart."""
+    untold: list[str]
+    """What the outputs of an older program do not tell, so that it is taken to stay."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PlanReport:
     """A whole plan; what a refused file leaves open is empty or null."""
 
@@ -146,6 +204,8 @@ class PlanReport:
     cost: CostReport | None = None
     time_to_first_token: FirstTokenReport | None = None
     resources: list[ResourceReport] = field(default_factory=list)
+    switch: SwitchReport | None = None
+    """Null where the running stack was not asked for, or is not touched since the file is refused."""
 
     def as_dict(self) -> dict[str, Any]:
         """The report as JSON takes it."""
@@ -220,4 +280,46 @@ def cost_report(assessment: Assessment) -> CostReport | None:
         price_region=bill.price_region,
         price_date=bill.price_date,
         price_source=bill.price_source,
+    )
+
+
+def switch_report(switches: "Switches") -> SwitchReport:
+    """What becomes of the running stack, as the report has it."""
+    return SwitchReport(
+        pools=[_pool_switch(switch) for switch in switches.pools],
+        new_pools=list(switches.new),
+        gone_pools=list(switches.gone),
+        gone_models=list(switches.gone_models),
+        plugin=switches.plugin,
+        untold=list(switches.untold),
+    )
+
+
+def _pool_switch(switch: "Switch") -> PoolSwitchReport:
+    return PoolSwitchReport(
+        pool=switch.pool,
+        before=switch.before,
+        after=switch.after,
+        stops=list(switch.stops),
+        parks=switch.parks,
+        steps=[
+            SwitchStepReport(
+                kind=step.kind,
+                what=step.what,
+                minutes=round(step.minutes, 2),
+                plus_minus=round(step.plus_minus, 2),
+                away=step.away,
+                model=step.model,
+            )
+            for step in switch.steps
+        ],
+        replaced=list(switch.replaced),
+        downtime=[
+            DowntimeReport(
+                model=downtime.model,
+                minutes=round(downtime.minutes, 1),
+                plus_minus=round(downtime.plus_minus, 1),
+            )
+            for downtime in switch.downtimes
+        ],
     )

@@ -64,7 +64,8 @@ def resources(console: Console, planned: Planned) -> None:
     _first_token(console, planned.first_token)
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """An empty table in the style of a plan."""
     return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
 
 
@@ -73,7 +74,7 @@ def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None
     derived = " (derived)" if gpu.cuda_is_derived else ""
     each = " + ".join(_share_count(shares) for shares in offers)
     name = f" on {pool.name}" if pool.listed else ""
-    table = _table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
+    table = new_table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
     table.add_column("model", no_wrap=True)
     for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
         table.add_column(title, justify="right")
@@ -109,7 +110,7 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
 
 
 def _cost(console: Console, bill: Cost) -> None:
-    table = _table("Cost")
+    table = new_table("Cost")
     table.add_column("item")
     table.add_column("$/hour", justify="right")
     table.add_column("note")
@@ -165,7 +166,7 @@ def _kind(token: str) -> str:
 
 def _first_token(console: Console, estimate: FirstToken) -> None:
     console.print(f"\n[bold]Time to first token: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f})[/]")
-    table = _table("")
+    table = new_table("")
     table.add_column("waits for")
     table.add_column("minutes", justify="right")
     for step in estimate.path:

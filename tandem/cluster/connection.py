@@ -80,9 +80,7 @@ def by_pulumi(stack: str, file: Path) -> Way:
 
     Raises `NotConnectedError` where there is no Pulumi, no such stack, or where it is not up.
     """
-    home = file.absolute().parent
-    project = next((folder for folder in (home, *home.parents) if (folder / "Pulumi.yaml").is_file()), home)
-    outputs = stack_outputs(stack, project)
+    outputs = stack_outputs(stack, project_of(file))
     text = outputs.pop("kubeconfig", None)
     if not text:
         raise NotConnectedError(f"stack {stack} is not up: it has no outputs. `pulumi up --stack {stack}` first.")
@@ -90,15 +88,27 @@ def by_pulumi(stack: str, file: Path) -> Way:
     return Way(kubeconfig.parse(text, f"the kubeconfig in the outputs of stack {stack}"), outputs)
 
 
-def stack_outputs(stack: str, project: Path) -> dict[str, Any]:
-    """What `pulumi stack output` says, secrets included; raises `NotConnectedError`, which shows none of them."""
+def project_of(file: Path) -> Path:
+    """The folder of the stack file's project: its own, or the nearest above that has a Pulumi.yaml."""
+    home = file.absolute().parent
+    return next((folder for folder in (home, *home.parents) if (folder / "Pulumi.yaml").is_file()), home)
+
+
+def stack_outputs(
+    stack: str, project: Path, *, secrets: bool = True, otherwise: str = WITHOUT_PULUMI
+) -> dict[str, Any]:
+    """What `pulumi stack output` says, with `secrets` or `[secret]` in their place.
+
+    Raises `NotConnectedError`, which shows no secret and ends with `otherwise`, the way out without Pulumi.
+    """
     program = shutil.which("pulumi")
     if program is None:
         raise NotConnectedError(
             "there is no `pulumi` on the PATH to ask for the stack's outputs. Get it from "
-            f"https://www.pulumi.com/docs/install/, {WITHOUT_PULUMI}."
+            f"https://www.pulumi.com/docs/install/, {otherwise}."
         )
-    command = [program, "stack", "output", "--json", "--show-secrets", "--stack", stack, "--non-interactive"]
+    shown = ["--show-secrets"] if secrets else []
+    command = [program, "stack", "output", "--json", *shown, "--stack", stack, "--non-interactive"]
     environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         done = subprocess.run(
@@ -113,7 +123,7 @@ def stack_outputs(stack: str, project: Path) -> dict[str, Any]:
     except subprocess.TimeoutExpired:
         raise NotConnectedError(f"`pulumi stack output` gave no answer in {PULUMI_SECONDS} s.") from None
     if done.returncode:
-        raise _told_by_pulumi(stack, project, done.stderr)
+        raise _told_by_pulumi(stack, project, done.stderr, otherwise)
     try:
         outputs = json.loads(done.stdout)
     except ValueError:
@@ -123,15 +133,13 @@ def stack_outputs(stack: str, project: Path) -> dict[str, Any]:
     return outputs
 
 
-def _told_by_pulumi(stack: str, project: Path, said: str) -> NotConnectedError:
+def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
     why = why.removeprefix("error:").strip().rstrip(".")
     if "no stack named" in why:
         return NotConnectedError(
             f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
-            f"lists them). `pulumi up --stack {stack}` makes it, {WITHOUT_PULUMI}."
+            f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."
         )
-    return NotConnectedError(
-        f"Pulumi does not tell the outputs of stack {stack}: {why}. Repair that, {WITHOUT_PULUMI}."
-    )
+    return NotConnectedError(f"Pulumi does not tell the outputs of stack {stack}: {why}. Repair that, {otherwise}.")

@@ -93,6 +93,7 @@ def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> No
         "gpu": {
             "mode": "timeslice",
             "config": "timeslice-2",
+            "cut": "whole",
             "gpu": "t4",
             "provisioner": "node-group",
             "shares": [{"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": None, "enforced": False}],
@@ -101,6 +102,7 @@ def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> No
         "big": {
             "mode": "mps",
             "config": "mps-3",
+            "cut": "whole",
             "gpu": "l4",
             "provisioner": "node-group",
             "shares": [{"resource": "nvidia.com/gpu", "total": 3, "per_gpu": 3, "memory_mib": 7678, "enforced": True}],

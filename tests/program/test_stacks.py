@@ -149,6 +149,7 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
         "gpu": {
             "mode": "mps",
             "config": "mps-2",
+            "cut": "whole",
             "gpu": "t4",
             "provisioner": "node-group",
             "shares": [shares],

@@ -1,0 +1,142 @@
+"""A pool of a running stack beside what is planned for it: what becomes another, and which nodes that takes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from sharing.modes import MODES, Shares
+from sharing.setup import Pool, Setup, Tenant
+from tandem.running import Running, RunningPool, RunningShares
+
+Nodes = Literal["same", "new", "new pool"]
+"""Which nodes get the new sharing: those that are there; others that come beside them and then take their place; or
+those of a new pool of Karpenter's, which comes when the old one has gone with its nodes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A pool before and after. What the outputs do not tell is taken to stay as it is."""
+
+    pool: Pool
+    was: RunningPool
+    setup: Setup
+    running: Running
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything becomes another."""
+        return self.mode_differs or self.cut_differs or self.gpu_differs or self.provisioner_differs
+
+    @cached_property
+    def mode_differs(self) -> bool:
+        """Whether mode or settings do; without being told, mode or number of shares."""
+        if self.was.config:
+            return self.was.config != self.pool.sharing.config_name
+        per_gpu = sum(shares.per_gpu for shares in self.pool.offers)
+        return (self.was.mode, self.was.per_gpu) != (self.pool.sharing.mode, per_gpu)
+
+    @cached_property
+    def cut_differs(self) -> bool:
+        """Whether cards are cut otherwise; without being told, whether slices have another number, name or size."""
+        if self.was.cut:
+            return self.was.cut != self._cut
+        cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
+        return cut_before != cut_after or (cut_after and _slices(self.was.shares) != _slices(self.pool.offers))
+
+    @property
+    def gpu_differs(self) -> bool:
+        """Whether the nodes get another card."""
+        return self.was.gpu not in (None, self._gpu)
+
+    @property
+    def provisioner_differs(self) -> bool:
+        """Whether Karpenter takes the place of a node group, or the other way round."""
+        return self.was.provisioner not in (None, self.pool.provisioner)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Which nodes get the new sharing."""
+        if self.provisioner_differs:
+            return "new"
+        if self.pool.provisioner == "karpenter":
+            return "new pool" if self.mode_differs else "new"
+        return "new" if self.cut_differs or self.gpu_differs else "same"
+
+    @property
+    def proves(self) -> bool:
+        """Whether shares are to be proved: others than those that were."""
+        return not self.setup.unproved(self.pool) and (self.mode_differs or self.cut_differs or self.gpu_differs)
+
+    @property
+    def lives(self) -> bool:
+        """Whether the pool has nodes afterwards."""
+        return self.setup.nodes_of(self.pool) > 0
+
+    @property
+    def more_nodes(self) -> int:
+        """Nodes that a group gets beside those that it has."""
+        return max(self.pool.desired - self.was.nodes, 0)
+
+    @property
+    def tenants(self) -> list[Tenant]:
+        """The models that are to be there."""
+        return self.setup.tenants_of(self.pool)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Ids of those that run now."""
+        ids = [tenant.served.id for tenant in self.tenants] if self.was.nodes else []
+        return tuple(id for id in ids if id in self.running.endpoints)
+
+    @property
+    def strange_nodes(self) -> bool:
+        """Whether a pod may come to a node that has never had one of this pool's."""
+        return self.nodes != "same" or self.more_nodes > 0
+
+    def has_files(self, tenant: Tenant) -> bool:
+        """Whether a model's files are surely where its pod starts."""
+        if tenant.served.id not in self.running.endpoints:
+            return False
+        return tenant.cache == "volume" or (not self.strange_nodes and self.was.nodes == 1)
+
+    def may_have_files(self, tenant: Tenant) -> bool:
+        """Whether that depends on the node, of several, on which it starts."""
+        return tenant.served.id in self.running.endpoints and self.nodes == "same" and self.was.nodes > 0
+
+    @property
+    def before(self) -> str:
+        """Mode and settings as they are, and of the rest what becomes another."""
+        config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} a card)"
+        return self._said(config, self.was.cut, self.was.gpu, self.was.provisioner)
+
+    @property
+    def after(self) -> str:
+        """The same as it will be."""
+        return self._said(self.pool.sharing.config_name, self._cut, self._gpu, self.pool.provisioner)
+
+    def _said(self, config: str, cut: str | None, gpu: str | None, provisioner: str | None) -> str:
+        said = [config]
+        if self.cut_differs and not self.mode_differs and cut:
+            said.append(f"cut {cut}")
+        if self.gpu_differs:
+            said.append(f"on {gpu}")
+        if self.provisioner_differs:
+            said.append(f"by {provisioner}")
+        return " ".join(said)
+
+    @property
+    def _cut(self) -> str:
+        return self.pool.sharing.cut(self.pool.smallest.gpu)
+
+    @property
+    def _gpu(self) -> str:
+        return self.pool.smallest.gpu.name
+
+
+def cuts(mode: str) -> bool:
+    """Whether a mode, by its name, has cards cut."""
+    return any(known.needs_mig_manager for known in MODES if known.model_fields["mode"].default == mode)
+
+
+def _slices(shares: tuple[RunningShares, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:
+    return {(kind.resource, kind.per_gpu, kind.memory_mib) for kind in shares}

@@ -1,0 +1,74 @@
+"""A switch for people: what stops, what is done in which order, and how long that takes."""
+
+from rich.console import Console
+from rich.markup import escape
+
+from tandem.first_token import NODE_CLAIM
+from tandem.show import new_table
+from tandem.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switches
+
+NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes", NODE_CLAIM: "the nodes"}
+"""What people call what is replaced."""
+PLUGINS = {
+    "operator": "the device plugin's chart, by the GPU Operator",
+    "chart": "the GPU Operator, by the device plugin's chart",
+}
+NOTHING = "no pool changes its mode: nothing stops for that"
+OUTPUTS = (
+    "Compared with the last outputs that Pulumi has of the stack. Where an `up` failed half-way a part of this is done."
+)
+
+
+def show(console: Console, switches: Switches) -> None:
+    """What becomes of the running stack."""
+    console.print()
+    for switch in switches.pools:
+        _switch(console, switch)
+    for name in switches.new:
+        console.print(f"pool {escape(name)} is new: nothing stops for it")
+    for name in switches.gone:
+        console.print(f"pool {escape(name)} goes, with its nodes and what runs there")
+    for id in switches.gone_models:
+        console.print(f"{escape(id)} is no longer asked for: it stops for good")
+    if not switches.pools:
+        console.print(f"[bold]{NOTHING}[/]")
+    if switches.plugin:
+        console.print(f"replaced for all pools: {PLUGINS[switches.plugin]}")
+    if switches.untold:
+        console.print(
+            f"The outputs are of an older program: not told, and taken to stay: {', '.join(switches.untold)}."
+        )
+    console.print(OUTPUTS)
+
+
+def _switch(console: Console, switch: Switch) -> None:
+    console.print(f"[bold]Switch of pool {escape(switch.pool)}: {escape(switch.before)} → {escape(switch.after)}[/]")
+    console.print(f"stops: {', '.join(map(escape, switch.stops)) or 'none of the planned models runs there'}")
+    steps = new_table("")
+    steps.add_column("step")
+    steps.add_column("minutes", justify="right")
+    steps.add_column("models", no_wrap=True)
+    for step in switch.steps:
+        steps.add_row(escape(step.what), f"{step.minutes:.1f}", _state(switch, step))
+    console.print(steps)
+    console.print(f"replaced: {', '.join(NAMES[type] for type in switch.replaced) or 'nothing'}")
+    if switch.downtimes:
+        first, *others = switch.downtimes
+        told = [_downtime(first, " minutes"), *map(_downtime, others)]
+        console.print(f"[bold]Estimated downtime: about {', '.join(told)}[/]")
+    elif switch.stops:
+        console.print("[bold]Downtime: until the pool has nodes again[/]")
+    console.print()
+
+
+def _state(switch: Switch, step: Step) -> str:
+    """What the models of the pool do meanwhile, as far as any runs."""
+    if not switch.stops:
+        return ""
+    if step.model and step.model not in switch.stops:
+        return "new"
+    return "away" if step.away else "answer"
+
+
+def _downtime(downtime: Downtime, unit: str = "") -> str:
+    return f"{downtime.minutes:.0f}{unit} (± {downtime.plus_minus:.0f}) for {escape(downtime.model)}"

@@ -1,0 +1,241 @@
+"""What `pulumi up` does to a running stack whose sharing is changed: step by step, and how long models are away."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sharing.setup import Setup, Tenant
+from tandem.change import Change, cuts
+from tandem.first_token import (
+    NODE_CLAIM,
+    RELEASE,
+    download_minutes,
+    images_mib,
+    known_times,
+    load_minutes,
+    weights_mib,
+)
+from tandem.running import Running
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
+JOB = "kubernetes:batch/v1:Job"
+EVICTION = "kubernetes:core/v1:Pod evict"
+
+TOLD = ("config", "gpu", "provisioner")
+"""What outputs tell of a pool beside its mode and shares, and did not always."""
+
+Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
+Plugin = Literal["operator", "chart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that `up` does, or waits for."""
+
+    kind: Kind
+    what: str
+    minutes: float
+    plus_minus: float
+    away: bool
+    """Whether the models do not answer meanwhile."""
+    model: str = ""
+    """The one that it is about; empty for all of the pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downtime:
+    """How long a model does not answer."""
+
+    model: str
+    minutes: float
+    plus_minus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A pool whose sharing becomes another."""
+
+    pool: str
+    before: str
+    """Mode and settings, and of the rest what becomes another, e.g. `timeslice-2 on t4`."""
+    after: str
+    stops: tuple[str, ...]
+    """Ids of the models that run there and are stopped."""
+    parks: bool
+    """Whether no node is left: then they stay away."""
+    steps: tuple[Step, ...]
+    """In the order in which they are done."""
+    replaced: tuple[str, ...]
+    """Types of what goes and comes anew."""
+
+    @property
+    def downtimes(self) -> tuple[Downtime, ...]:
+        """Of each model that is stopped and comes again."""
+        return () if self.parks else tuple(self._downtime(model) for model in self.stops)
+
+    def _downtime(self, model: str) -> Downtime:
+        steps = [step for step in self.steps if step.away and step.model in ("", model)]
+        minutes = sum(step.minutes for step in steps)
+        return Downtime(model=model, minutes=minutes, plus_minus=math.hypot(*(step.plus_minus for step in steps)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """What becomes of the pools of a running stack."""
+
+    pools: tuple[Switch, ...]
+    """Those whose sharing becomes another."""
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    gone_models: tuple[str, ...]
+    """Models that run and are no longer asked for."""
+    plugin: Plugin | None
+    """What takes the other's place for all pools, since cards are cut before or after; None where neither does."""
+    untold: tuple[str, ...]
+    """What the outputs of an older program do not tell of some pool, so that it is taken to stay as it is."""
+
+
+def switches(setup: Setup, running: Running, *, proof: bool = True) -> Switches:
+    """What changes when `setup` is put in place of what runs; with `proof` its shares are proved on the way."""
+    planned = {pool.name for pool in setup.pools}
+    served = {tenant.served.id for tenant in setup.tenants}
+    plugin = _exchange(setup, running)
+    changes = [
+        Change(pool=pool, was=was, setup=setup, running=running)
+        for pool in setup.pools
+        if (was := running.pools.get(pool.name))
+    ]
+    return Switches(
+        pools=tuple(_switch(change, plugin, proof=proof) for change in changes if change.is_any),
+        new=tuple(pool.name for pool in setup.pools if pool.name not in running.pools),
+        gone=tuple(name for name in running.pools if name not in planned),
+        gone_models=tuple(id for id in running.endpoints if id not in served),
+        plugin=plugin,
+        untold=tuple(key for key in TOLD if any(key not in change.was.model_fields_set for change in changes)),
+    )
+
+
+def _exchange(setup: Setup, running: Running) -> Plugin | None:
+    """One of them serves all nodes of a cluster: the operator where some pool's cards are cut, else the chart."""
+    before = any(cuts(pool.mode) for pool in running.pools.values())
+    after = any(pool.sharing.needs_mig_manager for pool in setup.pools)
+    if before == after:
+        return None
+    return "operator" if after else "chart"
+
+
+def _switch(change: Change, plugin: Plugin | None, *, proof: bool) -> Switch:
+    return Switch(
+        pool=change.pool.name,
+        before=change.before,
+        after=change.after,
+        stops=change.stops,
+        parks=not change.lives,
+        steps=tuple(_steps(change, plugin, proof=proof and change.proves)),
+        replaced=_replaced(change),
+    )
+
+
+def _replaced(change: Change) -> tuple[str, ...]:
+    if change.nodes == "same":
+        return ()
+    if change.nodes == "new pool":
+        return (NODE_POOL,)
+    if change.provisioner_differs:
+        return (NODE_POOL if change.was.provisioner == "karpenter" else NODE_GROUP,)
+    # Karpenter's pool stays, and brings other nodes.
+    return (NODE_CLAIM if change.pool.provisioner == "karpenter" else NODE_GROUP,)
+
+
+def _steps(change: Change, plugin: Plugin | None, *, proof: bool) -> Iterator[Step]:
+    if change.nodes == "same":
+        yield _same_nodes(change)
+        yield from _eviction(change)
+        yield from _sharing(change, plugin, proof=proof, away=True)
+    elif change.nodes == "new pool":
+        yield from _eviction(change)
+        yield _step("nodes", "Karpenter's pool goes, with its nodes", f"{NODE_POOL} delete", away=True)
+        if change.lives:
+            yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
+        yield from _sharing(change, plugin, proof=proof, away=True)
+    else:
+        # The old nodes go when the new ones are there and have proved their shares.
+        yield from _new_nodes(change, proof=proof)
+        yield from _sharing(change, plugin, proof=proof, away=False)
+        yield from _eviction(change)
+    if change.lives:
+        yield from _starts(change)
+
+
+def _same_nodes(change: Change) -> Step:
+    """The one update by which the pods of the old mode are evicted and the plugin hears of the new one."""
+    marked = f"the node group's label and taint say {change.after}"
+    if not change.more_nodes:
+        return _step("nodes", marked, f"{NODE_GROUP} update", away=True)
+    joining = f"{change.more_nodes} {'more ' if change.was.nodes else ''}node{'s' * (change.more_nodes > 1)}"
+    return _step("nodes", f"{marked}; {joining} to join", NODE_GROUP, away=True)
+
+
+def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
+    if change.pool.provisioner == "node-group":
+        yield _step("nodes", "a new node group comes", NODE_GROUP, away=False)
+    elif change.lives:
+        # Karpenter brings a node when a pod waits for one.
+        yield _step("nodes", f"a node comes for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof)
+
+
+def _eviction(change: Change) -> Iterator[Step]:
+    if change.stops:
+        yield _step("stop", "the models end what they do", EVICTION, away=True)
+
+
+def _sharing(change: Change, plugin: Plugin | None, *, proof: bool, away: bool) -> Iterator[Step]:
+    """The nodes come to offer the new shares, and are asked whether those are real."""
+    if not change.lives:
+        return
+    if plugin:
+        names = ("the GPU Operator", "the device plugin's chart")
+        comes, goes = names if plugin == "operator" else names[::-1]
+        yield _step("plugin", f"{comes} takes the place of {goes}", RELEASE, away=away)
+    elif "mps" in change.pool.sharing.plugin_config().get("sharing", {}):
+        yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
+    else:
+        done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"
+        yield _step("plugin", "the device plugin starts in the new mode", done, away=away)
+    if proof:
+        yield _step("proof", "a Job reads what the node offers", JOB, away=away)
+        yield _step("proof", "Jobs prove the shares, a pod on each", JOB, away=away)
+
+
+def _starts(change: Change) -> Iterator[Step]:
+    """Each model; all at once, so that their downloads share the line."""
+    images = images_mib() if change.strange_nodes else 0.0
+    fetched = [tenant for tenant in change.tenants if not change.has_files(tenant)]
+    download, download_spread = download_minutes(images + sum(weights_mib(tenant) for tenant in fetched))
+    start, start_spread = known_times()[f"{RELEASE} update"]
+    for tenant in change.tenants:
+        waits = bool(images) or tenant in fetched
+        yield Step(
+            kind="start",
+            what=f"{tenant.served.id} {_started(change, tenant)}",
+            minutes=start + (download if waits else 0.0) + load_minutes(weights_mib(tenant)),
+            plus_minus=math.hypot(start_spread, download_spread if waits else 0.0),
+            away=True,
+            model=tenant.served.id,
+        )
+
+
+def _started(change: Change, tenant: Tenant) -> str:
+    gib = f"{weights_mib(tenant) / 1024:.1f} GiB"
+    if change.has_files(tenant):
+        return f"loads {gib} from {'its volume' if tenant.cache == 'volume' else 'the disk of its node'}"
+    only = ", where its node has them not," if change.may_have_files(tenant) else ""
+    return f"downloads {gib}{only} and loads them"
+
+
+def _step(kind: Kind, what: str, done: str, *, away: bool) -> Step:
+    minutes, plus_minus = known_times()[done]
+    return Step(kind=kind, what=what, minutes=minutes, plus_minus=plus_minus, away=away)
