@@ -139,13 +139,17 @@ SETS = _words(
 )
 
 
-def difference(token: str, old: dict[str, Any], new: dict[str, Any]) -> Difference:
-    """What changes between two sets of checked inputs."""
+UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'
+"""What the provider names as the reason when it replaces a Job that has not completed."""
+
+
+def difference(token: str, old: dict[str, Any], new: dict[str, Any], *, unready: bool = False) -> Difference:
+    """What changes between two sets of checked inputs; `unready` is a thing to be replaced for its state."""
     updatable = UPDATABLE.get(token)
     if updatable is None and token.startswith(_KUBERNETES):
         fixed = IDENTITY | IMMUTABLE.get(token.rpartition(":")[2], frozenset())
         changed = tuple(sorted(_changed(old, new, fixed)))
-        replaces = tuple(path for path in changed if path in fixed)
+        replaces = tuple(path for path in changed if path in fixed) + ((UNREADY,) if unready else ())
     else:
         changed = tuple(sorted(_changed(old, new, updatable or frozenset())))
         replaces = tuple(path for path in changed if path not in (updatable or ()))

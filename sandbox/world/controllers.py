@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.world import karpenter
+from sandbox.world import jobs, journal, karpenter
 from sandbox.world.nodes import made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
-from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.pods import chart, pods_of
+from sandbox.world.scheduler import must_leave, placed
 from sandbox.world.storage import claims, detach, mount, release_claim
 from sandbox.world.store import State
 from sandbox.world.things import (
@@ -79,6 +80,8 @@ def created(things: Things, thing: Thing, state: State) -> None:
         scale(things, thing, state)
     elif thing.type == RELEASE:
         _install(things, thing, state)
+    elif thing.type == JOB:
+        jobs.run(things, thing, state)
     _settle(things, state)
 
 
@@ -221,10 +224,19 @@ def _replace_pods(things: Things, release: Thing, state: State) -> None:
 
 
 def _settle(things: Things, state: State) -> None:
-    """Pods of lost nodes are pending again, pending ones go where they fit, nodes come for others, volumes follow."""
-    for one in things.of(POD):
-        if one.outputs["node"] and things.get(NODE, one.outputs["node"]) is None:
-            one.outputs["node"] = ""
+    """Pods of lost nodes and of nodes that put them out are pending again, pending ones go where they fit, nodes come
+    for others, volumes follow.
+
+    When labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
+    cluster both begin at once, and a process lives on until its grace period is over. There the proof keeps old and new
+    apart: its pods take all shares, so that they only come when those of the old pods are free, and they touch CUDA
+    only when all of them have come. The models start after it.
+    """
+    for release in things.of(RELEASE):
+        for pod in pods_of(release.inputs):
+            _evict(things, release, pod)
+    journal.note_stops(things, state)
+    journal.note_modes(things, state)
     for release in things.of(RELEASE):
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod, state)
@@ -232,11 +244,27 @@ def _settle(things: Things, state: State) -> None:
     for cluster in things.of(CLUSTER):
         karpenter.reconcile(things, str(cluster.outputs["endpoint"]), state)
     for release in things.of(RELEASE):
-        karpenter.provision(things, release, state)
+        waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
+        karpenter.provision(things, release.cluster, release.namespace, waiting, state)
+        journal.note_modes(things, state)
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod, state)
     running = [one for one in things.of(POD) if one.outputs["node"]]
     detach(things, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
+
+
+def _evict(things: Things, release: Thing, pod: PodSpec) -> None:
+    """Its Deployment makes the pod anew, by the same name here."""
+    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    if one is not None and one.outputs["node"]:
+        node = things.get(NODE, one.outputs["node"])
+        if node is None or must_leave(pod, node):
+            one.outputs["node"] = ""
+
+
+def _is_pending(things: Things, release: Thing, pod: PodSpec) -> bool:
+    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    return one is not None and not one.outputs["node"]
 
 
 def _schedule(things: Things, release: Thing, pod: PodSpec, state: State) -> None:
@@ -246,6 +274,7 @@ def _schedule(things: Things, release: Thing, pod: PodSpec, state: State) -> Non
     node = placed(things, release.cluster, release.namespace, [pod])[0]
     if isinstance(node, Thing):
         one.outputs["node"] = node.id
+        journal.note_start(things, one, node, state)
         for name in pod.claims:
             claim = claims(things, release.cluster, release.namespace, name)
             if claim is not None:

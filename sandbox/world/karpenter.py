@@ -14,8 +14,10 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from sandbox.identity import digest
-from sandbox.world.nodes import SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made
-from sandbox.world.pods import COUNTED_ON, Pod, chart, placed, pods_of
+from sandbox.world.nodes import EFFECTS, HOST_LABEL, SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets
+from sandbox.world.plugin import COUNTED_ON
+from sandbox.world.pods import Pod, chart
+from sandbox.world.scheduler import groups, placed
 from sandbox.world.storage import has_policy
 from sandbox.world.store import State
 from sandbox.world.things import (
@@ -53,7 +55,6 @@ DELETE_PROFILE = ("iam:ListInstanceProfiles", "iam:RemoveRoleFromInstanceProfile
 """What Karpenter calls to bring nodes, to remove them, and to begin and end with an EC2NodeClass.
 Source: karpenter-provider-aws v1.14.1, pkg/controllers/nodeclass and its cloudformation.yaml."""
 JOINING = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistry")
-EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +127,11 @@ def placed_with_new_nodes(
     while True:
         coming = [one.node for one in new]
         found = placed(things, server, namespace, wanted, ignored, coming)
-        why = ""
-        for pod, where in zip(wanted, found, strict=True):
-            if isinstance(where, str) and pod.needs:
-                bought = _bought_for(things, server, namespace, pod, new)
+        why, index = "", 0
+        for group in groups(wanted):
+            where, index = found[index], index + len(group)
+            if isinstance(where, str):
+                bought = _bought_for(things, server, namespace, group, new)
                 if isinstance(bought, NewNode):
                     new.append(bought)
                     break
@@ -138,15 +140,14 @@ def placed_with_new_nodes(
             return [f"{where}{why}" if isinstance(where, str) else where for where in found], new
 
 
-def _bought_for(things: Things, server: str, namespace: str, pod: Pod, new: list[NewNode]) -> NewNode | str:
-    """The node that some pool brings for the pod, or why none does."""
+def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
+    """The node that some pool brings for pods that only run together, or why none does."""
     reasons = []
     for pool in _of(things, server, NODE_POOL):
         reason = _unable(things, server, pool, new)
         if reason is None:
             for candidate in _candidates(things, server, pool, len(new)):
-                [where] = placed(things, server, namespace, [pod], None, [candidate.node])
-                if where is candidate.node:
+                if placed(things, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
                     return candidate
             reason = "no instance type satisfied resources and requirements"
         reasons.append(f"{pool.id}: {reason}")
@@ -200,7 +201,7 @@ def _described(things: Things, server: str, pool: Thing, name: str, kind: str, z
         POOL_LABEL: pool.id,
         TYPE_LABEL: kind,
         ZONE_LABEL: zone,
-        "kubernetes.io/hostname": name,
+        HOST_LABEL: name,
         "kubernetes.io/os": "linux",
     }
     given = value_at(pool.inputs, "spec.template.metadata.labels") or {}
@@ -224,15 +225,10 @@ def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str,
         return counted
     overlays = sorted(_of(things, server, NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1))
     for overlay in overlays:
-        if all(_meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
+        if all(meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
             capacity = value_at(overlay.inputs, "spec.capacity") or {}
             counted |= {resource: int(count) for resource, count in capacity.items()}
     return counted
-
-
-def _meets(labels: dict[str, str], requirement: dict[str, Any]) -> bool:
-    # Other operators are in no manifest here.
-    return requirement.get("operator") == "In" and labels.get(str(requirement.get("key"))) in requirement["values"]
 
 
 def _required(pool: Thing, key: str) -> list[str] | None:
@@ -253,13 +249,12 @@ def reconcile(things: Things, server: str, state: State) -> None:
             made(things, state, PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
 
 
-def provision(things: Things, release: Thing, state: State) -> None:
-    """Brings nodes for those of the release's pods that have none."""
-    waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
-    for new in placed_with_new_nodes(things, release.cluster, release.namespace, waiting)[1] if waiting else ():
+def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod], state: State) -> None:
+    """Brings nodes for pods that find none."""
+    for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
         claim_name = f"{new.pool.id}-{digest(new.pool.id, str(state.serial), length=5)}"
         claim = made(things, state, NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {})
-        claim.cluster = release.cluster
+        claim.cluster = server
         disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
         instance, node = launch(
             things,
@@ -272,15 +267,10 @@ def provision(things: Things, release: Thing, state: State) -> None:
             security_groups=values_at(new.node_class.inputs, "spec.securityGroupSelectorTerms.id"),
             disk={"size": disk.get("volumeSize"), "type": disk.get("volumeType")},
         )
-        node.cluster = release.cluster
-        labels = {**value_at(new.node.outputs, "metadata.labels"), "kubernetes.io/hostname": node.id}
+        node.cluster = server
+        labels = {**value_at(new.node.outputs, "metadata.labels"), HOST_LABEL: node.id}
         spec = {**new.node.outputs["spec"], "providerID": instance.id}
         node.outputs = {**new.node.outputs, "metadata": {"name": node.id, "labels": labels}, "spec": spec}
-
-
-def _is_pending(things: Things, release: Thing, pod: Pod) -> bool:
-    one = things.get(POD, f"{release.namespace}/{pod.name}")
-    return one is not None and not one.outputs["node"]
 
 
 def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:

@@ -27,12 +27,15 @@ SUBNET = "aws:ec2/subnet:Subnet"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
+EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
+"""Effects of taints as Kubernetes writes them, and as EKS does."""
 # Changes of a group after which every node is a new one: EKS drains and terminates the old ones.
 # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
 GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 ZONE_LABEL = "topology.kubernetes.io/zone"
+HOST_LABEL = "kubernetes.io/hostname"
 
 
 def cluster_named(things: Things, name: Any) -> Thing | None:
@@ -57,7 +60,14 @@ def labels(node: Thing) -> dict[str, str]:
 
 def taints(node: Thing) -> list[dict[str, str]]:
     """A node's taints, as EKS writes them (`effect: NO_SCHEDULE`)."""
-    return values_at(node.outputs, "spec.taints")
+    found = values_at(node.outputs, "spec.taints")
+    return [{**one, "effect": EFFECTS.get(one.get("effect"), one.get("effect"))} for one in found]
+
+
+def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:
+    """Whether labels meet what a NodePool, a NodeOverlay or a pod requires of them."""
+    # Other operators are in no manifest here.
+    return requirement.get("operator") == "In" and has.get(str(requirement.get("key"))) in requirement["values"]
 
 
 def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
@@ -172,7 +182,7 @@ def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
         GROUP_LABEL: group.outputs["nodeGroupName"],
         TYPE_LABEL: instance.inputs["instanceType"],
         ZONE_LABEL: instance.inputs["availabilityZone"],
-        "kubernetes.io/hostname": name,
+        HOST_LABEL: name,
         "kubernetes.io/os": "linux",
     }
     return {

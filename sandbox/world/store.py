@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Literal
 
 from sandbox.world.things import Key, Thing
 
@@ -18,6 +18,21 @@ VERSION = 1
 
 class StateError(Exception):
     """The state cannot be used as it is; the text names the file and the way out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the cards of a node."""
+
+    kind: Literal["stop", "mode", "prove", "start"]
+    """A process of a pod ended, the device plugin took another config, a Job completed, a process of a pod began."""
+    node: str
+    config: str
+    """The plugin's config: of `stop` the one under which the process began, of `mode` the new one."""
+    who: str = ""
+    """Id of the pod or Job."""
+    before: str = ""
+    """Of `mode` the config until then; empty for a node that has just come."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -31,6 +46,8 @@ class State:
     """Nodes that were replaced by an update of their group, by the group's name."""
     buried: dict[Key, str] = field(default_factory=dict)
     """Kubernetes objects that went with their cluster, and its API server."""
+    journal: list[Event] = field(default_factory=list)
+    """What happened to cards, in this order."""
 
 
 class Store:
@@ -97,6 +114,7 @@ def _written(state: State) -> dict[str, Any]:
         "recycled": state.recycled,
         "buried": [[*key, cluster] for key, cluster in state.buried.items()],
         "things": [asdict(thing) for thing in state.things],
+        "journal": [asdict(event) for event in state.journal],
     }
 
 
@@ -126,5 +144,7 @@ def _state(path: Path) -> State:
         things = [Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]]
         buried = {(str(token), str(identity)): str(cluster) for token, identity, cluster in raw["buried"]}
         recycled = {str(group): int(count) for group, count in raw["recycled"].items()}
-        return State(serial=int(raw["serial"]), things=things, recycled=recycled, buried=buried)
+        # A world that is older than the journal goes on without what has happened so far.
+        journal = [Event(**one) for one in raw.get("journal", ())]
+        return State(serial=int(raw["serial"]), things=things, recycled=recycled, buried=buried, journal=journal)
     raise wrong("lacks parts of the state, as if edited by hand")

@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.cloud import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Question
-from sandbox.world import controllers
+from sandbox.world import controllers, jobs
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
 from sandbox.world.faults import Faults, fault_error
@@ -25,9 +25,10 @@ from sandbox.world.kubeconfig import api_server
 from sandbox.world.names import named
 from sandbox.world.outputs import outputs_after, outputs_of
 from sandbox.world.rules import ec2, eks, iam, karpenter, kubernetes
+from sandbox.world.rules import jobs as job_rules
 from sandbox.world.rules.rule import Case, Moment, refusal
-from sandbox.world.store import Store
-from sandbox.world.things import CloudError, IncompleteError, Key, Lost, Thing, Things
+from sandbox.world.store import Event, Store
+from sandbox.world.things import JOB, CloudError, IncompleteError, Key, Lost, Thing, Things
 
 RULES = (
     *kubernetes.FIRST,
@@ -35,6 +36,7 @@ RULES = (
     *iam.RULES,
     *eks.RULES,
     *kubernetes.RULES,
+    *job_rules.RULES,
     *karpenter.RULES,
 )
 """In this order: who cannot reach an API server learns nothing else from it."""
@@ -82,6 +84,12 @@ class World:
         """How many nodes an update has replaced, by node group."""
         return dict(self._state.recycled)
 
+    @property
+    def journal(self) -> list[Event]:
+        """What has happened to the cards, in this order, over all processes that had this world."""
+        with self._changed:
+            return list(self._state.journal)
+
     # What a provider is asked.
 
     def check(self, type: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
@@ -93,8 +101,10 @@ class World:
 
     def diff(self, type: str, old_inputs: dict[str, Any], new_inputs: dict[str, Any]) -> Difference:
         """What a change comes to; both sides are checked inputs."""
-        self._touch()
-        return difference(type, old_inputs, new_inputs)
+        with self._changed:
+            self._touch()
+            unready = type == JOB and jobs.is_replaced(self._things, new_inputs)
+            return difference(type, old_inputs, new_inputs, unready=unready)
 
     def create(
         self, type: str, name: str, inputs: dict[str, Any], provider: dict[str, Any]
@@ -210,6 +220,7 @@ class World:
                     thing.outputs[key] = copy.deepcopy(thing.inputs.get(key))
                 elif thing.outputs.get(key) != outputs.get(key):
                     thing.inputs[key] = copy.deepcopy(thing.outputs.get(key))
+            controllers.updated(self._things, thing, inputs, self._state)
             self._save()
 
     def forget(self, type: str, id: str) -> None:
@@ -228,7 +239,7 @@ class World:
         Gives the error with which the call is to fail after the change, if there is one.
         """
         with self._changed:
-            self._refuse(moment, case(), waiting_too=False)
+            self._refuse(moment, case(), at_once=True)
             self._busy += 1
         try:
             if self._seconds_per_minute:
@@ -256,8 +267,8 @@ class World:
             self._changed.wait(max(quiet, 0.05))
         return None
 
-    def _refuse(self, moment: Moment, case: Case, *, waiting_too: bool = True) -> None:
-        rules = RULES if waiting_too else [rule for rule in RULES if not rule.waits]
+    def _refuse(self, moment: Moment, case: Case, *, at_once: bool = False) -> None:
+        rules = [rule for rule in RULES if not (rule.waits or rule.done)] if at_once else RULES
         if (refused := refusal(rules, moment, case)) is not None:
             raise refused[1]
 

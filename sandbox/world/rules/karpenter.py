@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from sandbox.world import karpenter
-from sandbox.world.pods import chart, placed, pods_of
+from sandbox.world.pods import chart, pods_of
 from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.scheduler import placed
 from sandbox.world.things import NODE_CLASS, NODE_OVERLAY, NODE_POOL, POD, RELEASE, Thing, value_at
 
 DOCS = "https://karpenter.sh/docs/concepts/"

@@ -73,17 +73,19 @@ def _not_there(case: Case) -> str | None:
 # Objects.
 
 
-def _namespace_of(case: Case) -> str:
+def namespace_of(case: Case) -> str:
+    """Namespace of what the call is about: the provider's when none is given, also for kinds that have none."""
     given = case.inputs.get("namespace") if case.type == RELEASE else value_at(case.inputs, "metadata.namespace")
     return str(given or case.provider.get("namespace") or "default")
 
 
-def _name_of(case: Case) -> str:
+def name_of(case: Case) -> str:
+    """Name of what the call is about."""
     return str(case.inputs.get("name") if case.type == RELEASE else value_at(case.inputs, "metadata.name"))
 
 
 def _no_namespace(case: Case) -> str | None:
-    wanted = _namespace_of(case)
+    wanted = namespace_of(case)
     if wanted in FIRST_NAMESPACES or case.inputs.get("createNamespace"):
         return None
     if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(NAMESPACE)):
@@ -92,7 +94,7 @@ def _no_namespace(case: Case) -> str | None:
 
 
 def _same_object(case: Case) -> Thing | None:
-    name, namespace = _name_of(case), _namespace_of(case)
+    name, namespace = name_of(case), namespace_of(case)
     for one in case.things.of(case.type):
         if one.cluster == case.cluster and one.id in (name, f"{namespace}/{name}"):
             return one
@@ -105,7 +107,7 @@ def _taken(case: Case) -> str | None:
         return None
     if case.type == RELEASE:
         return "cannot re-use a name that is still in use"
-    return f'{case.type.rpartition(":")[2].lower()}s "{_name_of(case)}" already exists'
+    return f'{case.type.rpartition(":")[2].lower()}s "{name_of(case)}" already exists'
 
 
 def _needed_by_all(case: Case) -> str | None:
@@ -150,12 +152,12 @@ def _unbindable(case: Case) -> str | None:
         id="",
         name=case.name,
         inputs=case.inputs,
-        outputs={"metadata": {"name": _name_of(case), "namespace": _namespace_of(case)}},
+        outputs={"metadata": {"name": name_of(case), "namespace": namespace_of(case)}},
         cluster=case.cluster,
     )
     if bound(case.things, claim) is not None or class_of(case.things, claim) is not None:
         return None
-    return f"persistentvolumeclaim {_name_of(case)} stays Pending: no persistent volumes available and no storage class"
+    return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available and no storage class"
 
 
 # Custom resources.
@@ -204,14 +206,14 @@ def _unschedulable(case: Case) -> str | None:
         return None
     own = case.thing.key if case.thing else None
     pods = pods_of(case.inputs)
-    namespace, found = _namespace_of(case), []
+    namespace, found = namespace_of(case), []
     if pods:
         found = karpenter.placed_with_new_nodes(case.things, case.cluster, namespace, pods, own)[0]
     waiting = [(pod, why) for pod, why in zip(pods, found, strict=True) if pod.is_waited_for and isinstance(why, str)]
     if not waiting:
         return None
     pod, why = waiting[0]
-    return f"Helm release {namespace}/{_name_of(case)}: context deadline exceeded; pod {pod.name} is Pending: {why}"
+    return f"Helm release {namespace}/{name_of(case)}: context deadline exceeded; pod {pod.name} is Pending: {why}"
 
 
 def _bare(case: Case) -> bool:
@@ -246,7 +248,7 @@ def _hook_after(case: Case) -> str | None:
 def _leave_prune_job(case: Case, state: State) -> None:
     if case.thing is not None:
         uninstall(case.things, case.thing, state)
-        leave_job(case.things, case.thing, f"{_name_of(case)}-node-feature-discovery-prune", state)
+        leave_job(case.things, case.thing, f"{name_of(case)}-node-feature-discovery-prune", state)
 
 
 def _stuck_crds(case: Case) -> str | None:

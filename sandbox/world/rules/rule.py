@@ -58,7 +58,8 @@ class Rule:
     waits: bool = False
     """The call is taken and polled until it may pass; it fails when nothing else moves any more."""
     done: bool = False
-    """The call does its work all the same, and fails afterwards; for releases unless Helm is to undo it (`atomic`)."""
+    """The call does its work all the same, and fails afterwards, also where the rule does not wait; for releases unless
+    Helm is to undo it (`atomic`)."""
 
     def is_about(self, token: str, moment: Moment) -> bool:
         """Whether the rule looks at such a call."""

@@ -1,0 +1,128 @@
+"""Jobs: where their pods run, and how they end. CPU, memory and time are not modelled: pods that run are done at once.
+
+A proof's promise is read from the environment of its pods, and compared with what the node offers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from sandbox.world import journal, karpenter
+from sandbox.world.plugin import advertised, labels_seen
+from sandbox.world.pods import Values, pods_of_job
+from sandbox.world.scheduler import placed
+from sandbox.world.store import State
+from sandbox.world.things import CONFIG_MAP, JOB, SERVICE_ACCOUNT, Thing, Things, value_at, values_at
+
+REPLACE_UNREADY = "pulumi.com/replaceUnready"
+LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
+"""Reasons of a Job's condition `Failed`. https://kubernetes.io/docs/concepts/workloads/controllers/job/"""
+MESSAGES = {
+    LATE: "Job was active longer than specified deadline",
+    FAILED: "Job has reached the specified backoff limit",
+}
+
+
+def why_late(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
+    """Why the pods do not run before the deadline; None when they do."""
+    if (lacking := _lacking(things, server, namespace, inputs)) is not None:
+        return f"{MESSAGES[LATE]}; {lacking}"
+    pods = pods_of_job(name, inputs)
+    for pod, where in zip(pods, _places(things, server, namespace, name, inputs), strict=True):
+        if isinstance(where, str):
+            return f"{MESSAGES[LATE]}; pod {pod.name} is Pending: {where}"
+    return None
+
+
+def why_failed(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
+    """Why pods that run do not succeed: what they are told to find is not there; None when they do."""
+    promise = _promise(inputs)
+    resources = {resource for pod in pods_of_job(name, inputs) for resource in pod.needs}
+    for node in _places(things, server, namespace, name, inputs):
+        if isinstance(node, Thing) and (found := list(_differences(things, node, promise, resources))):
+            return f"{MESSAGES[FAILED]}; promised: {promise.get('told')}; node {node.id}: {'; '.join(found)}"
+    return None
+
+
+def run(things: Things, job: Thing, state: State) -> None:
+    """Ends a Job that has just been made. Its pods hold nothing afterwards."""
+    given = (things, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
+    pods = pods_of_job(given[3], job.inputs)
+    karpenter.provision(things, job.cluster, job.namespace, pods, state)
+    journal.note_modes(things, state)
+    for reason, why in ((LATE, why_late(*given)), (FAILED, why_failed(*given))):
+        if why is not None:
+            condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
+            job.outputs["status"] = {"failed": 1, "conditions": [condition]}
+            return
+    job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete", "status": "True"}]}
+    nodes = {one.id: one for one in placed(things, job.cluster, job.namespace, pods) if isinstance(one, Thing)}
+    for node in nodes.values():
+        journal.note_proof(things, job, node, state)
+
+
+def failure_of(job: Thing) -> str | None:
+    """Why a Job has failed; None for every other one."""
+    conditions = values_at(job.outputs, "status.conditions")
+    return next((f"{one['reason']}: {one['message']}" for one in conditions if one["type"] == "Failed"), None)
+
+
+def is_replaced(things: Things, inputs: Values) -> bool:
+    """Whether an update that changes nothing replaces the Job all the same, because it has not completed.
+
+    Source: pulumi-kubernetes provider/pkg/provider/provider.go, Diff.
+    """
+    metadata = inputs.get("metadata") or {}
+    if (metadata.get("annotations") or {}).get(REPLACE_UNREADY) != "true":
+        return False
+    job = things.get(JOB, f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}")
+    return job is not None and "Complete" not in values_at(job.outputs, "status.conditions.type")
+
+
+def _places(things: Things, server: str, namespace: str, name: str, inputs: Values) -> list[Thing | str]:
+    return karpenter.placed_with_new_nodes(things, server, namespace, pods_of_job(name, inputs))[0]
+
+
+def _lacking(things: Things, server: str, namespace: str, inputs: Values) -> str | None:
+    """What pods are not made without, or do not start without."""
+    pod = value_at(inputs, "spec.template.spec") or {}
+    account = pod.get("serviceAccountName") or "default"
+    if account != "default" and not _is_there(things, server, SERVICE_ACCOUNT, f"{namespace}/{account}"):
+        return f'pods are forbidden: error looking up service account {namespace}/{account}: "{account}" not found'
+    for name in values_at(pod, "volumes.configMap.name"):
+        if not _is_there(things, server, CONFIG_MAP, f"{namespace}/{name}"):
+            return f'pods are ContainerCreating: configmap "{name}" not found'
+    return None
+
+
+def _is_there(things: Things, server: str, token: str, identity: str) -> bool:
+    found = things.get(token, identity)
+    return found is not None and found.cluster == server
+
+
+def _promise(inputs: Values) -> dict[str, Any]:
+    """What the pods are told to find; empty for a Job that is no proof."""
+    variables = values_at(inputs, "spec.template.spec.containers.env")
+    promise: dict[str, Any] = json.loads(
+        next((one["value"] for one in variables if one.get("name") == "PROMISE"), "{}")
+    )
+    return promise
+
+
+def _differences(things: Things, node: Thing, promise: dict[str, Any], resources: set[str]) -> Iterator[str]:
+    """What the pods find otherwise: the one that reads the node, and those that hold shares of these resources."""
+    offers, labels = advertised(things, node), labels_seen(things, node)
+    shares = promise.get("shares")
+    counts = {**promise.get("allocatable", {}), **(dict.fromkeys(resources, shares) if shares else {})}
+    for resource, count in counts.items():
+        found = offers[resource].count if resource in offers else "no"
+        if found != count:
+            yield f"it offers {found} {resource}, {count} were promised"
+    for label, value in promise.get("labels", {}).items():
+        if labels.get(label) != value:
+            yield f"its label {label} is {labels.get(label, 'missing')}, promised was {value}"
+    for resource in sorted(resources & offers.keys()):
+        if promise.get("limit_mib") and offers[resource].strategy != "mps":
+            yield f"a process was given more than the {promise['limit_mib']:,} MiB of its share of {resource}"

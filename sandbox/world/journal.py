@@ -1,0 +1,53 @@
+"""The journal: which processes began and ended on cards, and which config these had, in the order of events."""
+
+from __future__ import annotations
+
+from sandbox.world.plugin import STARTED, config_of
+from sandbox.world.store import Event, State
+from sandbox.world.things import NODE, POD, Thing, Things
+
+IN_FORCE = "config"
+"""Where a node says which config its plugin had last. Nobody changes its cards while it has none."""
+
+
+def note_stops(things: Things, state: State) -> None:
+    """Notes what has ended since. A pod that was made anew has no node yet."""
+    for who, began in _running(state).items():
+        pod = things.get(POD, who)
+        if pod is None or pod.outputs["node"] != began.node:
+            state.journal.append(Event(kind="stop", node=began.node, config=began.config, who=who))
+
+
+def note_modes(things: Things, state: State) -> None:
+    """Notes which nodes have another config than they had."""
+    for node in things.of(NODE):
+        config, before = config_of(things, node), node.outputs.get(IN_FORCE)
+        if config is not None and config.name != before:
+            node.outputs[IN_FORCE] = config.name
+            state.journal.append(Event(kind="mode", node=node.id, config=config.name, before=before or ""))
+
+
+def note_start(things: Things, pod: Thing, node: Thing, state: State) -> None:
+    """Notes that a pod begins on a node, if it wants a share."""
+    config = config_of(things, node)
+    if config is not None and pod.outputs["needs"]:
+        pod.outputs[STARTED] = {"config": config.name, "mps": config.is_mps}
+        state.journal.append(Event(kind="start", node=node.id, config=config.name, who=pod.id))
+
+
+def note_proof(things: Things, job: Thing, node: Thing, state: State) -> None:
+    """Notes that a Job has completed on a node with a card."""
+    config = config_of(things, node)
+    if config is not None:
+        state.journal.append(Event(kind="prove", node=node.id, config=config.name, who=job.id))
+
+
+def _running(state: State) -> dict[str, Event]:
+    """The beginnings without an end, by pod."""
+    running: dict[str, Event] = {}
+    for event in state.journal:
+        if event.kind == "start":
+            running[event.who] = event
+        elif event.kind == "stop":
+            running.pop(event.who, None)
+    return running

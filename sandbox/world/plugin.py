@@ -1,0 +1,196 @@
+"""The device plugin, feature discovery and the MIG manager: what they make of a node's cards, and say of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sandbox.world.nodes import TYPE_LABEL, labels
+from sandbox.world.pods import Values, chart
+from sandbox.world.things import RELEASE, Thing, Things, value_at
+from sharing.gpus import InstanceType, instance_types
+from sharing.mig import fits, profiles
+from sharing.modes import CONFIG_LABEL, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+
+GPU_PRESENT = "nvidia.com/gpu.present"
+COUNTED_ON = "countedOn"
+"""Where a node of Karpenter's says which extended resources it was bought for."""
+STARTED = "started"
+"""Where a pod says under which config its process got its share: `{config, mps}`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """A config of the device plugin."""
+
+    name: str
+    content: dict[str, Any]
+
+    @property
+    def is_mps(self) -> bool:
+        """Whether its cards are in compute mode EXCLUSIVE_PROCESS, and processes are clients of a server.
+
+        Source: k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go.
+        """
+        return bool(value_at(self.content, "sharing.mps"))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a node advertises of one resource."""
+
+    count: int
+    """On the whole node."""
+    replicas: int
+    """Of each card or slice."""
+    strategy: str
+    """What feature discovery calls it: `none`, `time-slicing` or `mps`."""
+
+
+def config_of(things: Things, node: Thing) -> Config | None:
+    """The config that a node's plugin runs; None where there is no card, or no plugin that works.
+
+    The node's label picks it, the release's default serves a node without (NVIDIA/k8s-device-plugin README, "Per-node
+    configuration").
+    """
+    plugin = _plugin(things, node)
+    if plugin is None or _kind(node) is None:
+        return None
+    values = _values(plugin)
+    configs, default = value_at(values, "config.map") or {}, value_at(values, "config.default")
+    if not configs:
+        return Config("", {})
+    name = labels(node).get(CONFIG_LABEL, default)
+    # "specified config … does not exist": the pod crashes and the node offers nothing.
+    return Config(str(name), json.loads(configs[name])) if name in configs else None
+
+
+def offered(things: Things, node: Thing) -> dict[str, int]:
+    """Extended resources of a node. Where Karpenter counted on fewer, no more of them: the pods of an `up` come
+    together, and it decides before the node's plugin has spoken.
+    """
+    counted = node.outputs.get(COUNTED_ON)
+    shared = {resource: offer.count for resource, offer in advertised(things, node).items()}
+    return shared if counted is None else {key: min(count, counted.get(key, 0)) for key, count in shared.items()}
+
+
+def advertised(things: Things, node: Thing) -> dict[str, Offer]:
+    """What a node's plugin makes of its cards, as its config tells it to share them, by resource."""
+    plugin, kind, config = _plugin(things, node), _kind(node), config_of(things, node)
+    if plugin is None or kind is None or config is None:
+        return {}
+    values, sharing = _values(plugin), config.content.get("sharing") or {}
+    # As environment the operator's strategy beats that of each config.
+    strategy = value_at(values, "mig.strategy") or value_at(config.content, "flags.migStrategy") or "none"
+    slices = cut(things, node) if strategy != "none" else {}
+    shared = (sharing.get("mps") if _is_on(values, "gfd") else None) or sharing.get("timeSlicing") or {}
+    if config.is_mps and (slices or not shared):
+        # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable, and takes no slices.
+        return {}
+    rows = {one["name"]: int(one["replicas"]) for one in shared.get("resources") or ()}
+    suffix = ".shared" if shared.get("renameByDefault") else ""
+    found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
+    how = "mps" if config.is_mps else "time-slicing"
+    return {
+        f"{name}{suffix}": Offer(
+            kind.gpus * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none"
+        )
+        for name, count in found.items()
+    }
+
+
+def labels_seen(things: Things, node: Thing) -> dict[str, str]:
+    """A node's labels, with those that the MIG manager and feature discovery write.
+
+    Names: k8s-device-plugin internal/lm/resource.go.
+    """
+    has, plugin = labels(node), _plugin(things, node)
+    if LAYOUT_LABEL in has:
+        has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
+    if plugin is not None and _is_on(_values(plugin), "gfd"):
+        for resource, offer in advertised(things, node).items():
+            has[f"{resource}.sharing-strategy"] = offer.strategy
+            has[f"{resource}.replicas"] = str(offer.replicas)
+    return has
+
+
+def card_refuses(things: Things, node: Thing, alive: Iterable[Thing]) -> str | None:
+    """Why a new process gets no context on a node's cards; None when it does. `alive` are pods that hold shares there.
+
+    Under MPS a card is in compute mode EXCLUSIVE_PROCESS, and the server is to be its one process: one that began
+    without the server keeps it out. When the mode goes, the server goes, also under clients that live.
+    https://docs.nvidia.com/deploy/mps/ ("Compute modes") and daemon.go as above.
+    """
+    now = config_of(things, node)
+    for pod in alive:
+        began = pod.outputs.get(STARTED)
+        if now is None or not began or began["config"] == now.name or not (began["mps"] or now.is_mps):
+            continue
+        card = "EXCLUSIVE_PROCESS card" if now.is_mps else "card that has lost its MPS server"
+        return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({card} of {now.name}: a process of {began['config']} lives in {pod.id})"
+    return None
+
+
+def _kind(node: Thing) -> InstanceType | None:
+    return instance_types().get(labels(node).get(TYPE_LABEL, ""))
+
+
+def _plugin(things: Things, node: Thing) -> Thing | None:
+    """The release that has the node. Of two, the one that registered last with the kubelet has it; which one that is,
+    nobody knows.
+    """
+    found = [one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(one, node)]
+    return found[0] if len(found) == 1 else None
+
+
+def _values(plugin: Thing) -> Values:
+    """Values of the release. The operator's config map stands under the names that the plugin's chart has for it."""
+    values: Values = plugin.inputs.get("values") or {}
+    if chart(plugin.inputs) != "gpu-operator":
+        return values
+    config = value_at(values, "devicePlugin.config") or {}
+    return {**values, "config": {"map": config.get("data"), "default": config.get("default")}}
+
+
+def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
+    """The resources of slices. Several profiles under `single` are an error of the plugin: it offers nothing."""
+    if strategy == "single":
+        return {"nvidia.com/gpu": sum(slices.values())} if len(slices) == 1 else {}
+    return {f"nvidia.com/mig-{profile.replace('+', '.')}": count for profile, count in slices.items()}
+
+
+def _is_on(values: Values, part: str) -> bool:
+    """Whether a part is there that the plugin's chart leaves out, and the operator's brings, when nothing is said."""
+    told = value_at(values, f"{part}.enabled")
+    return bool("devicePlugin" in values if told is None else told)
+
+
+def _is_plugin(release: Thing, node: Thing) -> bool:
+    values = release.inputs.get("values") or {}
+    if chart(release.inputs) == "gpu-operator":
+        # It does nothing for a node without the labels of feature discovery (seen by running it).
+        return value_at(values, "nfd.enabled") is not False and value_at(values, "devicePlugin.enabled") is not False
+    is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(values, "gfd.enabled"))
+    return chart(release.inputs) == "nvidia-device-plugin" and is_seen
+
+
+def cut(things: Things, node: Thing) -> dict[str, int]:
+    """Slices of each card of a node by profile: what the MIG manager makes of the layout that the node's label names.
+
+    Empty where there is no manager, or no such layout, or the card cannot be cut so: then the card stays whole.
+    """
+    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
+    for release in things.of(RELEASE):
+        if release.cluster == node.cluster and chart(release.inputs) == "gpu-operator" and kind is not None:
+            values = release.inputs.get("values") or {}
+            manager = value_at(values, "migManager") or {}
+            data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
+            wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
+            slices = {name: int(count) for one in wanted for name, count in (one.get("mig-devices") or {}).items()}
+            known = profiles(kind.gpu)
+            if slices.keys() <= known.keys() and known:
+                layout = tuple((known[name], count) for name, count in slices.items())
+                return slices if manager.get("enabled") is not False and fits(layout, kind.gpu) else {}
+    return {}

@@ -1,0 +1,56 @@
+"""Rules of Jobs: Pulumi waits for their end, and keeps those that end badly."""
+
+from __future__ import annotations
+
+from sandbox.world import jobs
+from sandbox.world.rules.kubernetes import name_of, namespace_of
+from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.things import JOB
+
+DOCS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
+AWAITED = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/await/job.go"
+
+
+def _late(case: Case) -> str | None:
+    return jobs.why_late(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+
+
+def _failed(case: Case) -> str | None:
+    return jobs.why_failed(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+
+
+def _stays_failed(case: Case) -> str | None:
+    """A Job that has ended does not begin again, whatever is changed of it."""
+    why = jobs.failure_of(case.thing) if case.thing else None
+    return f"{case.id} failed to fully initialize or become live: {why}" if why else None
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        types=(JOB,),
+        on=("create",),
+        code=jobs.LATE,
+        source=DOCS + "#job-termination-and-cleanup",
+        refuses=_late,
+        waits=True,
+        done=True,
+    ),
+    Rule(
+        types=(JOB,),
+        on=("create",),
+        code=jobs.FAILED,
+        source=DOCS + "#pod-backoff-failure-policy",
+        refuses=_failed,
+        # The proof looks for a while: the plugin needs some time after a change of its config.
+        waits=True,
+        done=True,
+    ),
+    Rule(
+        types=(JOB,),
+        on=("update",),
+        code="JobFailed",
+        source=AWAITED,
+        refuses=_stays_failed,
+        done=True,
+    ),
+)

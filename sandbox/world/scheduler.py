@@ -1,0 +1,152 @@
+"""The scheduler: on which node a pod goes, and which taints make it leave."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, nodes, taints
+from sandbox.world.plugin import card_refuses, labels_seen, offered
+from sandbox.world.pods import Pod
+from sandbox.world.storage import bound, claims, class_named, driver_missing, zones
+from sandbox.world.things import POD, Key, Thing, Things, values_at
+
+
+def placed(
+    things: Things,
+    server: str,
+    namespace: str,
+    pods: Iterable[Pod],
+    ignored: Key | None = None,
+    coming: Iterable[Thing] = (),
+) -> list[Thing | str]:
+    """For each pod its node, or why it has none. `ignored` is the release whose present pods make room, `coming` are
+    nodes that are not there yet.
+    """
+    room = _Room(things, server, namespace)
+    for one in things.of(POD):
+        if one.owner != ignored and one.outputs.get("node"):
+            room.take(one.outputs["node"], one.outputs.get("needs") or {}, one.outputs.get("apart") or "")
+            room.alive.append(one)
+    there = [*nodes(things, server), *coming]
+    return [where for group in groups(pods) for where in [room.node_for(group, there)] * len(group)]
+
+
+def groups(pods: Iterable[Pod]) -> list[list[Pod]]:
+    """Pods that only run together, which stand side by side, and every other one by itself."""
+    found: list[list[Pod]] = []
+    for pod in pods:
+        if pod.together and found and found[-1][0].together == pod.together:
+            found[-1].append(pod)
+        else:
+            found.append([pod])
+    return found
+
+
+def must_leave(pod: Pod, node: Thing) -> bool:
+    """Whether a taint of the node evicts the pod that runs there.
+
+    https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/ (NoExecute)
+    """
+    return any(taint.get("effect") == "NO_EXECUTE" and not _tolerates(pod, taint) for taint in taints(node))
+
+
+@dataclass(slots=True)
+class _Room:
+    """What pods have taken of a cluster's nodes."""
+
+    things: Things
+    server: str
+    namespace: str
+    """Of the pods that are to come."""
+    taken: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """Resources, and words of pods that stay apart, by node."""
+    alive: list[Thing] = field(default_factory=list)
+    """Pods that run."""
+
+    def take(self, node: str, needs: dict[str, int], apart: str) -> None:
+        self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
+
+    def node_for(self, pods: list[Pod], there: list[Thing]) -> Thing | str:
+        """The first node that takes all of the pods, which then have it, or why none does."""
+        for pod in pods:
+            for name in pod.claims:
+                if (problem := self._claim_problem(pod, name)) is not None:
+                    return problem
+        reasons: Counter[str] = Counter()
+        for node in there:
+            before = self.taken.copy()
+            reason = self._refusal(pods, node)
+            if reason is None:
+                return node
+            self.taken = before
+            reasons[reason] += 1
+        why = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
+        return f"0/{len(there)} nodes are available" + (f": {why}." if why else ".")
+
+    def _refusal(self, pods: list[Pod], node: Thing) -> str | None:
+        for pod in pods:
+            if (reason := self._unfit(pod, node)) is not None:
+                return reason
+            self.take(node.id, pod.needs, pod.apart)
+        return None
+
+    def _claim_problem(self, pod: Pod, name: str) -> str | None:
+        if claims(self.things, self.server, self.namespace, name) is None:
+            if not pod.claim_is_the_charts:
+                return f'persistentvolumeclaim "{name}" not found'
+            if class_named(self.things, self.server, pod.storage_class) is None:
+                return f"pod has unbound immediate PersistentVolumeClaims ({name}: no storage class)"
+        missing = driver_missing(self.things, self.server)
+        return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
+
+    def _unfit(self, pod: Pod, node: Thing) -> str | None:
+        """Why the scheduler does not take the node, in its words; or why the process would not start there."""
+        has = labels_seen(self.things, node)
+        if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
+            return "node(s) didn't match Pod's node affinity/selector"
+        if pod.terms and not any(_meets_all(has, term) for term in pod.terms):
+            return "node(s) didn't match Pod's node affinity/selector"
+        for taint in taints(node):
+            if taint.get("effect") in BLOCKING and not _tolerates(pod, taint):
+                return f"node(s) had untolerated taint {{{taint.get('key')}: {taint.get('value') or ''}}}"
+        if pod.apart and self.taken[node.id, _group(pod.apart)]:
+            return "node(s) didn't match pod anti-affinity rules"
+        for name in pod.claims:
+            claim = claims(self.things, self.server, self.namespace, name)
+            wanted = zones(bound(self.things, claim)) if claim else []
+            if wanted and has.get(ZONE_LABEL) not in wanted:
+                return "node(s) didn't match PersistentVolume's node affinity"
+        if not pod.needs:
+            return None
+        offers = offered(self.things, node)
+        for resource, count in pod.needs.items():
+            if offers.get(resource, 0) - self.taken[node.id, resource] < count:
+                return f"Insufficient {resource}"
+        # The scheduler knows nothing of it: the pod would come, and fail until the old process has gone.
+        return card_refuses(self.things, node, [one for one in self.alive if one.outputs["node"] == node.id])
+
+
+def _group(apart: str) -> str:
+    """A word that is no resource's name."""
+    return f"apart: {apart}"
+
+
+def _meets_all(has: dict[str, str], term: dict[str, Any]) -> bool:
+    return all(meets(has, one) for one in values_at(term, "matchExpressions"))
+
+
+def _tolerates(pod: Pod, taint: dict[str, Any]) -> bool:
+    effect = taint.get("effect")
+    if effect == "NO_SCHEDULE" and taint.get("key") in pod.needs:
+        # EKS runs with ExtendedResourceToleration: a pod tolerates the taint named as the resource that it requests,
+        # and of that NoSchedule only (kubernetes plugin/pkg/admission/extendedresourcetoleration/admission.go).
+        return True
+    return any(
+        one.get("key") in (None, "", taint.get("key"))
+        and EFFECTS.get(str(one.get("effect")), one.get("effect")) in (None, "", effect)
+        and (one.get("operator") == "Exists" or one.get("value") == taint.get("value"))
+        for one in pod.tolerations
+    )

@@ -1,0 +1,85 @@
+"""A cluster in which Karpenter works, for tests of the emulated cloud's rules."""
+
+from typing import Any
+
+from components.karpenter_gpu_pool.permissions import PARTS, Scope, document
+from sandbox.world import World
+from tests.sandbox.world_pieces import ADDON, ATTACHED, NODE_POLICIES, RELEASE, TAINT, Account, meta
+
+POLICY = "aws:iam/policy:Policy"
+IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+ENTRY = "aws:eks/accessEntry:AccessEntry"
+INSTANCE = "aws:ec2/instance:Instance"
+POOL = "kubernetes:karpenter.sh/v1:NodePool"
+OVERLAY = "kubernetes:karpenter.sh/v1alpha1:NodeOverlay"
+CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+ARN = "arn:aws:{}:us-east-1:123456789012:{}"
+
+
+class Karpenter(Account):
+    """A cluster in which Karpenter works, with two system nodes; nothing waits."""
+
+    def __init__(self) -> None:
+        super().__init__(World(patience=0.0))
+        self.cluster()
+        self.nodes(count=2)
+        for name in ("coredns", "eks-pod-identity-agent"):
+            self.make(ADDON, name, clusterName="c", addonName=name)
+        self.node_role = self.role("karpenters-nodes", *NODE_POLICIES)
+        self.entry = self.make(ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
+        self.controller_role = self.role("controller")
+        scope = Scope(cluster="c", node_role_arn=self.node_role, queue_arn=ARN.format("sqs", "q"))
+        self.attached = {}
+        for part, statements in PARTS.items():
+            policy = self.make(POLICY, part, name=part, policy=document(statements(scope)))
+            self.attached[part] = self.make(ATTACHED, part, role="controller", policyArn=policy)
+        who = {"clusterName": "c", "namespace": "kube-system", "serviceAccount": "karpenter"}
+        self.identity = self.make(IDENTITY, **who, roleArn=self.controller_role)
+        self.crds = self.make(RELEASE, "crds", name="karpenter-crd", namespace="kube-system", chart="karpenter-crd")
+        self.controller = self.controllers()
+        self.device_plugin()
+
+    def controllers(self, replicas: int = 2, gate: bool = True) -> str:
+        values = {"replicas": replicas, "settings": {"featureGates": {"nodeOverlay": gate}}}
+        inputs = {"name": "karpenter", "namespace": "kube-system", "chart": "oci://x/karpenter", "skipCrds": True}
+        return self.make(RELEASE, "karpenter", **inputs, values=values)
+
+    def node_class(self, **metadata: Any) -> str:
+        spec = {
+            "role": "karpenters-nodes",
+            "subnetSelectorTerms": [{"id": one} for one in self.subnets],
+            "securityGroupSelectorTerms": [{"id": "sg-1"}],
+            "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi", "volumeType": "gp3"}}],
+        }
+        return self.make(CLASS, metadata=meta("gpu", **metadata), spec=spec)
+
+    def pool(
+        self, nodes: int | None = 9, kinds: tuple[str, ...] = ("g4dn.xlarge",), zone: str = "", **metadata: Any
+    ) -> str:
+        wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(kinds)}]
+        wanted += [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}] if zone else []
+        template = {
+            "metadata": {"labels": {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true"}},
+            "spec": {
+                "nodeClassRef": {"name": "gpu"},
+                "requirements": wanted,
+                "taints": [{**TAINT, "effect": "NoSchedule"}],
+            },
+        }
+        limits = {} if nodes is None else {"limits": {"nodes": str(nodes)}}
+        return self.make(POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
+
+    def overlay(self, count: str, *requirements: tuple[str, str], name: str = "o", **spec: Any) -> str:
+        given = [{"key": key, "operator": "In", "values": [value]} for key, value in requirements]
+        needs = given or [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["gpu"]}]
+        capacity = {"nvidia.com/gpu": count}
+        return self.make(OVERLAY, name, metadata=meta(name), spec={"requirements": needs, "capacity": capacity, **spec})
+
+    def models(self, count: int) -> None:
+        """A release with so many pods."""
+        self.model(replicaCount=count)
+
+    @property
+    def own(self) -> list[str]:
+        """Ids of Karpenter's instances."""
+        return [one.id for one in self.of(INSTANCE, "karpenter")]

@@ -1,0 +1,109 @@
+"""Nodes that say their mode by label and taint, and the proof of their shares, for tests of the emulated cloud."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components import device_plugin
+from components.share_promise import Promise, promises
+from components.share_proof import ShareProofArgs, node_job, shares_job
+from sandbox.world import World
+from sharing.gpus import gpus
+from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from tests.sandbox.world_pieces import NAMESPACE, NODES, TAINT, Account, meta
+
+JOB = "kubernetes:batch/v1:Job"
+CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
+SERVICE_ACCOUNT = "kubernetes:core/v1:ServiceAccount"
+T4 = gpus()["t4"]
+TURNS, MPS, WHOLE = TimeSlicing(replicas=2), Mps(replicas=2), Exclusive()
+MODES: tuple[Sharing, ...] = (TURNS, MPS, WHOLE)
+PROOF = "proof"
+
+
+def mode_taint(sharing: Sharing, effect: str = "NO_EXECUTE") -> dict[str, str]:
+    return {"key": "tandem/mode", "value": sharing.config_name, "effect": effect}
+
+
+def tolerations(sharing: Sharing) -> list[dict[str, str]]:
+    """Of a pod that is made for one mode."""
+    mode = {"key": "tandem/mode", "operator": "Equal", "value": sharing.config_name}
+    return [{"key": "nvidia.com/gpu", "operator": "Exists"}, mode]
+
+
+def described(sharing: Sharing, pool: str = "gpu") -> dict[str, Any]:
+    """Labels and taints of a node group."""
+    labels = {"tandem/pool": pool, "nvidia.com/gpu.present": "true", **sharing.node_labels(T4)}
+    return {"labels": labels, "taints": [TAINT, mode_taint(sharing)]}
+
+
+def install_plugin(account: Account) -> str:
+    """The device plugin with a config for each mode."""
+    return account.device_plugin(**device_plugin.values([(TURNS, T4)]))
+
+
+def prepare_proof(account: Account) -> None:
+    """What the proof's Jobs live in, run as and mount."""
+    account.make(NAMESPACE, metadata=meta(PROOF))
+    account.make(CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
+    for name in ("node-prober", "share-prober"):
+        account.make(SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
+
+
+class Switching(Account):
+    """A cluster with a system node and GPU nodes in one mode, and all that their proof needs."""
+
+    def __init__(self, sharing: Sharing = TURNS, world: World | None = None, *, count: int = 1) -> None:
+        super().__init__(world)
+        self.cluster()
+        self.nodes()
+        install_plugin(self)
+        self.gpu_nodes(count=count, **described(sharing))
+        prepare_proof(self)
+
+    def switch(self, sharing: Sharing) -> None:
+        """Label and taint in one call."""
+        self.change(NODES, "c:gpu", **described(sharing))
+
+    def relabel(self, sharing: Sharing) -> None:
+        """The label alone, so that nobody has to leave."""
+        self.change(NODES, "c:gpu", labels=described(sharing)["labels"])
+
+    def serve(self, name: str, *tolerated: Sharing) -> str:
+        """A model that is made for these modes."""
+        return self.model(name, tolerations=[one for sharing in tolerated for one in tolerations(sharing)])
+
+
+def promised(sharing: Sharing) -> Promise:
+    """What a node with one T4 is promised to offer."""
+    [promise] = promises(sharing, T4, 1)
+    return promise
+
+
+def node_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, Any]:
+    """Spec of the Job that reads the node."""
+    return node_job([promised(sharing)], proof_args(sharing, tolerated), "scripts", "node-prober")
+
+
+def shares_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, Any]:
+    """Spec of the Job that holds all shares."""
+    args = proof_args(sharing, tolerated)
+    return shares_job(promised(sharing), args, "shares-job", "shares", "shares", "scripts", "share-prober")
+
+
+def proof_args(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> ShareProofArgs:
+    modes = [one for mode in (tolerated or [sharing]) for one in tolerations(mode)]
+    return ShareProofArgs(sharing=sharing, gpu=T4, namespace=PROOF, tolerations=modes)
+
+
+def job(spec: Mapping[str, Any], name: str = "job", **annotations: str) -> dict[str, Any]:
+    """Inputs of a Job, as they come over the wire."""
+    plain: dict[str, Any] = json.loads(json.dumps(spec))
+    return {"metadata": meta(name, namespace=PROOF, annotations=annotations), "spec": plain}
+
+
+def prove(account: Account, sharing: Sharing) -> list[str]:
+    """Both Jobs, one after the other."""
+    specs = {"node": node_spec(sharing), "shares": shares_spec(sharing)}
+    mode = sharing.config_name
+    return [account.make(JOB, name, **job(spec, f"{name}-{mode}")) for name, spec in specs.items()]

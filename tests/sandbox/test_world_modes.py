@@ -1,0 +1,372 @@
+"""A node that changes its mode: who has to leave, what a card does under who stays, and the journal."""
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.world import Event, Thing, World
+from sharing.modes import Sharing
+from tests.sandbox.karpenter_pieces import OVERLAY, POOL, Karpenter
+from tests.sandbox.mode_pieces import (
+    JOB,
+    MODES,
+    MPS,
+    T4,
+    TURNS,
+    WHOLE,
+    Switching,
+    install_plugin,
+    job,
+    mode_taint,
+    node_spec,
+    prepare_proof,
+    prove,
+    shares_spec,
+    tolerations,
+)
+from tests.sandbox.world_pieces import CLUSTER, NODES, RELEASE, TAINT, Account, meta, refused
+
+POD = "kubernetes:core/v1:Pod"
+NODE = "kubernetes:core/v1:Node"
+PAIRS = list(permutations(MODES, 2))
+NAMES = [f"{old.config_name} to {new.config_name}" for old, new in PAIRS]
+
+
+def where(account: Account, name: str) -> str:
+    """Node of a model's pod; "" while it waits."""
+    [pod] = [one for one in account.of(POD) if one.name == f"{name}-0"]
+    return str(pod.outputs["node"])
+
+
+def gpu_node(account: Account) -> Thing:
+    [node] = [one for one in account.of(NODE) if one.outputs["metadata"]["labels"].get("tandem/pool") == "gpu"]
+    return node
+
+
+def serve_again(account: Account, name: str, sharing: Sharing) -> None:
+    """The model's release, now made for that mode."""
+    values = account.outputs(RELEASE, f"default/{name}")["values"]
+    account.change(RELEASE, f"default/{name}", values={**values, "tolerations": tolerations(sharing)})
+
+
+def kinds(events: list[Event]) -> list[str]:
+    return [event.kind for event in events]
+
+
+# Taints.
+
+
+def test_a_taint_for_another_mode_evicts_at_once_and_lets_back_in_who_tolerates_it() -> None:
+    account = Switching(TURNS)
+    account.serve("old", TURNS)
+    account.serve("both", TURNS, MPS)
+    before = where(account, "old")
+    account.switch(MPS)
+    assert (where(account, "old"), where(account, "both")) == ("", before)
+    account.drop(RELEASE, "default/both")
+    serve_again(account, "old", MPS)
+    assert where(account, "old") == before, "the node is the same"
+    account.switch(TURNS)
+    assert where(account, "old") == ""
+    account.switch(MPS)
+    assert where(account, "old") == before
+
+
+@pytest.mark.parametrize("effect", ["NO_EXECUTE", "NoExecute", "NO_SCHEDULE", "NoSchedule", "PREFER_NO_SCHEDULE"])
+def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
+    account = Switching(TURNS)
+    account.serve("m", TURNS)
+    taint = {"key": "somebody", "value": "was-here", "effect": effect}
+    account.world.tamper(NODE, gpu_node(account).id, lambda node: node.outputs["spec"]["taints"].append(taint))
+    assert bool(where(account, "m")) is (effect not in ("NO_EXECUTE", "NoExecute"))
+    if effect == "PREFER_NO_SCHEDULE":
+        account.serve("later", TURNS)
+    else:
+        with refused("Timeout", "untolerated taint {somebody: was-here}"):
+            account.serve("later", TURNS)
+
+
+def test_somebody_who_taints_the_group_by_hand_evicts_too() -> None:
+    account = Switching(TURNS)
+    account.serve("m", TURNS)
+    account.world.tamper(NODES, "c:gpu", lambda group: group.inputs.update(taints=[TAINT, mode_taint(MPS)]))
+    assert where(account, "m") == ""
+
+
+@pytest.mark.parametrize(("effect", "stays"), [("", True), ("NoExecute", True), ("NoSchedule", False)])
+def test_a_toleration_holds_for_the_effect_that_it_names(effect: str, stays: bool) -> None:
+    account = Switching(TURNS)
+    account.change(NODES, "c:gpu", taints=[])
+    named = {"effect": effect} if effect else {}
+    account.model("m", tolerations=[{"key": "tandem/mode", "operator": "Exists", **named}])
+    account.change(NODES, "c:gpu", taints=[mode_taint(TURNS)])
+    assert bool(where(account, "m")) is stays
+
+
+def test_a_request_tolerates_its_resources_taint_but_is_evicted_by_no_execute() -> None:
+    account = Switching(TURNS)
+    account.change(NODES, "c:gpu", taints=[TAINT])
+    account.model("m")
+    account.change(NODES, "c:gpu", taints=[{**TAINT, "effect": "NO_EXECUTE"}])
+    assert where(account, "m") == ""
+
+
+# Cards.
+
+
+LOST, EXCLUSIVE, FULL = "lost its MPS server", "EXCLUSIVE_PROCESS card", "Insufficient nvidia.com/gpu"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (TURNS, MPS, EXCLUSIVE),
+        (WHOLE, MPS, EXCLUSIVE),
+        (MPS, TURNS, LOST),
+        (MPS, WHOLE, FULL),
+        (TURNS, WHOLE, FULL),
+    ],
+)
+def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharing, new: Sharing, words: str) -> None:
+    account = Switching(old)
+    account.serve("old", *MODES)
+    account.relabel(new)
+    assert where(account, "old"), "nobody has told it to leave"
+    spec = shares_spec(new, MODES)
+    # As many as there may be free shares.
+    spec["parallelism"] = spec["completions"] = 1
+    of_old = f"a process of {old.config_name} lives in default/old-0"
+    told = words if words is FULL else f"CUDA_ERROR_DEVICE_UNAVAILABLE .*{words}.*{of_old}"
+    with refused("DeadlineExceeded", told):
+        account.make(JOB, **job(spec))
+    with refused("Timeout", told):
+        account.serve("new", *MODES)
+    account.drop(RELEASE, "default/old")
+    account.make(JOB, **job(shares_spec(new, MODES), "later"))
+    account.serve("new", *MODES)
+
+
+def test_a_process_keeps_nobody_out_of_a_card_without_mps_nor_of_one_with_its_own_config() -> None:
+    account = Switching(WHOLE)
+    account.serve("old", *MODES)
+    account.relabel(TURNS)
+    account.serve("new", *MODES)
+    for name in ("old", "new"):
+        account.drop(RELEASE, f"default/{name}")
+    account.relabel(MPS)
+    account.serve("old", *MODES)
+    account.change(RELEASE, "kube-system/plugin", description="the same configs")
+    account.relabel(WHOLE)
+    account.relabel(MPS)
+    account.serve("new", *MODES)
+
+
+def test_a_release_that_is_upgraded_ends_its_own_process_first() -> None:
+    account = Switching(TURNS)
+    for name in "ab":
+        account.serve(name, *MODES)
+    account.relabel(MPS)
+    with refused("Timeout", "CUDA_ERROR_DEVICE_UNAVAILABLE .*default/b-0"):
+        account.change(RELEASE, "default/a", version="2")
+    account.drop(RELEASE, "default/b")
+    account.change(RELEASE, "default/a", version="2")
+    assert where(account, "a")
+
+
+# The journal.
+
+
+@pytest.mark.parametrize(("old", "new"), PAIRS, ids=NAMES)
+def test_a_switch_stops_changes_proves_and_starts(old: Sharing, new: Sharing) -> None:
+    account = Switching(old)
+    prove(account, old)
+    account.serve("m", old)
+    node, before = gpu_node(account).id, len(account.world.journal)
+    account.switch(new)
+    prove(account, new)
+    serve_again(account, "m", new)
+    was, now = old.config_name, new.config_name
+    assert account.world.journal[before:] == [
+        Event(kind="stop", node=node, config=was, who="default/m-0"),
+        Event(kind="mode", node=node, config=now, before=was),
+        Event(kind="prove", node=node, config=now, who=f"proof/node-{now}"),
+        Event(kind="prove", node=node, config=now, who=f"proof/shares-{now}"),
+        Event(kind="start", node=node, config=now, who="default/m-0"),
+    ]
+    assert gpu_node(account).id == node
+
+
+def test_a_mode_that_changes_under_a_process_is_told_before_its_end() -> None:
+    account = Switching(TURNS)
+    account.serve("m", *MODES)
+    before = len(account.world.journal)
+    account.relabel(MPS)
+    account.drop(RELEASE, "default/m")
+    assert [(event.kind, event.config) for event in account.world.journal[before:]] == [
+        ("mode", MPS.config_name),
+        ("stop", TURNS.config_name),
+    ]
+
+
+def lost_node(account: Switching) -> None:
+    account.change(NODES, "c:gpu", scalingConfig={"desiredSize": 0})
+
+
+def lost_cluster(account: Switching) -> None:
+    account.drop(NODES, "c:system")
+    account.drop(NODES, "c:gpu")
+    account.drop(CLUSTER, "c")
+
+
+def upgraded(account: Switching) -> None:
+    account.change(RELEASE, "default/m", version="2")
+
+
+@pytest.mark.parametrize(
+    ("happens", "told"),
+    [
+        (lost_node, ["stop"]),
+        (lost_cluster, ["stop"]),
+        (upgraded, ["stop", "start"]),
+        (lambda account: account.drop(RELEASE, "default/m"), ["stop"]),
+        (lambda account: account.drop(RELEASE, "kube-system/plugin"), []),
+        (lambda account: account.change(NODES, "c:gpu", releaseVersion="later"), ["stop", "mode", "start"]),
+    ],
+)
+def test_every_end_of_a_process_is_told_once(happens: Any, told: list[str]) -> None:
+    account = Switching(TURNS)
+    account.serve("m", TURNS)
+    before = len(account.world.journal)
+    happens(account)
+    account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
+    assert kinds(account.world.journal[before:]) == told
+
+
+def test_pods_without_a_share_are_not_in_the_journal() -> None:
+    account = Switching(TURNS)
+    before = len(account.world.journal)
+    account.model("m", ollama={"gpu": {"enabled": False}}, tolerations=tolerations(TURNS))
+    account.drop(RELEASE, "default/m")
+    account.make(JOB, **job({"template": {"spec": {"containers": [{"name": "on-a-system-node"}]}}}))
+    assert account.world.journal[before:] == []
+
+
+def test_the_journal_goes_on_in_the_next_process(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    account = Switching(TURNS, World(path, patience=0.0))
+    account.serve("m", TURNS)
+    first = account.world.journal
+    account.world.close()
+    account.world = World(path, patience=0.0)
+    assert (account.world.journal, kinds(first)) == (first, ["mode", "start"])
+    account.switch(MPS)
+    account.world.close()
+    assert kinds(World(path).journal) == ["mode", "start", "stop", "mode"]
+
+
+def test_a_world_from_before_the_journal_begins_it_now(tmp_path: Path) -> None:
+    path = tmp_path / "world.json"
+    account = Switching(TURNS, World(path, patience=0.0))
+    account.serve("m", TURNS)
+    account.world.close()
+    raw = json.loads(path.read_text())
+    del raw["journal"]
+    for thing in raw["things"]:
+        if thing["type"] == POD:
+            thing["outputs"].pop("started", None)
+    path.write_text(json.dumps(raw))
+    account.world = World(path, patience=0.0)
+    assert account.world.journal == []
+    account.switch(MPS)
+    serve_again(account, "m", MPS)
+    assert kinds(account.world.journal) == ["mode", "start"]
+
+
+# Karpenter.
+
+
+def pool_of(sharing: Sharing, name: str) -> dict[str, Any]:
+    """Inputs of a NodePool whose nodes have that mode."""
+    taints = [{**TAINT, "effect": "NoSchedule"}, mode_taint(sharing, "NoExecute")]
+    labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **sharing.node_labels(T4)}
+    kinds = {"key": "node.kubernetes.io/instance-type", "operator": "In", "values": ["g4dn.xlarge"]}
+    spec = {"nodeClassRef": {"name": "gpu"}, "requirements": [kinds], "taints": taints}
+    return {"metadata": meta(name), "spec": {"template": {"metadata": {"labels": labels}, "spec": spec}}}
+
+
+@pytest.fixture
+def karpenter() -> Karpenter:
+    """A pool of nodes with shares in turns, counted by two shares like every other one, and no node yet."""
+    account = Karpenter()
+    account.drop(RELEASE, "kube-system/plugin")
+    install_plugin(account)
+    prepare_proof(account)
+    account.node_class()
+    everywhere = {"key": "tandem/pool", "operator": "In", "values": ["gpu"]}
+    account.make(OVERLAY, metadata=meta("o"), spec={"requirements": [everywhere], "capacity": {"nvidia.com/gpu": "2"}})
+    account.make(POOL, "turns", **pool_of(TURNS, "turns"))
+    return account
+
+
+def test_the_pods_of_a_job_bring_one_node_that_the_models_then_use(karpenter: Karpenter) -> None:
+    karpenter.make(JOB, **job(shares_spec(TURNS)))
+    [node] = karpenter.own
+    for name in "ab":
+        karpenter.model(name, tolerations=tolerations(TURNS))
+    karpenter.make(JOB, **job(node_spec(TURNS), "node"))
+    assert karpenter.own == [node]
+    assert kinds(karpenter.world.journal) == ["mode", "prove", "start", "start", "prove"]
+
+
+def test_a_job_that_only_reads_the_node_brings_one_too(karpenter: Karpenter) -> None:
+    prove(karpenter, TURNS)
+    assert len(karpenter.own) == 1
+
+
+def test_pods_of_a_job_that_no_node_takes_together_bring_none(karpenter: Karpenter) -> None:
+    spec = shares_spec(TURNS)
+    spec["parallelism"] = spec["completions"] = 3
+    with refused("DeadlineExceeded", "no instance type satisfied"):
+        karpenter.make(JOB, **job(spec))
+    assert karpenter.own == []
+    del spec["template"]["spec"]["affinity"]
+    karpenter.make(JOB, **job(spec, "apart"))
+    assert len(karpenter.own) == 2
+
+
+def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_none_of_the_new(
+    karpenter: Karpenter,
+) -> None:
+    prove(karpenter, TURNS)
+    karpenter.model("m", tolerations=tolerations(TURNS))
+    old, before = gpu_node(karpenter).id, len(karpenter.world.journal)
+    karpenter.drop(POOL, "turns")
+    assert (karpenter.own, where(karpenter, "m")) == ([], "")
+    karpenter.make(POOL, "mps", **pool_of(MPS, "mps"))
+    assert karpenter.own == [], "the pod that waits does not tolerate the new taint"
+    with refused("DeadlineExceeded", "Karpenter brings none: mps: no instance type satisfied"):
+        karpenter.make(JOB, **job(node_spec(TURNS), "of-the-old-mode"))
+    prove(karpenter, MPS)
+    assert where(karpenter, "m") == ""
+    serve_again(karpenter, "m", MPS)
+    new = gpu_node(karpenter).id
+    assert (len(karpenter.own), where(karpenter, "m")) == (1, new)
+    assert [(event.kind, event.node) for event in karpenter.world.journal[before:]] == [
+        ("stop", old),
+        ("mode", new),
+        ("prove", new),
+        ("prove", new),
+        ("start", new),
+    ]
+
+
+def test_a_pool_whose_taint_changes_replaces_its_nodes(karpenter: Karpenter) -> None:
+    karpenter.model("m", tolerations=[*tolerations(TURNS), *tolerations(MPS)])
+    before = karpenter.own
+    karpenter.change(POOL, "turns", spec=pool_of(MPS, "turns")["spec"])
+    assert len(karpenter.own) == 1
+    assert karpenter.own != before
+    assert kinds(karpenter.world.journal) == ["mode", "start", "stop", "mode", "start"]
