@@ -9,13 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tandem import modes
-from tandem.account import command as account_commands
-from tandem.benchmark import arguments as benchmark
-from tandem.cluster import arguments as cluster
-from tandem.conversation import arguments as conversation
-
-# The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports.
+# The rules, Pulumi and rich are imported where they are used: most of the time of a refusal is imports. The other
+# commands, too: whoever presses Ctrl-C while Python imports this file sees a traceback.
 if TYPE_CHECKING:
     from tandem.plan import Judged
     from tandem.report import PlanReport
@@ -38,21 +33,25 @@ SANDBOX_VERBS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit code."""
+    try:
+        return _main(arguments)
+    except KeyboardInterrupt:
+        print("tandem: interrupted", file=sys.stderr)
+        return INTERRUPTED
+
+
+def _main(arguments: Sequence[str] | None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     extra: list[str] = []
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, extra = given[:end], given[end + 1 :]
     parsed = _parser().parse_args(given, argparse.Namespace(given=given))
-    try:
-        if parsed.command == "sandbox":
-            return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
-        if "run" in parsed:
-            return int(parsed.run(parsed))
-        return _plan(parsed.stack, as_json=parsed.json, live_prices=parsed.live_prices)
-    except KeyboardInterrupt:
-        print("tandem: interrupted", file=sys.stderr)
-        return INTERRUPTED
+    if parsed.command == "sandbox":
+        return _sandbox(parsed.verb, parsed.stack, extra or getattr(parsed, "thing", []), parsed.pace)
+    if "run" in parsed:
+        return int(parsed.run(parsed))
+    return _plan(parsed.stack, as_json=parsed.json, live_prices=parsed.live_prices)
 
 
 def entry() -> None:
@@ -72,6 +71,12 @@ def entry() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from tandem import modes
+    from tandem.account import command as account
+    from tandem.benchmark import arguments as benchmark
+    from tandem.cluster import arguments as cluster
+    from tandem.conversation import arguments as conversation
+
     parser = argparse.ArgumentParser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
@@ -95,7 +100,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     _add_sandbox(commands)
     modes.add(commands, EXIT_CODES)
-    account_commands.add(commands)
+    account.add(commands)
     cluster.add(commands)
     conversation.add(commands)
     benchmark.add(commands)

@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 
@@ -72,10 +72,15 @@ def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
 @contextmanager
 def _forwarded(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
     """The models of the stack, through ports that are forwarded for as long as the block runs."""
+    from stacks.source import UnreadableError
     from tandem.cluster.arguments import reached
     from tandem.cluster.connection import endpoints
 
-    with reached(parsed) as cluster:
+    with ExitStack() as open_things:
+        try:
+            cluster = open_things.enter_context(reached(parsed))
+        except UnreadableError as error:
+            raise NotConnectedError(str(error)) from error
         if cluster is None:
             raise NotConnectedError("the stack file has mistakes: `tandem plan` tells them")
         with endpoints(cluster) as found:

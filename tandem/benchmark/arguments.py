@@ -92,9 +92,10 @@ def _add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 def _bench(parsed: argparse.Namespace) -> int:
     try:
         from tandem.benchmark.command import bench
+
+        return bench(parsed)
     except ModuleNotFoundError as error:
         return missing(error, "tandem bench")
-    return bench(parsed)
 
 
 def _report(parsed: argparse.Namespace) -> int:

@@ -174,11 +174,11 @@ def _plan(stack: str) -> dict[str, Any]:
     """What the rules say of the stack. Its resources are left out: they are long, and say nothing about speed."""
     from stacks.source import UnreadableError
     from tandem import plan
-    from tandem.command import stack_file
+    from tandem.command import no_such_file, stack_file
 
     path = stack_file(stack)
     if not path.is_file():
-        raise CallError(f"there is no file {path}")
+        raise CallError(no_such_file(path))
     try:
         told = plan.report(plan.judge(path), None).as_dict()
     except UnreadableError as error:

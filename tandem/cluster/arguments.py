@@ -111,7 +111,7 @@ def _without_extra(error: ModuleNotFoundError, parsed: argparse.Namespace) -> in
     package = (error.name or "").partition(".")[0]
     if package not in EXTRA:
         raise error
-    return _fail(f"`{parsed.command}` needs {package}: pip install 'tandem[cluster]'", parsed)
+    return _fail(f"`tandem {parsed.command}` needs {package}: pip install 'tandem[cluster]'", parsed)
 
 
 def _fail(line: str, parsed: argparse.Namespace) -> int:

@@ -49,6 +49,7 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 def _run(parsed: argparse.Namespace) -> int:
     try:
         from tandem.conversation.command import chat
+
+        return chat(parsed)
     except ModuleNotFoundError as error:
         return missing(error, "tandem chat")
-    return chat(parsed)
