@@ -2,8 +2,10 @@
 
 import argparse
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
+
+from tandem.calling import CallError
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,7 @@ class Endpoint:
     """The Ollama tag; empty = whatever single model the server holds."""
 
 
-class NotConnectedError(Exception):
+class NotConnectedError(CallError):
     """The servers, the cluster, or the way to them is not there, or not named properly; says what to do."""
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
@@ -72,19 +74,11 @@ def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
 @contextmanager
 def _forwarded(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
     """The models of the stack, through ports that are forwarded for as long as the block runs."""
-    from stacks.source import UnreadableError
     from tandem.cluster.arguments import reached
     from tandem.cluster.connection import endpoints
 
-    with ExitStack() as open_things:
-        try:
-            cluster = open_things.enter_context(reached(parsed))
-        except UnreadableError as error:
-            raise NotConnectedError(str(error)) from error
-        if cluster is None:
-            raise NotConnectedError("the stack file has mistakes: `tandem plan` tells them")
-        with endpoints(cluster) as found:
-            yield found
+    with reached(parsed) as cluster, endpoints(cluster) as found:
+        yield found
 
 
 def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:

@@ -48,3 +48,9 @@ def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_pat
     done = subprocess.run([sys.executable, "-c", PROGRAM, *call], cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("", "tandem: interrupted\n")
     assert done.returncode == 130
+
+
+def test_next_to_nothing_is_imported_before_ctrl_c_is_heard() -> None:
+    program = "import sys; before = set(sys.modules); import tandem.command; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "['gc', 'tandem', 'tandem.command']\n"

@@ -177,7 +177,7 @@ def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(
 
 def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
     assert main(["quota", stack(tmp_path, types="g4dn.extra")]) == 1
-    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().err
+    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().out
     assert emulated.calls == []
 
 
