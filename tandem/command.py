@@ -54,17 +54,18 @@ def _answer(given: list[str]) -> int:
 def _parser() -> "argparse.ArgumentParser":
     import argparse
 
-    from tandem import modes, plan_command, sandbox_arguments
+    from tandem import modes, plan_command
     from tandem.account import command as account
     from tandem.benchmark import arguments as benchmark
     from tandem.calling import EXIT_CODES
     from tandem.cluster import arguments as cluster
     from tandem.conversation import arguments as conversation
+    from tandem.sandbox import arguments as sandbox
 
     parser = argparse.ArgumentParser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for room in (plan_command, sandbox_arguments, modes, account, cluster, conversation, benchmark):
+    for room in (plan_command, sandbox, modes, account, cluster, conversation, benchmark):
         room.add(commands)
     return parser

@@ -51,9 +51,10 @@ def _run(parsed: argparse.Namespace) -> int:
     if parsed.verb in ("up", "preview"):
         accepted(parsed.stack)
 
-    from tandem import plan, sandbox
+    from tandem import plan
+    from tandem.sandbox.command import Place, command
 
     gc.enable()
-    place = sandbox.Place(plan.stack_name(path), path.absolute(), projects[0])
+    place = Place(plan.stack_name(path), path.absolute(), projects[0])
     more = parsed.thing if parsed.verb == "delete" else parsed.passed_on
-    return sandbox.command(parsed.verb, place, more, pace=parsed.pace)
+    return command(parsed.verb, place, more, pace=parsed.pace)

@@ -1,4 +1,4 @@
-"""`tandem sandbox`: the real `pulumi` against the emulated cloud, which outlives the command in `.tandem/sandbox/`.
+"""What `tandem sandbox` does: an emulated cloud that outlives the command in `.tandem/sandbox/`, and its verbs.
 
 A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem.calling import FAILED, FINE, CallError, complain
-from tandem.sandbox_pulumi import Pulumi
-from tandem.sandbox_state import Findings, compare, name_of
+from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.state import Findings, compare, name_of
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
