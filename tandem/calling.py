@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeAlias
 
 from tandem.extras import missing
 
@@ -25,6 +25,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 class CallError(Exception):
     """What keeps a command from its work: a line with the way out, or several."""
+
+    exit_code: ClassVar[int] = USAGE
 
 
 class MistakesError(Exception):
@@ -101,16 +103,18 @@ def answer(parsed: argparse.Namespace) -> int:
         return FAILED
     except ModuleNotFoundError as error:
         return _stopped(missing(error, parsed.command), parsed)
-    except (CallError, UnreadableError) as error:
+    except CallError as error:
+        return _stopped(str(error), parsed, error.exit_code)
+    except UnreadableError as error:
         return _stopped(str(error), parsed)
 
 
-def _stopped(message: str, parsed: argparse.Namespace) -> int:
+def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int:
     if parsed.json:
         print_error(message)
     else:
         complain(message)
-    return USAGE
+    return code
 
 
 def tell(judged: "Judged") -> None:

@@ -27,13 +27,9 @@ from tandem.ollama import Ollama, OllamaError
 def bench(parsed: argparse.Namespace) -> int:
     """Measures; returns the exit code."""
     gc.enable()
-    try:
-        plan = _plan(parsed.stack) if parsed.stack else None
-        with connected(parsed) as endpoints, ExitStack() as open_things:
-            return _Measuring(parsed, plan, endpoints, open_things).run()
-    except OllamaError as error:
-        complain(str(error))
-        return FAILED
+    plan = _plan(parsed.stack) if parsed.stack else None
+    with connected(parsed) as endpoints, ExitStack() as open_things:
+        return _Measuring(parsed, plan, endpoints, open_things).run()
 
 
 class _Measuring:

@@ -20,14 +20,10 @@ from tandem.show import Output
 def chat(parsed: argparse.Namespace) -> int:
     """Lets the two models talk; returns the exit code."""
     gc.enable()
-    try:
-        with connected(parsed) as endpoints, ExitStack() as open_things:
-            if len(endpoints) != 2:
-                raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
-            return _Talk(parsed, endpoints, open_things).run()
-    except OllamaError as error:
-        complain(str(error))
-        return FAILED
+    with connected(parsed) as endpoints, ExitStack() as open_things:
+        if len(endpoints) != 2:
+            raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
+        return _Talk(parsed, endpoints, open_things).run()
 
 
 class _Talk:

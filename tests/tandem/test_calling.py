@@ -58,6 +58,17 @@ def test_a_wrong_call_is_told_to_machines_in_one_object(
     assert err == ""
 
 
+@pytest.mark.parametrize("command", ["chat", "bench"])
+def test_a_server_that_is_away_is_told_to_machines_in_one_object(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    told = "a (http://127.0.0.1:1) cannot be reached"
+    assert main([command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1", "--json"]) == 1
+    out, err = capsys.readouterr()
+    assert told in json.loads(out)["error"]
+    assert err == ""
+
+
 @pytest.mark.parametrize("command", ["quota", "verify", "watch", "chat"])
 def test_a_file_with_mistakes_is_refused_with_all_of_them(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
