@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.gpus import Gpu
-from sharing.modes import Sharing
+from sharing.modes import LAYOUT_STATE_LABEL, Sharing
 
 TOLERANCE = 0.1
 """Part by which the memory that CUDA shows may differ from the catalogue's: drivers differ by 2 %, the next larger or
@@ -109,7 +109,7 @@ def to_node(promised: Sequence[Promise]) -> dict[str, Any]:
         labels[f"{one.resource}.sharing-strategy"] = one.strategy
         labels[f"{one.resource}.replicas"] = str(one.per_device)
     if any(one.device == "slice" for one in promised):
-        labels["nvidia.com/mig.config.state"] = "success"
+        labels[LAYOUT_STATE_LABEL] = "success"
     return {
         "told": "; ".join(one.told for one in promised),
         "allocatable": {one.resource: one.per_node for one in promised},

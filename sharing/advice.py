@@ -42,10 +42,12 @@ class Case:
         return replace(self, models=models)
 
     def shared(self, sharing: Sharing, *settings: str) -> "Change":
-        """The case under `sharing`, to be had by `settings`; a pool of several gets its own, and leaves the others."""
-        if self.path != ONE_POOL:
-            settings = (f"`{self.path}.sharing: {written(sharing)}`",)
-        return _told(*settings), replace(self, sharing=sharing)
+        """The case under `sharing`, to be had by `settings`."""
+        return _told(*self.own(sharing, *settings)), replace(self, sharing=sharing)
+
+    def own(self, sharing: Sharing, *settings: str) -> tuple[str, ...]:
+        """`settings`, or for a pool of several a `sharing` of its own, which leaves the others theirs."""
+        return settings if self.path == ONE_POOL else (f"`{self.path}.sharing: {written(sharing)}`",)
 
 
 Change = tuple[str, Case]
@@ -114,10 +116,10 @@ def _smaller_kv(case: Case, index: int) -> Iterator[Change]:
 def _all_at_once(case: Case, index: int) -> Iterator[Change]:
     asked = case.models[index]
     kv_type = KvType.Q8_0 if asked.kv_type is KvType.F16 else asked.kv_type
-    least, told = replace(asked, slots=1, kv_type=kv_type), f"`slots: 1` with `kv-type: {kv_type}`"
-    yield told, case.with_model(index, least)
-    for text, changed in _shorter_context(case.with_model(index, least), index):
-        yield f"{told} and {text}", changed
+    least, settings = replace(asked, slots=1, kv_type=kv_type), ("`slots: 1`", f"`kv-type: {kv_type}`")
+    yield _told(*settings), case.with_model(index, least)
+    for shorter, changed in _shorter_context(case.with_model(index, least), index):
+        yield _told(*settings, shorter), changed
 
 
 def _other_mode(case: Case) -> Iterator[Change]:
@@ -159,8 +161,7 @@ def _other_type(case: Case, region: str) -> Iterator[Change]:
             yield setting, moved
         if isinstance(case.sharing, Mig):
             for settings, sharing in _cuts(case.sharing, candidate.gpu):
-                text, cut = moved.shared(sharing, *settings)
-                yield f"{setting} with {text.replace(' with ', ' and ')}", cut
+                yield _told(setting, *moved.own(sharing, *settings)), replace(moved, sharing=sharing)
 
 
 def _by_price(types: Iterable[InstanceType], region: str) -> list[InstanceType]:

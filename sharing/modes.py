@@ -309,7 +309,15 @@ def written(sharing: Sharing) -> str:
     """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
     said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return f"{{{', '.join(f'{key}: {value}' for key, value in said.items())}}}"
+    return _in_one_line(said)
+
+
+def _in_one_line(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_in_one_line(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_one_line, value))}]"
+    return str(value)
 
 
 def every_mode(sharing: Sharing) -> list[Sharing]:

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from tandem.calling import CallError
+
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
@@ -18,7 +20,7 @@ class Endpoint:
     """The Ollama tag; empty = whatever single model the server holds."""
 
 
-class NotConnectedError(Exception):
+class NotConnectedError(CallError):
     """The servers, the cluster, or the way to them is not there, or not named properly; says what to do."""
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
@@ -75,11 +77,8 @@ def _forwarded(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
     from tandem.cluster.arguments import reached
     from tandem.cluster.connection import endpoints
 
-    with reached(parsed) as cluster:
-        if cluster is None:
-            raise NotConnectedError("the stack file has mistakes: `tandem plan` tells them")
-        with endpoints(cluster) as found:
-            yield found
+    with reached(parsed) as cluster, endpoints(cluster) as found:
+        yield found
 
 
 def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:

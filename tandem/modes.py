@@ -1,17 +1,16 @@
 """`tandem modes`: every way of sharing on every instance type, what it costs there or why it is refused."""
 
 import argparse
-import json
-import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
+
+from tandem.calling import EXIT_CODES, FINE, CallError, Commands, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
     from sharing.matrix import Cell
     from sharing.setup import Provisioner, Setup
 
-FINE, USAGE = 0, 2
 SCHEMA_VERSION = 1
 WAYS = {
     "exclusive": ("exclusive",),
@@ -27,14 +26,14 @@ PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context"
 """The models of the example stack `timeslice`."""
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]", epilog: str) -> None:
+def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
     parser = commands.add_parser(
         "modes",
         help="show which way of sharing goes on which instance type, and what it costs",
         description="Tries the two example models (llama2:7b and mistral:7b, context 2048) in every way of sharing, "
         "on every GPU instance type, with every provisioner of nodes. No AWS account, no network.",
-        epilog=epilog,
+        epilog=EXIT_CODES,
     )
     parser.add_argument("--type", metavar="TYPE", help="this instance type alone, with reasons and ways out")
     parser.add_argument("--mode", choices=WAYS, help="this way of sharing alone")
@@ -49,15 +48,14 @@ def run(parsed: argparse.Namespace) -> int:
     from sharing.matrix import cells
 
     if unknown := _unknown(parsed.type, parsed.region):
-        print(f"tandem: {unknown}", file=sys.stderr)
-        return USAGE
+        raise CallError(unknown)
     setup = example(parsed.region)
     types = [parsed.type] if parsed.type else None
     ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
     found = list(cells(setup, types=types, ways=ways, provisioners=provisioners))
     if parsed.json:
-        print(json.dumps(as_dict(setup, found), indent=2, ensure_ascii=False))
+        print_json(as_dict(setup, found))
         return FINE
 
     from tandem import show_modes

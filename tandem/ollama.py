@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 
+from tandem.calling import FAILED, CallError
 from tandem.connection import Endpoint
 
 CONNECT_SECONDS = 10.0
@@ -14,8 +15,10 @@ ANSWER_SECONDS = 30.0
 """How long a question that needs no model may take."""
 
 
-class OllamaError(RuntimeError):
+class OllamaError(CallError):
     """A server that does not do what it should; the text names it and says what to do."""
+
+    exit_code = FAILED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,8 +24,10 @@ WITHOUT_PULUMI = (
     "stacks.mistakes",
     "stacks.places",
     "components.versions",
+    "tandem.calling",
     "tandem.command",
     "tandem.plan",
+    "tandem.plan_command",
 )
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "matplotlib", "asyncio")
 VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")

@@ -1,12 +1,24 @@
 """The commands `leftovers`, `quota` and `prices`: their arguments, and who answers. Cheap to import."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from tandem.calling import (
+    FAILED,
+    FINE,
+    USAGE,
+    CallError,
+    Commands,
+    accepted,
+    add_stack,
+    complain,
+    existing,
+    print_json,
+    stack_file,
+)
 
 if TYPE_CHECKING:
     from tandem.account.deletion import Deletion, Outcome
@@ -14,9 +26,6 @@ if TYPE_CHECKING:
     from tandem.account.session import Account
     from tandem.account.things import Kind
 
-Commands = Any
-"""What `add_subparsers` returns; argparse has no public name for it."""
-FINE, REFUSED, USAGE = 0, 1, 2
 EXIT_CODES = {
     "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
     "quota": "Exit codes: 0 enough, 1 something is short, or the file is refused, 2 wrong call, or AWS did not answer.",
@@ -60,21 +69,11 @@ def add(commands: Commands) -> None:
 def _command(
     commands: Commands, name: str, what: str, description: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    from tandem.command import DEFAULT_STACK
-
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name, help=what, description=description, epilog=EXIT_CODES[name]
-    )
-    parser.add_argument(
-        "stack",
-        nargs="?",
-        default=DEFAULT_STACK,
-        metavar="STACK|FILE",
-        help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
-    )
+    parser = commands.add_parser(name, help=what, description=description, epilog=EXIT_CODES[name])
+    add_stack(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     parser.add_argument("--profile", metavar="NAME", help="AWS profile (default: the ambient credentials)")
-    parser.set_defaults(run=lambda parsed: _told(run, parsed))
+    parser.set_defaults(run=run)
     return parser
 
 
@@ -82,25 +81,13 @@ def _add_region(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
 
 
-def _told(run: Callable[[argparse.Namespace], int], parsed: argparse.Namespace) -> int:
-    """Runs a command; what keeps it from its work is one line."""
-    from stacks.source import UnreadableError
-    from tandem.account.session import AccountError
-
-    try:
-        return run(parsed)
-    except (AccountError, UnreadableError) as error:
-        _fail(str(error), as_json=parsed.json)
-        return USAGE
-
-
 def _leftovers(parsed: argparse.Namespace) -> int:
     from tandem.account.session import connect, explained
 
     if parsed.delete and not parsed.yes and not sys.stdin.isatty():
-        return _fail("--delete asks, and there is no terminal to answer in. --yes agrees to all.", parsed.json)
+        raise CallError("--delete asks, and there is no terminal to answer in. --yes agrees to all.")
     if parsed.yes and not parsed.delete:
-        return _fail("--yes agrees to what --delete asks: write both.", parsed.json)
+        raise CallError("--yes agrees to what --delete asks: write both.")
     stack, region = _stack_and_region(parsed)
     account = connect(region, parsed.profile)
 
@@ -115,10 +102,10 @@ def _leftovers(parsed: argparse.Namespace) -> int:
         outcomes = _delete(account, found, parsed)
     if parsed.json:
         report = leftovers.as_dict(found, account)
-        _print_json(report if outcomes is None else {**report, "outcomes": _outcomes(outcomes)})
+        print_json(report if outcomes is None else {**report, "outcomes": _outcomes(outcomes)})
     left = found.things if outcomes is None else [outcome for outcome in outcomes if outcome.left]
     # What could not be looked at may be there.
-    return REFUSED if left else USAGE if found.unseen else FINE
+    return FAILED if left else USAGE if found.unseen else FINE
 
 
 def _delete(account: "Account", found: "Inventory", parsed: argparse.Namespace) -> "list[Outcome] | None":
@@ -131,9 +118,7 @@ def _delete(account: "Account", found: "Inventory", parsed: argparse.Namespace) 
     if standing:
         _say(f"{'; '.join(standing)}: the stack seems to be up. This is for after `pulumi destroy`.")
         if not sys.stdin.isatty():
-            _fail(
-                "a stack that is up is not deleted by a script: run `pulumi destroy`, or answer in a terminal.", False
-            )
+            complain("a stack that is up is not deleted by a script: run `pulumi destroy`, or answer in a terminal.")
             return None
         if _asked(f"To delete it all the same, write its name, {found.owner.stack}: ") != found.owner.stack:
             _say("Nothing was deleted.")
@@ -173,16 +158,10 @@ def _asked(question: str) -> str:
 def _quota(parsed: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from sharing.problems import told
-    from tandem import plan
     from tandem.account.session import connect
 
     stack, region = _stack_and_region(parsed)
-    path = _existing(parsed.stack)
-    judged = plan.judge(path)
-    if judged.refused:
-        _fail("\n".join(told(path.name, "mistake", judged.reading.problems)), as_json=parsed.json)
-        return REFUSED
+    judged = accepted(parsed.stack)
     account = connect(region, parsed.profile)
 
     from tandem.account import quota, show
@@ -190,10 +169,10 @@ def _quota(parsed: argparse.Namespace) -> int:
     with _status("asking AWS for quotas …"):
         found = quota.answer(account, stack, replace(judged.setup, region=region))
     if parsed.json:
-        _print_json(quota.as_dict(found, stack, account))
+        print_json(quota.as_dict(found, stack, account))
     else:
         show.quotas(found, stack, account)
-    return REFUSED if found.short else FINE
+    return FAILED if found.short else FINE
 
 
 def _prices(parsed: argparse.Namespace) -> int:
@@ -221,12 +200,12 @@ def _prices(parsed: argparse.Namespace) -> int:
         except OSError as error:
             failures.append(f"{kept_prices.home()} cannot be written: {error.strerror}. XDG_CACHE_HOME names another.")
     if parsed.json:
-        _print_json({"schema_version": 1, "regions": [prices.as_dict(read) for read, _ in kept], "errors": failures})
+        print_json({"schema_version": 1, "regions": [prices.as_dict(read) for read, _ in kept], "errors": failures})
     else:
         for read, path in kept:
             show.prices(read, path, now)
         for failure in failures:
-            _fail(failure, as_json=False)
+            complain(failure)
     return USAGE if failures else FINE
 
 
@@ -235,13 +214,12 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
     from stacks import source
     from stacks.shape import SECTIONS
     from tandem import plan
-    from tandem.command import stack_file
 
     stack = plan.stack_name(stack_file(parsed.stack))
     if given := parsed.region:
         region = given if isinstance(given, str) else given[0]
     else:
-        path = _existing(parsed.stack)
+        path = existing(parsed.stack)
         found = source.read(path, SECTIONS).region
         if not isinstance(found, str):
             raise source.UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
@@ -250,23 +228,12 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
     return stack, region
 
 
-def _existing(stack: str) -> Path:
-    from stacks.source import UnreadableError
-    from tandem.command import no_such_file, stack_file
-
-    path = stack_file(stack)
-    if not path.is_file():
-        raise UnreadableError(no_such_file(path))
-    return path
-
-
 def _known_region(region: str) -> None:
     from sharing.problems import did_you_mean
     from tandem.account import kept_prices
-    from tandem.account.session import AccountError
 
     if region not in kept_prices.regions():
-        raise AccountError(f"there is no AWS region '{region}'. {did_you_mean(region, kept_prices.regions())}")
+        raise CallError(f"there is no AWS region '{region}'. {did_you_mean(region, kept_prices.regions())}")
 
 
 @contextmanager
@@ -285,15 +252,3 @@ def _outcomes(outcomes: "list[Outcome]") -> list[dict[str, str]]:
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr)
-
-
-def _fail(message: str, as_json: bool) -> int:
-    if as_json:
-        _print_json({"schema_version": 1, "error": message})
-    else:
-        _say(f"tandem: {message}")
-    return USAGE
-
-
-def _print_json(report: dict[str, Any]) -> None:
-    print(json.dumps(report, indent=2, ensure_ascii=False))

@@ -5,7 +5,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-MISSING = "this command needs boto3: pip install 'tandem[aws]'"
+from tandem.calling import CallError
+
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "AuthorizationError")
@@ -13,7 +14,7 @@ NOT_ENABLED = ("OptInRequired", "RegionDisabledException", "SubscriptionRequired
 THROTTLED = ("Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException")
 
 
-class AccountError(Exception):
+class AccountError(CallError):
     """What keeps a command from its work, as one line with the way out."""
 
 
@@ -45,10 +46,8 @@ class Account:
 
 def connect(region: str, profile: str | None = None) -> Account:
     """The account of the ambient credentials, or of `profile`; raises `AccountError` when it does not let us in."""
-    try:
-        import boto3
-    except ImportError:
-        raise AccountError(MISSING) from None
+    import boto3
+
     with explained(region):
         session = boto3.Session(profile_name=profile, region_name=region)
         identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()

@@ -2,8 +2,8 @@
 
 import argparse
 
+from tandem.calling import Commands
 from tandem.connection import add_servers
-from tandem.extras import missing
 from tandem.numbers import amount, amounts, count, counts
 
 PROMPT_WORDS = "64,512"
@@ -13,13 +13,13 @@ TIMEOUT = 300.0
 FOLDER = "report"
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add(commands: Commands) -> None:
     """Registers `bench` and `report`."""
     _add_bench(commands)
     _add_report(commands)
 
 
-def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_bench(commands: Commands) -> None:
     parser = commands.add_parser(
         "bench",
         help="measure the models alone and together",
@@ -73,7 +73,7 @@ def _add_bench(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") 
     parser.set_defaults(run=_bench)
 
 
-def _add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def _add_report(commands: Commands) -> None:
     parser = commands.add_parser(
         "report",
         help="tell what `bench` measured: Markdown with plots",
@@ -90,17 +90,12 @@ def _add_report(commands: "argparse._SubParsersAction[argparse.ArgumentParser]")
 
 
 def _bench(parsed: argparse.Namespace) -> int:
-    try:
-        from tandem.benchmark.command import bench
-    except ModuleNotFoundError as error:
-        return missing(error, "tandem bench")
+    from tandem.benchmark.command import bench
+
     return bench(parsed)
 
 
 def _report(parsed: argparse.Namespace) -> int:
-    try:
-        from tandem.benchmark.report import report
+    from tandem.benchmark.report import report
 
-        return report(parsed)
-    except ModuleNotFoundError as error:
-        return missing(error, "tandem report")
+    return report(parsed)

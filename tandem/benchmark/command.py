@@ -8,7 +8,6 @@ import json
 import os
 import platform
 import secrets
-import sys
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
@@ -17,30 +16,20 @@ from typing import Any
 import httpcore
 
 from tandem.benchmark.progress import Progress, show
-from tandem.benchmark.result import Load, Machine, Memory, Result, ResultError, Run, Server, read, write
+from tandem.benchmark.result import Load, Machine, Memory, Result, Run, Server, read, write
 from tandem.benchmark.run import Bench, Case, cases
 from tandem.benchmark.summary import Summary, summary
-from tandem.connection import Endpoint, NotConnectedError, connected
+from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, existing
+from tandem.connection import Endpoint, connected
 from tandem.ollama import Ollama, OllamaError
-
-FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-
-
-class CallError(ValueError):
-    """Something about the call itself; the text says what to write instead."""
 
 
 def bench(parsed: argparse.Namespace) -> int:
     """Measures; returns the exit code."""
     gc.enable()
-    try:
-        plan = _plan(parsed.stack) if parsed.stack else None
-        with connected(parsed) as endpoints, ExitStack() as open_things:
-            return _Measuring(parsed, plan, endpoints, open_things).run()
-    except (NotConnectedError, CallError, ResultError) as error:
-        return _complain(str(error), USAGE)
-    except OllamaError as error:
-        return _complain(str(error), FAILED)
+    plan = _plan(parsed.stack) if parsed.stack else None
+    with connected(parsed) as endpoints, ExitStack() as open_things:
+        return _Measuring(parsed, plan, endpoints, open_things).run()
 
 
 class _Measuring:
@@ -74,10 +63,11 @@ class _Measuring:
         self._tell(result, told)
         if code == INTERRUPTED:
             what = f"Kept in {self._path}; --resume goes on" if result.runs else "No run was finished, nothing is kept"
-            return _complain(f"stopped with Ctrl-C. {what}", INTERRUPTED)
-        if told.errors:
-            return _complain(_errors(told), FAILED)
-        return FINE
+            complain(f"stopped with Ctrl-C. {what}")
+        elif told.errors:
+            complain(_errors(told))
+            code = FAILED
+        return code
 
     def _result(self) -> Result:
         """A new result, or the one to go on with. A file that is there is never overwritten."""
@@ -172,17 +162,9 @@ class _Measuring:
 
 def _plan(stack: str) -> dict[str, Any]:
     """What the rules say of the stack. Its resources are left out: they are long, and say nothing about speed."""
-    from stacks.source import UnreadableError
     from tandem import plan
-    from tandem.command import stack_file
 
-    path = stack_file(stack)
-    if not path.is_file():
-        raise CallError(f"there is no file {path}")
-    try:
-        told = plan.report(plan.judge(path), None).as_dict()
-    except UnreadableError as error:
-        raise CallError(str(error)) from error
+    told = plan.report(plan.judge(existing(stack)), None).as_dict()
     del told["resources"]
     return told
 
@@ -247,9 +229,3 @@ def _errors(told: Summary) -> str:
 
 def _now() -> str:
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-def _complain(message: str, code: int) -> int:
-    for line in message.splitlines():
-        print(f"tandem: {line}", file=sys.stderr)
-    return code

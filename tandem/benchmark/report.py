@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -11,19 +10,15 @@ from pathlib import Path
 from tandem.benchmark.document import document
 from tandem.benchmark.result import Result, ResultError, read
 from tandem.benchmark.summary import Goals, Summary, summary
+from tandem.calling import FAILED, FINE, CallError, complain
 
-FINE, FAILED, USAGE = 0, 1, 2
 DOCUMENT = "README.md"
 
 
 def report(parsed: argparse.Namespace) -> int:
     """Tells what the results say; returns the exit code."""
-    try:
-        results = together([Path(name) for name in parsed.results])
-        goals = _goals(parsed)
-    except ResultError as error:
-        print(*(f"tandem: {line}" for line in str(error).splitlines()), sep="\n", file=sys.stderr)
-        return USAGE
+    results = together([Path(name) for name in parsed.results])
+    goals = _goals(parsed)
     told = [summary(result, goals) for result in results]
     if parsed.json:
         print(json.dumps([one.as_dict() for one in told], indent=2))
@@ -32,11 +27,10 @@ def report(parsed: argparse.Namespace) -> int:
         try:
             written = _write(results, told, folder, goals, plots=not parsed.no_plots)
         except OSError as error:
-            print(f"tandem: cannot write {error.filename or folder}: {error.strerror}", file=sys.stderr)
-            return USAGE
+            raise CallError(f"cannot write {error.filename or folder}: {error.strerror}") from error
         print("\n".join(map(str, written)))
     if not any(one.figures for one in told):
-        print("tandem: no run can be compared: the report says why", file=sys.stderr)
+        complain("no run can be compared: the report says why")
         return FAILED
     return FINE
 
@@ -80,7 +74,7 @@ def _goals(parsed: argparse.Namespace) -> Goals | None:
     if parsed.ttft_goal is None and parsed.itl_goal is None:
         return None
     if parsed.ttft_goal is None or parsed.itl_goal is None:
-        raise ResultError("goodput needs both goals: --ttft-goal MS and --itl-goal MS")
+        raise CallError("goodput needs both goals: --ttft-goal MS and --itl-goal MS")
     return Goals(parsed.ttft_goal, parsed.itl_goal)
 
 

@@ -10,11 +10,13 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from tandem.calling import CallError
+
 SCHEMA_VERSION = 1
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
-class ResultError(ValueError):
+class ResultError(CallError):
     """A file that is no result, or not a whole one; the text names it."""
 
 

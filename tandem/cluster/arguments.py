@@ -2,25 +2,20 @@
 
 import argparse
 import json
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from tandem.calling import FAILED, FINE, Commands, accepted, add_stack, print_json, stack_file
 from tandem.connection import NotConnectedError, add_cluster
 
 if TYPE_CHECKING:
     from tandem.cluster.connection import Connected
 
-Commands = Any
-"""What `add_subparsers` returns; argparse has no public name for it."""
-FINE, BROKEN, USAGE = 0, 1, 2
 WAIT_SECONDS = 1800
 """How long `--wait` waits unless told: node, image and model come over a slow line."""
 REFRESH_SECONDS = 2.0
-EXTRA = ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio")
-"""What the extra `cluster` brings."""
 
 
 def add(commands: Commands) -> None:
@@ -69,19 +64,11 @@ def add(commands: Commands) -> None:
 def _command(
     commands: Commands, name: str, what: str, description: str, exits: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    from tandem.command import DEFAULT_STACK
-
-    parser: argparse.ArgumentParser = commands.add_parser(name, help=what, description=description, epilog=exits)
-    parser.add_argument(
-        "stack",
-        nargs="?",
-        default=DEFAULT_STACK,
-        metavar="STACK|FILE",
-        help=f"a stack (its file is Pulumi.STACK.yaml) or a file (default: {DEFAULT_STACK})",
-    )
+    parser = commands.add_parser(name, help=what, description=description, epilog=exits)
+    add_stack(parser)
     add_cluster(parser)
     parser.add_argument("--json", action="store_true", help="print JSON instead")
-    parser.set_defaults(run=lambda parsed: _told(run, parsed))
+    parser.set_defaults(run=run)
     return parser
 
 
@@ -95,56 +82,22 @@ def _seconds(text: str) -> float:
 _seconds.__name__ = "number of seconds"  # argparse's "invalid … value"
 
 
-def _told(run: Callable[[argparse.Namespace], int], parsed: argparse.Namespace) -> int:
-    """Runs a command; what keeps it from its work is one line."""
-    from stacks.source import UnreadableError
-
-    try:
-        return run(parsed)
-    except ModuleNotFoundError as error:
-        return _without_extra(error, parsed)
-    except (NotConnectedError, UnreadableError) as error:
-        return _fail(str(error), parsed)
-
-
-def _without_extra(error: ModuleNotFoundError, parsed: argparse.Namespace) -> int:
-    package = (error.name or "").partition(".")[0]
-    if package not in EXTRA:
-        raise error
-    return _fail(f"`{parsed.command}` needs {package}: pip install 'tandem[cluster]'", parsed)
-
-
-def _fail(line: str, parsed: argparse.Namespace) -> int:
-    if parsed.json:
-        print(json.dumps({"error": line}, ensure_ascii=False))
-    else:
-        from tandem.command import _print_line
-
-        _print_line(f"tandem: {line}", sys.stderr)
-    return USAGE
-
-
 def _verify(parsed: argparse.Namespace) -> int:
     from tandem.cluster import screen, verify
 
-    with reached(parsed) as connected:
-        if connected is None:
-            return BROKEN
-        with screen.progress(quiet=parsed.json) as tell:
-            verdict = verify.verify(connected, wait=parsed.wait or 0, overfill=parsed.overfill, tell=tell)
+    with reached(parsed) as connected, screen.progress(quiet=parsed.json) as tell:
+        verdict = verify.verify(connected, wait=parsed.wait or 0, overfill=parsed.overfill, tell=tell)
     if parsed.json:
-        print(json.dumps(verdict.as_dict(), indent=2, ensure_ascii=False))
+        print_json(verdict.as_dict())
     else:
         screen.verdict(verdict)
-    return FINE if verdict.holds else BROKEN
+    return FINE if verdict.holds else FAILED
 
 
 def _watch(parsed: argparse.Namespace) -> int:
     from tandem.cluster import screen, watch
 
     with reached(parsed) as connected:
-        if connected is None:
-            return BROKEN
         looks = watch.looks(connected, probe=parsed.probe, interval=parsed.interval, once=parsed.once)
         # Ctrl-C is how one leaves it.
         with suppress(KeyboardInterrupt), closing(looks):
@@ -157,38 +110,19 @@ def _watch(parsed: argparse.Namespace) -> int:
 
 
 @contextmanager
-def reached(parsed: argparse.Namespace) -> "Iterator[Connected | None]":
-    """The stack that the arguments mean; None for a file with mistakes, which have been told."""
-    from stacks.source import UnreadableError
-    from tandem import plan
-    from tandem.cluster import connection
-    from tandem.cluster.promise import promised
-    from tandem.command import no_such_file, stack_file
-
+def reached(parsed: argparse.Namespace) -> "Iterator[Connected]":
+    """The stack that the arguments mean; raises what `tandem.calling.accepted` raises, and `NotConnectedError`."""
     if parsed.context and not parsed.kubeconfig:
         raise NotConnectedError("--context chooses in a kubeconfig: give --kubeconfig FILE as well.")
-    path = stack_file(parsed.stack)
-    if not path.is_file():
-        raise UnreadableError(no_such_file(path))
-    judged = plan.judge(path)
-    if judged.refused:
-        _tell_mistakes(path, judged, parsed)
-        yield None
-        return
+    judged = accepted(parsed.stack)
+
+    from tandem.cluster import connection
+    from tandem.cluster.promise import promised
+
     promise = promised(judged)
     if parsed.kubeconfig:
         way = connection.by_kubeconfig(Path(parsed.kubeconfig), parsed.context)
     else:
-        way = connection.by_pulumi(judged.stack, path)
+        way = connection.by_pulumi(judged.stack, stack_file(parsed.stack))
     with connection.connect(promise, way) as connected:
         yield connected
-
-
-def _tell_mistakes(path: Path, judged: Any, parsed: argparse.Namespace) -> None:
-    from sharing.problems import told
-
-    lines = told(path.name, "mistake", judged.reading.problems)
-    if parsed.json:
-        print(json.dumps({"error": lines[0], "problems": [str(one) for one in judged.reading.problems]}))
-    else:
-        print("\n".join(lines))

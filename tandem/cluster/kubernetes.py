@@ -4,10 +4,11 @@ kr8s runs on an event loop of its own thread here, so that every question has a 
 """
 
 import io
+import signal
 import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -115,7 +116,7 @@ class Cluster:
 @contextmanager
 def cluster(chosen: Chosen) -> Iterator[Cluster]:
     """The cluster of a context while the block runs; raises `NotConnectedError` where it does not answer."""
-    with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, start_blocking_portal() as portal:
+    with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, _event_loop() as portal:
         config = chosen.for_kr8s(Path(folder))
         with explained(chosen), warnings.catch_warnings():
             # kr8s warns of Kubernetes versions that it has not been tried with: what is used here is older than those.
@@ -128,6 +129,33 @@ def cluster(chosen: Chosen) -> Iterator[Cluster]:
         finally:
             # Ctrl-C may come at any time, also while a port is being opened or closed: nothing is waited for.
             portal.call(portal.stop, True)
+
+
+@contextmanager
+def _event_loop() -> Iterator[BlockingPortal]:
+    """A loop in a thread of its own while the block runs."""
+    with ExitStack() as open_things:
+        # Interrupted while it waits for the loop to begin, anyio would wait for the end of the thread, for ever.
+        with _interrupts_held_back():
+            portal = open_things.enter_context(start_blocking_portal())
+        yield portal
+
+
+@contextmanager
+def _interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C while the block runs counts at its end."""
+    caught = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    except ValueError:  # not the main thread: signals go elsewhere
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt
 
 
 async def _within(seconds: float, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:

@@ -2,8 +2,8 @@
 
 import argparse
 
+from tandem.calling import Commands
 from tandem.connection import add_servers
-from tandem.extras import missing
 from tandem.numbers import amount, count
 
 OPENING = "Introduce yourself in two sentences, then ask me a question about sharing things."
@@ -13,13 +13,14 @@ TIMEOUT = 300.0
 """Seconds: the first answer of a server may wait until gigabytes of model are loaded."""
 
 
-def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+def add(commands: Commands) -> None:
     """Registers `chat`."""
     parser = commands.add_parser(
         "chat",
         help="let the two models talk to each other",
         description="The two models talk to each other, and what they say is kept in a Markdown file.",
-        epilog="Exit codes: 0 all turns done, 1 a model failed, 2 wrong call, 130 stopped with Ctrl-C.",
+        epilog="Exit codes: 0 all turns done, 1 a model failed, or the file is refused, 2 wrong call, "
+        "130 stopped with Ctrl-C.",
     )
     add_servers(parser)
     parser.add_argument("--prompt", default=OPENING, metavar="TEXT", help="what the first model is told to begin with")
@@ -47,8 +48,6 @@ def add(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    try:
-        from tandem.conversation.command import chat
-    except ModuleNotFoundError as error:
-        return missing(error, "tandem chat")
+    from tandem.conversation.command import chat
+
     return chat(parsed)

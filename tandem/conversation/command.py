@@ -3,12 +3,12 @@
 import argparse
 import datetime
 import gc
-import json
 import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print_json
 from tandem.connection import Endpoint, NotConnectedError, connected
 from tandem.conversation.screen import Screen
 from tandem.conversation.talk import Speaker, Turn, talk
@@ -16,23 +16,14 @@ from tandem.conversation.transcript import Transcript, usual_name
 from tandem.ollama import Ollama, OllamaError, printable
 from tandem.show import Output
 
-FINE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
-
 
 def chat(parsed: argparse.Namespace) -> int:
     """Lets the two models talk; returns the exit code."""
     gc.enable()
-    try:
-        with connected(parsed) as endpoints, ExitStack() as open_things:
-            if len(endpoints) != 2:
-                raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
-            return _Talk(parsed, endpoints, open_things).run()
-    except NotConnectedError as error:
-        _complain(str(error))
-        return USAGE
-    except OllamaError as error:
-        _complain(str(error))
-        return FAILED
+    with connected(parsed) as endpoints, ExitStack() as open_things:
+        if len(endpoints) != 2:
+            raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
+        return _Talk(parsed, endpoints, open_things).run()
 
 
 class _Talk:
@@ -58,11 +49,9 @@ class _Talk:
         try:
             transcript = Transcript(path)
         except FileExistsError:
-            _complain(f"{path} is there already: name another file with --transcript")
-            return USAGE
+            raise CallError(f"{path} is there already: name another file with --transcript") from None
         except OSError as error:
-            _complain(f"cannot write {path}: {error.strerror}")
-            return USAGE
+            raise CallError(f"cannot write {path}: {error.strerror}") from error
         self._open_things.callback(transcript.close)
         options = self._options()
         endpoints = [speaker.server.endpoint for speaker in self._speakers]
@@ -94,12 +83,12 @@ class _Talk:
 
     def _end(self, path: Path, code: int, why: str) -> None:
         if not self._screen:
-            print(json.dumps(self._told(path, code, why), indent=2, ensure_ascii=False))
+            print_json(self._told(path, code, why))
             return
         self._screen.end_line()
         print(flush=True)
         if why:
-            _complain(why)
+            complain(why)
         print(f"Transcript: {path}", file=sys.stderr if why else sys.stdout, flush=True)
 
     def _told(self, path: Path, code: int, why: str) -> dict[str, Any]:
@@ -115,8 +104,3 @@ class _Talk:
             for turn in self._turns.values()
         ]
         return {"ended": ended, "why": why, "transcript": str(path), "turns": turns}
-
-
-def _complain(message: str) -> None:
-    for line in message.splitlines():
-        print(f"tandem: {line}", file=sys.stderr)

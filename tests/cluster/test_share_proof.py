@@ -1,9 +1,6 @@
 """The share proof on a real control plane: its Jobs, its rights, and the taint by which a change of mode evicts."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -14,7 +11,6 @@ import pytest
 from components import ShareProof, ShareProofArgs
 from components.names import MODE_TAINT, tolerations
 from components.share_promise import promises, to_node
-from components.share_proof import script_texts
 from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.running import HELD
 from sandbox.graph import Graph
@@ -25,6 +21,7 @@ from tests.cluster.deployment import Deployment, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_objects import applied
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
+from tests.components.node_reader import read_node
 
 NAMESPACE = "share-proof"
 ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])
@@ -220,29 +217,8 @@ def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tu
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = deployed.api.call("POST", path, asked)["status"]["token"]
-    (folder / "token").write_text(token, encoding="utf-8")
     (folder / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
-    (folder / "components").mkdir()
-    for name, text in script_texts().items():
-        (folder / "components" / name).write_text(text, encoding="utf-8")
-    environment = {
-        "PROMISE": json.dumps(to_node(PROMISED)),
-        "NODE": GPU_NODE,
-        "LIMIT_SECONDS": "1",
-        "PAUSE_SECONDS": "0.05",
-        "API_SERVER": deployed.api.url,
-        "CREDENTIALS": str(folder),
-        "PATH": os.environ["PATH"],
-    }
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "components.node_prober"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return done.returncode, done.stdout
+    return read_node(folder, deployed.api.url, GPU_NODE, to_node(PROMISED), token=token, limit="1")
 
 
 @pytest.fixture

@@ -1,10 +1,7 @@
 """The reader of the node as it runs in the cluster, against a server that answers as the Kubernetes API does."""
 
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -14,9 +11,9 @@ from typing import Any
 import pytest
 
 from components.share_promise import promises, to_node
-from components.share_proof import script_texts
 from sharing.gpus import gpus
 from sharing.modes import Mps
+from tests.components.node_reader import read_node
 
 PROMISE = to_node(promises(Mps(replicas=4), gpus()["t4"], 1))
 LABELS = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}
@@ -72,28 +69,7 @@ def read(server: Server, folder: Path, *answers: Answer, limit: str = "60") -> t
 
 
 def run(port: int, folder: Path, limit: str) -> tuple[int, str]:
-    (folder / "components").mkdir()
-    for name, text in script_texts().items():
-        (folder / "components" / name).write_text(text, encoding="utf-8")
-    (folder / "token").write_text("secret\n", encoding="utf-8")
-    environment = {
-        "PROMISE": json.dumps(PROMISE),
-        "NODE": "gpu-0",
-        "LIMIT_SECONDS": limit,
-        "PAUSE_SECONDS": "0.01",
-        "API_SERVER": f"http://127.0.0.1:{port}",
-        "CREDENTIALS": str(folder),
-        "PATH": os.environ["PATH"],
-    }
-    done = subprocess.run(
-        [sys.executable, "-B", "-m", "components.node_prober"],
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    return done.returncode, done.stdout.strip()
+    return read_node(folder, f"http://127.0.0.1:{port}", "gpu-0", PROMISE, token="secret\n", limit=limit)
 
 
 def test_a_node_that_offers_what_was_promised_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:

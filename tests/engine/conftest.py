@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tandem.sandbox_pulumi import NoPulumiError, executable
+from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import ROOT, STACKS, Raise, Stack
 
 

@@ -17,9 +17,9 @@ from sandbox.graph import Graph
 from sandbox.world import Fault, Faults, World
 from stacks.config import load_file
 from tandem.plan import program_graph
-from tandem.sandbox import AT_ONCE, CLOUD, Place, Sandbox, opened
-from tandem.sandbox_pulumi import executable
-from tandem.sandbox_state import Findings
+from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
+from tandem.sandbox.pulumi import executable
+from tandem.sandbox.state import Findings
 
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")

@@ -10,7 +10,7 @@ from pathlib import Path
 from components.names import TOKEN
 from sandbox.graph import Graph, Resource
 from sandbox.world import CloudError, World
-from tests.engine.test_order import again, all_needed, cloud_resources, down, up
+from tests.engine.unlucky import again, all_needed, cloud_resources, down, up
 
 VARIANTS = ("everything", "karpenter")
 NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")

@@ -1,187 +1,12 @@
 """Whole stacks against the emulated cloud's rules: up in the program's order, down in the most unlucky one."""
 
-import json
 import shutil
-from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-import stacks
-from components.names import PROJECT
-from sandbox.cloud import Cloud
-from sandbox.graph import Graph, Resource, plain
-from sandbox.in_process import run
-from sandbox.protocol import Created, Creation
-from sandbox.world import CloudError, IncompleteError, World
-from stacks.config import StackConfig
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-RELEASE = "kubernetes:helm.sh/v3:Release"
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dev": ("dev", {}),
-    "timeslice": ("timeslice", {}),
-    "mps": ("mps", {}),
-    "exclusive": ("exclusive", {}),
-    "mig": ("mig", {}),
-    "mig-mixed": ("mig-mixed", {}),
-    "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
-    "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
-    "everything": (
-        "timeslice",
-        {
-            "budget": {},
-            "cluster": {"logs": True, "nat": "per-zone"},
-            "models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}],
-        },
-    ),
-    "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
-    "pools": (
-        "timeslice",
-        {
-            "budget": {},
-            "gpu-nodes": [
-                {"name": "steady", "instance-types": ["g6.xlarge"], "capacity": "on-demand"},
-                {"name": "rest", "sharing": {"mode": "mps", "replicas": 3}},
-            ],
-            "models": [
-                {"name": "llama3.1:8b", "cache": "volume", "pool": "steady"},
-                {"name": "llama3.2:1b", "pool": "rest"},
-                {"name": "llama3.2:3b", "pool": "rest"},
-            ],
-        },
-    ),
-    "karpenter": (
-        "karpenter",
-        {
-            "models": [
-                {"name": "llama2:7b", "context": 2048, "cache": "volume"},
-                {"name": "mistral:7b", "context": 2048},
-            ]
-        },
-    ),
-}
-
-
-Needs = Mapping[str, frozenset[str]]
-
-
-class WorldCloud(Cloud):
-    """The in-process door onto a world."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__()
-        self.world = world
-
-    def created(self, creation: Creation) -> Created:
-        if creation.type.startswith("pulumi:"):
-            return super().created(creation)
-        inputs = self.world.check(creation.type, creation.name, dict(creation.inputs), None)
-        identity, outputs = self.world.create(creation.type, creation.name, inputs, dict(creation.provider))
-        return Created(identity, outputs)
-
-
-def up(variant: str, world: World) -> Graph:
-    stack, sections = VARIANTS[variant]
-    values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-    raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | sections
-    config = StackConfig.model_validate_json(json.dumps(raw))
-    return run(lambda: stacks.build(config), project=PROJECT, stack=variant, preview=False, cloud=WorldCloud(world))
-
-
-def cloud_resources(graph: Graph) -> list[Resource]:
-    return [one for one in graph if one.custom and one.id and not one.type.startswith("pulumi:")]
-
-
-def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first: Collection[str] = ()) -> None:
-    """Deletes as the engine may: whatever nothing needs any more, and `first` as early as that allows."""
-    left = {one.urn: one for one in cloud_resources(graph)}
-    for wanted in (first, list(left)):
-        while todo := [urn for urn in wanted if urn in left]:
-            free = [urn for urn in todo if not any(urn in needs[other] for other in left)]
-            assert free, todo
-            for urn in free:
-                # The engine drops what goes with something else from its state, and calls nobody.
-                if "deletedWith" not in graph.effective_options(urn):
-                    world.delete(left[urn].type, ids[urn])
-                del left[urn]
-
-
-def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]:
-    """Makes everything once more, and `last` with what needs it as late as the dependencies allow; new ids by URN.
-
-    What other things hold up in a real `up` too, pods without a node, is tried again when there is more.
-    """
-    left = {one.urn: one for one in cloud_resources(graph)}
-    ids: dict[str, str] = {}
-    renamed: dict[str, str] = {}
-    held = {last}
-    unfinished: list[tuple[str, dict[str, Any]]] = []
-    while left:
-        before = len(left)
-        for urn in [one for one in left if one not in held and not left.keys() & needs[one]]:
-            one = left[urn]
-            inputs, provider = (_renamed(plain(values), renamed) for values in (one.inputs, _provider(graph, one)))
-            try:
-                ids[urn], outputs = world.create(one.type, one.name, inputs, provider)
-            except IncompleteError as error:
-                ids[urn], outputs = error.id, error.outputs
-                unfinished.append((urn, inputs))
-            except CloudError as error:
-                if error.code != "Timeout":
-                    raise
-                continue
-            _pair({"id": one.id, **plain(one.outputs)}, {"id": ids[urn], **outputs}, renamed)
-            del left[urn]
-        if len(left) == before:
-            assert held, f"nothing lets these come: {list(left)}"
-            held = set()
-    for urn, inputs in unfinished:
-        world.update(graph[urn].type, ids[urn], inputs)
-    return ids
-
-
-def _provider(graph: Graph, resource: Resource) -> dict[str, Any]:
-    urn = graph.effective_options(resource.urn).get("provider", "")
-    return {key: plain(value) for key, value in graph[urn].inputs.items()} if urn else {}
-
-
-def _pair(old: Any, new: Any, renamed: dict[str, str]) -> None:
-    """Notes which texts are others this time."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        for key in old.keys() & new.keys():
-            _pair(old[key], new[key], renamed)
-    elif isinstance(old, list) and isinstance(new, list):
-        for one, other in zip(old, new, strict=False):
-            _pair(one, other, renamed)
-    elif isinstance(old, str) and isinstance(new, str) and old != new:
-        renamed[old] = new
-
-
-def _renamed(values: Any, renamed: Mapping[str, str]) -> Any:
-    text = json.dumps(values)
-    for old in sorted(renamed, key=len, reverse=True):
-        text = text.replace(old, renamed[old])
-    return json.loads(text)
-
-
-def all_needed(graph: Graph) -> Needs:
-    return {one.urn: needed(graph, one) for one in cloud_resources(graph)}
-
-
-def needed(graph: Graph, resource: Resource) -> frozenset[str]:
-    """What outlives a resource: its dependencies, those of the components above it, and what these stand for."""
-    named = {*resource.dependencies, graph.effective_options(resource.urn).get("provider", "")} - {""}
-    for above in graph.ancestors(resource.urn):
-        named |= {*above.dependencies, *([above.urn] if above.custom else [])}
-    for urn in list(named):
-        named |= {below.urn for below in graph.descendants(urn)} if graph[urn].remote else set()
-        if graph[urn].type.startswith("pulumi:providers:"):
-            named |= needed(graph, graph[urn])
-    return frozenset(named - {resource.urn})
-
+from sandbox.world import World
+from tests.engine.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
 
 EVERY = pytest.mark.parametrize("variant", VARIANTS)
 
@@ -214,7 +39,7 @@ def test_it_does_so_whatever_goes_first(variant: str, tmp_path: Path) -> None:
         world.close()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@EVERY
 def test_it_comes_up_whatever_comes_last(variant: str) -> None:
     graph = up(variant, World(patience=0.0))
     needs = all_needed(graph)

@@ -1,4 +1,4 @@
-"""Programs that several tests of the sandbox run."""
+"""Programs that several tests of the sandbox run, and accounts that several start from."""
 
 from __future__ import annotations
 
@@ -12,8 +12,26 @@ import pytest
 
 from sandbox.graph import Graph
 from sandbox.in_process import run
+from tests.sandbox.world_pieces import Account
 
 CLUSTER_NAME = "demo"
+TRUST = '{"Version": "2012-10-17"}'
+
+
+def ran(program: Callable[[], Any], **given: Any) -> Graph:
+    """The graph of a program, in a project and a stack of short names."""
+    return run(program, **{"project": "p", "stack": "s", **given})
+
+
+class Pair(pulumi.ComponentResource):
+    """Two roles."""
+
+    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
+        super().__init__("tandem:index:Pair", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.first = aws.iam.Role(f"{name}-first", assume_role_policy=TRUST, opts=child)
+        self.second = aws.iam.Role(f"{name}-second", assume_role_policy=TRUST, opts=child)
+        self.register_outputs({"arn": self.first.arn})
 
 
 class Net(pulumi.ComponentResource):
@@ -81,6 +99,24 @@ def cluster_graph() -> Built:
             pulumi.export("name", cluster.eks_cluster.apply(lambda inner: inner.name))
             pulumi.export("endpoint", cluster.eks_cluster.apply(lambda inner: inner.endpoint))
 
-        return run(program, project="p", stack="s")
+        return ran(program)
 
     return build
+
+
+@pytest.fixture
+def account() -> Account:
+    """A cluster with one system node."""
+    account = Account()
+    account.cluster()
+    account.nodes()
+    return account
+
+
+@pytest.fixture
+def ready(account: Account) -> Account:
+    """One GPU node with two shares, and the storage driver."""
+    account.gpu_nodes()
+    account.device_plugin()
+    account.driver()
+    return account

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextvars
 import functools
 import random
-from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -16,27 +15,9 @@ from pulumi.runtime.config import is_config_secret
 
 from sandbox import wire
 from sandbox.cloud import Cloud
-from sandbox.graph import Graph, Log, Ref, Secret, masked
-from sandbox.in_process import run
+from sandbox.graph import Log, Ref, Secret, masked
 from sandbox.protocol import Refused
-
-TRUST = '{"Version": "2012-10-17"}'
-
-
-def ran(program: Callable[[], Any], **given: Any) -> Graph:
-    return run(program, **{"project": "p", "stack": "s", **given})
-
-
-class Pair(pulumi.ComponentResource):
-    """Two roles."""
-
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("tandem:index:Pair", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self.first = aws.iam.Role(f"{name}-first", assume_role_policy=TRUST, opts=child)
-        self.second = aws.iam.Role(f"{name}-second", assume_role_policy=TRUST, opts=child)
-        self.register_outputs({"arn": self.first.arn})
-
+from tests.sandbox.conftest import TRUST, Pair, ran
 
 # What a run returns.
 

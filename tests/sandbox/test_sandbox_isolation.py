@@ -5,7 +5,6 @@ import contextvars
 import gc
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -17,25 +16,8 @@ from pulumi.runtime.settings import ROOT, SETTINGS
 
 from sandbox.cloud import Cloud
 from sandbox.graph import Graph, Secret
-from sandbox.in_process import run
 from sandbox.process import prepared
-
-TRUST = '{"Version": "2012-10-17"}'
-
-
-def ran(program: Callable[[], Any], **given: Any) -> Graph:
-    return run(program, **{"project": "p", "stack": "s", **given})
-
-
-class Pair(pulumi.ComponentResource):
-    """Two roles."""
-
-    def __init__(self, name: str, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__("tandem:index:Pair", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
-        self.first = aws.iam.Role(f"{name}-first", assume_role_policy=TRUST, opts=child)
-        self.second = aws.iam.Role(f"{name}-second", assume_role_policy=TRUST, opts=child)
-        self.register_outputs({"arn": self.first.arn})
+from tests.sandbox.conftest import Pair, ran
 
 
 def test_the_environment_does_not_reach_the_program(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -12,16 +11,9 @@ import pulumi_kubernetes as k8s
 import pytest
 
 from sandbox.cloud import Cloud
-from sandbox.graph import Graph
-from sandbox.in_process import run
 from sandbox.monitor import Monitor
 from sandbox.protocol import Refused, Registration
-
-TRUST = '{"Version": "2012-10-17"}'
-
-
-def ran(program: Callable[[], Any], **given: Any) -> Graph:
-    return run(program, **{"project": "p", "stack": "s", **given})
+from tests.sandbox.conftest import TRUST, ran
 
 
 def test_a_failing_program_raises_its_own_exception() -> None:

@@ -28,24 +28,6 @@ NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
 
-@pytest.fixture
-def account() -> Account:
-    """A cluster with one system node."""
-    account = Account()
-    account.cluster()
-    account.nodes()
-    return account
-
-
-@pytest.fixture
-def ready(account: Account) -> Account:
-    """One GPU node with two shares, and the storage driver."""
-    account.gpu_nodes()
-    account.device_plugin()
-    account.driver()
-    return account
-
-
 # Who answers.
 
 

@@ -20,24 +20,6 @@ from tests.sandbox.world_pieces import (
 )
 
 
-@pytest.fixture
-def account() -> Account:
-    """A cluster with one system node."""
-    account = Account()
-    account.cluster()
-    account.nodes()
-    return account
-
-
-@pytest.fixture
-def ready(account: Account) -> Account:
-    """One GPU node with two shares, and the storage driver."""
-    account.gpu_nodes()
-    account.device_plugin()
-    account.driver()
-    return account
-
-
 def claimed(account: Account) -> tuple[str, str, str]:
     """A static volume, its PersistentVolume and the claim on it."""
     disk = account.make(VOLUME, availabilityZone="us-east-1a", size=10)

@@ -370,9 +370,11 @@ def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number
 # Advice.
 
 
-def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge", index: int = 0) -> list[str]:
+def offers(
+    sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge", index: int = 0, path: str = "gpu-nodes"
+) -> list[str]:
     models: tuple[Served, ...] = tuple(weighing(mib) for mib in mibs)
-    return advice(Case(models=models, sharing=sharing, instance=instance(on)), index, "us-east-1")
+    return advice(Case(models=models, sharing=sharing, instance=instance(on), path=path), index, "us-east-1")
 
 
 def test_a_model_too_large_for_its_slice_is_led_to_another_layout_mode_or_type() -> None:
@@ -384,6 +386,13 @@ def test_a_model_too_large_for_its_slice_is_led_to_another_layout_mode_or_type()
     ]
     assert offers(Mig(), 30_000)[0] == "`sharing.layout: all-balanced` with `sharing.strategy: mixed`"
     assert offers(BALANCED, 60_000)[0] == "`sharing.layout: all-4g.96gb`"
+
+
+def test_a_pool_of_several_is_led_to_another_type_with_slices_of_its_own() -> None:
+    assert offers(Mig(), 30_000, 5_000, path="gpu-nodes[1]")[-1] == (
+        "`gpu-nodes[1].instance-types: [p5.4xlarge]` with `gpu-nodes[1].sharing: {mode: mig, strategy: mixed, "
+        "layout: [{profile: 1g.10gb, count: 4}, {profile: 3g.40gb, count: 1}]}`"
+    )
 
 
 def test_fewer_or_no_turns_on_a_slice_are_offered() -> None:

@@ -172,7 +172,6 @@ def test_prices_are_those_of_the_region_or_said_to_be_others() -> None:
     ("arguments", "told"),
     [
         (("--type", "g4dn.xlarg"), "unknown GPU instance type 'g4dn.xlarg'. Did you mean g4dn.xlarge"),
-        (("--type", "g4dn.xlarg", "--json"), "unknown GPU instance type 'g4dn.xlarg'. Did you mean g4dn.xlarge"),
         (("--type", ""), "unknown GPU instance type ''. Known: "),
         (("--region", "eu-centrl-1"), "unknown region 'eu-centrl-1'. Did you mean eu-central-1"),
         (("--mode", "mgi"), "invalid choice: 'mgi'"),

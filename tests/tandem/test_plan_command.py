@@ -20,7 +20,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from sandbox.graph import MASK
-from tandem.command import main, stack_file
+from tandem.command import main
 from tandem.report import PlanReport
 from tests import readme
 
@@ -367,16 +367,6 @@ def test_a_path_works_from_anywhere(tmp_path: Path) -> None:
     ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--json", cwd=tmp_path)
     assert ended.returncode == 0
     assert json.loads(ended.stdout) == report("mps")
-
-
-def test_a_stack_is_found_from_a_folder_below_the_project(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT / "tests")
-    assert stack_file("mps") == ROOT / "Pulumi.mps.yaml"
-
-
-def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
-    assert stack_file("Pulumi.mps.yaml") == Path("Pulumi.mps.yaml")
-    assert stack_file("./mps") == Path("mps")
 
 
 def test_timeslice_is_what_is_planned_when_nothing_is_said_and_two_plans_are_equal() -> None:

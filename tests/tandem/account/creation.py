@@ -8,7 +8,7 @@ from typing import Any
 
 import boto3
 
-from tests.tandem.account.conftest import REGION, Emulated, Tags, pairs, spec
+from tests.tandem.account.emulated import REGION, Emulated, Tags, pairs, spec
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]})

@@ -14,8 +14,8 @@ from tandem.account import command, deletion, leftovers
 from tandem.account.deletion import Clock, Deletion
 from tandem.account.session import Account
 from tandem.command import main
-from tests.tandem.account.conftest import CLUSTER, OURS, REGION, Emulated, pairs
 from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated, pairs
 
 Capture = pytest.CaptureFixture[str]
 
@@ -25,11 +25,6 @@ class Terminal(io.StringIO):
 
     def isatty(self) -> bool:
         return True
-
-
-@pytest.fixture
-def creation(emulated: Emulated) -> Creation:
-    return Creation(emulated)
 
 
 @pytest.fixture

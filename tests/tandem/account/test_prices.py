@@ -15,7 +15,7 @@ from sharing.prices import FRESH_DAYS
 from tandem.account import kept_prices
 from tandem.account.show import age
 from tandem.command import main
-from tests.tandem.account.conftest import Emulated
+from tests.tandem.account.emulated import Emulated
 
 Capture = pytest.CaptureFixture[str]
 NOW = datetime.datetime.now(datetime.UTC)

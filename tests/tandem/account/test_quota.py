@@ -10,20 +10,10 @@ import pytest
 
 from tandem.account.quota import SPOT_ROLE
 from tandem.command import main
-from tests.tandem.account.conftest import CLUSTER, OURS, REGION, Emulated
 from tests.tandem.account.creation import TRUST, Creation
+from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
 
 Capture = pytest.CaptureFixture[str]
-ENOUGH = {
-    "L-3819A6DF": 64.0,
-    "L-DB2E81BA": 64.0,
-    "L-7212CCBC": 64.0,
-    "L-417A185B": 64.0,
-    "L-1216C47A": 64.0,
-    "L-0263D0A3": 5.0,
-    "L-F678F1CE": 5.0,
-    "L-1194D53C": 100.0,
-}
 STACK = """config:
   aws:region: us-east-1
   tandem:sharing: {mode: timeslice, replicas: 2}
@@ -31,11 +21,6 @@ STACK = """config:
   tandem:models: [{name: "llama3.2:1b", cache: %s}]
   tandem:cluster: {nat: per-zone, zones: %d}
 """
-
-
-@pytest.fixture
-def creation(emulated: Emulated) -> Creation:
-    return Creation(emulated)
 
 
 @pytest.fixture
@@ -177,7 +162,7 @@ def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(
 
 def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
     assert main(["quota", stack(tmp_path, types="g4dn.extra")]) == 1
-    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().err
+    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().out
     assert emulated.calls == []
 
 

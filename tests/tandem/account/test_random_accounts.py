@@ -9,8 +9,8 @@ import pytest
 
 from tandem.account import deletion, leftovers
 from tandem.account.session import Account
-from tests.tandem.account.conftest import CLUSTER, OURS, Emulated, Tags
 from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import CLUSTER, OURS, Emulated, Tags
 
 ACCOUNTS = 3
 THINGS = 352

@@ -10,7 +10,7 @@ from botocore import exceptions
 
 from tandem.account import session
 from tandem.command import main
-from tests.tandem.account.conftest import Emulated
+from tests.tandem.account.emulated import ENOUGH, Emulated
 
 Capture = pytest.CaptureFixture[str]
 COMMANDS = ("leftovers", "quota", "prices")
@@ -58,7 +58,7 @@ def test_an_unknown_profile(emulated: Emulated, capsys: Capture) -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_boto3(capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    assert refusal(capsys, command) == "tandem: this command needs boto3: pip install 'tandem[aws]'\n"
+    assert refusal(capsys, command) == f"tandem: `tandem {command}` needs boto3: pip install 'tandem[aws]'\n"
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,6 @@ def test_every_bar_has_its_line(error: Exception, told: str) -> None:
 
 @pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
 def test_a_call_of_quota_that_is_not_allowed_is_named(emulated: Emulated, capsys: Capture, denied: str) -> None:
-    from tests.tandem.account.test_quota import ENOUGH
-
     emulated.quotas = dict(ENOUGH)
     emulated.denied[denied] = "UnauthorizedOperation"
     assert f"may not call {denied}" in refusal(capsys, "quota")

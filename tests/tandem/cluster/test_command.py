@@ -1,4 +1,4 @@
-"""`tandem verify` and `tandem watch` as commands, as far as they go without a cluster; and how a verdict reads."""
+"""What looks into a cluster, as commands, as far as they go without one; and how a verdict reads."""
 
 import io
 import json
@@ -50,13 +50,16 @@ def test_a_file_with_mistakes_promises_nothing(
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["no-such-stack"], "there is no file"),
+        (["timeslise"], "Did you mean timeslice?"),
         (["dev", "--context", "x"], "--context chooses in a kubeconfig"),
         (["dev", "--kubeconfig", "nowhere"], "cannot read the kubeconfig nowhere: No such file"),
     ],
 )
-def test_a_wrong_call_is_one_line(arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["verify", *arguments]) == 2
+@pytest.mark.parametrize("command", ["verify", "watch", "chat", "bench"])
+def test_a_wrong_call_is_one_line(
+    command: str, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, *arguments]) == 2
     told = capsys.readouterr()
     assert says in told.err
     assert (told.out, told.err.count("\n")) == ("", 1)
@@ -70,8 +73,19 @@ def test_a_time_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixt
     assert "invalid number of seconds" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("package", ["kr8s", "httpx"])
-def test_a_missing_extra_is_named(package: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("command", "package", "extra"),
+    [
+        ("verify", "kr8s", "cluster"),
+        ("verify", "httpx", "cluster"),
+        ("watch", "kr8s", "cluster"),
+        ("chat", "kr8s", "cluster"),
+        ("chat", "httpx", "ollama"),
+        ("bench", "kr8s", "cluster"),
+        ("bench", "httpcore", "ollama"),
+    ],
+)
+def test_a_missing_extra_is_named(command: str, package: str, extra: str, tmp_path: Path) -> None:
     config = {
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "u", "user": {"token": "x"}}],
@@ -79,11 +93,11 @@ def test_a_missing_extra_is_named(package: str, tmp_path: Path) -> None:
         "current-context": "x",
     }
     (tmp_path / "config").write_text(json.dumps(config))
-    call = ["verify", str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(tmp_path / "config")]
+    call = [command, str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(tmp_path / "config")]
     program = f"import sys; sys.modules[{package!r}] = None; from tandem.command import main; sys.exit(main({call!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"tandem: `verify` needs {package}: pip install 'tandem[cluster]'\n"
+    assert done.stderr == f"tandem: `tandem {command}` needs {package}: pip install 'tandem[{extra}]'\n"
 
 
 def shown(verdict: Verdict, width: int, *, terminal: bool) -> str:

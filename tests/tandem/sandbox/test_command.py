@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import World
-from tandem.sandbox import CLOUD, HOME
+from tandem.sandbox.command import CLOUD, HOME
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
 
 

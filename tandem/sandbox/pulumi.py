@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from tandem.calling import CallError
+
 OLDEST = (3, 250)
 """The engine of this minor version and later was run against the providers (3.260); what they rely on is older."""
 LANGUAGE_HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
@@ -25,11 +27,11 @@ HIDDEN = ("AWS_", "KUBE", "PULUMI_")
 SALT = "encryptionsalt"
 
 
-class NoPulumiError(Exception):
+class NoPulumiError(CallError):
     """There is no `pulumi` that could be run; says how to get one."""
 
 
-class FailedError(Exception):
+class FailedError(CallError):
     """A command of `pulumi` that only prepares or looks failed; carries what it said."""
 
 

@@ -1,29 +1,26 @@
-"""`tandem sandbox`: the real `pulumi` against the emulated cloud, which outlives the command in `.tandem/sandbox/`.
+"""What `tandem sandbox` does: an emulated cloud that outlives the command in `.tandem/sandbox/`, and its verbs.
 
 A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
 
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.sandbox_pulumi import FailedError, NoPulumiError, Pulumi
-from tandem.sandbox_state import Findings, compare, name_of
+from tandem.calling import FAILED, FINE, CallError, complain
+from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.state import Findings, compare, name_of
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
     from sandbox.world import Faults, World
 
-FINE, REFUSED, USAGE = 0, 1, 2
 HOME = Path(".tandem", "sandbox")
 CLOUD = "cloud.json"
 AT_ONCE = ("--yes", "--skip-preview")
 """The command was the answer to "are you sure": nothing here costs anything."""
-PROGRESS = ("up", "preview", "refresh", "destroy")
-VERBS = (*PROGRESS, "status", "pulumi", "delete")
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +70,7 @@ class Sandbox:
 
     def run(self, verb: str, *options: str) -> int:
         """Runs a command of `pulumi` on the stack."""
-        return REFUSED if self.pulumi.run(verb, "--stack", self.place.stack, *options) else FINE
+        return FAILED if self.pulumi.run(verb, "--stack", self.place.stack, *options) else FINE
 
     def findings(self, graph: "Graph | None" = None) -> Findings:
         """State and cloud, compared."""
@@ -105,9 +102,8 @@ def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float =
     try:
         with opened(place, pace=pace) as sandbox:
             return _VERBS[verb](sandbox, extra)
-    except (NoPulumiError, StateError, FailedError) as error:
-        print(f"tandem: {error}", file=sys.stderr)
-        return USAGE
+    except StateError as error:
+        raise CallError(str(error)) from error
 
 
 def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
@@ -119,7 +115,7 @@ def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
         # The engine would make each of them a second time.
         _say("the cloud has something that the state does not know: repair that first")
         _tell_orphans(found)
-        return REFUSED
+        return FAILED
     code = sandbox.run("up", *AT_ONCE, *extra)
     if code:
         _say(f"`tandem sandbox status {sandbox.place.stack}` says what is there; the same command again goes on.")
@@ -147,7 +143,7 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _say(f"left in the cloud, and in nobody's state: {len(found.orphans)}")
         _tell_orphans(found)
     if found.resources or found.orphans:
-        return REFUSED
+        return FAILED
     _say("nothing is left: 0 resources in the state, 0 in the cloud")
     return code
 
@@ -164,7 +160,7 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _say(f"  take that into the state: tandem sandbox refresh {sandbox.place.stack}")
     if found.agree:
         _say("state and cloud agree")
-    return FINE if found.agree else REFUSED
+    return FINE if found.agree else FAILED
 
 
 def _tell_orphans(found: Findings) -> None:
@@ -182,18 +178,15 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
     from sandbox.world import CloudError
 
-    if len(extra) != 2:
-        print("tandem: say what to delete: tandem sandbox delete STACK TYPE ID", file=sys.stderr)
-        return USAGE
     token, identity = extra
     if sandbox.world.read(token, identity) is None:
-        print(f"tandem: there is no {token} {identity!r} in the cloud", file=sys.stderr)
-        return REFUSED
+        complain(f"there is no {token} {identity!r} in the cloud")
+        return FAILED
     try:
         sandbox.world.delete(token, identity)
     except CloudError as error:
-        print(f"tandem: the cloud refuses: {error}", file=sys.stderr)
-        return REFUSED
+        complain(f"the cloud refuses: {error}")
+        return FAILED
     _say(f"deleted {token} {identity}")
     return FINE
 

@@ -1,0 +1,155 @@
+"""What all commands have in common: exit codes, the stack that is meant, and how they tell what stops them."""
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeAlias
+
+from tandem.extras import missing
+
+# The rules and YAML are imported where they are used: most of the time of an answer is imports.
+if TYPE_CHECKING:
+    from tandem.plan import Judged
+
+FINE, FAILED, USAGE = 0, 1, 2
+"""All is well; what was looked at is not as it must be: a file, a promise, a model; a wrong call, or no way in."""
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
+EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
+DEFAULT_STACK = "timeslice"
+SCHEMA_VERSION = 1
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns; argparse has no public name for it."""
+
+
+class CallError(Exception):
+    """What keeps a command from its work: a line with the way out, or several."""
+
+    exit_code: ClassVar[int] = USAGE
+
+
+class MistakesError(Exception):
+    """The stack file has mistakes, so there is nothing to work on."""
+
+    def __init__(self, judged: "Judged") -> None:
+        super().__init__(f"{judged.reading.name} has mistakes")
+        self.judged = judged
+
+
+def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
+    """The argument that says which stack is meant."""
+    parser.add_argument(
+        "stack",
+        nargs="?" if default else None,
+        default=DEFAULT_STACK,
+        metavar="STACK|FILE",
+        help="a stack (its file is Pulumi.STACK.yaml) or a file" + (f" (default: {DEFAULT_STACK})" if default else ""),
+    )
+
+
+def stack_file(stack: str) -> Path:
+    """The file that `stack` means: itself when it looks like one, else `Pulumi.<stack>.yaml` here or above."""
+    if "/" in stack or stack.endswith((".yaml", ".yml")):
+        return Path(stack)
+    name = f"Pulumi.{stack}.yaml"
+    here = Path.cwd()
+    homes = [folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()]
+    return (homes[0] if homes else here) / name
+
+
+def existing(stack: str) -> Path:
+    """The file that `stack` means; raises `CallError`, with the nearest names, where it is not there."""
+    path = stack_file(stack)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise CallError(f"{path} is a folder. Name a file in it.")
+
+    from sharing.problems import near
+
+    known = sorted(
+        found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
+    )
+    close = near(path.stem.removeprefix("Pulumi."), known)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"Stacks there: {', '.join(known) or 'none'}."
+    raise CallError(f"there is no file {path}. {hint}")
+
+
+def accepted(stack: str) -> "Judged":
+    """The stack as the rules see it; raises `MistakesError`, and what `existing` and `tandem.plan.judge` raise."""
+    path = existing(stack)
+
+    from tandem import plan
+
+    judged = plan.judge(path)
+    if judged.refused:
+        raise MistakesError(judged)
+    return judged
+
+
+def answer(parsed: argparse.Namespace) -> int:
+    """Runs the command that was called, and tells what keeps it from its work; returns its exit code."""
+    from stacks.source import UnreadableError
+
+    try:
+        return int(parsed.run(parsed))
+    except MistakesError as error:
+        if parsed.json:
+            problems = [str(problem) for problem in error.judged.reading.problems]
+            print_error(str(error), problems=problems)
+        else:
+            tell(error.judged)
+        return FAILED
+    except ModuleNotFoundError as error:
+        return _stopped(missing(error, parsed.command), parsed)
+    except CallError as error:
+        return _stopped(str(error), parsed, error.exit_code)
+    except UnreadableError as error:
+        return _stopped(str(error), parsed)
+
+
+def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int:
+    if parsed.json:
+        print_error(message)
+    else:
+        complain(message)
+    return code
+
+
+def tell(judged: "Judged") -> None:
+    """Prints the mistakes in a stack file and what is unwise in it, a line each."""
+    from sharing.problems import told
+
+    reading = judged.reading
+    for line in told(reading.name, "mistake", reading.problems):
+        print_line(line, sys.stdout)
+    for line in told(reading.name, "warning", reading.assessment.warnings):
+        print_line(line, sys.stdout)
+
+
+def complain(message: str) -> None:
+    """Says on stderr what went wrong, each line of it with the program's name."""
+    for line in message.splitlines():
+        print_line(f"tandem: {line}", sys.stderr)
+
+
+def print_line(line: str, stream: TextIO) -> None:
+    """One line, which a terminal gets folded to its width. Without rich, for speed."""
+    if stream.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False)
+    print(line, file=stream)
+
+
+def print_json(report: object) -> None:
+    """The one object of `--json`."""
+    print(json.dumps(report, indent=2, ensure_ascii=False, default=list))
+
+
+def print_error(message: str, **more: Any) -> None:
+    """What `--json` prints instead. One line, for those who read a line at a time."""
+    print(json.dumps({"schema_version": SCHEMA_VERSION, "error": message, **more}, ensure_ascii=False))

@@ -1,0 +1,109 @@
+"""`tandem plan`: what it may be told, and how the plan is shown."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tandem.calling import (
+    EXIT_CODES,
+    FAILED,
+    FINE,
+    USAGE,
+    CallError,
+    Commands,
+    MistakesError,
+    add_stack,
+    existing,
+    print_json,
+    print_line,
+    stack_file,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from tandem.plan import Judged
+    from tandem.report import PlanReport
+    from tandem.switch import Switches
+
+NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = commands.add_parser(
+        "plan",
+        help="check a stack and show what it creates, costs and how long it takes",
+        description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
+        epilog=EXIT_CODES,
+    )
+    add_stack(parser)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument(
+        "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
+    )
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument(
+        "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
+    )
+    against.add_argument(
+        "--outputs",
+        type=Path,
+        metavar="FILE",
+        help="the same, without Pulumi: FILE is what `pulumi stack output --json` printed",
+    )
+    parser.set_defaults(run=_run)
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from stacks.source import UnreadableError
+    from tandem import plan
+
+    is_up = parsed.running or parsed.outputs is not None
+    try:
+        path = existing(parsed.stack)
+        judged = plan.judge(path, live_prices=parsed.live_prices)
+        switch = plan.switched(judged, path, parsed.outputs) if is_up and not judged.refused else None
+    except (CallError, UnreadableError) as error:
+        if not parsed.json:
+            raise
+        print_json(_unread(parsed.stack, str(error)).as_dict())
+        return USAGE
+    if parsed.json:
+        planned = None if judged.refused else plan.run(judged)
+        print_json(plan.report(judged, planned, switch).as_dict())
+        return FAILED if judged.refused else FINE
+    if judged.refused and is_up:
+        tell(judged)
+        print_line(NOTHING_STOPPED, sys.stdout)
+        return FAILED
+    if judged.refused:
+        raise MistakesError(judged)
+    _show(judged, switch)
+    return FINE
+
+
+def _show(judged: "Judged", switch: "Switches | None") -> None:
+    from tandem import plan, show
+
+    console = show.Output(highlight=False)
+    show.headline(console, judged.reading.name, judged)
+    tell(judged)
+    show.rules(console, judged)
+    sys.stdout.flush()
+    with console.status("running the program in this process …"):
+        planned = plan.run(judged)
+    show.resources(console, planned)
+    if switch:
+        from tandem import show_switch
+
+        show_switch.show(console, switch)
+
+
+def _unread(stack: str, message: str) -> "PlanReport":
+    """A file that cannot be read, in the shape of a plan."""
+    from tandem import plan
+    from tandem.report import PlanReport, ProblemReport
+
+    problem = ProblemReport(path="", found="", rule=message, fix="")
+    return PlanReport(stack=plan.stack_name(stack_file(stack)), mode=None, verdict="refused", problems=[problem])

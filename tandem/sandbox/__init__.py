@@ -1,0 +1,1 @@
+"""`tandem sandbox`: the real `pulumi` against the emulated cloud."""

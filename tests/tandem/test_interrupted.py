@@ -1,0 +1,56 @@
+"""Ctrl-C before a command has begun its work: while modules are imported, or a connection is made."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROGRAM = """
+import os, runpy, signal, sys
+
+awaited = sys.argv.pop(1)
+
+class Interrupts:
+    \"\"\"Sends this process what Ctrl-C sends, just as the module is looked for.\"\"\"
+
+    def find_spec(self, name, path=None, target=None):
+        if name == awaited:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupts())
+runpy.run_module("tandem", run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        "tandem.connection",
+        "tandem.cluster.watch",
+        "tandem.plan",
+        "kr8s",
+        # Looked for by the thread of the event loop, while this one waits for it.
+        "anyio._backends._asyncio",
+    ],
+)
+def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_path: Path) -> None:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    call = [module, "watch", str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(tmp_path / "config")]
+    done = subprocess.run([sys.executable, "-c", PROGRAM, *call], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("", "tandem: interrupted\n")
+    assert done.returncode == 130
+
+
+def test_next_to_nothing_is_imported_before_ctrl_c_is_heard() -> None:
+    program = "import sys; before = set(sys.modules); import tandem.command; print(sorted(set(sys.modules) - before))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "['gc', 'tandem', 'tandem.command']\n"
