@@ -95,9 +95,12 @@ def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"model {id} is still deployed" for id in sorted(set(endpoints) - set(ids)))
 
 
-def _per_gpu(deployed: Mapping[str, Any], default: int) -> Any:
-    shares = deployed.get("shares")
-    return shares.get("per_gpu", default) if isinstance(shares, Mapping) else default
+def _per_gpu(deployed: Mapping[str, Any], default: int) -> int:
+    """Shares of a card, of all kinds, as the outputs tell; `default` where they are of another program."""
+    try:
+        return sum(int(kind["per_gpu"]) for kind in deployed["shares"])
+    except (KeyError, TypeError, ValueError):
+        return default
 
 
 def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:

@@ -249,7 +249,7 @@ def test_a_model_that_was_loaded_and_is_gone_breaks_its_promise() -> None:
 
 OUTPUTS = {
     "mode": "timeslice",
-    "shares": {"total": 2, "per_gpu": 2},
+    "shares": [{"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2}],
     "endpoints": {"llama2-7b": "http://…", "mistral-7b": "http://…"},
 }
 
@@ -259,13 +259,13 @@ OUTPUTS = {
     [
         (OUTPUTS, "it is"),
         ({**OUTPUTS, "mode": "mps"}, "pool gpu is deployed as mps, not timeslice"),
-        ({**OUTPUTS, "shares": {"per_gpu": 4}}, "pool gpu is deployed with 4 shares a GPU, not 2"),
+        ({**OUTPUTS, "shares": [{"per_gpu": 3}, {"per_gpu": 1}]}, "pool gpu is deployed with 4 shares a GPU, not 2"),
         ({**OUTPUTS, "endpoints": {"llama2-7b": "x"}}, "model mistral-7b is not deployed"),
         (
             {**OUTPUTS, "endpoints": {**OUTPUTS["endpoints"], "phi": "x"}},  # type: ignore[dict-item]  # a mapping
             "model phi is still deployed",
         ),
-        ({**OUTPUTS, "pools": {"gpu": {"mode": "timeslice", "shares": {"per_gpu": 2}}}}, "it is"),
+        ({**OUTPUTS, "pools": {"gpu": {"mode": "timeslice", "shares": [{"per_gpu": 2}]}}}, "it is"),
         ({**OUTPUTS, "pools": {"gpu": {"mode": "exclusive"}}}, "pool gpu is deployed as exclusive, not timeslice"),
         ({**OUTPUTS, "pools": {"big": {}}}, "pool gpu is not deployed; pool big is still deployed"),
     ],
