@@ -49,6 +49,12 @@ class Faults:
         self.tried = 0
         """How many have fired."""
 
+    @property
+    def waiting(self) -> tuple[Fault, ...]:
+        """Those that have not fired."""
+        with self._lock:
+            return tuple(self._waiting)
+
     def next(self, token: str, operation: Operation, name: str) -> Kind | None:
         """Counts a call, and says how it goes wrong."""
         with self._lock:

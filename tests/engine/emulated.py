@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from components.names import TOKEN
 from sandbox.graph import Graph
 from sandbox.world import Fault, Faults, World
 from stacks.config import load_file
@@ -35,7 +36,8 @@ class Run:
 
     code: int
     operations: dict[str, frozenset[str]] = field(default_factory=dict)
-    """Logical names of custom resources by what was done: create, update, replace, delete."""
+    """Logical names by what was done: create, update, replace, delete. A component that comes or goes stands for all
+    that it has."""
     unchanged: int = 0
     errors: tuple[str, ...] = ()
 
@@ -53,6 +55,8 @@ class Stack:
         self.place = Place(name, folder / f"Pulumi.{name}.yaml", folder)
         self.fired = 0
         """Faults that have fired."""
+        self.unfired: tuple[Fault, ...] = ()
+        """Of those given to the last command, the others."""
 
     def configure(self, sections: Mapping[str, Any]) -> None:
         """Puts values into sections of the stack file."""
@@ -118,6 +122,7 @@ class Stack:
             sandbox.prepare(anew=anew)
             run = told(sandbox, verb, *AT_ONCE, "--json", *options)
         self.fired += going_wrong.tried
+        self.unfired = going_wrong.waiting
         return run
 
 
@@ -130,17 +135,26 @@ def told(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False) 
     command = [executable(), verb, "--stack", sandbox.place.stack, *options]
     done = subprocess.run(command, cwd=pulumi.folder, env=env, capture_output=True, text=True, timeout=300)
     operations: dict[str, set[str]] = {operation: set() for operation in CHANGING}
+    components: set[str] = set()
     errors, unchanged = [], 0
     for line in done.stdout.splitlines():
         event = json.loads(line) if line.startswith("{") else {}
         if "resourcePreEvent" in event:
             step = event["resourcePreEvent"]["metadata"]
             if step["op"] in CHANGING and step["type"] != "pulumi:pulumi:Stack":
-                operations[step["op"]].add(step["urn"].rsplit("::", 1)[1])
+                name = step["urn"].rsplit("::", 1)[1]
+                operations[step["op"]].add(name)
+                if step["type"].startswith(TOKEN.format("")):
+                    components.add(name)
             unchanged += step["op"] == "same"
         elif event.get("diagnosticEvent", {}).get("severity") == "error":
             errors.append(event["diagnosticEvent"]["message"])
     if done.returncode and not errors:
         errors.append(done.stderr)
-    frozen = {operation: frozenset(names) for operation, names in operations.items()}
+    frozen = {operation: frozenset(_whole(names, components)) for operation, names in operations.items()}
     return Run(done.returncode, frozen, unchanged, tuple(errors))
+
+
+def _whole(names: set[str], components: set[str]) -> set[str]:
+    """The names without those of what belongs to a component among them."""
+    return {name for name in names if not any(name.startswith(f"{one}-") for one in components & names)}

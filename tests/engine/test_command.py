@@ -57,9 +57,9 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
     before = files(stack.folder)
     started = time.monotonic()
     code, said = call(stack, "up")
-    assert (code, "60 created" in said) == (0, True), said
+    assert (code, f"{len(stack.graph)} created" in said) == (0, True), said
     code, said = call(stack, "up")
-    assert (code, "60 unchanged" in said) == (0, True), said
+    assert (code, f"{len(stack.graph)} unchanged" in said) == (0, True), said
     code, said = call(stack, "status")
     assert (code, "state and cloud agree" in said) == (0, True), said
     code, said = call(stack, "destroy")

@@ -28,7 +28,7 @@ from tests.engine.emulated import Raise
 Entries = dict[str, dict[str, Any]]
 Outputs = Mapping[str, Mapping[str, Any]]
 CIPHERTEXT = "ciphertext"
-MADE_UP = ("id", "arn", "name", "nodeGroupName", "endpoint", "latestVersion")
+MADE_UP = ("id", "arn", "name", "nodeGroupName", "endpoint", "latestVersion", "hex")
 """Outputs that are made up, or made of something made up, and that programs pass on."""
 
 

@@ -17,10 +17,14 @@ NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolic
 PREVENTED = {
     "tandem-cluster after tandem-logs": "ResourceAlreadyExistsException",
     "tandem-coredns after tandem-system": "InsufficientNumberOfReplicas",
-    "tandem-aws-ebs-csi-driver after tandem-system": "VolumeInUse",
+    "tandem-aws-ebs-csi-driver after tandem-system": "InsufficientNumberOfReplicas",
     "tandem-aws-ebs-csi-driver after tandem-ebs-csi-role-policy": "VolumeInUse",
     "tandem-aws-ebs-csi-driver after tandem-eks-pod-identity-agent": "VolumeInUse",
     "tandem-ollama after tandem-aws-ebs-csi-driver": "VolumeInUse",
+    "tandem-gpu-proof after tandem-gpu": "JobFailed",
+    "tandem-gpu-proof after tandem-karpenter": "JobFailed",
+    "tandem-gpu-proof after tandem-sharing": "JobFailed",
+    "tandem-ollama after tandem-gpu-proof": "JobFailed",
     "tandem-karpenter-controller after tandem-coredns": "Timeout",
     "tandem-karpenter-controller after tandem-karpenter-controller-identity": "Timeout",
     "tandem-karpenter-controller after tandem-karpenter-controller-account-attached": "Timeout",
@@ -44,6 +48,8 @@ HARMLESS = {
     "tandem-ollama after tandem-gpu": "pods wait for nodes, and EKS drains the nodes of a group that goes; the edge "
     "saves the 15 minutes that draining may take",
     "tandem-ollama after tandem-karpenter": "the same, and no node is brought for pods that are about to go",
+    "tandem-gpu-proof-shares-gpu-job after tandem-gpu-proof-node-job": "the emulated plugin has a new mode at once; a "
+    "real one starts anew, and pods that come earlier would prove shares of the old mode",
     "tandem-karpenter-controller after tandem-system": "the CSI driver and DNS, for which it waits, have pods there",
     "tandem-karpenter-controller after tandem-eks-pod-identity-agent": "the CSI driver needs it as well",
     "tandem-karpenter-controller after tandem-aws-ebs-csi-driver": "models with volumes wait for the driver, too; "

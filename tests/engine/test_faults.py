@@ -1,6 +1,7 @@
 """One call goes wrong: an error, or an answer that is lost. For every resource type, on create and on delete.
 
-On demand for every resource, by `make test-faults`: the number of tests is the number of faults.
+Errors of all types come one after the other, on one stack: the next command goes on until it meets the next. On demand
+each fault has a stack of its own, for every resource, by `make test-faults`: the number of tests is that of the faults.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any, cast
 import pytest
 import yaml
 
-from sandbox.graph import PROVIDER_TYPE_PREFIX, Graph
+from sandbox.graph import IN_STATE_ALONE, Graph
 from sandbox.world import Fault, World
 from stacks.config import StackConfig, load_file
 from tandem.command import main
 from tandem.plan import program_graph
+from tandem.sandbox.state import Orphan
 from tests.engine.emulated import ROOT, STACKS, Raise, Stack
 
 STACK = "timeslice"
@@ -45,10 +47,16 @@ TYPES = (
     "aws:eks/nodeGroup:NodeGroup",
     "aws:iam/role:Role",
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+    "kubernetes:batch/v1:Job",
+    "kubernetes:core/v1:ConfigMap",
     "kubernetes:core/v1:Namespace",
     "kubernetes:core/v1:PersistentVolume",
     "kubernetes:core/v1:PersistentVolumeClaim",
+    "kubernetes:core/v1:Service",
+    "kubernetes:core/v1:ServiceAccount",
     "kubernetes:helm.sh/v3:Release",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
+    "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
     "kubernetes:storage.k8s.io/v1:StorageClass",
 )
 KARPENTER = "karpenter"
@@ -71,7 +79,7 @@ RELEASE = "kubernetes:helm.sh/v3:Release"
 
 def in_the_cloud(graph: Graph) -> dict[str, str]:
     """Type of everything that exists in the cloud, by type and logical name."""
-    managed = [one for one in graph if one.custom and not one.type.startswith(PROVIDER_TYPE_PREFIX)]
+    managed = [one for one in graph if one.custom and not one.type.startswith(IN_STATE_ALONE)]
     return {f"{one.type} {one.name}": one.type for one in managed}
 
 
@@ -100,11 +108,17 @@ def loses_and_repairs(stack: Stack, monkeypatch: pytest.MonkeyPatch, token: str,
     assert (failed.code != 0, stack.fired) == (True, 1)
     [orphan] = stack.findings().orphans
     assert orphan.thing.type == token
-    command, *arguments = shlex.split(orphan.repair)
-    assert command == "tandem"
-    monkeypatch.chdir(stack.folder)
-    assert main(arguments) == 0
+    repair(stack, monkeypatch, orphan)
     is_whole(stack)
+
+
+def repair(stack: Stack, monkeypatch: pytest.MonkeyPatch, *orphans: Orphan) -> None:
+    """Runs the command that `status` names for each."""
+    monkeypatch.chdir(stack.folder)
+    for orphan in orphans:
+        command, *arguments = shlex.split(orphan.repair)
+        assert command == "tandem"
+        assert main(arguments) == 0
 
 
 def is_whole(stack: Stack) -> None:
@@ -144,16 +158,6 @@ def is_gone(stack: Stack) -> None:
     assert (found.resources, found.things) == (0, 0)
 
 
-@pytest.fixture(params=TYPES)
-def token(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=BY_KARPENTER)
-def late(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
 def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
     assert set(in_the_cloud(nothing(STACK, EVERY_TYPE).graph).values()) == set(TYPES)
     found: set[str] = set()
@@ -163,26 +167,50 @@ def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
     assert found - set(TYPES) == set(BY_KARPENTER)
 
 
-def test_after_an_error_on_create_one_plain_up_finishes(nothing: Raise, token: str) -> None:
-    fails_and_finishes(nothing(STACK, EVERY_TYPE), token)
+FAILING = {STACK: TYPES, KARPENTER: BY_KARPENTER}
+"""Types that fail on each stack."""
 
 
-def test_after_an_error_on_delete_one_plain_destroy_finishes(raised: Raise, token: str) -> None:
-    fails_and_goes(raised(STACK, EVERY_TYPE), token)
+@pytest.mark.parametrize("name", FAILING)
+def test_after_an_error_on_create_the_next_up_goes_on_whatever_type_failed(nothing: Raise, name: str) -> None:
+    stack = nothing(name, SECTIONS[name])
+    left = tuple(Fault(type=token, operation="create") for token in FAILING[name])
+    while left:
+        failed = stack.up(faults=left)
+        assert failed.code != 0, f"these were never created: {left}"
+        assert any("an injected fault" in error for error in failed.errors), failed.errors
+        left = stack.unfired
+    assert stack.fired == len(FAILING[name])
+    is_whole(stack)
 
 
-def test_after_an_error_on_create_one_plain_up_finishes_with_karpenter_too(nothing: Raise, late: str) -> None:
-    fails_and_finishes(nothing(KARPENTER), late)
+@pytest.mark.parametrize("name", FAILING)
+def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_type_failed(raised: Raise, name: str) -> None:
+    stack = raised(name, SECTIONS[name])
+    left = tuple(Fault(type=token, operation="delete") for token in FAILING[name])
+    while (run := stack.destroy(faults=left)).code != 0:
+        assert any("an injected fault" in error for error in run.errors), run.errors
+        left = stack.unfired
+    assert not left, "some types are never asked to go"
+    is_gone(stack)
 
 
-def test_after_an_error_on_delete_one_plain_destroy_finishes_with_karpenter_too(raised: Raise, late: str) -> None:
-    fails_and_goes(raised(KARPENTER), late)
-
-
-def test_after_a_lost_answer_on_create_status_names_the_one_command(
-    nothing: Raise, token: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("package", ["aws", "kubernetes"])
+def test_after_a_lost_answer_on_create_status_names_the_one_command_for_whatever_type(
+    nothing: Raise, monkeypatch: pytest.MonkeyPatch, package: str
 ) -> None:
-    loses_and_repairs(nothing(STACK, EVERY_TYPE), monkeypatch, token)
+    stack = nothing(STACK, EVERY_TYPE)
+    types = [token for token in TYPES if token.startswith(f"{package}:")]
+    left = tuple(Fault(type=token, operation="create", kind="lost") for token in types)
+    while left:
+        assert stack.up(faults=left).code != 0, f"these were never created: {left}"
+        lost = {fault.type for fault in left} - {fault.type for fault in stack.unfired}
+        orphans = stack.findings().orphans
+        assert {one.thing.type for one in orphans} == lost
+        repair(stack, monkeypatch, *orphans)
+        assert not stack.findings().orphans
+        left = stack.unfired
+    is_whole(stack)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import yaml
 import stacks
 from components.names import PROJECT
 from sandbox.cloud import Cloud
-from sandbox.graph import Graph, Resource, plain
+from sandbox.graph import IN_STATE_ALONE, Graph, Resource, plain
 from sandbox.in_process import run
 from sandbox.protocol import Created, Creation
 from sandbox.world import CloudError, IncompleteError, World
@@ -73,7 +73,7 @@ class WorldCloud(Cloud):
         self.world = world
 
     def created(self, creation: Creation) -> Created:
-        if creation.type.startswith("pulumi:"):
+        if creation.type.startswith(IN_STATE_ALONE):
             return super().created(creation)
         inputs = self.world.check(creation.type, creation.name, dict(creation.inputs), None)
         identity, outputs = self.world.create(creation.type, creation.name, inputs, dict(creation.provider))
@@ -89,7 +89,7 @@ def up(variant: str, world: World) -> Graph:
 
 
 def cloud_resources(graph: Graph) -> list[Resource]:
-    return [one for one in graph if one.custom and one.id and not one.type.startswith("pulumi:")]
+    return [one for one in graph if one.custom and one.id and not one.type.startswith(IN_STATE_ALONE)]
 
 
 def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first: Collection[str] = ()) -> None:

@@ -1,0 +1,215 @@
+"""A switch of mode on a stack that is up: models stop, nodes change, shares are proved, models start. In this order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from sandbox.world import Event, Fault, Thing, World
+from tests.engine.emulated import Raise, Run, Stack
+
+STACK = "timeslice"
+TWO_NODES = {"gpu-nodes": {"desired": 2, "max": 2}, "budget": {}}
+"""Each model has a card under every mode, so that nothing but the mode has to be changed."""
+ON_VOLUMES = {
+    "models": [
+        {"name": "llama2:7b", "context": 2048, "cache": "volume"},
+        {"name": "mistral:7b", "context": 2048, "cache": "volume"},
+    ]
+}
+ROUND = ("mps", "timeslice", "exclusive", "mps", "exclusive", "timeslice")
+"""From timeslice through every ordered pair of the three modes, once."""
+CONFIGS = {"timeslice": "timeslice-2", "mps": "mps-2", "exclusive": "exclusive"}
+GROUP, MODELS = "tandem-gpu-group", frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
+VALUE = "tandem-gpu-mode"
+"""What makes the taint's value another every time."""
+JOBS = frozenset({"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"})
+NODE_GROUP, JOB, RELEASE = "aws:eks/nodeGroup:NodeGroup", "kubernetes:batch/v1:Job", "kubernetes:helm.sh/v3:Release"
+INSTANCE = "aws:ec2/instance:Instance"
+
+
+def switch(stack: Stack, mode: str, **options: Any) -> Run:
+    """`pulumi config set --path tandem:sharing.mode MODE && pulumi up`."""
+    stack.configure({"sharing": {"mode": mode}})
+    return stack.up(**options)
+
+
+def journal(stack: Stack) -> list[Event]:
+    found: list[Event] = []
+    stack.behind(lambda world: found.extend(world.journal))
+    return found
+
+
+def in_order(events: list[Event]) -> list[str]:
+    """What happened, each kind once for as long as it goes on."""
+    kinds = [event.kind for event in events]
+    return [kind for kind, before in zip(kinds, [None, *kinds], strict=False) if kind != before]
+
+
+def assert_in_order(events: list[Event], config: str, models: int = 2) -> None:
+    """Every model stops before any node has the new mode; then it is proved; then they start in it."""
+    assert in_order(events) == ["stop", "mode", "prove", "start"], events
+    stopped, started = ([event for event in events if event.kind == kind] for kind in ("stop", "start"))
+    assert len(stopped) == len(started) == models
+    assert {event.config for event in events if event.kind != "stop"} == {config}
+    assert config not in {event.config for event in stopped}
+
+
+@pytest.mark.parametrize("sections", [TWO_NODES, {**TWO_NODES, **ON_VOLUMES}], ids=["node", "volume"])
+def test_every_mode_switches_to_every_other_and_replaces_nothing_but_the_proof(
+    raised: Raise, sections: Mapping[str, Any]
+) -> None:
+    stack = raised(STACK, sections)
+    recycled = stack.recycled()
+    for mode in ROUND:
+        before = journal(stack)
+        run = switch(stack, mode)
+        assert run.code == 0, run.errors
+        assert run.changed == {"update": {GROUP, *MODELS}, "replace": {*JOBS, VALUE}}
+        assert_in_order(journal(stack)[len(before) :], CONFIGS[mode])
+        assert stack.recycled() == recycled
+        assert stack.findings().agree
+    assert stack.up().changed == {}
+    assert stack.destroy().code == 0
+    found = stack.findings()
+    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+
+
+def test_without_a_proof_models_are_still_evicted_before_the_mode_changes(raised: Raise) -> None:
+    stack = raised(STACK, {"proof": False})
+    before = journal(stack)
+    run = switch(stack, "mps")
+    assert run.changed == {"update": {GROUP, *MODELS}, "replace": {VALUE}}, run.errors
+    assert in_order(journal(stack)[len(before) :]) == ["stop", "mode", "start"]
+
+
+FAILING = {
+    "the node group's update": (Fault(type=NODE_GROUP, operation="update", name=GROUP), []),
+    "the lost answer to it": (Fault(type=NODE_GROUP, operation="update", name=GROUP, kind="lost"), ["stop", "mode"]),
+    "the old proof's deletion": (Fault(type=JOB, operation="delete"), ["stop", "mode"]),
+    "the node's proof": (Fault(type=JOB, operation="create"), ["stop", "mode"]),
+    "the proof of the shares": (Fault(type=JOB, operation="create", nth=2), ["stop", "mode", "prove"]),
+    "a model's update": (Fault(type=RELEASE, operation="update", name=min(MODELS)), None),
+}
+"""What goes wrong, and how far the switch has then come; None where that is up to chance."""
+
+
+@pytest.mark.parametrize("step", FAILING)
+@pytest.mark.parametrize("then", ["mps", "timeslice"], ids=["goes on", "goes back"])
+def test_a_switch_that_failed_half_way_is_finished_or_taken_back_by_the_next_up(
+    raised: Raise, step: str, then: str
+) -> None:
+    fault, so_far = FAILING[step]
+    stack = raised(STACK)
+    before = journal(stack)
+    failed = switch(stack, "mps", faults=(fault,))
+    assert (failed.code != 0, stack.fired) == (True, 1)
+    half = journal(stack)[len(before) :]
+    if so_far is not None:
+        assert in_order(half) == so_far
+    run = switch(stack, then)
+    assert run.code == 0, run.errors
+    assert not {GROUP, *MODELS} & run.operations["replace"]
+    whole = journal(stack)[len(before) :]
+    assert_no_mode_meets_another(whole)
+    ends = [event for event in whole if event.kind == "start"][-2:]
+    assert {event.config for event in ends} == {CONFIGS[then]}
+    assert stack.findings().agree
+
+
+def assert_no_mode_meets_another(events: list[Event]) -> None:
+    """Nothing starts on a node but in its mode, when that is proved, and when all of another mode have stopped."""
+    modes: dict[str, str] = {}
+    proved: set[str] = set()
+    running: dict[str, Event] = {}
+    for event in events:
+        if event.kind == "mode":
+            modes[event.node] = event.config
+            proved.discard(event.node)
+        elif event.kind == "prove":
+            proved.add(event.node)
+        elif event.kind == "start":
+            assert event.node not in modes or modes[event.node] == event.config
+            assert event.node not in modes or event.node in proved
+            assert {one.config for one in running.values() if one.node == event.node} <= {event.config}
+            running[event.who] = event
+        else:
+            running.pop(event.who, None)
+
+
+def test_a_mode_whose_shares_are_too_small_is_refused_before_anything_stops(raised: Raise) -> None:
+    stack = raised(STACK)
+    before = journal(stack)
+    stack.configure({"sharing": {"mode": "mps", "replicas": 4}})
+    refused = stack.up()
+    assert refused.code != 0
+    assert refused.changed == {}
+    assert any("of a share" in error or "share" in error for error in refused.errors)
+    assert journal(stack) == before
+
+
+def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_model_starts(raised: Raise) -> None:
+    stack = raised(STACK)
+    before = journal(stack)
+
+    def spoil(world: World) -> None:
+        [plugin] = [one for one in world.things() if one.type == RELEASE and one.name == "tandem-sharing-release"]
+        world.tamper(plugin.type, plugin.id, without_mps)
+
+    stack.behind(spoil)
+    failed = switch(stack, "mps")
+    assert failed.code != 0
+    assert any("promised: 2 shares" in error and "offers" in error for error in failed.errors), failed.errors
+    assert "start" not in in_order(journal(stack)[len(before) :])
+    run = stack.up("--refresh")
+    assert run.code == 0, run.errors
+    assert in_order(journal(stack)[len(before) :])[-2:] == ["prove", "start"]
+
+
+def without_mps(plugin: Thing) -> None:
+    """Somebody edits the plugin's config, so that under MPS a card is not shared at all."""
+    configs = plugin.inputs["values"]["config"]["map"]
+    configs["mps-2"] = configs["exclusive"]
+
+
+def test_a_switch_while_the_node_is_gone_goes_on_with_the_next_one(raised: Raise) -> None:
+    stack = raised(STACK)
+
+    def reclaim(world: World) -> None:
+        [gpu] = [one for one in world.things() if one.type == INSTANCE and one.inputs["instanceType"] == "g4dn.xlarge"]
+        world.forget(gpu.type, gpu.id)
+
+    stack.behind(reclaim)
+    run = switch(stack, "mps")
+    assert run.code == 0, run.errors
+    assert in_order(journal(stack))[-2:] == ["prove", "start"]
+    assert stack.findings().agree
+
+
+def test_a_switch_of_a_pair_that_is_broken_repairs_it(raised: Raise) -> None:
+    stack = raised(STACK)
+    stack.configure({"models": [{"name": "llama2:7b", "context": 4096}, {"name": "mistral:7b", "context": 2048}]})
+    broken = stack.up(faults=(Fault(type=RELEASE, operation="update"),))
+    assert broken.code != 0
+    run = switch(stack, "mps")
+    assert run.code == 0, run.errors
+    assert in_order(journal(stack))[-4:] == ["stop", "mode", "prove", "start"]
+    assert stack.findings().agree
+
+
+def test_on_karpenter_the_node_goes_before_the_one_of_the_new_mode_comes(raised: Raise) -> None:
+    stack = raised("karpenter")
+    before = journal(stack)
+    run = switch(stack, "mps")
+    assert run.code == 0, run.errors
+    assert run.operations["replace"] == {"tandem-karpenter-gpu-pool", *JOBS, VALUE}
+    events = journal(stack)[len(before) :]
+    assert_in_order(events, "mps-2")
+    [old], [new] = ({event.node for event in events if event.kind == kind} for kind in ("stop", "start"))
+    assert old != new
+    assert stack.findings().agree
+    assert stack.up().changed == {}
+    assert stack.destroy().code == 0
+    assert stack.findings().things == 0
