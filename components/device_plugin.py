@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from components import versions
-from components.names import TOLERATED
+from components.names import tolerations
 from sharing.gpus import Gpu
 from sharing.modes import Exclusive, Sharing, plugin_configs
 
@@ -40,18 +40,13 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
     return {
         "config": {"default": DEFAULT_CONFIG, "map": configs(pools)},
         # It stays while the mode of its node changes: it is what changes it.
-        "tolerations": tolerated(),
+        "tolerations": tolerations(None),
         # Feature discovery sets the label on which the MPS daemon is scheduled.
         "gfd": {"enabled": True},
         "nfd": {
             # Its Job needs a node without a taint when everything is being destroyed, and hangs without one.
             "postDeleteCleanup": False,
             # The chart tolerates only the taint value `present`.
-            "worker": {"tolerations": tolerated()},
+            "worker": {"tolerations": tolerations(None)},
         },
     }
-
-
-def tolerated() -> list[dict[str, str]]:
-    """Tolerations of what serves a GPU node."""
-    return [dict(one) for one in TOLERATED]

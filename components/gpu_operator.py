@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import versions
-from components.device_plugin import DEFAULT_CONFIG, Chart, configs, tolerated
+from components.device_plugin import DEFAULT_CONFIG, Chart, configs
+from components.names import tolerations
 from sharing import mig
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
@@ -72,9 +73,9 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
         # The operator does nothing for a node without the labels of feature discovery.
         "nfd": {"enabled": True},
         "gfd": {"enabled": True},
-        "daemonsets": {"tolerations": tolerated()},
+        "daemonsets": {"tolerations": tolerations(None)},
         # Its Job needs a node without a taint when everything is being destroyed.
-        "node-feature-discovery": {"postDeleteCleanup": False, "worker": {"tolerations": tolerated()}},
+        "node-feature-discovery": {"postDeleteCleanup": False, "worker": {"tolerations": tolerations(None)}},
         # Needs the resources of a Prometheus.
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
         "operator": {"cleanupCRD": False, "upgradeCRD": True},

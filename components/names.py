@@ -3,6 +3,10 @@
 import hashlib
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pulumi
 
 PROJECT = "tandem"
 TOKEN = "tandem:index:{}"
@@ -21,8 +25,8 @@ GPU_TAINT = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
 """The value that the plugin chart's feature discovery tolerates by default."""
 MODE_TAINT = "tandem/mode"
-"""Taint of GPU nodes; its value names their mode (`Sharing.config_name`). Pods of another one are evicted, so that none
-is alive when the first of the new one begins."""
+"""Taint of GPU nodes: whoever tolerates another value is evicted, so that no pod of a mode lives when the first of the
+next begins."""
 TOLERATED = ({"key": GPU_TAINT, "operator": "Exists"}, {"key": MODE_TAINT, "operator": "Exists"})
 """Tolerations, as Kubernetes writes them, of what serves a GPU node under every mode."""
 
@@ -50,12 +54,11 @@ def named(tags: Mapping[str, str], name: str) -> dict[str, str]:
     return {**tags, "Name": name}
 
 
-def tolerations(config_name: str | None) -> list[dict[str, str]]:
-    """Tolerations, as Kubernetes writes them, of a pod that is made for one way of sharing; for all when None."""
-    of_gpu, of_every_mode = (dict(one) for one in TOLERATED)
-    if config_name is None:
-        return [of_gpu, of_every_mode]
-    return [of_gpu, {"key": MODE_TAINT, "operator": "Equal", "value": config_name}]
+def tolerations(mode_taint: "pulumi.Input[str] | None") -> list[dict[str, "pulumi.Input[str]"]]:
+    """Tolerations, as Kubernetes writes them, of a pod for nodes with this value of the taint; for all when None."""
+    if mode_taint is None:
+        return [{**one} for one in TOLERATED]
+    return [{**TOLERATED[0]}, {"key": MODE_TAINT, "operator": "Equal", "value": mode_taint}]
 
 
 def safe_name(text: str, most: int) -> str:

@@ -49,9 +49,8 @@ class OllamaModel:
     """Value of the node label `tandem/pool` of the nodes to run on."""
     ready_labels: Mapping[str, str] = field(default_factory=dict)
     """Labels that its node gets once its shares are there, where it must not run before."""
-    config_name: str | None = None
-    """The mode of those nodes (`Sharing.config_name`): its pod has to go when theirs becomes another. Stays under every
-    mode when absent."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the taint `tandem/mode` that its pod tolerates, any when absent: nodes that get another evict it."""
     resource_name: str = GPU_RESOURCE
     """What those nodes offer, and its pod requests one of."""
     running: bool = True
@@ -179,7 +178,7 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, An
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
-        "tolerations": tolerations(model.config_name),
+        "tolerations": tolerations(model.mode_taint),
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         **_model_files(model, claim),

@@ -49,6 +49,9 @@ class ShareProofArgs:
     """Value of the node label `tandem/pool` of the nodes to prove."""
     namespace: str = "share-proof"
     """Namespace of the Jobs."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Another one takes the shares from whoever
+    tolerated the old, and proves anew."""
     tolerations: Sequence[Mapping[str, str]] = ()
     """For taints of the nodes besides `nvidia.com/gpu` and `tandem/mode`, as Kubernetes writes tolerations."""
 
@@ -67,6 +70,7 @@ class ShareProof(pulumi.ComponentResource):
         promised = promises(args.sharing, args.gpu, args.gpus_per_node)
         mark = fingerprint(promised)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
+        anew = pulumi.ResourceOptions(replacement_trigger=args.mode_taint)
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
             metadata=meta(name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}),
@@ -84,10 +88,10 @@ class ShareProof(pulumi.ComponentResource):
             f"{name}-node-job",
             meta(name=f"node-{mark}", namespace=namespace),
             node_job(promised, args, scripts, reader),
-            child,
+            pulumi.ResourceOptions.merge(child, anew),
         )
         # While a plugin of the old mode still runs, pods would get its shares and fail for it.
-        after_node = pulumi.ResourceOptions(parent=self, depends_on=[node])
+        after_node = pulumi.ResourceOptions.merge(anew, pulumi.ResourceOptions(parent=self, depends_on=[node]))
         jobs = [node]
         for promise in promised:
             share = safe_name(f"shares-{promise.resource.rpartition('/')[2]}", 40)
@@ -148,12 +152,12 @@ class ShareProof(pulumi.ComponentResource):
     def _job(
         self, name: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
     ) -> k8s.batch.v1.Job:
-        """A Job that stays as it was made until its name, which tells the promise, is another or it has failed."""
+        """A Job that stays as it was made until promise or taint are others, or it has failed."""
         meta.annotations = {"pulumi.com/replaceUnready": "true"}
         # A new image or taint would replace the Job, and its pods would wait for shares that the models hold.
         once = pulumi.ResourceOptions(
             ignore_changes=["spec"],
-            # A switch that failed half-way and is taken back proves again: the Job of the first mode has gone.
+            # The next one may have the same name: of a switch that is taken back, or of a proof that failed.
             delete_before_replace=True,
             custom_timeouts=pulumi.CustomTimeouts(create=LONGER_THAN_DEADLINES, update=LONGER_THAN_DEADLINES),
         )
@@ -246,7 +250,10 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
         # Not on a node of the mode before, that is about to go.
         "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.node_labels(args.gpu)},
         "affinity": _of_types(args.instance_types),
-        "tolerations": [*tolerations(args.sharing.config_name), *(dict(one) for one in args.tolerations)],
+        "tolerations": [
+            *tolerations(args.mode_taint or args.sharing.config_name),
+            *(dict(one) for one in args.tolerations),
+        ],
         "containers": [container],
         "volumes": [{"name": "scripts", "configMap": {"name": scripts, "items": items}}],
     }

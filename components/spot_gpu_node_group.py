@@ -23,8 +23,9 @@ class SpotGpuNodeGroupArgs:
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
     """Subnets that the nodes may run in."""
     sharing: Sharing
-    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes, and the value of the taint
-    `tandem/mode`, which evicts the pods of the mode before."""
+    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Whoever tolerates another is evicted."""
     instance_types: Sequence[str] = ("g4dn.xlarge",)
     """EC2 types, all with the same GPU; several make spot capacity likelier."""
     capacity: Capacity = "spot"
@@ -75,7 +76,9 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                 taints=[
                     aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),
                     # With the label in one call of EKS (UpdateNodegroupConfig): neither is ever there alone.
-                    aws.eks.NodeGroupTaintArgs(key=MODE_TAINT, value=args.sharing.config_name, effect="NO_EXECUTE"),
+                    aws.eks.NodeGroupTaintArgs(
+                        key=MODE_TAINT, value=args.mode_taint or args.sharing.config_name, effect="NO_EXECUTE"
+                    ),
                 ],
             ),
             tags=dict(args.tags),

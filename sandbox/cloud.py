@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox import kubernetes
+from sandbox import identity, kubernetes
 from sandbox.aws import functions, resources
 from sandbox.eks import cluster
 from sandbox.protocol import (
@@ -23,6 +24,14 @@ from sandbox.protocol import (
 )
 
 STACK_REFERENCE = "pulumi:pulumi:StackReference"
+RANDOM_ID = "random:index/randomId:RandomId"
+
+
+def _random_id(creation: Creation) -> tuple[str, Values]:
+    """As random as everything here: another for other keepers."""
+    keepers = json.dumps(creation.inputs.get("keepers"), sort_keys=True)
+    digits = identity.digest(creation.type, creation.name, keepers, length=2 * int(creation.inputs["byteLength"]))
+    return digits, {"hex": digits}
 
 
 class Cloud:
@@ -40,7 +49,7 @@ class Cloud:
         components: Mapping[str, Construct] | None = None,
         stacks: Mapping[str, Values] | None = None,
     ) -> None:
-        self._rules: Mapping[str, Rule] = {**resources.RULES, **(rules or {})}
+        self._rules: Mapping[str, Rule] = {**resources.RULES, RANDOM_ID: _random_id, **(rules or {})}
         self._answers: Mapping[str, Answer | Values] = {**functions.ANSWERS, **(answers or {})}
         self._components: Mapping[str, Construct] = {**cluster.COMPONENTS, **(components or {})}
         self._stacks = stacks or {}

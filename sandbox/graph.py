@@ -8,6 +8,8 @@ from typing import Any
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDER_TYPE_PREFIX = "pulumi:providers:"
+IN_STATE_ALONE = ("pulumi:", "random:")
+"""Beginnings of types that are in Pulumi's state and nowhere else."""
 MASK = "[secret]"
 INHERITED_OPTIONS = ("deletedWith", "protect", "retainOnDelete")
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pulumi
 import pulumi_aws as aws
+import pulumi_random as random
 
 from components import (
     DevicePluginSharing,
@@ -27,6 +28,7 @@ from components.device_plugin_sharing import PoolSharing
 from components.karpenter_gpu_pool import KarpenterPool
 from components.names import PROJECT, stack_tags
 from components.ollama_pair import OllamaModel
+from components.share_promise import fingerprint, promises
 from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
@@ -51,6 +53,22 @@ class Plan:
     def aws_provider(self) -> aws.Provider:
         """The one AWS provider; without it eks.Cluster would bring a second, older one of its own."""
         return aws.Provider(PROJECT, region=self.config.region)
+
+    @cached_property
+    def mode_taints(self) -> dict[str, pulumi.Output[str]]:
+        """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name: another whenever the shares or
+        the mode's settings become others, also when that is taken back. Models that still wait for what was would come
+        again otherwise, and hold the shares that are to be proved.
+        """
+        return {pool.name: self._mode_taint(pool) for pool in self.setup.pools}
+
+    def _mode_taint(self, pool: Pool) -> pulumi.Output[str]:
+        mode = pool.sharing.config_name
+        promise = (
+            fingerprint(promises(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if self.config.proof else ""
+        )
+        once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers={"mode": mode, "promise": promise})
+        return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
     @cached_property
     def tags(self) -> dict[str, str]:
@@ -109,6 +127,7 @@ def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
             cluster_name=into.cluster_name,
             subnet_ids=subnets,
             sharing=pool.sharing,
+            mode_taint=plan.mode_taints[pool.name],
             instance_types=pool.instance_types,
             capacity=pool.capacity,
             kubernetes=plan.config.cluster.kubernetes,
@@ -136,6 +155,7 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
                 KarpenterPool(
                     name=pool.name,
                     sharing=pool.sharing,
+                    mode_taint=plan.mode_taints[pool.name],
                     instance_types=pool.instance_types,
                     capacity=pool.capacity,
                     max_nodes=pool.max,
@@ -178,6 +198,7 @@ def share_proofs(plan: Plan, into: GpuCluster, needs: Sequence[pulumi.Resource])
                 # Of a pool that may bring nodes of several sizes, the smallest: that is what shares are counted by.
                 instance_types=[known.name for known in pool.known_types if known.gpus == pool.smallest.gpus],
                 pool=pool.name,
+                mode_taint=plan.mode_taints[pool.name],
                 namespace=f"share-proof-{pool.name}",
             ),
             _inside(plan, into, *needs),
@@ -198,14 +219,14 @@ def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> 
     return OllamaPair(
         f"{PROJECT}-ollama",
         OllamaPairArgs(
-            models=[_model(fit, into) for fit in plan.assessment.fits],
+            models=[_model(fit, plan, into) for fit in plan.assessment.fits],
             tags=plan.tags,
         ),
         _inside(plan, into, *needs),
     )
 
 
-def _model(fit: Fit, into: GpuCluster) -> OllamaModel:
+def _model(fit: Fit, plan: Plan, into: GpuCluster) -> OllamaModel:
     tenant = fit.tenant
     return OllamaModel(
         served=tenant.served,
@@ -213,7 +234,7 @@ def _model(fit: Fit, into: GpuCluster) -> OllamaModel:
         volume_gib=tenant.volume_gib,
         pool=fit.pool.name,
         ready_labels=fit.pool.sharing.ready_labels,
-        config_name=fit.pool.sharing.config_name,
+        mode_taint=plan.mode_taints[fit.pool.name],
         resource_name=fit.verdict.shares.resource,
         running=fit.pool.desired > 0,
         zone=into.zone_names.apply(lambda names: names[0]) if tenant.cache == "volume" else None,

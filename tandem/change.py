@@ -59,7 +59,7 @@ class Change:
         if self.provisioner_differs:
             return "new"
         if self.pool.provisioner == "karpenter":
-            return "new pool" if self.mode_differs else "new"
+            return "new pool"
         return "new" if self.cut_differs or self.gpu_differs else "same"
 
     @property

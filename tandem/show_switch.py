@@ -3,11 +3,10 @@
 from rich.console import Console
 from rich.markup import escape
 
-from tandem.first_token import NODE_CLAIM
 from tandem.show import new_table
 from tandem.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switches
 
-NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes", NODE_CLAIM: "the nodes"}
+NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
 """What people call what is replaced."""
 PLUGINS = {
     "operator": "the device plugin's chart, by the GPU Operator",

@@ -146,8 +146,7 @@ def _replaced(change: Change) -> tuple[str, ...]:
         return (NODE_POOL,)
     if change.provisioner_differs:
         return (NODE_POOL if change.was.provisioner == "karpenter" else NODE_GROUP,)
-    # Karpenter's pool stays, and brings other nodes.
-    return (NODE_CLAIM if change.pool.provisioner == "karpenter" else NODE_GROUP,)
+    return (NODE_GROUP,)
 
 
 def _steps(change: Change, plugin: Plugin | None, *, proof: bool) -> Iterator[Step]:

@@ -222,13 +222,16 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                 for overlay in manifests.node_overlays(pool, weight)
             ]
             weight += len(overlays)
-            pools.append(
-                self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays, pool.sharing.config_name)
-            )
+            anew = pool.mode_taint or pool.sharing.config_name
+            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays, anew))
         return pools
 
     def _object(
-        self, part: str, manifest: Manifest, needs: Sequence[pulumi.Resource], replaced_with: str | None = None
+        self,
+        part: str,
+        manifest: Manifest,
+        needs: Sequence[pulumi.Resource],
+        replaced_with: pulumi.Input[str] | None = None,
     ) -> k8s.apiextensions.CustomResource:
         """Registers an object; it is deleted, with all that it brought, before a new one comes for `replaced_with`."""
         return k8s.apiextensions.CustomResource(

@@ -50,6 +50,8 @@ class KarpenterPool:
     """Name of the NodePool, and value of the node label `tandem/pool`, by which models find the nodes."""
     sharing: Sharing
     """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: what Karpenter counts a node for."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the nodes' taint `tandem/mode`, the mode's name when absent."""
     instance_types: Sequence[str] = ("g4dn.xlarge",)
     """EC2 types, all with the same GPU; several make spot capacity likelier."""
     capacity: Capacity = "spot"
@@ -144,7 +146,7 @@ def node_pool(pool: KarpenterPool) -> Manifest:
                 "requirements": requirements,
                 "taints": [
                     {"key": GPU_TAINT, "value": GPU_TAINT_VALUE, "effect": "NoSchedule"},
-                    {"key": MODE_TAINT, "value": pool.sharing.config_name, "effect": "NoExecute"},
+                    {"key": MODE_TAINT, "value": pool.mode_taint or pool.sharing.config_name, "effect": "NoExecute"},
                 ],
                 "expireAfter": EXPIRE_AFTER,
                 "terminationGracePeriod": TERMINATION_GRACE_PERIOD,

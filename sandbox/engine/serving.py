@@ -1,4 +1,4 @@
-"""Door 2: serves the emulated cloud as the providers aws, kubernetes and eks, for the real `pulumi`."""
+"""Door 2: serves the emulated cloud as the providers aws, kubernetes, eks and random, for the real `pulumi`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2_grpc
 
 from sandbox.engine.construct import ComponentServicer
+from sandbox.engine.random import RandomServicer
 from sandbox.engine.servicer import CloudServicer, KubernetesServicer, Servicer
 from sandbox.world import World
 
@@ -28,6 +29,7 @@ def serving(world: World) -> Iterator[str]:
         ("aws", CloudServicer("aws", version("pulumi-aws"), world)),
         ("kubernetes", KubernetesServicer("kubernetes", version("pulumi-kubernetes"), world)),
         ("eks", ComponentServicer("eks", version("pulumi-eks"))),
+        ("random", RandomServicer("random", version("pulumi-random"))),
     )
     servers: list[grpc.Server] = []
     addresses: list[str] = []

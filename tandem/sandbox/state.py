@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sandbox.graph import PROVIDER_TYPE_PREFIX
+from sandbox.graph import IN_STATE_ALONE, PROVIDER_TYPE_PREFIX
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
@@ -111,7 +111,12 @@ def _is_provider(resource: Mapping[str, Any]) -> bool:
 
 def _managed(resources: list[dict[str, Any]]) -> Iterator[Managed]:
     for one in resources:
-        if one.get("custom") and one.get("id") and not _is_provider(one) and not one.get("external"):
+        if (
+            one.get("custom")
+            and one.get("id")
+            and not one["type"].startswith(IN_STATE_ALONE)
+            and not one.get("external")
+        ):
             yield Managed(one["urn"], one["type"], one["id"])
 
 

@@ -217,8 +217,9 @@ def test_a_pod_that_asks_for_a_gpu_needs_to_tolerate_nothing_but_the_mode(
 ) -> None:
     for one in nodes(graphs("timeslice")):
         cluster.join(one)
+    [_, taint] = plain(node_groups(graphs("timeslice"))["tandem-gpu-group"].inputs)["taints"]
     asks = {"limits": {GPU_RESOURCE: "1"}}
-    made = cluster.api.apply(pod("guest", resources=asks, tolerations=tolerations("timeslice-2")[1:]))
+    made = cluster.api.apply(pod("guest", resources=asks, tolerations=tolerations(taint["value"])[1:]))
     assert GPU_RESOURCE in {toleration["key"] for toleration in made["spec"]["tolerations"]}
     assert place_of(cluster, "guest") == GPU_NODE
     cluster.api.apply(pod("other", resources=asks, tolerations=tolerations("mps-2")))

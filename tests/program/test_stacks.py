@@ -1,5 +1,6 @@
 """What a stack registers: the same resources in every mode, the settings that matter, and what must never be there."""
 
+import datetime
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from sharing.problems import Problem
 from stacks.config import RefusedError, StackConfig
 from tandem.plan import program_graph
 
+TODAY = datetime.date(2026, 11, 21)
 Graphs = Callable[[str], Graph]
 Configs = Callable[[str], StackConfig]
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -49,19 +51,108 @@ def test_a_switch_of_mode_changes_the_nodes_label_and_taint_the_proof_and_what_t
     before = by_mode["timeslice"]
     models = {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"}
     proof = {"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"}
-    for mode, config in (("mps", "mps-2"), ("exclusive", "exclusive")):
+    for mode in ("mps", "exclusive"):
         after = by_mode[mode]
         assert set(before.resources) == set(after.resources)
         changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
-        assert changed == {"tandem-gpu-group", *proof, *models}
+        assert changed == {"tandem-gpu-group", "tandem-gpu-mode", *proof, *models}
         old, new = (dict(graph.named("tandem-gpu-group").inputs) for graph in (before, after))
         assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice-2"}
-        assert old.pop("taints")[1] == {"key": "tandem/mode", "value": "timeslice-2", "effect": "NO_EXECUTE"}
-        assert new.pop("taints")[1] == {"key": "tandem/mode", "value": config, "effect": "NO_EXECUTE"}
+        had, has = mode_taint(old.pop("taints")), mode_taint(new.pop("taints"))
+        assert had != has
         assert old == new
         for model in models:
             [_, tolerated] = after.named(model).inputs["values"]["tolerations"]
-            assert tolerated == {"key": "tandem/mode", "operator": "Equal", "value": config}
+            assert tolerated == {"key": "tandem/mode", "operator": "Equal", "value": has}
+
+
+def mode_taint(taints: list[dict[str, str]]) -> str:
+    """The value of the one taint besides the GPU's, which evicts."""
+    [_, taint] = taints
+    assert (taint["key"], taint["effect"]) == ("tandem/mode", "NO_EXECUTE")
+    return taint["value"]
+
+
+@pytest.mark.parametrize(
+    ("change", "evicts"),
+    [
+        ({}, False),
+        ({"models": [{"name": "llama2:7b", "context": 1024}]}, False),
+        ({"gpu-nodes": {"instance-types": ["g4dn.2xlarge"]}}, False),
+        ({"gpu-nodes": {"instance-types": ["g6.xlarge"]}}, True),
+        ({"sharing": {"mode": "timeslice", "replicas": 3}}, True),
+        ({"sharing": {"mode": "timeslice", "allocation-policy": "distributed"}}, True),
+        ({"proof": False}, True),
+    ],
+)
+def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_anew(
+    configs: Configs, change: dict[str, Any], evicts: bool
+) -> None:
+    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
+    taints = []
+    for sections in ({}, change):
+        graph = program_graph(StackConfig.model_validate_json(json.dumps({**raw, **sections})), "timeslice")
+        taints.append(mode_taint(graph.named("tandem-gpu-group").inputs["taints"]))
+    assert (taints[0] != taints[1]) is evicts
+
+
+def comes_before(graph: Graph, urn: str) -> set[str]:
+    """URNs of all that must be there before: dependencies of a resource and of what it belongs to, and theirs."""
+    found: set[str] = set()
+    left = [urn]
+    while left:
+        one = graph[left.pop()]
+        more = {*one.dependencies, *([one.parent] if one.parent else [])} - found
+        found |= more
+        left += more
+    return found
+
+
+def test_models_come_after_the_proof_of_every_awake_pool_and_that_after_its_nodes_and_the_plugin(
+    graphs: Graphs, configs: Configs, any_stack: str
+) -> None:
+    graph, setup = graphs(any_stack), configs(any_stack).setup(TODAY)
+    jobs = list(graph.of_type("kubernetes:batch/v1:Job"))
+    awake = [pool.name for pool in setup.pools if not setup.unproved(pool)]
+    proved = {job.name.removeprefix("tandem-").partition("-proof-")[0] for job in jobs}
+    assert proved == set(awake)
+    for job in jobs:
+        before = {graph[urn].name for urn in comes_before(graph, job.urn)}
+        pool = job.name.removeprefix("tandem-").partition("-proof-")[0]
+        assert "tandem-sharing-release" in before
+        assert {f"tandem-{pool}-group", f"tandem-karpenter-{pool}-pool"} & before
+    for release in graph.of_type("kubernetes:helm.sh/v3:Release"):
+        if release.inputs["chart"] == "ollama":
+            assert {job.urn for job in jobs} <= comes_before(graph, release.urn)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "told"),
+    [
+        ({"desired": 0}, "it has no node now"),
+        ({"instance-types": ["g4dn.xlarge", "g4dn.12xlarge"]}, "may have 1 or 4 GPUs"),
+    ],
+)
+def test_shares_that_cannot_be_proved_are_told_and_models_come_all_the_same(
+    configs: Configs, nodes: dict[str, Any], told: str
+) -> None:
+    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw |= {"gpu-nodes": raw["gpu-nodes"] | nodes, "budget": {}}
+    graph = program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+    assert not list(graph.of_type("tandem:index:ShareProof"))
+    [notice] = [log.message for log in graph.logs if log.severity == "info"]
+    assert "pool gpu are not proved" in notice
+    assert told in notice
+    assert list(graph.of_type("tandem:index:OllamaPair"))
+
+
+@pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
+def test_without_a_proof_there_is_none_and_nothing_else_differs(graphs: Graphs, configs: Configs, stack: str) -> None:
+    config = configs(stack).model_copy(update={"proof": False})
+    without = program_graph(config, stack)
+    gone = set(graphs(stack).resources) - set(without.resources)
+    assert not list(without.of_type("tandem:index:ShareProof"))
+    assert all("ShareProof" in urn for urn in gone)
 
 
 @pytest.fixture
@@ -84,7 +175,7 @@ def test_a_switch_to_mig_replaces_the_plugin_and_the_gpu_nodes_and_nothing_else(
     models = {"tandem-ollama-qwen2-5-14b", "tandem-ollama-gemma3-12b"}
     proof = {"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"}
     plugin = {"tandem-sharing-release", "tandem-sharing-namespace"}
-    assert changed == {"tandem-gpu-group", *plugin, *proof, *models}
+    assert changed == {"tandem-gpu-group", "tandem-gpu-mode", *plugin, *proof, *models}
     triggers = [graph.named("tandem-gpu-group").options["replacementTrigger"] for graph in before_and_after_mig]
     assert triggers == ["whole", "4x1g.24gb"]
 
@@ -180,10 +271,8 @@ def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: 
         "nvidia.com/gpu.present": "true",
         "nvidia.com/device-plugin.config": "timeslice-2",
     }
-    assert group["taints"] == [
-        {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"},
-        {"key": "tandem/mode", "value": "timeslice-2", "effect": "NO_EXECUTE"},
-    ]
+    assert group["taints"][0] == {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
+    assert mode_taint(group["taints"]).startswith("timeslice-2-")
     assert "ignoreChanges" not in graphs("timeslice").named("tandem-gpu-group").options
 
 

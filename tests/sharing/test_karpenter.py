@@ -67,6 +67,17 @@ def test_a_node_group_has_as_many_nodes_as_it_is_told() -> None:
     assert setup(pools=(here,)).nodes_of(here) == 3
 
 
+def test_shares_are_proved_where_a_node_comes_and_its_number_of_cards_is_known() -> None:
+    one = setup(pools=(pool(),))
+    assert one.unproved(one.pools[0]) == ""
+    parked = setup(pools=(pool(desired=0),))
+    assert "no node now" in parked.unproved(parked.pools[0])
+    unequal = pool(("g4dn.xlarge", "g4dn.12xlarge"))
+    assert "1 or 4 GPUs" in setup(pools=(unequal,)).unproved(unequal)
+    by_karpenter = pool(("g4dn.xlarge", "g4dn.12xlarge"), max=2, provisioner="karpenter")
+    assert setup(pools=(by_karpenter,), tenants=tenants(SMALL)).unproved(by_karpenter) == ""
+
+
 def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
     here = pool(max=5, provisioner="karpenter")
     four = tenants(*[SMALL] * 4)

@@ -229,20 +229,25 @@ def test_on_karpenter_the_old_node_goes_before_the_new_one_comes(before: str, af
     assert all(minutes > downloaded(images_mib() + all_weights(planned)) for minutes in starts(switch).values())
 
 
+PROVED = ["nodes", "plugin", "proof", "proof"]
+
+
 @pytest.mark.parametrize(
-    ("provisioner", "replaced", "away"),
+    ("provisioner", "replaced", "away", "answer"),
     [
-        ("node-group", "aws:eks/nodeGroup:NodeGroup", ["stop", "start", "start"]),
-        ("karpenter", "kubernetes:karpenter.sh/v1:NodeClaim", ["stop", "start", "start"]),
+        ("node-group", "aws:eks/nodeGroup:NodeGroup", ["stop", "start", "start"], PROVED),
+        ("karpenter", "kubernetes:karpenter.sh/v1:NodePool", ["stop", "nodes", *PROVED, "start", "start"], []),
     ],
 )
-def test_another_gpu_takes_other_nodes_and_a_proof(provisioner: str, replaced: str, away: list[str]) -> None:
+def test_another_gpu_takes_other_nodes_and_a_proof(
+    provisioner: str, replaced: str, away: list[str], answer: list[str]
+) -> None:
     before, after = (pool(type, provisioner=provisioner) for type in ("g4dn.xlarge", "g6.xlarge"))
     switch = only(stack(before), stack(after))
     assert (switch.before, switch.after) == ("timeslice-2 on t4", "timeslice-2 on l4")
     assert switch.replaced == (replaced,)
     assert kinds(switch, away=True) == away
-    assert kinds(switch, away=False) == ["nodes", "plugin", "proof", "proof"]
+    assert kinds(switch, away=False) == answer
 
 
 @pytest.mark.parametrize(

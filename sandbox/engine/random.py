@@ -1,0 +1,42 @@
+"""The provider `random`: its resources are in nobody's cloud, and live in Pulumi's state alone."""
+
+from __future__ import annotations
+
+import secrets
+
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2
+
+from sandbox import wire
+from sandbox.engine.servicer import Servicer
+from sandbox.graph import plain
+
+
+class RandomServicer(Servicer):
+    """Serves `RandomId`: another whenever an input changes (terraform-provider-random: every attribute replaces)."""
+
+    def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
+        return provider_pb2.CheckResponse(inputs=request.news)
+
+    def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
+        olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
+        changed = [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
+        some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
+        return provider_pb2.DiffResponse(changes=some if changed else none, diffs=changed, replaces=changed)
+
+    def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
+        inputs = plain(wire.read(request.properties))
+        response = provider_pb2.CreateResponse()
+        if request.preview:
+            wire.write({**inputs, "hex": wire.UNKNOWN}, response.properties)
+            return response
+        response.id = secrets.token_hex(int(inputs["byteLength"]))
+        wire.write({**inputs, "hex": response.id}, response.properties)
+        return response
+
+    def Read(self, request: provider_pb2.ReadRequest, context: grpc.ServicerContext) -> provider_pb2.ReadResponse:
+        return provider_pb2.ReadResponse(id=request.id, inputs=request.inputs, properties=request.properties)
+
+    def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
+        return empty_pb2.Empty()
