@@ -6,7 +6,7 @@ import fcntl
 import json
 import os
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -113,9 +113,14 @@ def _written(state: State) -> dict[str, Any]:
         "serial": state.serial,
         "recycled": state.recycled,
         "buried": [[*key, cluster] for key, cluster in state.buried.items()],
-        "things": [asdict(thing) for thing in state.things],
-        "journal": [asdict(event) for event in state.journal],
+        "things": [_as_dict(thing) for thing in state.things],
+        "journal": [_as_dict(event) for event in state.journal],
     }
+
+
+def _as_dict(one: Thing | Event) -> dict[str, Any]:
+    """Not `dataclasses.asdict`: its copies of everything took most of the time of a call."""
+    return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
 def _state(path: Path) -> State:
