@@ -1,5 +1,6 @@
 """What all tests share: `--regen` for goldens, and the last line that says which tiers ran."""
 
+import signal
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -25,6 +26,13 @@ ON_REQUEST = {"cluster": "make test-cluster", "engine": "make test-engine"}
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--regen", action="store_true", help="write the goldens anew instead of comparing with them")
     parser.addoption("--charts", metavar="FOLDER", help="take the charts from folders in here, not their repositories")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # As at a terminal, for programs that tests start and interrupt: what runs in the background ignores Ctrl-C, and so
+    # do its children.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -269,15 +269,7 @@ def test_watch_asks_the_dcgm_exporter_where_there_is_one(stack: Stack, capsys: p
 def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
     command = [sys.executable, "-m", "tandem", "watch", "--kubeconfig", str(stack.kubeconfig), "--interval", "0.2"]
     root = Path(__file__).parents[2]
-    process = subprocess.Popen(
-        command,
-        cwd=root,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # As at a terminal: who is started in the background may ignore Ctrl-C.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    process = subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout
     lines = [process.stdout.readline() for _ in range(6)]
     process.send_signal(signal.SIGINT)
