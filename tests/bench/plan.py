@@ -28,7 +28,7 @@ from tandem.plan import program_graph
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACKS = ("timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter", "dev")
 ROUNDS = 9
-SDKS = "import pulumi, pulumi_aws, pulumi_eks, pulumi_kubernetes"
+SDKS = "import pulumi, pulumi_aws, pulumi_eks, pulumi_kubernetes, pulumi_random"
 REFUSED = """config:
   aws:region: us-east-1
   tandem:sharing: {mode: mps, replicas: 1}
@@ -104,12 +104,14 @@ def class_of(token: str) -> str:
     package, module, name = token.split(":")
     if package == "pulumi":
         return f"pulumi_{name}.Provider" if module == "providers" else ""
-    if package not in ("aws", "eks", "kubernetes"):
+    if package not in ("aws", "eks", "kubernetes", "random"):
         return ""
     area, _, rest = module.partition("/")
+    if "karpenter" in area:
+        return "pulumi_kubernetes.apiextensions.CustomResource"
     if package == "kubernetes":
         area = f"{area.split('.')[0]}.{rest}"
-    path = f"pulumi_{package}" if area == "index" else f"pulumi_{package}.{area}"
+    path = f"pulumi_{package}" if area == "index" or package == "random" else f"pulumi_{package}.{area}"
     return f"{path}.{name}" if hasattr(import_module(path), name) else ""
 
 
