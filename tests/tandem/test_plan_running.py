@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from tandem.command import main
 from tandem.report import PlanReport
 from tests import readme
 from tests.sharing.builders import pair, setup, tenants
+from tests.tandem.fake_pulumi import bare_project, pulumi
 from tests.tandem.outputs import outputs
 from tests.tandem.test_plan_command import ANSI, call, in_terminal
 
@@ -44,25 +44,10 @@ def refused(tmp_path: Path) -> Path:
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with the stack `timeslice`, and an empty PATH but for what shells need."""
-    (tmp_path / "Pulumi.yaml").write_text("name: tandem\n")
+    bare_project(tmp_path, monkeypatch)
     (tmp_path / "Pulumi.timeslice.yaml").write_text((ROOT / "Pulumi.mps.yaml").read_text())
-    (tmp_path / "bin").mkdir()
-    for program in ("sh", "cat"):
-        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or "")
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def pulumi(project: Path, *, prints: str = "", says: str = "", code: int = 0) -> None:
-    """Puts a `pulumi` on the PATH that prints this and notes how it was called."""
-    (project / "out").write_text(prints)
-    (project / "err").write_text(says)
-    script = project / "bin" / "pulumi"
-    script.write_text(
-        f'#!/bin/sh\necho "$PWD $*" >{project}/called\ncat {project}/out\ncat {project}/err >&2\nexit {code}\n'
-    )
-    script.chmod(0o755)
 
 
 def test_the_switch_is_told_after_the_plan_in_80_columns(up: Path) -> None:

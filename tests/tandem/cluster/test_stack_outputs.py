@@ -1,13 +1,13 @@
 """The way through Pulumi's outputs, with a `pulumi` that says what a test wants."""
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tandem.cluster.connection import by_pulumi
 from tandem.connection import NotConnectedError
+from tests.tandem.fake_pulumi import bare_project, pulumi
 
 SECRET = "very-secret-token"
 KUBECONFIG = {
@@ -21,22 +21,8 @@ KUBECONFIG = {
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project, and an empty PATH but for what shells need."""
-    (tmp_path / "Pulumi.yaml").write_text("name: tandem\n")
-    (tmp_path / "bin").mkdir()
-    for program in ("sh", "cat"):
-        (tmp_path / "bin" / program).symlink_to(shutil.which(program) or "")
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    bare_project(tmp_path, monkeypatch)
     return tmp_path
-
-
-def pulumi(project: Path, *, prints: str = "", says: str = "", code: int = 0) -> None:
-    (project / "out").write_text(prints)
-    (project / "err").write_text(says)
-    script = project / "bin" / "pulumi"
-    script.write_text(
-        f'#!/bin/sh\necho "$PWD $*" >{project}/called\ncat {project}/out\ncat {project}/err >&2\nexit {code}\n'
-    )
-    script.chmod(0o755)
 
 
 def test_the_outputs_name_the_cluster(project: Path) -> None:

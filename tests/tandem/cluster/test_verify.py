@@ -1,27 +1,14 @@
 """The whole of `verify`: one look after the other until the promises hold or time is up. Servers are real, if small."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 
 from tandem.cluster.verify import Reach, Verdict, verify
 from tandem.connection import NotConnectedError
-from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.cluster.pretended import Clock, Cluster, connected, reaching, well
 from tests.tandem.cluster.seen import facts, node, pending, pod
-
-
-@pytest.fixture
-def llama() -> Iterator[FakeOllama]:
-    with serving(FakeOllama("llama2:7b")) as server:
-        yield server
-
-
-@pytest.fixture
-def mistral() -> Iterator[FakeOllama]:
-    with serving(FakeOllama("mistral:7b")) as server:
-        yield server
 
 
 @pytest.fixture

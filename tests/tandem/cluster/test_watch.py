@@ -14,23 +14,11 @@ from tandem.cluster.gpus import Gpu
 from tandem.cluster.servers import Memory
 from tandem.cluster.watch import Look, ModelLook, looks, with_events
 from tandem.connection import NotConnectedError
-from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.cluster.pretended import Cluster, connected, reaching, well
 from tests.tandem.cluster.seen import NODE, facts, pod, restarting
 
 AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
-
-
-@pytest.fixture
-def llama() -> Iterator[FakeOllama]:
-    with serving(FakeOllama("llama2:7b")) as server:
-        yield server
-
-
-@pytest.fixture
-def mistral() -> Iterator[FakeOllama]:
-    with serving(FakeOllama("mistral:7b")) as server:
-        yield server
 
 
 def with_plugin(cluster: Cluster) -> Cluster:
