@@ -1,6 +1,6 @@
 """Where what a stack deploys is found in its cluster: for those who look at it, without importing Pulumi."""
 
-from components.names import OLLAMA_PORT, POOL_LABEL, TOLERATED
+from components.names import OLLAMA_PORT, POOL_LABEL, tolerations
 
 __all__ = [
     "DEVICE_PLUGIN_NAMESPACE",
@@ -8,7 +8,7 @@ __all__ = [
     "OLLAMA_PORT",
     "OPERATOR_NAMESPACE",
     "POOL_LABEL",
-    "TOLERATED",
+    "tolerations",
 ]
 
 OLLAMA_NAMESPACE = "ollama"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
-from stacks.places import POOL_LABEL, TOLERATED
+from stacks.places import POOL_LABEL, tolerations
 from tandem.cluster.checks import Check
 from tandem.cluster.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced
 from tandem.cluster.promise import PoolPromise
@@ -85,7 +85,7 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
             "enableServiceLinks": False,
             "nodeSelector": {POOL_LABEL: pool},
             "affinity": {"nodeAffinity": placed},
-            "tolerations": [dict(one) for one in TOLERATED],
+            "tolerations": tolerations(None),
             "containers": [
                 {
                     "name": "pause",
