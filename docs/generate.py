@@ -1,4 +1,5 @@
-"""Writes what is derived from the code: `Pulumi.dev.yaml`, the tables of the README, `docs/plan.schema.json`.
+"""Writes what is derived from the code: `Pulumi.dev.yaml`, the tables of the README, `docs/plan.schema.json`, and
+what `docs/reference/` says about the tests.
 
     python docs/generate.py            writes them
     python docs/generate.py --check    says which are out of date, exit 1
@@ -14,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import real_world
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -28,6 +30,7 @@ from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettin
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
+REAL_WORLD = ROOT / "docs" / "reference" / "real-world-behaviours.md"
 STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive", "karpenter")
 
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
@@ -54,20 +57,27 @@ WHEN = {
 
 def main(arguments: list[str]) -> int:
     """Writes or checks every document; returns the exit code."""
-    stale = [path for path, text in documents() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    stale = [path for path, text in documents() if not path.is_file() or not _is_current(path, text)]
     if "--check" in arguments:
         for path in stale:
             print(f"{path.relative_to(ROOT)} is out of date. Run `make docs`.")
         return 1 if stale else 0
     for path, text in documents():
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text, encoding="utf-8")
     return 0
+
+
+def _is_current(path: Path, text: str) -> bool:
+    written = path.read_text(encoding="utf-8")
+    return real_world.is_same(written, text) if path == REAL_WORLD else written == text
 
 
 def documents() -> Iterator[tuple[Path, str]]:
     """Every derived document with the text that it should have."""
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
+    yield REAL_WORLD, real_world.document(ROOT)
     yield ROOT / "README.md", readme((ROOT / "README.md").read_text(encoding="utf-8"))
 
 

@@ -178,6 +178,10 @@ def test_what_is_named_must_be_there(account: Account, case: str) -> None:
         account.make(token, **{key: there.get(str(value), value) for key, value in inputs.items()})
 
 
+@pytest.mark.real_world(
+    behaviour="A public NAT gateway needs an internet gateway attached to the VPC",
+    source="docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html",
+)
 def test_a_nat_gateway_needs_an_attached_internet_gateway(account: Account) -> None:
     vpc = account.make(VPC)
     subnet, address = account.make(SUBNET, vpcId=vpc), account.make(ADDRESS)
@@ -250,6 +254,10 @@ def test_interfaces_and_root_volumes_come_and_go_with_nodes(account: Account) ->
     assert not [one for one in account.of("aws:ec2/networkInterface:NetworkInterface") if "instance" in one.inputs]
 
 
+@pytest.mark.real_world(
+    behaviour="An EBS volume grows and never shrinks",
+    source="docs.aws.amazon.com/AWSEC2/latest/APIReference/API_ModifyVolume.html",
+)
 def test_a_volume_grows_and_never_shrinks(account: Account) -> None:
     volume = account.make(VOLUME, availabilityZone="us-east-1a", size=20)
     with refused("InvalidParameterValue"):

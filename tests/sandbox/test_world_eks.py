@@ -52,6 +52,10 @@ def test_a_cluster_needs_subnets_of_two_zones_and_groups_that_are_there(account:
         account.cluster(vpcConfig={"subnetIds": account.subnets, "securityGroupIds": ["sg-0"]})
 
 
+@pytest.mark.real_world(
+    behaviour="EKS does not delete a cluster that has node groups",
+    source="docs.aws.amazon.com/eks/latest/APIReference/API_DeleteCluster.html",
+)
 def test_a_cluster_with_node_groups_stays(account: Account) -> None:
     cluster = account.cluster()
     group = account.nodes(count=0)
@@ -76,6 +80,10 @@ def test_a_name_is_taken_once(account: Account) -> None:
 
 
 @pytest.mark.parametrize(("to", "goes"), [("1.37", True), ("1.38", False), ("1.35", False)])
+@pytest.mark.real_world(
+    behaviour="EKS upgrades a control plane one minor version at a time and never downgrades it",
+    source="docs.aws.amazon.com/eks/latest/APIReference/API_UpdateClusterVersion.html",
+)
 def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, goes: bool) -> None:
     account.cluster()
     if goes:
@@ -111,6 +119,10 @@ def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> 
 
 
 @pytest.mark.parametrize("missing", NODE_POLICIES)
+@pytest.mark.real_world(
+    behaviour="Nodes whose role lacks a worker policy do not join the cluster",
+    source="docs.aws.amazon.com/eks/latest/userguide/troubleshooting.html#worker-node-fail",
+)
 def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: str) -> None:
     account.cluster()
     some = [policy for policy in NODE_POLICIES if policy != missing]
@@ -174,6 +186,10 @@ def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -
         account.nodes("b")
 
 
+@pytest.mark.real_world(
+    behaviour="A node group's Kubernetes version is never newer than the control plane's",
+    source="docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupVersion.html",
+)
 def test_nodes_are_not_newer_than_their_cluster(account: Account) -> None:
     account.cluster()
     with refused("InvalidParameterException", "newer"):
@@ -182,6 +198,10 @@ def test_nodes_are_not_newer_than_their_cluster(account: Account) -> None:
 
 
 @pytest.mark.parametrize("addon", ["coredns", "aws-ebs-csi-driver"])
+@pytest.mark.real_world(
+    behaviour="An add-on whose pods find no node becomes DEGRADED with InsufficientNumberOfReplicas",
+    source="docs.aws.amazon.com/eks/latest/APIReference/API_AddonIssue.html",
+)
 def test_addons_with_a_deployment_need_a_node_without_a_taint(account: Account, addon: str) -> None:
     account.cluster()
     with refused("InsufficientNumberOfReplicas"):
@@ -215,6 +235,10 @@ def test_identities_need_their_roles(account: Account) -> None:
     account.make(ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
 
 
+@pytest.mark.real_world(
+    behaviour="EKS creates the access entry of a managed node group's role",
+    source="docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html",
+)
 def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) -> None:
     account.cluster()
     account.nodes(count=0)
@@ -229,6 +253,10 @@ def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) 
     account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
 
 
+@pytest.mark.real_world(
+    behaviour="EKS creates a log group for control-plane logs that outlives the cluster",
+    source="docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html",
+)
 def test_eks_makes_a_log_group_that_outlives_the_cluster_when_it_finds_none(account: Account) -> None:
     account.cluster(enabledClusterLogTypes=["api"])
     account.drop(CLUSTER, "c")
@@ -250,6 +278,10 @@ def test_a_log_group_of_ours_is_used(account: Account) -> None:
         ({"labels": {"a": "b"}}, 0),
         ({"taints": [TAINT]}, 0),
     ],
+)
+@pytest.mark.real_world(
+    behaviour="A new version, AMI release or launch template version replaces every node of a managed node group",
+    source="docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
 )
 def test_a_new_template_version_or_release_recycles_the_nodes(
     account: Account, inputs: dict[str, object], recycled: int

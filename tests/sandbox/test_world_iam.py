@@ -39,6 +39,10 @@ def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:
     account.drop(POLICY, policy)
 
 
+@pytest.mark.real_world(
+    behaviour="An IAM role name has at most 64 characters",
+    source="docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html",
+)
 def test_role_names_have_at_most_64_characters(account: Account) -> None:
     account.make(ROLE, name="r" * 64)
     with refused("ValidationError", "64"):
@@ -53,6 +57,10 @@ def test_a_made_up_role_name_must_fit_too(account: Account) -> None:
         account.world.check(ROLE, "r" * 57, {}, None)
 
 
+@pytest.mark.real_world(
+    behaviour="A managed policy has at most 6144 characters, white space not counted",
+    source="docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html",
+)
 def test_a_managed_policy_has_at_most_6144_characters_without_white_space(account: Account) -> None:
     policy = account.make(POLICY, name="p", policy="{" + " " * 9000 + "x" * 6142 + "}")
     with refused("LimitExceeded", "6144"):

@@ -101,6 +101,10 @@ def test_the_overlay_of_the_greater_weight_counts(account: Karpenter) -> None:
     assert len(account.own) == 1
 
 
+@pytest.mark.real_world(
+    behaviour="Karpenter reads NodeOverlays only behind the feature gate NodeOverlay",
+    source="karpenter.sh/docs/reference/settings/#feature-gates",
+)
 def test_overlays_need_their_gate(account: Karpenter) -> None:
     account.drop(RELEASE, account.controller)
     account.controllers(gate=False)
@@ -399,6 +403,10 @@ def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
     account.change(RELEASE, account.controllers(replicas=1), version="2")
 
 
+@pytest.mark.real_world(
+    behaviour="Deleting a NodePool deletes its nodes",
+    source="karpenter.sh/docs/concepts/disruption/#manual-methods",
+)
 def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> None:
     ready.models(1)
     ready.drop(RELEASE, ready.crds)
@@ -429,6 +437,10 @@ def test_a_changed_template_replaces_the_nodes_and_a_changed_limit_does_not(read
     assert ready.world.recycled == {"gpu": 2}
 
 
+@pytest.mark.real_world(
+    behaviour="Karpenter replaces nodes whose EC2NodeClass has changed",
+    source="karpenter.sh/docs/concepts/disruption/#drift",
+)
 def test_a_changed_class_replaces_the_nodes(ready: Karpenter) -> None:
     ready.models(1)
     before = ready.own

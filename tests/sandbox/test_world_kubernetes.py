@@ -103,6 +103,10 @@ def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
         account.drop(RELEASE, release)
 
 
+@pytest.mark.real_world(
+    behaviour="A namespace stays Terminating while an object in it has a finalizer",
+    source="kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
+)
 def test_a_namespace_hangs_on_a_finalizer_in_it(account: Account) -> None:
     account.make(NAMESPACE, metadata=meta("n"))
     account.make(CRD, metadata=meta("crd"), spec={"group": "nvidia.com", "names": {"kind": "ComputeDomain"}})
@@ -146,6 +150,10 @@ def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> Non
     ready.model("c")
 
 
+@pytest.mark.real_world(
+    behaviour="A Helm release that times out exists and has failed, and the next update repairs it",
+    source="pulumi-kubernetes provider/pkg/provider/helm_release.go (partialError)",
+)
 def test_a_release_that_times_out_is_there_and_gets_its_share_when_there_is_one(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
@@ -351,6 +359,10 @@ def test_custom_resources_need_their_crd(account: Account) -> None:
     account.make("kubernetes:storage.k8s.io/v1:CSIDriver", metadata=meta("own"))
 
 
+@pytest.mark.real_world(
+    behaviour="Deleting a CRD deletes every object of its kind",
+    source="kubernetes.io/docs/tasks/extend-kubernetes/custom-resources/custom-resource-definitions/",
+)
 def test_uninstalling_the_crds_deletes_every_pool(account: Account) -> None:
     crds, _ = karpenter(account)
     pools = [account.make(POOL, metadata=meta(name)) for name in "ab"]
@@ -372,6 +384,10 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
     assert account.of(CRD), "the record is gone, the CRDs stay"
 
 
+@pytest.mark.real_world(
+    behaviour="Helm does not delete the CRDs in a chart's crds/ folder on uninstall",
+    source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
+)
 def test_crds_of_other_charts_outlive_them(account: Account) -> None:
     account.drop(RELEASE, account.device_plugin())
     assert {one.inputs["spec"]["group"] for one in account.of(CRD)} == {"nfd.k8s-sigs.io"}

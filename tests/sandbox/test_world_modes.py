@@ -76,6 +76,10 @@ def test_a_taint_for_another_mode_evicts_at_once_and_lets_back_in_who_tolerates_
 
 
 @pytest.mark.parametrize("effect", ["NO_EXECUTE", "NoExecute", "NO_SCHEDULE", "NoSchedule", "PREFER_NO_SCHEDULE"])
+@pytest.mark.real_world(
+    behaviour="Only a taint with the effect NoExecute evicts running pods",
+    source="kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/",
+)
 def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
     account = Switching(TURNS)
     account.serve("m", TURNS)
@@ -129,6 +133,10 @@ LOST, EXCLUSIVE, FULL = "lost its MPS server", "EXCLUSIVE_PROCESS card", "Insuff
         (MPS, WHOLE, FULL),
         (TURNS, WHOLE, FULL),
     ],
+)
+@pytest.mark.real_world(
+    behaviour="Under MPS a GPU is in compute mode EXCLUSIVE_PROCESS, so a process outside MPS keeps clients out",
+    source="docs.nvidia.com/deploy/mps/ (compute modes); k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go",
 )
 def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharing, new: Sharing, words: str) -> None:
     account = Switching(old)

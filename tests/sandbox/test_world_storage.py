@@ -47,6 +47,10 @@ def test_a_claim_needs_a_volume_or_a_class(account: Account) -> None:
         account.make(CLAIM, metadata=meta("f"), spec={**spec, "storageClassName": "io2"})
 
 
+@pytest.mark.real_world(
+    behaviour="A volume claim stays while a pod uses it, and a volume while a claim is bound to it",
+    source="kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+)
 def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready: Account) -> None:
     disk, volume, claim = claimed(ready)
     release = ready.model(**with_claim("d"))
