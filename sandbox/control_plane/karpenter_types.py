@@ -5,8 +5,8 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-from sharing import prices, tables
-from sharing.gpus import gpus
+from sandbox.world.hardware import Row, rows
+from sharing import prices
 from sharing.prices import HOME_REGION
 
 Labels = dict[str, str]
@@ -18,7 +18,6 @@ ZONES = ("a", "b")
 PODS = 29
 """What kubelet allows the smallest of our types: 3 network interfaces of 10 addresses."""
 _FAMILY = re.compile(r"(?P<category>[a-z]+)(?P<generation>\d+)")
-_MEMORY_IN_NAME = re.compile(r"-\d+gb$")
 
 
 @cache
@@ -27,7 +26,7 @@ def aws_labels() -> dict[str, Labels]:
 
     Source: karpenter-provider-aws 1.14.1 pkg/providers/instancetype/types.go, computeRequirements.
     """
-    return {row["instance_type"]: _labels(row) for row in _rows()}
+    return {row["instance_type"]: _labels(row) for row in rows()}
 
 
 def for_sale(
@@ -38,14 +37,10 @@ def for_sale(
     A type is offered on spot where a spot price is known and `without_spot` does not withdraw it. Resources are the
     physical ones: one GPU is one `nvidia.com/gpu`, and the slice of one that a g6f has is none.
     """
-    return [_sold(row, region, zones, without_spot) for row in _rows()]
+    return [_sold(row, region, zones, without_spot) for row in rows()]
 
 
-def _rows() -> tuple[tables.Row, ...]:
-    return tables.read("gpu_instances").rows + tables.read("system_instances").rows
-
-
-def _labels(row: tables.Row) -> Labels:
+def _labels(row: Row) -> Labels:
     family, _, size = row["instance_type"].partition(".")
     of_family = _FAMILY.match(family)
     assert of_family
@@ -57,28 +52,28 @@ def _labels(row: tables.Row) -> Labels:
         "instance-cpu": row["vcpu"],
         "instance-memory": row["memory_mib"],
     }
-    if "gpu" in row:
+    if row["gpu"]:
         labels |= {
-            "instance-gpu-name": _MEMORY_IN_NAME.sub("", row["gpu"]),
-            "instance-gpu-manufacturer": gpus()[row["gpu"]].vendor,
+            "instance-gpu-name": row["gpu"],
+            "instance-gpu-manufacturer": row["manufacturer"],
             "instance-gpu-count": row["gpus"],
             "instance-gpu-memory": row["gpu_memory_mib"],
         }
-    if int(row.get("local_nvme_gb", 0)):
+    if int(row["local_nvme_gb"]):
         labels["instance-local-nvme"] = row["local_nvme_gb"]
     return {f"{AWS}{key}": value for key, value in labels.items()}
 
 
-def _sold(row: tables.Row, region: str, zones: Sequence[str], without_spot: Collection[str]) -> dict[str, Any]:
+def _sold(row: Row, region: str, zones: Sequence[str], without_spot: Collection[str]) -> dict[str, Any]:
     name = row["instance_type"]
     resources = {"cpu": row["vcpu"], "memory": f"{row['memory_mib']}Mi", "pods": str(PODS)}
-    if "gpu" in row:
+    if row["gpu"]:
         dollars = {"on-demand": prices.on_demand(name, region).usd_per_hour}
         spot = prices.spot(name, region)
         if spot is not None and name not in without_spot:
             dollars["spot"] = spot.usd_per_hour
         if int(row["gpus"]):
-            resources[f"{gpus()[row['gpu']].vendor}.com/gpu"] = row["gpus"]
+            resources[f"{row['manufacturer']}.com/gpu"] = row["gpus"]
     else:
         dollars = {"on-demand": prices.system_node(name, region).usd_per_hour}
     return {

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from sandbox.identity import digest
+from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import EFFECTS, HOST_LABEL, SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, chart
@@ -42,7 +43,6 @@ from sandbox.world.things import (
     value_at,
     values_at,
 )
-from sharing.gpus import instance_types
 
 CHART = "karpenter"
 POOL_LABEL = "karpenter.sh/nodepool"

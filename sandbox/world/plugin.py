@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels
 from sandbox.world.pods import Values, chart
 from sandbox.world.things import RELEASE, Thing, Things, value_at
-from sharing.gpus import InstanceType, instance_types
-from sharing.mig import fits, profiles
 from sharing.modes import CONFIG_LABEL, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
