@@ -74,10 +74,11 @@ def is_replaced(things: Things, inputs: Values) -> bool:
 
     Source: pulumi-kubernetes provider/pkg/provider/provider.go, Diff.
     """
-    metadata = inputs.get("metadata") or {}
-    if (metadata.get("annotations") or {}).get(REPLACE_UNREADY) != "true":
+    annotations = value_at(inputs, "metadata.annotations")
+    if not isinstance(annotations, dict) or annotations.get(REPLACE_UNREADY) != "true":
         return False
-    job = things.get(JOB, f"{metadata.get('namespace') or 'default'}/{metadata.get('name')}")
+    namespace, name = value_at(inputs, "metadata.namespace") or "default", value_at(inputs, "metadata.name")
+    job = things.get(JOB, f"{namespace}/{name}")
     return job is not None and "Complete" not in values_at(job.outputs, "status.conditions.type")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.world.things import RELEASE, CloudError
+from sandbox.world.things import RELEASE, CloudError, value_at
 
 DEFAULTS = "__defaults"
 """Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""
@@ -57,16 +57,20 @@ def named(
 def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
     """Whether a provider made the name up, so that a replacement may exist beside what it replaces."""
     if token.startswith(_KUBERNETES):
-        annotations = (inputs.get("metadata") or {}).get("annotations") or {}
-        return annotations.get(AUTONAMED) == "true" or "name" in inputs.get(DEFAULTS, ())
+        annotations = value_at(inputs, "metadata.annotations")
+        is_noted = isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
+        return is_noted or "name" in inputs.get(DEFAULTS, ())
     return token in AUTONAMES and AUTONAMES[token][0] in inputs.get(DEFAULTS, ())
 
 
 def given_name(token: str, inputs: dict[str, Any]) -> Any:
-    """The name in the inputs, made up or not; None for types without one."""
+    """The name in the inputs, made up or not; None for types without one.
+
+    The engine asks for the difference to wholly unknown properties when it looks for what a deletion drags along: then
+    there is no name (pulumi-kubernetes provider.go Diff: an unknown `metadata` is an update).
+    """
     if token.startswith(_KUBERNETES) and token != RELEASE:
-        metadata = inputs.get("metadata") or {}
-        return metadata.get("namespace"), metadata.get("name")
+        return value_at(inputs, "metadata.namespace"), value_at(inputs, "metadata.name")
     if token == RELEASE:
         return inputs.get("namespace"), inputs.get("name")
     return inputs.get(AUTONAMES[token][0]) if token in AUTONAMES else None

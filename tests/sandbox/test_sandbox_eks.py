@@ -89,6 +89,15 @@ def test_dependencies_are_those_that_the_state_of_the_real_provider_records(clus
     }
 
 
+@pytest.mark.real_world(
+    behaviour="The eks provider describes the role of a control plane with a sentence of its own",
+    source="pulumi-eks nodejs/eks/cluster/cluster.ts, ServiceRole eksRole",
+)
+def test_the_role_of_the_control_plane_has_the_description_of_the_real_one(cluster_graph: Built) -> None:
+    role = cluster_graph().named("c-eksRole-role")
+    assert role.inputs["description"] == "Allows EKS to manage clusters on your behalf."
+
+
 def test_property_dependencies_name_the_input_that_brings_them(cluster_graph: Built) -> None:
     graph = cluster_graph()
     control_plane = graph.named("c-eksCluster")

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 
 from sandbox.protocol import Refused
+from sandbox.wire import UNKNOWN
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
 from sandbox.world.changes import UPDATABLE
+from sandbox.world.things import JOB
 from tests.sandbox.world_pieces import (
     ADDON,
     CLUSTER,
@@ -193,6 +195,17 @@ def test_a_property_not_listed_as_updatable_means_replacement(case: str) -> None
     token, old, new, changed, replaces, first = CHANGES[case]
     found = World().diff(token, old, new)
     assert (found.changed, found.replaces, found.delete_before_replace) == (changed, replaces, first)
+
+
+@pytest.mark.real_world(
+    behaviour="The kubernetes provider answers for objects that are wholly unknown: an update, and no replacement",
+    source="pulumi-kubernetes provider/pkg/provider/provider.go Diff and addPatchValueToDiff; diff_test.go",
+)
+@pytest.mark.parametrize("token", [NAMESPACE, CLAIM, JOB])
+@pytest.mark.parametrize("old", [{"metadata": {"name": "n", "namespace": "m"}}, {"metadata": {}}, {}])
+def test_an_object_that_is_wholly_unknown_is_updated(token: str, old: dict[str, Any]) -> None:
+    found = World().diff(token, {**old, "spec": {"a": 1}}, {"metadata": UNKNOWN, "spec": {"a": 1}})
+    assert (found.changed, found.replaces, found.delete_before_replace) == (("metadata",), (), False)
 
 
 def test_an_unknown_type_is_replaced_by_every_change() -> None:
