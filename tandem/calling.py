@@ -153,3 +153,9 @@ def print_json(report: object) -> None:
 def print_error(message: str, **more: Any) -> None:
     """What `--json` prints instead. One line, for those who read a line at a time."""
     print(json.dumps({"schema_version": SCHEMA_VERSION, "error": message, **more}, ensure_ascii=False))
+
+
+def printable(text: bytes | str) -> str:
+    """The text without what steers a terminal; line ends and tabs stay."""
+    shown = text.decode(errors="replace") if isinstance(text, bytes) else text
+    return "".join(char for char in shown if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))

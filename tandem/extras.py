@@ -8,6 +8,7 @@ EXTRAS = {
 }
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 NEEDED = {
+    "doctor": ("aws", "cluster"),
     "leftovers": ("aws",),
     "quota": ("aws",),
     "prices": ("aws",),

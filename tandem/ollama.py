@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tandem.calling import FAILED, CallError
+from tandem.calling import FAILED, CallError, printable
 from tandem.connection import Endpoint
 
 CONNECT_SECONDS = 10.0
@@ -201,9 +201,3 @@ def lines(parts: Iterator[bytes]) -> Iterator[bytes]:
         yield from filter(None, whole)
     if rest:
         yield rest
-
-
-def printable(text: bytes | str) -> str:
-    """The text without what steers a terminal; line ends and tabs stay."""
-    told = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return "".join(char for char in told if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))

@@ -185,7 +185,7 @@ def _prices(parsed: argparse.Namespace) -> int:
     now = datetime.datetime.now(datetime.UTC)
     regions = list(dict.fromkeys(parsed.region or [_stack_and_region(parsed)[1]]))
     for region in regions:
-        _known_region(region)
+        known_region(region)
     kept, failures = [], []
     for region in regions:
         try:
@@ -224,11 +224,12 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
         if not isinstance(found, str):
             raise source.UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
         region = found
-    _known_region(region)
+    known_region(region)
     return stack, region
 
 
-def _known_region(region: str) -> None:
+def known_region(region: str) -> None:
+    """Raises `CallError` where no table of ours knows the region."""
     from sharing.problems import did_you_mean
     from tandem.account import kept_prices
 

@@ -68,16 +68,23 @@ class Answer:
 def answer(account: Account, stack: str, setup: Setup) -> Answer:
     """Asks the account; raises `AccountError` when it does not answer."""
     with explained(account.region):
-        used = _used(account, stack)
-        checks = [
-            Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(setup)
-        ]
-        problems, warnings = _offered(account, setup)
-        warnings += _spot_role(account, setup)
+        checks = quota_checks(account, stack, setup)
+        problems, warnings = offers(account, setup)
+        if spot_role_missing(account, setup):
+            warnings.append(
+                f"the account has never used spot: the role {SPOT_ROLE} is missing, and where `up` may not make it, no "
+                f"spot node comes. {SPOT_ROLE_COMMAND}"
+            )
     warnings += [
         f"AWS does not say how much {check.need.quota.title} allows" for check in checks if check.verdict == "unknown"
     ]
     return Answer(checks=tuple(checks), problems=tuple(problems), warnings=tuple(warnings))
+
+
+def quota_checks(account: Account, stack: str, setup: Setup) -> list[Check]:
+    """Each quota that the stack touches; raises what boto3 raises."""
+    used = _used(account, stack)
+    return [Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(setup)]
 
 
 def _limit(account: Account, need: Need) -> float | None:
@@ -135,25 +142,25 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
     return known
 
 
-def _offered(account: Account, setup: Setup) -> tuple[list[str], list[str]]:
+def offers(account: Account, setup: Setup) -> tuple[list[str], list[str]]:
     """Whether the zones of the stack have its types: problems where none has, warnings where some have not."""
     zones = _zones(account)[: setup.zones]
     problems, warnings = [], []
     if len(zones) < setup.zones:
         problems.append(f"cluster.zones is {setup.zones}, and {account.region} has {len(zones)} in which EKS runs")
     wanted = sorted({*setup.system_types, *(name for pool in setup.pools for name in pool.instance_types)})
-    offers = {name: set[str]() for name in wanted}
+    offered = {name: set[str]() for name in wanted}
     filters = [{"Name": "instance-type", "Values": wanted}]
     for page in account.pages(
         "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
     ):
         for raw in page["InstanceTypeOfferings"]:
-            offers[raw["InstanceType"]].add(raw["Location"])
+            offered[raw["InstanceType"]].add(raw["Location"])
     for path, names, places in _placed(setup, zones):
-        if not any(offers[name] & set(places) for name in names):
+        if not any(offered[name] & set(places) for name in names):
             problems.append(f"{path}: {', '.join(names)} not offered in {', '.join(places) or account.region}")
             continue
-        lacking = {name: [zone for zone in places if zone not in offers[name]] for name in names}
+        lacking = {name: [zone for zone in places if zone not in offered[name]] for name in names}
         warnings += [f"{path}: {name} is not offered in {', '.join(bare)}" for name, bare in lacking.items() if bare]
     return problems, warnings
 
@@ -181,20 +188,17 @@ def _zones(account: Account) -> list[str]:
     )
 
 
-def _spot_role(account: Account, setup: Setup) -> list[str]:
+def spot_role_missing(account: Account, setup: Setup) -> bool:
+    """Whether a pool wants spot instances and the account has no role for them; raises what boto3 raises."""
     if all(pool.capacity != "spot" for pool in setup.pools):
-        return []
-    client = account.client("iam")
+        return False
     try:
-        client.get_role(RoleName=SPOT_ROLE)
+        account.client("iam").get_role(RoleName=SPOT_ROLE)
     except Exception as error:
         if code(error) != "NoSuchEntity":
             raise
-        return [
-            f"the account has never used spot: the role {SPOT_ROLE} is missing, and where `up` may not make it, no "
-            f"spot node comes. {SPOT_ROLE_COMMAND}"
-        ]
-    return []
+        return True
+    return False
 
 
 def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """The way into an AWS account, and what to tell people when it is barred: one line, with the way out."""
 
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -27,13 +28,16 @@ class Account:
     session: Any
     """A `boto3.Session`."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Clients may be used by several threads at a time; a session may not make two at a time."""
 
     def client(self, service: str, region: str | None = None) -> Any:
         """The boto3 client of a service; made once."""
         key = (service, region or self.region)
-        if key not in self._clients:
-            self._clients[key] = self.session.client(service, region_name=key[1], config=_config())
-        return self._clients[key]
+        with self._lock:
+            if key not in self._clients:
+                self._clients[key] = self.session.client(service, region_name=key[1], config=_config())
+            return self._clients[key]
 
     def pages(self, service: str, operation: str, **arguments: Any) -> Iterator[Any]:
         """The answers to `operation`, page by page where AWS pages them."""
@@ -50,7 +54,11 @@ def connect(region: str, profile: str | None = None) -> Account:
 
     with explained(region):
         session = boto3.Session(profile_name=profile, region_name=region)
-        identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
+        try:
+            identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
+        except RuntimeError as error:
+            # botocore's way to say that what AWS_CREDENTIAL_EXPIRATION names has passed (credentials.py, 1.44).
+            raise AccountError(f"the AWS credentials have expired: {error} `aws sso login` renews them.") from error
     return Account(id=identity["Account"], region=region, session=session)
 
 

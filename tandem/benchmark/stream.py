@@ -16,7 +16,8 @@ import httpcore
 
 from tandem.benchmark.clocked import ClockedBackend, ClockedStream
 from tandem.benchmark.result import Row, ServerTimes
-from tandem.ollama import error_text, printable, refusal
+from tandem.calling import printable
+from tandem.ollama import error_text, refusal
 
 OK = 200
 LONGEST_ERROR = 300

@@ -8,12 +8,12 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print_json
+from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, printable
 from tandem.connection import Endpoint, NotConnectedError, connected
 from tandem.conversation.screen import Screen
 from tandem.conversation.talk import Speaker, Turn, talk
 from tandem.conversation.transcript import Transcript, usual_name
-from tandem.ollama import Ollama, OllamaError, printable
+from tandem.ollama import Ollama, OllamaError
 from tandem.show import Output
 
 

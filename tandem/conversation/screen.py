@@ -6,8 +6,9 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
+from tandem.calling import printable
 from tandem.conversation.talk import Turn
-from tandem.ollama import Piece, printable
+from tandem.ollama import Piece
 
 COLOURS = ("cyan", "magenta")
 LONG_WORD = 24

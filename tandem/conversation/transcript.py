@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
+from tandem.calling import printable
 from tandem.connection import Endpoint
 from tandem.conversation.talk import Turn
-from tandem.ollama import Piece, printable
+from tandem.ollama import Piece
 
 
 def usual_name(now: datetime.datetime) -> Path:

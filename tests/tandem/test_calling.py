@@ -24,7 +24,7 @@ def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
     assert stack_file("./mps") == Path("mps")
 
 
-WITH_A_STACK = ("leftovers", "quota", "prices", "verify", "watch", "chat", "bench")
+WITH_A_STACK = ("doctor", "leftovers", "quota", "prices", "verify", "watch", "chat", "bench")
 
 
 @pytest.mark.parametrize("command", WITH_A_STACK)
@@ -69,7 +69,7 @@ def test_a_server_that_is_away_is_told_to_machines_in_one_object(
     assert err == ""
 
 
-@pytest.mark.parametrize("command", ["quota", "verify", "watch", "chat"])
+@pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "chat"])
 def test_a_file_with_mistakes_is_refused_with_all_of_them(
     command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tandem.calling import printable
 from tandem.connection import Endpoint
-from tandem.ollama import Ollama, OllamaError, Piece, lines, printable
+from tandem.ollama import Ollama, OllamaError, Piece, lines
 
 Handler = Callable[[httpx.Request], httpx.Response]
 

@@ -42,6 +42,8 @@ class Emulated:
     """Letters of the zones in which an instance type is offered; None: moto answers."""
     denied: dict[str, str] = field(default_factory=dict)
     """Error code by operation, e.g. `{"ListRoles": "AccessDenied"}`."""
+    closed: set[str] = field(default_factory=set)
+    """Regions that the account has not enabled."""
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """Operations answered here, with what was asked."""
@@ -51,6 +53,8 @@ class Emulated:
         self.calls.append(model.name)
         if model.name in self.denied:
             return _error(403, self.denied[model.name], "you may not")
+        if params["context"]["client_region"] in self.closed:
+            return _error(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
         own = getattr(self, f"_{model.name}", None)
         if own is None or (model.name == "DescribeInstanceTypeOfferings" and self.offers is None):
             return None

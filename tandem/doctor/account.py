@@ -1,0 +1,95 @@
+"""Checks of the AWS account: the region, quotas, where instance types are offered, the role for spot."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sharing.setup import Setup
+from tandem.doctor.case import Case
+from tandem.doctor.finding import Finding, ok, stops, unknown, warning
+
+
+def check_region(case: Case) -> Iterator[Finding]:
+    """Whether the account may use the region."""
+    if case.access.region_closed:
+        yield stops(f"{case.region} is not enabled in this account", _enable(case.region))
+        return
+    client = case.account().client("ec2")
+    known = client.describe_regions(RegionNames=[case.region], AllRegions=True)["Regions"]
+    status = known[0].get("OptInStatus", "") if known else "unknown"
+    if status in ("opt-in-not-required", "opted-in"):
+        yield ok(case.region)
+    else:
+        yield stops(f"{case.region} is {status} in this account", _enable(case.region))
+
+
+def _enable(region: str) -> str:
+    return f"aws account enable-region --region-name {region}"
+
+
+def check_quotas(case: Case) -> Iterator[Finding]:
+    """Quotas against what the stack needs, less what everything else in the region uses."""
+    from tandem.account import quota
+
+    stack = case.planned_stack
+    checks = quota.quota_checks(case.account(), stack.name, _setup(case))
+    for check in checks:
+        need = check.need
+        title = f"{need.quota.title} ({need.quota.unit})"
+        limit = "an unknown limit" if check.limit is None else f"{check.limit:,.0f}"
+        used = f"{check.used:,} of {limit} used by others"
+        if check.verdict == "unknown":
+            yield unknown(
+                f"{title}: AWS does not say the limit",
+                f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}",
+            )
+        elif check.verdict == "short":
+            yield stops(f"{title}: {used}, {need.now:,} needed", check.way_out(case.region))
+        elif check.verdict == "short at max":
+            yield warning(f"{title}: {used}, {need.most:,} needed at most", check.way_out(case.region))
+    if all(check.verdict == "ok" for check in checks):
+        yield ok(f"{len(checks)} quotas are enough")
+
+
+def check_offerings(case: Case) -> Iterator[Finding]:
+    """Whether the zones of the stack offer its instance types."""
+    from tandem.account import quota
+
+    problems, warnings = quota.offers(case.account(), _setup(case))
+    for problem in problems:
+        yield stops(problem, "Write other instance types, or another region.")
+    for line in warnings:
+        yield warning(line, "Nodes of that type come in the other zones alone.")
+    if not problems and not warnings:
+        yield ok("each zone offers each instance type")
+
+
+def check_spot_role(case: Case) -> Iterator[Finding]:
+    """The role with which EC2 starts spot instances. `destroy` would delete it, so no stack creates it."""
+    from tandem.account import quota
+
+    setup = _setup(case)
+    if not quota.spot_role_missing(case.account(), setup):
+        yield ok(f"{quota.SPOT_ROLE} exists")
+    elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in setup.pools):
+        # Karpenter does not create it: CreateFleet fails (karpenter-provider-aws, pkg/providers/instance/instance.go).
+        yield stops(f"the account has no role {quota.SPOT_ROLE}, and Karpenter starts no spot node", _spot_fix())
+    else:
+        # EC2 Auto Scaling may create it for a node group (AWS managed policy AutoScalingServiceRolePolicy).
+        yield warning(
+            f"the account has no role {quota.SPOT_ROLE}; Auto Scaling may not be able to make it", _spot_fix()
+        )
+
+
+def wants_spot(case: Case) -> bool:
+    """Whether a pool of the stack buys spot instances."""
+    return any(pool.capacity == "spot" for pool in _setup(case).pools)
+
+
+def _spot_fix() -> str:
+    from tandem.account import quota
+
+    return quota.SPOT_ROLE_COMMAND
+
+
+def _setup(case: Case) -> Setup:
+    return replace(case.planned_stack.judged.setup, region=case.region)

@@ -1,0 +1,126 @@
+"""What is examined: a machine, an account, and where a stack is named, its plan and its cluster."""
+
+import datetime
+import threading
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sandbox.graph import Resource
+    from tandem.account.session import Account, AccountError
+    from tandem.plan import Judged, Planned
+
+HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
+"""A region of each partition that is enabled in every account."""
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+ADDON = "aws:eks/addon:Addon"
+RELEASE = "kubernetes:helm.sh/v3:Release"
+NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """Whether AWS lets us in."""
+
+    account: "Account | None" = None
+    """None where it does not, or not in the stack's region."""
+    error: "AccountError | None" = None
+    """Why not."""
+    region_closed: bool = False
+    """Whether the credentials are accepted elsewhere, so that the region is what is wrong."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The stack that is to come up."""
+
+    judged: "Judged"
+    planned: "Planned"
+
+    @property
+    def name(self) -> str:
+        """As Pulumi calls it."""
+        return self.judged.stack
+
+    @property
+    def minutes(self) -> float:
+        """How long `up` takes at most, as far as the plan can say."""
+        return self.planned.first_token.minutes + self.planned.first_token.plus_minus
+
+    def resources(self, type_: str) -> "list[Resource]":
+        """The resources of a type that the program registers."""
+        return [resource for resource in self.planned.graph if resource.type == type_]
+
+
+@dataclass
+class Case:
+    """Everything that a check may ask. Checks run at the same time: what is made once is made under a lock."""
+
+    project: Path
+    """The folder with Pulumi.yaml."""
+    region: str
+    """Empty where nobody says which."""
+    profile: str | None
+    now: datetime.datetime
+    stack: Stack | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def planned_stack(self) -> Stack:
+        """The stack, for checks that run only where one is named."""
+        assert self.stack, "the check runs only for a stack"
+        return self.stack
+
+    def account(self) -> "Account":
+        """The account in the stack's region; raises `AccountError`."""
+        access = self.access
+        if access.account is None:
+            assert access.error, "no account, and no reason"
+            raise access.error
+        return access.account
+
+    @property
+    def account_id(self) -> str | None:
+        """The account's number; None where it is not known."""
+        try:
+            return self.access.account.id if self.access.account else None
+        except ModuleNotFoundError:
+            return None
+
+    @property
+    def access(self) -> Access:
+        """Asks AWS who we are, once."""
+        with self._lock:
+            return self._access
+
+    @cached_property
+    def _access(self) -> Access:
+        from tandem.account.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
+
+        home = self._home_region()
+        region = self.region or home
+        try:
+            return Access(account=connect(region, self.profile))
+        except AccountError as error:
+            if region == home or code(_cause(error)) not in (*NOT_ACCEPTED, *NOT_ENABLED):
+                return Access(error=error)
+            refused = error
+        # A region that is not enabled refuses good credentials as if they were wrong.
+        try:
+            connect(home, self.profile)
+        except AccountError:
+            return Access(error=refused)
+        return Access(error=refused, region_closed=True)
+
+    def _home_region(self) -> str:
+        import boto3
+
+        partition = boto3.Session().get_partition_for_region(self.region) if self.region else "aws"
+        return HOME_REGIONS.get(partition, self.region)
+
+
+def _cause(error: Exception) -> Exception:
+    cause = error.__cause__
+    return cause if isinstance(cause, Exception) else error

@@ -1,0 +1,173 @@
+"""Every check, in the order in which a person would look, and how they are run."""
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from tandem.calling import CallError, printable
+from tandem.doctor import account, credentials, machine
+from tandem.doctor.case import Case
+from tandem.doctor.finding import Finding, unknown
+from tandem.extras import missing
+
+AT_ONCE = 4
+"""Checks that run at the same time: most of their time is waiting for AWS, which throttles who asks more."""
+
+SEE_CREDENTIALS = "AWS could not be asked: see the lines above"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One check."""
+
+    name: str
+    """For machines, e.g. `aws-cli`."""
+    title: str
+    about: str
+    """What it looks at, for people."""
+    source: Literal["machine", "account", "stack", "cluster"]
+    """Where it looks. Checks of a stack or its cluster run only where a stack is named."""
+    run: Callable[[Case], Iterator[Finding]]
+    applies: Callable[[Case], bool] = lambda case: True
+
+
+CHECKS = (
+    Check(
+        name="python",
+        title="Python",
+        about="Python 3.11 or later runs this command, and is in `.venv`.",
+        source="machine",
+        run=machine.check_python,
+    ),
+    Check(
+        name="pulumi",
+        title="Pulumi CLI",
+        about="`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`.",
+        source="machine",
+        run=machine.check_pulumi,
+    ),
+    Check(
+        name="aws-cli",
+        title="AWS CLI",
+        about="`aws` is on the PATH, and is 1.24.0, 2.7.0 or later.",
+        source="machine",
+        run=machine.check_aws_cli,
+    ),
+    Check(
+        name="credentials",
+        title="AWS credentials",
+        about="AWS accepts the credentials, and they last longer than `pulumi up` takes by the plan's estimate.",
+        source="account",
+        run=credentials.check_credentials,
+    ),
+    Check(
+        name="region",
+        title="Region",
+        about="The account may use the region.",
+        source="account",
+        run=account.check_region,
+        applies=lambda case: bool(case.region),
+    ),
+    Check(
+        name="quotas",
+        title="Quotas",
+        about="Quotas for vCPUs, addresses, VPCs and clusters are enough beside what everything else uses.",
+        source="stack",
+        run=account.check_quotas,
+    ),
+    Check(
+        name="offerings",
+        title="Instance types",
+        about="The zones of the stack offer its instance types.",
+        source="stack",
+        run=account.check_offerings,
+    ),
+    Check(
+        name="spot-role",
+        title="Role for spot",
+        about="The account has the service-linked role for spot instances, where a pool buys them.",
+        source="stack",
+        run=account.check_spot_role,
+        applies=account.wants_spot,
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A finding, and the check that found it."""
+
+    check: Check
+    finding: Finding
+
+
+def checks_for(case: Case) -> list[Check]:
+    """The checks that make sense for what was named."""
+    named = ("machine", "account") if case.stack is None else ("machine", "account", "stack", "cluster")
+    return [check for check in CHECKS if check.source in named and check.applies(case)]
+
+
+def examine(case: Case) -> list[Answered]:
+    """Runs every check that applies; each answers, whatever happens to the others."""
+    gate = threading.BoundedSemaphore(AT_ONCE)
+    started = [(check, _start(check, case, gate)) for check in checks_for(case)]
+    return [Answered(check, finding) for check, future in started for finding in future.result()]
+
+
+def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Future[list[Finding]]":
+    """Runs the check in a thread that ends with the program: Ctrl-C waits for no answer from AWS."""
+    future: Future[list[Finding]] = Future()
+
+    def work() -> None:
+        try:
+            with gate:
+                future.set_result(_findings(check, case))
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return future
+
+
+def _findings(check: Check, case: Case) -> list[Finding]:
+    found: list[Finding] = []
+    try:
+        found.extend(_cleaned(finding) for finding in check.run(case))
+    except ModuleNotFoundError as error:
+        found.append(_cleaned(unknown(missing(error, "doctor"))))
+    except CallError as error:
+        found.append(_cleaned(unknown(SEE_CREDENTIALS) if error is case.access.error else _unchecked(str(error))))
+    except machine.ProgramError as error:
+        found.append(_cleaned(unknown(str(error), "Run it by hand to see why.")))
+    except OSError as error:
+        found.append(_cleaned(unknown(str(error))))
+    except Exception as error:
+        if not _is_of_aws(error):
+            raise
+        from tandem.account.session import reason
+
+        found.append(_cleaned(_unchecked(reason(error, case.region))))
+    return found
+
+
+def _is_of_aws(error: Exception) -> bool:
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    return isinstance(error, BotoCoreError | ClientError)
+
+
+def _unchecked(said: str) -> Finding:
+    """What kept a check from its work, split into the reason and what to do."""
+    found, stop, fix = said.partition(". ")
+    return unknown(found, fix) if stop else unknown(said)
+
+
+def _cleaned(finding: Finding) -> Finding:
+    """The finding as one line without what steers a terminal: servers wrote parts of it."""
+    return replace(finding, found=_one_line(finding.found), fix=_one_line(finding.fix))
+
+
+def _one_line(text: str) -> str:
+    return " ".join(printable(text).split())

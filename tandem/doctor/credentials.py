@@ -1,0 +1,164 @@
+"""Checks of the AWS credentials: whether they work, and whether they last as long as `up` does."""
+
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tandem.doctor.case import Case
+from tandem.doctor.finding import Finding, ok, stops, unknown, warning
+
+RENEWED = (
+    "iam-role",
+    "container-role",
+    "assume-role-with-web-identity",
+    "custom-process",
+    "login",
+)
+"""Ways to credentials, in botocore's words, that every AWS SDK goes again when they expire."""
+LONGER = (
+    "Get credentials that last longer: `aws sso login`, or a profile with `role_arn`, which the SDKs renew. A role "
+    "assumed through another role lasts 60 minutes at most."
+)
+SAY_WHEN = (
+    "Use a profile instead of exported credentials, or export them with their expiry: "
+    "`aws configure export-credentials --format env`."
+)
+MOST_SOURCES = 5
+"""Profiles that name each other as their source; more are a loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lifetime:
+    """How long credentials last."""
+
+    known: bool
+    expires: datetime.datetime | None = None
+    """None where they are renewed, or never expire."""
+    why: str = ""
+    """What they are, in words."""
+
+
+def check_credentials(case: Case) -> Iterator[Finding]:
+    """Whether AWS accepts the credentials, and until when."""
+    access = case.access
+    if access.error and not access.region_closed:
+        said = str(access.error)
+        yield stops(*_sentence(said)) if _is_refusal(access.error) else unknown(*_sentence(said))
+        return
+    lifetime = _lifetime(case)
+    who = f"account {access.account.id}" if access.account else "accepted"
+    yield _judge(case, lifetime, who)
+
+
+def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
+    if not lifetime.known:
+        return unknown(f"{who}; {lifetime.why}", SAY_WHEN)
+    if lifetime.expires is None:
+        return ok(f"{who}; {lifetime.why}")
+    left = (lifetime.expires - case.now).total_seconds() / 60
+    if left <= 0:
+        return stops(f"{who}; {lifetime.why} expired at {lifetime.expires:%H:%M %Z}", LONGER)
+    found = f"{who}; {lifetime.why} expire in {_minutes(left)}"
+    if case.stack is None:
+        return ok(found)
+    estimate = case.stack.planned.first_token
+    found = f"{found}, and `up` takes about {_minutes(estimate.minutes)}"
+    if left < estimate.minutes:
+        return stops(found, LONGER)
+    if left < estimate.minutes + estimate.plus_minus:
+        return warning(f"{found} ± {_minutes(estimate.plus_minus)}", LONGER)
+    return ok(found)
+
+
+def _minutes(minutes: float) -> str:
+    return f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minutes"
+
+
+def _sentence(said: str) -> tuple[str, str]:
+    """What is wrong, and the fix, of a message that says both."""
+    found, stop, fix = said.partition(". ")
+    return (found, fix) if stop else (said, "")
+
+
+def _is_refusal(error: Exception) -> bool:
+    """Whether AWS, or the lack of credentials, says no. Else nothing is known: the network may be away."""
+    from botocore import exceptions
+
+    from tandem.account.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, code
+
+    cause = error.__cause__ or error
+    refusals = (
+        exceptions.NoCredentialsError,
+        exceptions.PartialCredentialsError,
+        exceptions.ProfileNotFound,
+        exceptions.SSOError,
+        exceptions.TokenRetrievalError,
+        exceptions.CredentialRetrievalError,
+        RuntimeError,
+    )
+    return isinstance(cause, refusals) or (
+        isinstance(cause, Exception) and code(cause) in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
+    )
+
+
+def _lifetime(case: Case) -> Lifetime:
+    import boto3
+
+    return _lifetime_of(boto3.Session(profile_name=case.profile), MOST_SOURCES)
+
+
+def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
+    """How long the session's credentials last, and can be renewed."""
+    credentials = session.get_credentials()
+    if credentials is None:
+        return Lifetime(known=False, why="nothing says when they expire")
+    method = str(credentials.method)
+    if method in RENEWED:
+        return Lifetime(known=True, why=f"renewed ({method})")
+    if method == "assume-role":
+        return _lifetime_of_source(session, sources_left)
+    if method.startswith("sso"):
+        return _lifetime_of_login(session)
+    expires = getattr(credentials, "_expiry_time", None)
+    if expires is not None:
+        return Lifetime(known=True, expires=expires, why="the credentials")
+    if credentials.token is None:
+        return Lifetime(known=True, why="access keys, which do not expire")
+    return Lifetime(known=False, why=f"temporary credentials ({method}) that do not say when they expire")
+
+
+def _lifetime_of_source(session: Any, sources_left: int) -> Lifetime:
+    """A role is assumed again as long as what assumes it lasts."""
+    import boto3
+
+    profile = session._session.get_scoped_config()
+    source = profile.get("source_profile")
+    if source and source != session.profile_name and sources_left:
+        return _lifetime_of(boto3.Session(profile_name=source), sources_left - 1)
+    if source and not profile.get("aws_session_token"):
+        return Lifetime(known=True, why="a role, assumed again with access keys")
+    if profile.get("credential_source") in ("Ec2InstanceMetadata", "EcsContainer"):
+        return Lifetime(known=True, why="a role, assumed again by this machine's own role")
+    return Lifetime(known=False, why="a role, assumed with credentials that do not say when they expire")
+
+
+def _lifetime_of_login(session: Any) -> Lifetime:
+    """IAM Identity Center: role credentials are fetched again as long as the login's token lasts."""
+    from botocore.exceptions import BotoCoreError
+    from botocore.utils import JSONFileCache, SSOTokenLoader
+
+    profile = session._session.get_scoped_config()
+    login = profile.get("sso_session")
+    settings = session._session.full_config.get("sso_sessions", {}).get(login, {}) if login else profile
+    cache = JSONFileCache(str(Path.home() / ".aws" / "sso" / "cache"))
+    try:
+        token = SSOTokenLoader(cache=cache)(settings.get("sso_start_url", ""), login)
+        # `Z` today, `UTC` from older AWS CLIs.
+        expires = datetime.datetime.fromisoformat(str(token["expiresAt"]).replace("UTC", "Z"))
+    except (BotoCoreError, OSError, ValueError):
+        return Lifetime(known=False, why="the token of `aws sso login` cannot be read")
+    if token.get("refreshToken"):
+        return Lifetime(known=True, why="renewed as long as the session of `aws sso login` lasts")
+    return Lifetime(known=True, expires=expires, why="the tokens of `aws sso login`")

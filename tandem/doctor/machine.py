@@ -1,0 +1,126 @@
+"""Checks of this machine: Python, the Pulumi CLI, the AWS CLI."""
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import yaml
+
+from tandem.doctor.case import Case
+from tandem.doctor.finding import Finding, ok, stops, unknown
+from tandem.doctor.ranges import Version, satisfies, shown, version_in
+
+OLDEST_PYTHON = (3, 11)
+"""`requires-python` of pyproject.toml."""
+OLDEST_PULUMI: Version = (3, 214, 0, 1)
+"""An older engine ignores `replacement_trigger`, or gets it from no SDK: shares are then never proved again (Pulumi's
+CHANGELOG: 3.208.0 in the engine, 3.214.0 in the Python SDK)."""
+OLDEST_AWS_CLI: dict[int, Version] = {1: (1, 24, 0, 1), 2: (2, 7, 0, 1)}
+"""By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/cluster.ts)."""
+PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
+AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
+PROGRAM_SECONDS = 60
+
+
+class ProgramError(Exception):
+    """A program is there, and does not answer as it should."""
+
+
+def check_python(case: Case) -> Iterator[Finding]:
+    """This Python, and that of the project's virtual environment, in which Pulumi runs the program."""
+    fix = "Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        yield stops(f"{'.'.join(map(str, sys.version_info[:3]))} is older than 3.11", fix)
+        return
+    settings = case.project / ".venv" / "pyvenv.cfg"
+    try:
+        text = settings.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # `pulumi up` makes the environment where there is none (pulumi, sdk/python/toolchain/pip.go, EnsureVenv).
+        text = ""
+    found = re.search(r"^version(?:_info)? *= *(\d+)\.(\d+)", text, flags=re.MULTILINE)
+    if found and (int(found[1]), int(found[2])) < OLDEST_PYTHON:
+        yield stops(f".venv has {found[1]}.{found[2]}, which is older than 3.11", f"Delete .venv. {fix}")
+    else:
+        yield ok(".".join(map(str, sys.version_info[:3])))
+
+
+def check_pulumi(case: Case) -> Iterator[Finding]:
+    """The version of the Pulumi CLI, against what this program needs and what Pulumi.yaml demands."""
+    said = _said_by("pulumi", "version")
+    if said is None:
+        yield stops("there is no `pulumi` on the PATH", f"Install it: {PULUMI_PAGE}")
+        return
+    version = version_in(said)
+    if version is None:
+        yield unknown(f"`pulumi version` prints no version: {said[:60]!r}", "Run `pulumi version`.")
+        return
+    try:
+        wanted = _required_pulumi(case)
+        fits = not wanted or satisfies(version, wanted)
+    except ValueError:
+        yield unknown("Pulumi.yaml: `requiredPulumiVersion` cannot be read", 'Write it as ">=3.214.0".')
+        return
+    if version < OLDEST_PULUMI:
+        yield stops(f"{shown(version)} is older than {shown(OLDEST_PULUMI)}", f"Update it: {PULUMI_PAGE}")
+    elif not fits:
+        yield stops(f"{shown(version)} is not {wanted}, which Pulumi.yaml demands", f"Install one: {PULUMI_PAGE}")
+    else:
+        yield ok(shown(version))
+
+
+def check_aws_cli(case: Case) -> Iterator[Finding]:
+    """The AWS CLI, without which neither the eks provider nor the kubeconfig works."""
+    said = _said_by("aws", "--version")
+    if said is None:
+        yield stops("there is no `aws` on the PATH", f"Install it: {AWS_CLI_PAGE}")
+        return
+    version = version_in(said)
+    if version is None:
+        yield unknown(f"`aws --version` prints no version: {said[:60]!r}", "Run `aws --version`.")
+        return
+    oldest = OLDEST_AWS_CLI.get(version[0])
+    if oldest and version < oldest:
+        yield stops(f"{shown(version)} is older than {shown(oldest)}", f"Update it: {AWS_CLI_PAGE}")
+    else:
+        yield ok(shown(version))
+
+
+def _required_pulumi(case: Case) -> str:
+    """`requiredPulumiVersion` of Pulumi.yaml, or nothing; raises ValueError where that is no text."""
+    try:
+        project = yaml.safe_load((case.project / "Pulumi.yaml").read_text(encoding="utf-8"))
+    except OSError:
+        return ""
+    except yaml.YAMLError as error:
+        raise ValueError("Pulumi.yaml") from error
+    wanted = project.get("requiredPulumiVersion", "") if isinstance(project, dict) else ""
+    if not isinstance(wanted, str):
+        raise ValueError(wanted)
+    return wanted
+
+
+def _said_by(program: str, argument: str) -> str | None:
+    """What a program prints; None where it is not on the PATH. Raises `ProgramError`."""
+    path = shutil.which(program)
+    if path is None:
+        return None
+    try:
+        done = subprocess.run(
+            [path, argument],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PROGRAM_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise ProgramError(f"`{program} {argument}` gave no answer in {PROGRAM_SECONDS} s") from None
+    except OSError as error:
+        raise ProgramError(f"`{program} {argument}` cannot be run: {error.strerror}") from None
+    said = f"{done.stdout}\n{done.stderr}".strip()
+    if done.returncode:
+        raise ProgramError(f"`{program} {argument}` failed with exit code {done.returncode}: {said[:80]!r}")
+    return said

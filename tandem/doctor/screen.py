@@ -1,0 +1,78 @@
+"""What `tandem doctor` prints: one line per check, the fix beside it."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from rich.markup import escape
+
+from tandem.doctor.case import Case
+from tandem.doctor.checks import Answered
+from tandem.doctor.finding import exit_code
+from tandem.show import Output
+
+SCHEMA_VERSION = 1
+WORDS = {"ok": "ok", "warning": "warning", "stops": "stops up", "unknown": "not checked"}
+STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "bold yellow"}
+VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
+
+
+@contextmanager
+def progress(text: str) -> Iterator[None]:
+    """A line on stderr while the block runs, on a terminal alone."""
+    from rich.console import Console
+
+    with Console(stderr=True).status(escape(text)):
+        yield
+
+
+def show(case: Case, answers: Sequence[Answered]) -> None:
+    """Every finding in a line that is never folded, since its fix is to be copied; then the counts."""
+    console = Output(highlight=False)
+    width = max(len(answered.check.title) for answered in answers)
+    for answered in answers:
+        finding = answered.finding
+        word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
+        fix = f" [bold]Fix:[/] {escape(finding.fix)}" if finding.fix else ""
+        stop = "." if finding.fix and not finding.found.endswith((".", "?")) else ""
+        title = f"{answered.check.title:<{width}}"
+        console.print(f"{word}  {title}  {escape(finding.found)}{stop}{fix}", soft_wrap=True)
+    console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
+
+
+def _summary(case: Case, answers: Sequence[Answered]) -> str:
+    counts = Counter(answered.finding.verdict for answered in answers)
+    what = f"`pulumi up` of stack {escape(case.stack.name)}" if case.stack else "`pulumi up`"
+    parts = []
+    if counts["stops"]:
+        parts.append(f"[bold red]{counts['stops']}[/] would stop {what}")
+    if counts["unknown"]:
+        parts.append(f"[bold yellow]{counts['unknown']}[/] could not be checked")
+    if counts["warning"]:
+        parts.append(f"[yellow]{counts['warning']}[/] to think about")
+    if not counts["stops"] and not counts["unknown"]:
+        parts.insert(0, f"[green]nothing[/] would stop {what}")
+    more = "" if case.stack else " `tandem doctor STACK` checks what a stack needs, too."
+    return f"{', '.join(parts)}.{more}"
+
+
+def as_dict(case: Case, answers: Sequence[Answered]) -> dict[str, Any]:
+    """The answer for machines."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stack": case.stack.name if case.stack else None,
+        "account": case.account_id,
+        "region": case.region or None,
+        "verdict": VERDICTS[exit_code(answered.finding for answered in answers)],
+        "checks": [
+            {
+                "check": answered.check.name,
+                "title": answered.check.title,
+                "verdict": answered.finding.verdict,
+                "found": answered.finding.found,
+                "fix": answered.finding.fix,
+            }
+            for answered in answers
+        ],
+    }

@@ -1,0 +1,50 @@
+"""A case for each test: an emulated account, and a machine whose programs say what the test wants."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tandem import plan
+from tandem.doctor.case import Case, Stack
+from tests.tandem.account.conftest import creation, emulated
+from tests.tandem.account.emulated import REGION
+from tests.tandem.fake_pulumi import bare_project
+
+__all__ = ["creation", "emulated"]
+ROOT = Path(__file__).resolve().parents[3]
+NOW = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
+"""Later than any clock that runs these tests: botocore compares expiries with its own."""
+Cases = Callable[..., Case]
+
+
+@cache
+def planned(stack: str) -> Stack:
+    judged = plan.judge(ROOT / f"Pulumi.{stack}.yaml")
+    return Stack(judged, plan.run(judged))
+
+
+@pytest.fixture
+def case(tmp_path: Path) -> Cases:
+    def made(stack: str | None = None, region: str = REGION, profile: str | None = None) -> Case:
+        named = planned(stack) if stack else None
+        return Case(project=tmp_path, region=region, profile=profile, now=NOW, stack=named)
+
+    return made
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Puts a program on an otherwise empty PATH that prints this."""
+    bare_project(tmp_path, monkeypatch)
+
+    def program(name: str, prints: str, code: int = 0) -> None:
+        script = tmp_path / "bin" / name
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\nexit {code}\n")
+        script.chmod(0o755)
+
+    return program

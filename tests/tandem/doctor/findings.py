@@ -1,0 +1,21 @@
+"""What a check finds, by the check's name."""
+
+from tandem.doctor.case import Case
+from tandem.doctor.checks import CHECKS, _findings
+from tandem.doctor.finding import Finding
+
+
+def findings(name: str, case: Case) -> list[Finding]:
+    (check,) = [check for check in CHECKS if check.name == name]
+    return _findings(check, case)
+
+
+def finding(name: str, case: Case) -> Finding:
+    """The only one."""
+    (found,) = findings(name, case)
+    return found
+
+
+def summary(name: str, case: Case) -> list[tuple[str, str]]:
+    """Verdicts and what was found."""
+    return [(found.verdict, found.found) for found in findings(name, case)]

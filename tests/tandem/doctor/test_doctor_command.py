@@ -1,0 +1,130 @@
+"""`tandem doctor` as a whole: what it prints, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.command import main
+from tandem.doctor import checks
+from tandem.doctor.checks import CHECKS, Check, checks_for
+from tandem.doctor.finding import Finding, exit_code, ok, stops, unknown, warning
+from tests.tandem.account.emulated import Emulated
+from tests.tandem.doctor.conftest import ROOT, Cases
+
+Capture = pytest.CaptureFixture[str]
+MACHINE = ["python", "pulumi", "aws-cli"]
+
+
+def run(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
+    capsys.readouterr()
+    code = main(["doctor", *arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("found", "code"),
+    [
+        ([], 0),
+        ([ok("")], 0),
+        ([ok(""), warning("", "")], 0),
+        ([ok(""), unknown("")], 2),
+        ([stops("", ""), ok("")], 1),
+        ([unknown(""), stops("", "")], 1),
+    ],
+)
+def test_what_stops_up_beats_what_could_not_be_checked(found: list[Finding], code: int) -> None:
+    assert exit_code(found) == code
+
+
+def test_without_a_stack_the_machine_and_the_account_are_checked(
+    emulated: Emulated, machine: Callable[..., None], capsys: Capture
+) -> None:
+    machine("pulumi", "v3.260.0")
+    machine("aws", "aws-cli/2.15.30")
+    code, told = run(capsys, "--region", "eu-west-1")
+    assert code == 0
+    assert [each["check"] for each in told["checks"]][:5] == [*MACHINE, "credentials", "region"]
+    assert (told["stack"], told["account"], told["region"]) == (None, "123456789012", "eu-west-1")
+    assert told["verdict"] == "ok"
+
+
+def test_without_a_region_none_is_checked(emulated: Emulated, case: Cases) -> None:
+    assert "region" not in [check.name for check in checks_for(case(region=""))]
+
+
+def test_a_fix_stands_beside_what_stops_up_in_one_line(
+    emulated: Emulated, machine: Callable[..., None], capsys: Capture
+) -> None:
+    machine("aws", "aws-cli/2.15.30")
+    assert main(["doctor"]) == 1
+    out, err = capsys.readouterr()
+    (line,) = [line for line in out.splitlines() if "Pulumi CLI" in line]
+    assert line == (
+        "stops up     Pulumi CLI       there is no `pulumi` on the PATH. "
+        "Fix: Install it: https://www.pulumi.com/docs/install/"
+    )
+    assert out.splitlines()[-1].startswith("1 would stop `pulumi up`")
+    assert err == ""
+
+
+def test_an_account_that_denies_everything_ends_with_2(
+    emulated: Emulated, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    machine("pulumi", "v3.260.0")
+    machine("aws", "aws-cli/2.15.30")
+    emulated.denied = dict.fromkeys(("DescribeRegions", "GetServiceQuota", "DescribeInstanceTypeOfferings"), "Denied")
+    monkeypatch.setattr(checks, "CHECKS", [check for check in CHECKS if check.source in ("machine", "account")])
+    code, told = run(capsys, str(ROOT / "Pulumi.dev.yaml"))
+    assert (code, told["verdict"], told["stack"]) == (2, "unknown", "dev")
+
+
+def test_a_refused_stack_file_ends_with_1_and_asks_nobody(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
+    assert main(["doctor", str(file)]) == 1
+    assert "sharing.mode" in capsys.readouterr().out
+    assert emulated.calls == []
+
+
+def test_a_region_that_does_not_exist_is_a_wrong_call(emulated: Emulated, capsys: Capture) -> None:
+    assert main(["doctor", "--region", "us-east-11"]) == 2
+    assert "us-east-1" in capsys.readouterr().err
+    assert emulated.calls == []
+
+
+def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
+    def run(_: object) -> Any:
+        yield stops("a\x1b[2J\nb", "c\rd")
+
+    check = Check(name="it", title="It", about="", source="machine", run=run)
+    (found,) = checks._findings(check, case())
+    assert (found.found, found.fix) == ("a[2J b", "cd")
+
+
+def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: Cases) -> None:
+    def run(_: object) -> Any:
+        raise ModuleNotFoundError("No module named 'boto3'", name="boto3")
+        yield
+
+    (found,) = checks._findings(Check(name="it", title="It", about="", source="machine", run=run), case())
+    assert found == unknown("`tandem doctor` needs boto3: pip install 'tandem[aws]'")
+
+
+def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: object) -> Any:
+        yield ok(str(1 // 0))
+
+    broken = Check(name="it", title="It", about="", source="machine", run=run)
+    monkeypatch.setattr(checks, "CHECKS", (broken,))
+    with pytest.raises(ZeroDivisionError):
+        checks.examine(case())
+
+
+def test_each_check_has_a_name_of_its_own_and_says_what_it_looks_at() -> None:
+    assert len({check.name for check in CHECKS}) == len(CHECKS)
+    assert all(check.about.endswith(".") and len(check.about.split()) <= 25 for check in CHECKS)
