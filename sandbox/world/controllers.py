@@ -89,6 +89,7 @@ def updated(things: Things, thing: Thing, before: dict[str, Any], state: State) 
     """After an update."""
     if thing.type == CLUSTER:
         make_control_plane(things, thing, state)
+        karpenter.upgrade(things, thing, before, state)
     elif thing.type == NODE_GROUP:
         refresh(things, thing, before, state)
     elif thing.type == RELEASE:

@@ -273,6 +273,21 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
         node.outputs = {**new.node.outputs, "metadata": {"name": node.id, "labels": labels}, "spec": spec}
 
 
+def upgrade(things: Things, cluster: Thing, before: dict[str, Any], state: State) -> None:
+    """Replaces the nodes of a control plane that has a new Kubernetes version.
+
+    An alias like `al2023@v20260714` names an image for each version of Kubernetes, so an upgrade changes the images of
+    a class that nobody has touched, and its nodes drift (karpenter-provider-aws 1.14.1, resolvePath in
+    pkg/providers/amifamily/al2023.go and isAMIDrifted in pkg/cloudprovider/drift.go).
+    """
+    if before.get("version") == cluster.inputs.get("version"):
+        return
+    for node_class in _of(things, str(cluster.outputs["endpoint"]), NODE_CLASS):
+        if values_at(node_class.inputs, "spec.amiSelectorTerms.alias"):
+            for pool in pools_of(things, node_class):
+                _replace_nodes(things, pool, state)
+
+
 def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
     """Replaces the nodes of a pool whose template, or whose class, has changed: they go here, pods bring new ones."""
     if thing.type == NODE_POOL:
@@ -281,10 +296,14 @@ def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) ->
     else:
         pools = pools_of(things, thing) if before.get("spec") != thing.inputs.get("spec") else []
     for pool in pools:
-        claims = claims_of(things, pool) if idle(things, thing.cluster, *TERMINATE) is None else []
-        for claim in claims:
-            state.recycled[pool.id] = state.recycled.get(pool.id, 0) + 1
-            things.remove(claim)
+        _replace_nodes(things, pool, state)
+
+
+def _replace_nodes(things: Things, pool: Thing, state: State) -> None:
+    claims = claims_of(things, pool) if idle(things, pool.cluster, *TERMINATE) is None else []
+    for claim in claims:
+        state.recycled[pool.id] = state.recycled.get(pool.id, 0) + 1
+        things.remove(claim)
 
 
 def _static(template: Any) -> Any:

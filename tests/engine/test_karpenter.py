@@ -72,6 +72,22 @@ def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_b
     assert (found.resources, found.things, found.orphans) == (0, 0, ())
 
 
+@pytest.mark.real_world(
+    behaviour="An upgrade of Kubernetes replaces the GPU nodes that Karpenter runs",
+    source="karpenter-provider-aws v1.14.1 pkg/providers/amifamily/al2023.go resolvePath, pkg/cloudprovider/drift.go",
+)
+def test_an_upgrade_of_kubernetes_replaces_karpenters_node_and_the_models_come_back(raised: Raise) -> None:
+    stack = raised("karpenter", {"cluster": {"kubernetes": "1.35"}})
+    [first] = instances(stack)
+    stack.configure({"cluster": {"kubernetes": "1.36"}})
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert "tandem-karpenter-gpu-pool" not in run.operations["replace"]
+    [second] = instances(stack)
+    assert second != first
+    assert stack.findings().agree
+
+
 def test_karpenters_nodes_take_over_from_a_node_group(raised: Raise) -> None:
     stack = raised("timeslice")
     stack.configure({"gpu-nodes": {"provisioner": "karpenter"}})

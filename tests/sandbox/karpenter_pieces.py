@@ -44,8 +44,9 @@ class Karpenter(Account):
         inputs = {"name": "karpenter", "namespace": "kube-system", "chart": "oci://x/karpenter", "skipCrds": True}
         return self.make(RELEASE, "karpenter", **inputs, values=values)
 
-    def node_class(self, **metadata: Any) -> str:
+    def node_class(self, image: dict[str, str] | None = None, **metadata: Any) -> str:
         spec = {
+            "amiSelectorTerms": [image or {"alias": "al2023@v20260714"}],
             "role": "karpenters-nodes",
             "subnetSelectorTerms": [{"id": one} for one in self.subnets],
             "securityGroupSelectorTerms": [{"id": "sg-1"}],

@@ -451,6 +451,31 @@ def test_a_changed_class_replaces_the_nodes(ready: Karpenter) -> None:
     assert ready.own != before
 
 
+@pytest.mark.real_world(
+    behaviour="After an upgrade of Kubernetes, an AMI alias names another image and Karpenter replaces its nodes",
+    source="karpenter-provider-aws v1.14.1 pkg/providers/amifamily/al2023.go resolvePath, pkg/cloudprovider/drift.go",
+)
+@pytest.mark.parametrize(
+    ("image", "version", "goes"),
+    [
+        ({"alias": "al2023@v20260714"}, "1.37", True),
+        ({"alias": "al2023@v20260714"}, "1.36", False),
+        ({"id": "ami-0123456789abcdef0"}, "1.37", False),
+    ],
+)
+def test_an_upgrade_of_kubernetes_replaces_the_nodes_whose_image_is_an_alias(
+    account: Karpenter, image: dict[str, str], version: str, goes: bool
+) -> None:
+    account.node_class(image)
+    account.pool()
+    account.models(1)
+    before = account.own
+    account.change(CLUSTER, "c", version=version)
+    assert len(account.own) == 1
+    assert (account.own != before) is goes
+    assert account.world.recycled == ({"gpu": 1} if goes else {})
+
+
 def test_releases_that_come_one_by_one_share_a_node(ready: Karpenter) -> None:
     for name in ("a", "b"):
         ready.model(name)
