@@ -1,0 +1,63 @@
+"""What users type to repair a stack: one part destroyed and brought back, one replaced, a destroy that stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.world import Fault
+from tests.engine.emulated import Raise, Stack
+
+NAMESPACE = "kubernetes:core/v1:Namespace"
+
+
+@pytest.fixture
+def stack(raised: Raise) -> Stack:
+    return raised("timeslice")
+
+
+def urn(stack: Stack, name: str) -> str:
+    [found] = [one["urn"] for one in stack.state()["resources"] if one["urn"].endswith(f"::{name}")]
+    return str(found)
+
+
+@pytest.mark.real_world(
+    behaviour="To delete a target with its dependents, the engine asks for the difference to unknown properties",
+    source="pulumi pkg/resource/deploy/step_generator.go calculateDependentReplacements",
+)
+def test_a_target_is_destroyed_with_its_dependents_and_the_next_up_brings_them_back(stack: Stack) -> None:
+    run = stack.destroy("--target", urn(stack, "tandem-gpu-proof-namespace"), "--target-dependents")
+    assert run.code == 0, run.errors
+    assert run.operations["delete"] >= {"tandem-gpu-proof-namespace", "tandem-gpu-proof-node-job"}
+    assert "tandem-gpu-group" not in run.operations["delete"]
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert "tandem-gpu-proof-namespace" in run.operations["create"]
+    assert stack.findings().agree
+
+
+@pytest.mark.real_world(
+    behaviour="--replace of a Kubernetes object with a fixed name fails with AlreadyExists and loses nothing",
+    source="pulumi step_generator.go diff, isTargetedReplace; pulumi-kubernetes 4.29.0 await.go Creation",
+)
+def test_a_named_object_cannot_be_replaced_create_first(stack: Stack) -> None:
+    run = stack.up("--replace", urn(stack, "tandem-ollama-namespace"))
+    assert run.code != 0
+    assert any("already exists" in error for error in run.errors), run.errors
+    run = stack.up()
+    assert (run.code, run.changed) == (0, {}), run.errors
+    assert stack.findings().agree
+
+
+@pytest.mark.real_world(
+    behaviour="After a destroy that stopped half-way, an up fails on the names of releases, and only destroy goes on",
+    source="pulumi step_generator.go (deletedWith: no call to the provider); helm pkg/action/install.go availableName",
+)
+def test_a_destroy_that_stopped_half_way_is_finished_by_destroy_alone(stack: Stack) -> None:
+    run = stack.destroy(faults=(Fault(type=NAMESPACE, operation="delete", name="tandem-sharing-namespace"),))
+    assert run.code != 0
+    run = stack.up()
+    assert run.code != 0
+    assert any("cannot re-use a name that is still in use" in error for error in run.errors), run.errors
+    assert stack.destroy().code == 0
+    found = stack.findings()
+    assert (found.resources, found.things, found.orphans) == (0, 0, ())
