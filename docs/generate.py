@@ -27,10 +27,18 @@ from sharing.matrix import WAYS, Cell, cells, cheapest
 from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
 from stacks.config import load_file
 from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettings, StackConfig, SystemNodes
+from tandem.doctor.checks import CHECKS
 from tandem.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
+BEFORE_UP = ROOT / "docs" / "how-to" / "before-your-first-up.md"
 REAL_WORLD = ROOT / "docs" / "reference" / "real-world-behaviours.md"
+WHERE = {
+    "machine": "this machine",
+    "account": "the account",
+    "stack": "the stack's needs",
+    "cluster": "what is deployed",
+}
 STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive", "karpenter")
 
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
@@ -78,6 +86,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
     yield REAL_WORLD, real_world.document(ROOT)
+    yield BEFORE_UP, _with_table(BEFORE_UP.read_text(encoding="utf-8"), BEFORE_UP.name, "checks", checks_table())
     yield ROOT / "README.md", readme((ROOT / "README.md").read_text(encoding="utf-8"))
 
 
@@ -141,12 +150,24 @@ def readme(text: str) -> str:
         "keys": keys_table(),
     }
     for name, table in tables_by_name.items():
-        before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
-        _, closing, after = rest.partition(f"<!-- /{name} -->")
-        assert opening, f"README.md has no place for the table {name}"
-        assert closing, f"README.md does not end the table {name}"
-        text = f"{before}{opening}{table}{closing}{after}"
+        text = _with_table(text, "README.md", name, table)
     return text
+
+
+def _with_table(text: str, document: str, name: str, table: str) -> str:
+    """The document with one of its tables written again; two comments say where it stands."""
+    before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
+    _, closing, after = rest.partition(f"<!-- /{name} -->")
+    assert opening, f"{document} has no place for the table {name}"
+    assert closing, f"{document} does not end the table {name}"
+    return f"{before}{opening}{table}{closing}{after}"
+
+
+def checks_table() -> str:
+    """What `tandem doctor` checks, in its order."""
+    rows = [("check", "what must be so", "where it looks")]
+    rows += [(check.title, check.about, WHERE[check.source]) for check in CHECKS]
+    return _markdown(rows)
 
 
 def costs_table() -> str:

@@ -20,7 +20,7 @@ import kr8s
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kr8s.asyncio import Api
 from kr8s.asyncio import api as connect_to
-from kr8s.asyncio.objects import APIObject, DaemonSet, Node, Pod
+from kr8s.asyncio.objects import APIObject, DaemonSet, Node, Pod, Secret
 
 from tandem.cluster.forwarding import Forward, Target, forwarded, listed
 from tandem.cluster.kubeconfig import Chosen
@@ -55,6 +55,10 @@ class Cluster:
     def daemon_sets(self, namespace: str) -> list[Object]:
         """The DaemonSets of a namespace; none where there is no such namespace."""
         return self._list(DaemonSet, namespace=namespace)
+
+    def secrets(self, labels: Mapping[str, str]) -> list[Object]:
+        """The Secrets of all namespaces with these labels, with what they hold."""
+        return self._list(Secret, namespace=kr8s.ALL, label_selector=dict(labels))
 
     def create_pod(self, manifest: Object) -> None:
         """Creates a pod."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tandem.calling import CallError, printable
-from tandem.doctor import account, credentials, machine
+from tandem.doctor import account, builds, credentials, deployed, machine, registries, releases
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, unknown
 from tandem.extras import missing
@@ -91,6 +91,63 @@ CHECKS = (
         source="stack",
         run=account.check_spot_role,
         applies=account.wants_spot,
+    ),
+    Check(
+        name="add-on-builds",
+        title="Add-on builds",
+        about="EKS still offers the pinned builds of its add-ons for this Kubernetes version.",
+        source="stack",
+        run=builds.check_addons,
+    ),
+    Check(
+        name="ami-releases",
+        title="AMI releases",
+        about="AWS still publishes the pinned AMI releases for this Kubernetes version.",
+        source="stack",
+        run=builds.check_amis,
+    ),
+    Check(
+        name="registry-logins",
+        title="Registry logins",
+        about="No login on this machine has expired for a registry from which Helm pulls charts (Karpenter's).",
+        source="stack",
+        run=registries.check_logins,
+        applies=registries.pulls_from_registries,
+    ),
+    Check(
+        name="images",
+        title="Images",
+        about="Docker Hub's limit for pulls without a login is enough for the nodes.",
+        source="stack",
+        run=registries.check_images,
+    ),
+    Check(
+        name="cluster",
+        title="Cluster",
+        about="No cluster of another stack has the name, and this stack's cluster is ACTIVE.",
+        source="cluster",
+        run=deployed.check_cluster,
+    ),
+    Check(
+        name="node-groups",
+        title="Node groups",
+        about="Each deployed node group is ACTIVE; one that is not is named, with what the next `up` does.",
+        source="cluster",
+        run=deployed.check_node_groups,
+    ),
+    Check(
+        name="add-ons",
+        title="Add-ons",
+        about="Each deployed add-on is ACTIVE.",
+        source="cluster",
+        run=deployed.check_deployed_addons,
+    ),
+    Check(
+        name="helm-releases",
+        title="Helm releases",
+        about="No Helm release is stuck in `pending-install`, `pending-upgrade` or `pending-rollback`.",
+        source="cluster",
+        run=releases.check_releases,
     ),
 )
 

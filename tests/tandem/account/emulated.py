@@ -40,6 +40,12 @@ class Emulated:
     spot: list[dict[str, Any]] = field(default_factory=list)
     offers: dict[str, str] | None = None
     """Letters of the zones in which an instance type is offered; None: moto answers."""
+    builds: dict[str, list[str]] = field(default_factory=dict)
+    """Builds that EKS offers, by add-on; the first is the default."""
+    addon_status: dict[str, str] = field(default_factory=dict)
+    """By add-on; ACTIVE where nothing is said."""
+    parameters: dict[str, str] = field(default_factory=dict)
+    """What AWS publishes in the Parameter Store."""
     denied: dict[str, str] = field(default_factory=dict)
     """Error code by operation, e.g. `{"ListRoles": "AccessDenied"}`."""
     closed: set[str] = field(default_factory=set)
@@ -60,6 +66,7 @@ class Emulated:
             return None
         body = params["body"]
         asked = json.loads(body) if isinstance(body, bytes | str) and body[:1] in (b"{", "{") else body
+        asked = asked or params.get("query_string", {})
         self.asked.append((model.name, asked))
         return own(asked, params["url_path"].strip("/").split("/"))
 
@@ -70,7 +77,29 @@ class Emulated:
         tags = self.addons.get((path[1], path[3]))
         if tags is None:
             return _error(404, "ResourceNotFoundException", "no such add-on")
-        return _answer(addon={"addonName": path[3], "status": "ACTIVE", "tags": tags})
+        status = self.addon_status.get(path[3], "ACTIVE")
+        return _answer(addon={"addonName": path[3], "status": status, "health": {"issues": []}, "tags": tags})
+
+    def _DescribeAddonVersions(self, body: Any, path: list[str]) -> Any:
+        """As in the example of the EKS API reference, DescribeAddonVersions."""
+        name, kubernetes = body["addonName"], body["kubernetesVersion"]
+        builds = [
+            {
+                "addonVersion": build,
+                "architecture": ["amd64", "arm64"],
+                "compatibilities": [
+                    {"clusterVersion": kubernetes, "platformVersions": ["*"], "defaultVersion": index == 0}
+                ],
+            }
+            for index, build in enumerate(self.builds.get(name, []))
+        ]
+        return _answer(addons=[{"addonName": name, "type": "networking", "addonVersions": builds}] if builds else [])
+
+    def _GetParameters(self, body: Any, path: list[str]) -> Any:
+        """As in the Systems Manager API reference, GetParameters; moto's store has none of EKS's."""
+        known = [name for name in body["Names"] if name in self.parameters]
+        found = [{"Name": name, "Type": "String", "Value": self.parameters[name]} for name in known]
+        return _answer(Parameters=found, InvalidParameters=[name for name in body["Names"] if name not in known])
 
     def _DeleteAddon(self, body: Any, path: list[str]) -> Any:
         del self.addons[path[1], path[3]]

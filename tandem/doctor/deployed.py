@@ -1,0 +1,110 @@
+"""Checks of a stack that is up: its cluster, node groups and add-ons, as EKS sees them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from stacks import naming
+from tandem.doctor.case import ADDON, NODE_GROUP, Case
+from tandem.doctor.finding import Finding, ok, stops, warning
+
+NOT_DEPLOYED = "not deployed yet"
+UNDER_WAY = ("CREATING", "UPDATING", "DELETING")
+PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
+
+
+def deployed_cluster(case: Case) -> Any:
+    """What EKS says of the stack's cluster; None where there is none, or where it is somebody else's."""
+    from tandem.account import services
+    from tandem.account.leftovers import owner_of
+
+    account, name = case.account(), naming.cluster_name(case.planned_stack.name)
+    raw = services.cluster(account, name)
+    owner = owner_of(account, case.planned_stack.name)
+    return raw if raw and owner.owns(raw.get("tags") or {}) else None
+
+
+def check_cluster(case: Case) -> Iterator[Finding]:
+    """The EKS cluster: there is none yet, or it is this stack's."""
+    from tandem.account import services
+
+    name = naming.cluster_name(case.planned_stack.name)
+    there = services.cluster(case.account(), name)
+    if there is None:
+        yield ok(f"{NOT_DEPLOYED}: `up` creates {name}")
+    elif deployed_cluster(case) is None:
+        yield stops(
+            f"an EKS cluster {name} exists that is not of this stack",
+            "Give the stack another name: `pulumi stack init` with a stack file of that name.",
+        )
+    elif there["status"] == "FAILED":
+        yield stops(f"{name} failed to create", f"pulumi destroy --stack {case.planned_stack.name}")
+    elif there["status"] in UNDER_WAY:
+        yield warning(f"{name} is {there['status']}", "Wait until it is ACTIVE.")
+    else:
+        yield ok(f"{name} is {there['status']}")
+
+
+def check_node_groups(case: Case) -> Iterator[Finding]:
+    """The health of each node group, and what the next `up` does with it."""
+    yield from _check_parts(case, "nodegroup")
+
+
+def check_deployed_addons(case: Case) -> Iterator[Finding]:
+    """The health of each add-on."""
+    yield from _check_parts(case, "addon")
+
+
+def _check_parts(case: Case, kind: str) -> Iterator[Finding]:
+    cluster = deployed_cluster(case)
+    if cluster is None:
+        yield ok(NOT_DEPLOYED)
+        return
+    account, arguments = case.account(), {"clusterName": cluster["name"]}
+    names = [name for page in account.pages("eks", f"list_{kind}s", **arguments) for name in page[f"{kind}s"]]
+    describe = getattr(account.client("eks"), f"describe_{kind}")
+    healthy = []
+    for name in sorted(names):
+        finding = _judge(case, kind, describe(**arguments, **{f"{kind}Name": name})[kind])
+        if finding.verdict == "ok":
+            healthy.append(finding.found)
+        else:
+            yield finding
+    if healthy or not names:
+        yield ok(", ".join(healthy) or "none")
+
+
+def _judge(case: Case, kind: str, raw: Any) -> Finding:
+    title, type_ = PARTS[kind]
+    own = str(raw[f"{kind}Name"])
+    named = (raw.get("tags") or {}).get("Name", "")
+    what = f"{title} {own}"
+    status, issues = str(raw["status"]), _issues(raw)
+    replace = f"pulumi up --stack {case.planned_stack.name} --replace '{_urn(case, type_, own, named)}'"
+    if status == "CREATE_FAILED":
+        # EKS never heals it (aws/containers-roadmap#764). The engine has it as a resource with init errors.
+        return warning(f"{what} failed to create{issues}", "Remove the cause: the next `pulumi up` replaces it.")
+    if status == "DEGRADED" and kind == "nodegroup":
+        # aws/containers-roadmap#2204: "not in Active State"; #2326: it stays so until it has scaled out once.
+        return stops(f"{what} is DEGRADED and refuses updates{issues}", replace)
+    if status == "DELETE_FAILED":
+        return warning(f"{what} failed to delete{issues}", "Remove the cause, then run `pulumi up` again.")
+    if status in UNDER_WAY:
+        return warning(f"{what} is {status}", "Wait until it is ACTIVE: until then it refuses updates.")
+    if status != "ACTIVE" or issues:
+        return warning(f"{what} is {status}{issues}", f"Remove the cause. Where it stays: {replace}")
+    return ok(f"{own} is ACTIVE")
+
+
+def _issues(raw: Any) -> str:
+    """What EKS says is wrong: code and message of each issue."""
+    issues = (raw.get("health") or {}).get("issues") or []
+    told = [f"{issue.get('code', '')} ({issue.get('message', '')})" for issue in issues]
+    return f": {'; '.join(told)}" if told else ""
+
+
+def _urn(case: Case, type_: str, name: str, tagged: str) -> str:
+    """The URN that Pulumi has for it: its name there is in the tag `Name`, or it is the add-on of that name."""
+    for resource in case.planned_stack.resources(type_):
+        if resource.name == tagged or resource.inputs.get("addonName") == name:
+            return resource.urn
+    return "URN of it in `pulumi stack --show-urns`"

@@ -1,0 +1,166 @@
+"""Checks of registries: logins of this machine that break Helm's pulls, and images that nodes pull from Docker Hub."""
+
+import base64
+import datetime
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sandbox.graph import plain
+from tandem.doctor.case import RELEASE, Case
+from tandem.doctor.finding import Finding, ok, stops, unknown, warning
+
+OCI = "oci://"
+RENEWING = ("ecr-login",)
+"""Credential helpers that fetch a new token whenever they are asked."""
+PULLS = 100
+"""Pulls that Docker Hub allows an address without a login in six hours (docker/docs, docker-hub/usage, 2025-03-27)."""
+CHART_IMAGES = {"ollama": "ollama/ollama"}
+"""`image.repository` in the values of charts that we leave as it is (ollama-helm 1.77.0, values.yaml)."""
+DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
+
+
+@dataclass(frozen=True, slots=True)
+class LoginFile:
+    """A file in which a program keeps its logins."""
+
+    path: Path
+    logout: str
+    """The command that takes a login out of it, up to the registry's name."""
+
+
+def pulls_from_registries(case: Case) -> bool:
+    """Whether Helm pulls a chart of the stack from a registry."""
+    return bool(_registries(case))
+
+
+def _registries(case: Case) -> list[str]:
+    """Hosts of the registries from which Helm pulls charts."""
+    charts = [str(release.inputs.get("chart", "")) for release in case.planned_stack.resources(RELEASE)]
+    return sorted({chart.removeprefix(OCI).partition("/")[0] for chart in charts if chart.startswith(OCI)})
+
+
+def check_logins(case: Case) -> Iterator[Finding]:
+    """Logins for those registries: an expired one is sent all the same, and public charts are then refused (403)."""
+    for host in _registries(case):
+        found = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
+        yield from found or [ok(f"no login for {host}, and none is needed")]
+
+
+def _login_files() -> list[LoginFile]:
+    """Helm's own file, then Docker's, in which Helm looks next (helm, pkg/registry/client.go)."""
+    docker = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker") / "config.json"
+    return [LoginFile(_helm_file(), "helm registry logout"), LoginFile(docker, "docker logout")]
+
+
+def _helm_file() -> Path:
+    """Where the kubernetes provider has Helm look (pulumi-kubernetes, provider.go; helm, pkg/helmpath)."""
+    for name in ("PULUMI_K8S_HELM_REGISTRY_CONFIG_PATH", "HELM_REGISTRY_CONFIG"):
+        if path := os.environ.get(name):
+            return Path(path)
+    if home := os.environ.get("HELM_CONFIG_HOME"):
+        return Path(home) / "registry" / "config.json"
+    if home := os.environ.get("XDG_CONFIG_HOME"):
+        return Path(home) / "helm" / "registry" / "config.json"
+    own = Path("Library", "Preferences") if platform.system() == "Darwin" else Path(".config")
+    return Path.home() / own / "helm" / "registry" / "config.json"
+
+
+def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None:
+    """What is wrong with the login for `host`; None where there is none in this file."""
+    try:
+        text = file.path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return None
+    try:
+        config = json.loads(text)
+        logins, helpers = dict(config.get("auths") or {}), dict(config.get("credHelpers") or {})
+    except (ValueError, AttributeError, TypeError):
+        return unknown(f"{file.path} cannot be read as JSON", "Repair it, or move it away.")
+    logout = f"{file.logout} {host}"
+    if helper := helpers.get(host):
+        if helper in RENEWING:
+            return ok(f"{host}: {helper} renews the login")
+        return warning(f"{host}: the login in the credential helper {helper} may have expired", logout)
+    if host not in logins:
+        return None
+    expires = _expiry(logins[host])
+    if expires is None:
+        return warning(f"{host}: the login in {file.path} may have expired", logout)
+    if expires <= now:
+        return stops(f"{host}: the login in {file.path} expired at {expires:%Y-%m-%d %H:%M} UTC", logout)
+    return ok(f"{host}: the login in {file.path} lasts until {expires:%Y-%m-%d %H:%M} UTC")
+
+
+def _expiry(login: object) -> datetime.datetime | None:
+    """When the token expires; None where it does not say.
+
+    The password of ECR is base64 of JSON with `expiration` (aws-controllers-k8s/code-generator#196 reads it so); that
+    of others may be a JWT, whose second part has `exp`.
+    """
+    try:
+        auth = login["auth"] if isinstance(login, dict) else ""
+        password = _decoded(auth).partition(b":")[2]
+        parts = password.split(b".")
+        claims = json.loads(_decoded(parts[1] if len(parts) == 3 else password))
+        return datetime.datetime.fromtimestamp(float(claims.get("expiration", claims.get("exp"))), datetime.UTC)
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError, OSError):
+        return None
+
+
+def _decoded(text: str | bytes) -> bytes:
+    raw = text.encode() if isinstance(text, str) else text
+    return base64.urlsafe_b64decode(raw.replace(b"+", b"-").replace(b"/", b"_") + b"=" * (-len(raw) % 4))
+
+
+def check_images(case: Case) -> Iterator[Finding]:
+    """Images that nodes pull from Docker Hub, which counts pulls without a login by address."""
+    stack = case.planned_stack
+    images = sorted({image for resource in stack.planned.graph for image in _hub_images(plain(resource.inputs))})
+    if not images:
+        yield ok("no image comes from Docker Hub")
+        return
+    setup = stack.judged.setup
+    nodes = sum(pool.max for pool in setup.pools)
+    together = nodes if setup.nat != "none" else 1
+    named = f"{', '.join(images)} from Docker Hub without a login"
+    if together * len(images) <= PULLS:
+        yield ok(f"{named}; at most {together * len(images)} of the {PULLS} pulls that an address has in six hours")
+    else:
+        yield warning(
+            f"{named}; {nodes} nodes behind one address need {together * len(images)} of the {PULLS} pulls that it has "
+            "in six hours",
+            "Write `nat: none` or fewer nodes; where a pull fails with `toomanyrequests`, wait six hours.",
+        )
+
+
+def _hub_images(inputs: Any) -> Iterator[str]:
+    """Images in a resource's inputs, at any depth, that come from Docker Hub."""
+    if isinstance(inputs, Mapping):
+        chart = str(inputs.get("chart", ""))
+        if chart in CHART_IMAGES and "repository" not in (inputs.get("values", {}).get("image") or {}):
+            yield CHART_IMAGES[chart]
+        for key, value in inputs.items():
+            if key == "image":
+                yield from _hub_image(value)
+            yield from _hub_images(value)
+    elif isinstance(inputs, list | tuple):
+        for value in inputs:
+            yield from _hub_images(value)
+
+
+def _hub_image(image: Any) -> Iterator[str]:
+    if isinstance(image, Mapping):
+        parts = [str(image[key]) for key in ("registry", "repository") if image.get(key)]
+        image = "/".join(parts) if "repository" in image else ""
+    if not isinstance(image, str) or not image:
+        return
+    name = image.partition("@")[0]
+    host, slash, rest = name.partition("/")
+    elsewhere = slash and ("." in host or ":" in host or host == "localhost") and host not in DOCKER_HUB
+    if not elsewhere:
+        yield (rest if host in DOCKER_HUB else name).partition(":")[0]

@@ -1,0 +1,106 @@
+"""Helm releases that a killed `up` left in `pending-*`: the next one is refused until they are put right."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.connection import NotConnectedError
+from tandem.doctor.case import Case
+from tandem.doctor.deployed import NOT_DEPLOYED, deployed_cluster
+from tandem.doctor.finding import Finding, ok, stops, unknown
+
+HELM = {"owner": "helm"}
+"""Label of every Secret in which Helm keeps a revision (helm, pkg/storage/driver/secrets.go)."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Revision:
+    """A revision of a release."""
+
+    namespace: str
+    name: str
+    version: int
+    status: str
+    secret: str
+
+
+def check_releases(case: Case) -> Iterator[Finding]:
+    """Whether the newest revision of each Helm release has come to an end."""
+    from tandem.cluster import kubeconfig
+    from tandem.cluster.kubernetes import cluster
+
+    raw = deployed_cluster(case)
+    if raw is None or "endpoint" not in raw:
+        yield ok(NOT_DEPLOYED)
+        return
+    chosen = kubeconfig.parse(json.dumps(_kubeconfig(raw, case)), f"what EKS says of {raw['name']}")
+    try:
+        with cluster(chosen) as reached:
+            revisions = list(_revisions(reached.secrets(HELM)))
+    except NotConnectedError as error:
+        found, _, fix = str(error).partition(". ")
+        yield unknown(f"the Kubernetes API could not be asked: {found}", fix)
+        return
+    stuck = list(_pending(revisions))
+    for revision in stuck:
+        yield stops(
+            f"{revision.name} in namespace {revision.namespace} is {revision.status}: an `up` was killed, or runs now",
+            _repair(revision, revisions, raw["name"], case),
+        )
+    if not stuck:
+        count = len({(revision.namespace, revision.name) for revision in revisions})
+        yield ok(f"none of {count} is pending")
+
+
+def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
+    """A way into the cluster that needs no outputs: a first `up` that was killed has written none."""
+    profile = ["--profile", case.profile] if case.profile else []
+    token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json", *profile]
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": token}}
+    cluster = {"server": raw["endpoint"], "certificate-authority-data": raw["certificateAuthority"]["data"]}
+    return {
+        "clusters": [{"name": "cluster", "cluster": cluster}],
+        "users": [{"name": "user", "user": user}],
+        "contexts": [{"name": raw["name"], "context": {"cluster": "cluster", "user": "user"}}],
+        "current-context": raw["name"],
+    }
+
+
+def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:
+    """What the labels say; what the Secrets hold is not looked at."""
+    for secret in secrets:
+        metadata = secret["metadata"]
+        labels = metadata.get("labels") or {}
+        version = str(labels.get("version", ""))
+        if version.isdigit():
+            yield Revision(
+                namespace=str(metadata["namespace"]),
+                name=str(labels.get("name", "")),
+                version=int(version),
+                status=str(labels.get("status", "")),
+                secret=str(metadata["name"]),
+            )
+
+
+def _pending(revisions: Iterable[Revision]) -> Iterator[Revision]:
+    """Releases whose newest revision is pending: Helm looks at no other (helm, pkg/action/upgrade.go)."""
+    newest = {(revision.namespace, revision.name): revision for revision in sorted(revisions)}
+    yield from (revision for revision in newest.values() if revision.status.startswith("pending-"))
+
+
+def _repair(stuck: Revision, revisions: Iterable[Revision], cluster: str, case: Case) -> str:
+    """The command that puts it right: back to the revision that was deployed, else without this one."""
+    profile = f" --profile {case.profile}" if case.profile else ""
+    login = f"aws eks update-kubeconfig --region {case.region} --name {cluster}{profile}"
+    deployed = [
+        revision.version
+        for revision in revisions
+        if (revision.namespace, revision.name) == (stuck.namespace, stuck.name) and revision.status == "deployed"
+    ]
+    if deployed:
+        # `helm rollback` does not mind a pending revision (helm, pkg/action/rollback.go, prepareRollback).
+        repair = f"helm rollback {stuck.name} {max(deployed)} --namespace {stuck.namespace}"
+    else:
+        repair = f"kubectl delete secret {stuck.secret} --namespace {stuck.namespace}"
+    return f"{login} && {repair}"

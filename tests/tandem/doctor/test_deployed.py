@@ -1,0 +1,262 @@
+"""What `up` finds where the stack is up, or half up: cluster, node groups, add-ons, Helm releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from moto.eks.models import eks_backends
+
+from tandem.connection import NotConnectedError
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import OURS, REGION, Emulated
+from tests.tandem.doctor.conftest import Cases
+from tests.tandem.doctor.findings import finding, findings, summary
+
+CLUSTER = "tandem-timeslice"
+GROUP_URN = "urn:pulumi:timeslice::tandem::tandem:index:SpotGpuNodeGroup$aws:eks/nodeGroup:NodeGroup::tandem-gpu-group"
+NO_CAPACITY = {
+    "code": "AsgInstanceLaunchFailures",
+    "message": "Could not launch Spot Instances. UnfulfillableCapacity",
+    "resourceIds": ["eks-1"],
+}
+"""An issue as the EKS API reference has it (Nodegroup.health.issues)."""
+DEPLOYED = ("node-groups", "add-ons", "helm-releases")
+
+
+@pytest.fixture
+def up(creation: Creation) -> Creation:
+    creation.EKS_clusters(OURS, CLUSTER)
+    return creation
+
+
+def group(creation: Creation, status: str, *issues: Any, name: str = "tandem-gpu-group") -> str:
+    """A node group in this state; moto's own are always ACTIVE and without issues."""
+    own = creation.node_groups({**OURS, "Name": name}, CLUSTER).partition("/")[2]
+    raw = eks_backends["123456789012"][REGION].clusters[CLUSTER].nodegroups[own]
+    raw.status, raw.health = status, {"issues": list(issues)}
+    return own
+
+
+def test_before_up_a_cluster_that_does_not_exist_is_fine(emulated: Emulated, case: Cases) -> None:
+    assert summary("cluster", case("timeslice")) == [("ok", f"not deployed yet: `up` creates {CLUSTER}")]
+    for check in DEPLOYED:
+        assert summary(check, case("timeslice")) == [("ok", "not deployed yet")]
+
+
+def test_a_cluster_of_that_name_that_is_anothers_stops_up(creation: Creation, case: Cases) -> None:
+    creation.EKS_clusters({"owner": "another"}, CLUSTER)
+    found = finding("cluster", case("timeslice"))
+    assert (found.verdict, "not of this stack" in found.found) == ("stops", True)
+    for check in DEPLOYED:
+        assert summary(check, case("timeslice")) == [("ok", "not deployed yet")]
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict"), [("ACTIVE", "ok"), ("FAILED", "stops"), ("CREATING", "warning"), ("DELETING", "warning")]
+)
+def test_the_state_of_the_cluster_is_told(up: Creation, case: Cases, status: str, verdict: str) -> None:
+    eks_backends["123456789012"][REGION].clusters[CLUSTER].status = status
+    assert finding("cluster", case("timeslice")).verdict == verdict
+
+
+def test_a_healthy_node_group_is_fine(up: Creation, case: Cases) -> None:
+    own = group(up, "ACTIVE")
+    assert summary("node-groups", case("timeslice")) == [("ok", f"{own} is ACTIVE")]
+
+
+@pytest.mark.real_world(
+    behaviour="EKS keeps a node group that failed to create, and never heals it.",
+    source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
+)
+def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it(up: Creation, case: Cases) -> None:
+    group(up, "ACTIVE")
+    own = group(up, "CREATE_FAILED", NO_CAPACITY)
+    broken, healthy = findings("node-groups", case("timeslice"))
+    assert (broken.verdict, healthy.verdict) == ("warning", "ok")
+    assert broken.found == (
+        f"node group {own} failed to create: AsgInstanceLaunchFailures "
+        "(Could not launch Spot Instances. UnfulfillableCapacity)"
+    )
+    assert "the next `pulumi up` replaces it" in broken.fix
+
+
+@pytest.mark.real_world(
+    behaviour="A node group without capacity becomes DEGRADED, stays so, and refuses every update.",
+    source="aws/containers-roadmap#2326 and #2204",
+)
+def test_a_degraded_node_group_is_named_with_the_command_that_replaces_it(up: Creation, case: Cases) -> None:
+    own = group(up, "DEGRADED", NO_CAPACITY)
+    found = finding("node-groups", case("timeslice"))
+    assert found.verdict == "stops"
+    assert found.found.startswith(f"node group {own} is DEGRADED and refuses updates: AsgInstanceLaunchFailures")
+    assert found.fix == f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ("DELETE_FAILED", "failed to delete"),
+        ("UPDATING", "Wait until it is ACTIVE"),
+        ("CREATING", "Wait until it is ACTIVE"),
+    ],
+)
+def test_a_node_group_in_another_state_is_a_warning(up: Creation, case: Cases, status: str, told: str) -> None:
+    group(up, status)
+    found = finding("node-groups", case("timeslice"))
+    assert (found.verdict, told in f"{found.found} {found.fix}") == ("warning", True)
+
+
+def test_an_active_node_group_with_an_issue_is_a_warning(up: Creation, case: Cases) -> None:
+    group(up, "ACTIVE", NO_CAPACITY)
+    assert finding("node-groups", case("timeslice")).verdict == "warning"
+
+
+def test_a_group_that_pulumi_does_not_know_by_name_is_looked_up_there(up: Creation, case: Cases) -> None:
+    group(up, "DEGRADED", name="another")
+    assert "pulumi stack --show-urns" in finding("node-groups", case("timeslice")).fix
+
+
+@pytest.mark.parametrize(
+    ("status", "verdict", "told"),
+    [
+        ("ACTIVE", "ok", "coredns is ACTIVE"),
+        ("CREATE_FAILED", "warning", "the next `pulumi up` replaces it"),
+        ("DEGRADED", "warning", "tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns'"),
+        ("UPDATE_FAILED", "warning", "tandem-coredns'"),
+    ],
+)
+def test_the_health_of_add_ons_is_told(
+    up: Creation, emulated: Emulated, case: Cases, status: str, verdict: str, told: str
+) -> None:
+    emulated.addons[CLUSTER, "coredns"] = OURS
+    emulated.addon_status["coredns"] = status
+    found = finding("add-ons", case("timeslice"))
+    assert (found.verdict, told in f"{found.found} {found.fix}") == (verdict, True)
+
+
+@pytest.mark.parametrize(
+    ("check", "operation"),
+    [
+        ("cluster", "DescribeCluster"),
+        ("node-groups", "DescribeCluster"),
+        ("node-groups", "ListNodegroups"),
+        ("node-groups", "DescribeNodegroup"),
+        ("add-ons", "ListAddons"),
+        ("helm-releases", "DescribeCluster"),
+    ],
+)
+def test_a_question_that_aws_does_not_answer_is_not_fine(
+    up: Creation, emulated: Emulated, case: Cases, check: str, operation: str
+) -> None:
+    group(up, "ACTIVE")
+    emulated.denied[operation] = "AccessDeniedException"
+    found = finding(check, case("timeslice"))
+    assert (found.verdict, "AccessDeniedException" in found.found) == ("unknown", True)
+
+
+def secret(name: str, version: int, status: str, namespace: str = "ollama") -> dict[str, Any]:
+    """A revision as Helm keeps it (helm pkg/storage/driver/secrets.go, newSecretsObject)."""
+    return {
+        "metadata": {
+            "name": f"sh.helm.release.v1.{name}.v{version}",
+            "namespace": namespace,
+            "labels": {"owner": "helm", "name": name, "status": status, "version": str(version)},
+        },
+        "type": "helm.sh/release.v1",
+        "data": {"release": "secret"},
+    }
+
+
+class Cluster:
+    """Answers with these Secrets, or with this error."""
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+        self.error: NotConnectedError | None = None
+        self.chosen: Any = None
+
+    def secrets(self, labels: Any) -> list[dict[str, Any]]:
+        assert labels == {"owner": "helm"}
+        if self.error:
+            raise self.error
+        return self.kept
+
+
+@pytest.fixture
+def api(up: Creation, monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    pretended = Cluster()
+
+    @contextmanager
+    def cluster(chosen: Any) -> Iterator[Cluster]:
+        pretended.chosen = chosen
+        yield pretended
+
+    monkeypatch.setattr("tandem.cluster.kubernetes.cluster", cluster)
+    return pretended
+
+
+def test_releases_that_have_ended_are_fine(api: Cluster, case: Cases) -> None:
+    api.kept = [secret("llama2-7b", 1, "superseded"), secret("llama2-7b", 2, "deployed"), secret("nfd", 1, "failed")]
+    assert summary("helm-releases", case("timeslice")) == [("ok", "none of 2 is pending")]
+
+
+LOGIN = "aws eks update-kubeconfig --region us-east-1 --name tandem-timeslice"
+
+
+@pytest.mark.real_world(
+    behaviour="Helm refuses to upgrade a release that a killed process left pending; `helm rollback` does not mind.",
+    source="helm pkg/action/upgrade.go, errPending; pkg/action/rollback.go, prepareRollback",
+)
+@pytest.mark.parametrize(
+    ("kept", "fix"),
+    [
+        (
+            [secret("llama2-7b", 1, "pending-install")],
+            "kubectl delete secret sh.helm.release.v1.llama2-7b.v1 --namespace ollama",
+        ),
+        (
+            [secret("llama2-7b", 9, "deployed"), secret("llama2-7b", 10, "pending-upgrade")],
+            "helm rollback llama2-7b 9 --namespace ollama",
+        ),
+        (
+            [
+                secret("llama2-7b", 3, "superseded"),
+                secret("llama2-7b", 4, "deployed"),
+                secret("llama2-7b", 5, "failed"),
+                secret("llama2-7b", 6, "pending-rollback"),
+            ],
+            "helm rollback llama2-7b 4 --namespace ollama",
+        ),
+    ],
+)
+def test_a_release_that_is_pending_stops_up_and_the_exact_command_is_given(
+    api: Cluster, case: Cases, kept: list[dict[str, Any]], fix: str
+) -> None:
+    api.kept = [secret("mistral-7b", 1, "deployed"), *kept]
+    found = finding("helm-releases", case("timeslice"))
+    assert found.verdict == "stops"
+    assert found.found.startswith("llama2-7b in namespace ollama is pending-")
+    assert found.fix == f"{LOGIN} && {fix}"
+
+
+def test_an_old_revision_that_is_pending_is_passed_over(api: Cluster, case: Cases) -> None:
+    """Helm looks at the newest one alone."""
+    api.kept = [secret("llama2-7b", 1, "pending-install"), secret("llama2-7b", 2, "deployed")]
+    assert finding("helm-releases", case("timeslice")).verdict == "ok"
+
+
+def test_the_cluster_is_reached_without_outputs_since_a_killed_up_has_written_none(api: Cluster, case: Cases) -> None:
+    finding("helm-releases", case("timeslice", profile=None))
+    assert api.chosen.context == CLUSTER
+    assert api.chosen.cluster["server"].startswith("https://")
+    assert api.chosen.user["exec"]["args"][:4] == ["--region", "us-east-1", "eks", "get-token"]
+
+
+def test_a_kubernetes_api_that_cannot_be_reached_is_not_fine(api: Cluster, case: Cases) -> None:
+    api.error = NotConnectedError("api.example cannot be reached (timed out). Is the stack up?")
+    found = finding("helm-releases", case("timeslice"))
+    assert found.verdict == "unknown"
+    assert found.found == "the Kubernetes API could not be asked: api.example cannot be reached (timed out)"

@@ -1,0 +1,80 @@
+"""The commands in the guides about `up`: those of ours and of AWS exist, with the options that stand there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import tomllib
+from pathlib import Path
+
+import botocore.session
+import pytest
+from botocore import xform_name
+
+from tandem.account.quota import SPOT_ROLE_COMMAND
+from tandem.command import _parser
+from tests.tandem.account.emulated import LOADER
+
+ROOT = Path(__file__).resolve().parent.parent
+GUIDES = ("before-your-first-up.md", "troubleshoot.md")
+OF_THE_AWS_CLI = {("eks", "update-kubeconfig"): {"region", "name"}, ("sso", "login"): {"profile"}}
+"""Commands that the AWS CLI adds to the API's (awscli/customizations), with their options."""
+GLOBAL = {"region", "query", "profile", "output"}
+OTHERS = {
+    "pulumi": {"up", "stack"},
+    "helm": {"list", "history", "rollback", "registry"},
+    "kubectl": {"delete"},
+    "docker": {"logout"},
+    "curl": {"https://checkip.amazonaws.com"},
+}
+"""Subcommands of programs that are not here to be asked."""
+
+
+def commands(guide: str) -> list[list[str]]:
+    text = (ROOT / "docs" / "how-to" / guide).read_text(encoding="utf-8")
+    blocks = re.findall(r"^```\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    return [words for block in blocks for line in block.splitlines() if (words := shlex.split(line, comments=True))]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_every_command_of_a_guide_exists(guide: str) -> None:
+    assert commands(guide)
+    for program, *arguments in commands(guide):
+        match Path(program).name:
+            case "tandem":
+                _parser().parse_args(arguments)
+            case "python":
+                extras = set(re.findall(r"[a-z]+", arguments[-1]))
+                assert extras <= set(
+                    tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+                )
+            case "aws":
+                assert_aws(arguments)
+            case other:
+                assert arguments[0] in OTHERS[other], arguments
+
+
+def assert_aws(arguments: list[str]) -> None:
+    service, operation, *rest = arguments
+    options = {word.removeprefix("--") for word in rest if word.startswith("--")}
+    if known := OF_THE_AWS_CLI.get((service, operation)):
+        assert options <= known, arguments
+        return
+    session = botocore.session.Session()
+    session.register_component("data_loader", LOADER)
+    model = session.get_service_model(service)
+    named = {xform_name(name, "-"): name for name in model.operation_names}
+    assert operation in named, arguments
+    shape = model.operation_model(named[operation]).input_shape
+    members = {xform_name(name, "-") for name in shape.members} if shape else set[str]()
+    assert options <= members | GLOBAL, arguments
+
+
+def test_the_guide_has_the_command_for_the_role_of_spot_that_the_doctor_prints() -> None:
+    assert SPOT_ROLE_COMMAND.split() in commands("before-your-first-up.md")
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_guides_keep_to_the_words_that_people_use(guide: str) -> None:
+    text = (ROOT / "docs" / "how-to" / guide).read_text(encoding="utf-8")
+    assert not re.findall(r"\b(?:told|tells|anew|whoever|dearer|dearest|promised|at hand)\b|is gone|so many", text)
