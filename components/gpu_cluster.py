@@ -1,8 +1,10 @@
 """GpuCluster: network, EKS control plane, system nodes and add-ons, ready for GPU nodes."""
 
+import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -40,6 +42,9 @@ class GpuClusterArgs:
     """NAT gateways; `none` puts nodes into public subnets with public addresses and no ingress."""
     public_access_cidrs: Sequence[str] = ("0.0.0.0/0",)
     """Who may reach the Kubernetes API from outside the VPC; empty: nobody."""
+    admins: Sequence[str] = ()
+    """IAM roles and users that administer the cluster: all of them, whoever creates it among them. Empty: EKS admits
+    the one that creates it, and later additions may not name that one."""
     logs: bool = False
     """Control-plane logs, in a log group of ours that goes with the stack."""
     system_types: Sequence[str] = ("t3.medium",)
@@ -128,6 +133,7 @@ class GpuCluster(pulumi.ComponentResource):
             skip_default_node_group=True,
             skip_default_security_groups=True,
             authentication_mode=eks.AuthenticationMode.API,
+            access_entries={_entry_name(arn): _admin_entry(arn, self._tags) for arn in args.admins},
             create_oidc_provider=False,
             bootstrap_self_managed_addons=False,
             vpc_cni_options=eks.VpcCniOptionsArgs(
@@ -144,8 +150,11 @@ class GpuCluster(pulumi.ComponentResource):
             tags=self._tags,
             opts=pulumi.ResourceOptions.merge(
                 self._child,
-                # EKS makes a log group that nobody deletes, when it finds none of that name.
-                pulumi.ResourceOptions(depends_on=[self._log_group()] if args.logs else None),
+                pulumi.ResourceOptions(
+                    # EKS makes a log group that nobody deletes, when it finds none of that name.
+                    depends_on=[self._log_group()] if args.logs else None,
+                    transforms=[_admit_by_entries_alone] if args.admins else None,
+                ),
             ),
         )
 
@@ -263,3 +272,29 @@ class GpuCluster(pulumi.ComponentResource):
             allow_volume_expansion=True,
             opts=pulumi.ResourceOptions(parent=self, provider=self.kubernetes_provider),
         )
+
+
+def _entry_name(arn: str) -> str:
+    """Name of an admin's entry, by its ARN: whatever else changes in the list, this one is left alone."""
+    return f"admin-{hashlib.sha256(arn.encode()).hexdigest()[:8]}"
+
+
+def _admin_entry(arn: str, tags: dict[str, str]) -> eks.AccessEntryArgs:
+    partition = arn.split(":")[1]
+    policy = eks.AccessPolicyAssociationArgs(
+        policy_arn=f"arn:{partition}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy",
+        access_scope=aws.eks.AccessPolicyAssociationAccessScopeArgs(type="cluster"),
+    )
+    return eks.AccessEntryArgs(principal_arn=arn, access_policies={"admin": policy}, tags=tags)
+
+
+def _admit_by_entries_alone(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Stops EKS from making an entry for the creator: no state has that one, and ours for the same ARN would fail.
+
+    A transform, since `eks.Cluster` has no argument for it (pulumi-eks 4.4, cluster.ts: always true).
+    """
+    if child.type_ != "aws:eks/cluster:Cluster":
+        return None
+    given: dict[str, Any] = dict(child.props)
+    access = {**given["accessConfig"], "bootstrapClusterCreatorAdminPermissions": False}
+    return pulumi.ResourceTransformResult({**given, "accessConfig": access}, child.opts)

@@ -21,7 +21,7 @@ from sandbox.cloud import Cloud
 from sandbox.graph import Graph
 from sandbox.monitor import Monitor
 from sandbox.process import prepared
-from sandbox.protocol import Refused
+from sandbox.transforms import Callbacks
 
 ORGANIZATION = "organization"
 """What `pulumi.get_organization()` says, as the CLI does for a backend without organizations."""
@@ -48,7 +48,8 @@ def run(
     def qualified(key: str) -> str:
         return key if ":" in key else f"{project}:{key}"
 
-    monitor = Monitor(cloud or Cloud(), project, stack)
+    callbacks = Callbacks()
+    monitor = Monitor(cloud or Cloud(), project, stack, callbacks)
     settings = {qualified(key): text for key, text in (config or {}).items()}
 
     def body() -> None:
@@ -65,7 +66,7 @@ def run(
                 root_directory=os.getcwd(),
             )
         )
-        SETTINGS.callbacks = _NoCallbacks()
+        SETTINGS.callbacks = callbacks
         set_all_config(settings, [qualified(key) for key in secret_keys])
         _complete(program)
 
@@ -92,16 +93,6 @@ class _InlineLoop(asyncio.SelectorEventLoop):
         except Exception as error:
             done.set_exception(error)
         return done
-
-
-class _NoCallbacks:
-    """Stands where the SDK would start a gRPC server for the engine to call back."""
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        def refuse(*_: Any) -> None:
-            raise Refused(f"the sandbox calls nothing back, so it runs no transforms and no resource hooks ({name})")
-
-        return refuse
 
 
 def _complete(program: Callable[[], Any]) -> None:

@@ -18,13 +18,14 @@ from sandbox.cloud import Cloud
 from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
 from sandbox.options import from_read, from_request, ignored_on_components
 from sandbox.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
+from sandbox.transforms import Callbacks, Transform, transformed
 
 GET_RESOURCE = "pulumi:pulumi:getResource"
 SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
 
 # Without OUTPUT_VALUES: inputs of remote components then come as plain values plus propertyDependencies. Without
-# INVOKE_DEPENDS_ON: the SDK then waits by itself. TRANSFORMS and hooks are offered so that ours is the refusal (and not
-# "please update the Pulumi CLI").
+# INVOKE_DEPENDS_ON: the SDK then waits by itself. Hooks are offered so that ours is the refusal (and not "please update
+# the Pulumi CLI").
 FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
@@ -43,8 +44,11 @@ FEATURES = (
 class Monitor:
     """The resource monitor of one run, and the engine's log."""
 
-    def __init__(self, cloud: Cloud, project: str, stack: str) -> None:
+    def __init__(self, cloud: Cloud, project: str, stack: str, callbacks: Callbacks | None = None) -> None:
         self._cloud = cloud
+        self._callbacks = callbacks or Callbacks()
+        self._transforms: tuple[Transform, ...] = ()
+        """Those of the component that is being built."""
         self._prefix = f"urn:pulumi:{stack}::{project}::"
         self._resources: dict[str, Resource] = {}
         self._invokes: list[Invoke] = []
@@ -68,6 +72,7 @@ class Monitor:
     # What a component's provider may ask (protocol.Registrar).
 
     def register(self, registration: Registration) -> Registered:
+        registration = transformed(registration, self._transforms)
         urn = self._urn(registration)
         self._check(urn, registration)
         if registration.remote:
@@ -186,7 +191,13 @@ class Monitor:
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
         registration = from_request(request)
-        registered = self.register(registration)
+        if request.transforms and not registration.remote:
+            raise Refused(f"the sandbox runs transforms of remote components alone, not those of {registration.name!r}")
+        self._transforms = self._callbacks.named(request.transforms)
+        try:
+            registered = self.register(registration)
+        finally:
+            self._transforms = ()
         response = resource_pb2.RegisterResourceResponse(urn=registered.urn, id=registered.id)
         # Most outputs are inputs that came back: take their wire form as it is.
         response.object.CopyFrom(request.object)

@@ -33,6 +33,7 @@ from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
 from sharing.system import system_types
+from stacks.caller import find_caller
 from stacks.config import RefusedError, StackConfig
 from stacks.naming import cluster_name
 
@@ -53,6 +54,11 @@ class Plan:
     def aws_provider(self) -> aws.Provider:
         """The one AWS provider; without it eks.Cluster would bring a second, older one of its own."""
         return aws.Provider(PROJECT, region=self.config.region)
+
+    @cached_property
+    def caller(self) -> str:
+        """The IAM role or user that runs the program; empty under stock mocks."""
+        return find_caller(pulumi.InvokeOptions(provider=self.aws_provider))
 
     @cached_property
     def mode_taints(self) -> dict[str, pulumi.Output[str]]:
@@ -100,6 +106,7 @@ def cluster(plan: Plan) -> GpuCluster:
             cidr=settings.cidr,
             nat=settings.nat,
             public_access_cidrs=settings.public_access_cidrs,
+            admins=[*settings.admins, *({plan.caller} - {"", *settings.admins})],
             logs=settings.logs,
             system_types=settings.system_nodes.instance_types,
             system_arch=system_types()[settings.system_nodes.instance_types[0]].arch,

@@ -14,6 +14,7 @@ from sharing.assessment import Assessment, assess
 from sharing.models import models
 from sharing.paths import touches
 from sharing.prices import Book
+from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
 from stacks.shape import OWN_NUMBERS, SECTIONS, GpuNodes, StackConfig, pool_name
@@ -37,6 +38,7 @@ STAND_INS: dict[str, Any] = {
     "gpu-nodes[].sharing.mode": "timeslice",
     "cluster.system-nodes.instance-types[]": "t3.medium",
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
+    "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
 }
 """What is put for an unreadable value that has no default, only to be able to judge the rest of the file."""
 
@@ -158,8 +160,22 @@ def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]
         for index, name in enumerate(names):
             if name in names[:index] and f"{path}[{index}]" not in misread:
                 yield Problem(f"{path}[{index}]", name, "stands twice", "Keep one of the two.")
+    yield from _admin_contradictions(config, misread)
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
+
+
+def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    admins = config.cluster.admins
+    for index, arn in enumerate(admins):
+        path = f"cluster.admins[{index}]"
+        if touches([path], misread):
+            continue
+        if arn in admins[:index]:
+            # EKS: one access entry for each principal.
+            yield Problem(path, arn, "stands twice", "Keep one of the two.")
+        elif problem := judge_principal(path, arn, config.region):
+            yield problem
 
 
 def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:

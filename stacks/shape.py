@@ -200,6 +200,11 @@ class ClusterSettings(Section):
     public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
         default=["0.0.0.0/0"], description="Who may reach the Kubernetes API from outside; `[]` = nobody."
     )
+    admins: Annotated[list[str], Field(max_length=50)] = Field(
+        default=[],
+        description="IAM roles and users (ARNs) that may run `up` and `destroy`, besides the one that runs `up`.",
+        json_schema_extra={"fix": "Write `admins: [arn:aws:iam::111122223333:role/ci]`, for example."},
+    )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
 

@@ -64,6 +64,12 @@ def _caller(question: Question) -> Values:
     return {"id": ACCOUNT, "accountId": ACCOUNT, "arn": arn, "userId": "AIDASANDBOX"}
 
 
+def _session(question: Question) -> Values:
+    """Itself, for a user (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
+    arn = question.args["arn"]
+    return {"id": arn, "arn": arn, "issuerArn": arn, "issuerId": "", "issuerName": "", "sessionName": ""}
+
+
 def _parameter(question: Question) -> Values:
     """AWS's public parameters, which name machine images and their releases; nobody else's parameters exist here."""
     name = str(question.args["name"])
@@ -169,6 +175,7 @@ ANSWERS: dict[str, Answer] = {
     "aws:index/getPartition:getPartition": _partition,
     "aws:index/getRegion:getRegion": _region,
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
+    "aws:iam/getSessionContext:getSessionContext": _session,
     "aws:ssm/getParameter:getParameter": _parameter,
     "aws:eks/getAddonVersion:getAddonVersion": _addon_version,
     "aws:iam/getPolicyDocument:getPolicyDocument": _policy_document,

@@ -144,13 +144,13 @@ class CloudServicer(Servicer):
             wire.write(_marked(after_update(request.type, olds, plain(news)), news), response.properties)
             return response
         with _answered(context, news):
-            outputs = self._world.update(request.type, request.id, plain(news))
+            outputs = self._world.update(request.type, request.id, plain(news), dict(self._provider(context)))
             wire.write(_marked(outputs, news), response.properties)
         return response
 
     def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> empty_pb2.Empty:
         with _answered(context):
-            self._world.delete(request.type, request.id)
+            self._world.delete(request.type, request.id, dict(self._provider(context)))
         return empty_pb2.Empty()
 
     def Invoke(self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext) -> provider_pb2.InvokeResponse:

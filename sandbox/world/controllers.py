@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.world import jobs, journal, karpenter
-from sandbox.world.nodes import made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.nodes import admit_creator, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.pods import chart, pods_of
 from sandbox.world.scheduler import must_leave, placed
@@ -13,6 +13,7 @@ from sandbox.world.storage import claims, detach, mount, release_claim
 from sandbox.world.store import State
 from sandbox.world.things import (
     ACCESS_ENTRY,
+    ACCESS_POLICY,
     ADDON,
     CLAIM,
     CLUSTER,
@@ -33,7 +34,6 @@ from sandbox.world.things import (
 )
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
-ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 
 # CRDs of the pinned charts, group to kinds, and whether an uninstall takes them along: Helm keeps those of `crds/`, and
 # deletes those that are templates (seen by installing them).
@@ -71,10 +71,11 @@ def group_and_kind(token: str) -> tuple[str, str]:
     return place.partition("/")[0], kind
 
 
-def created(things: Things, thing: Thing, state: State) -> None:
-    """After a creation."""
+def created(things: Things, thing: Thing, state: State, caller: str) -> None:
+    """After a creation by `caller`."""
     if thing.type == CLUSTER:
         make_control_plane(things, thing, state)
+        admit_creator(things, thing, caller, state)
     elif thing.type == NODE_GROUP:
         make_access_entry(things, thing, state)
         scale(things, thing, state)

@@ -1,17 +1,36 @@
-"""Which API server a Kubernetes provider talks to."""
+"""Which API server a Kubernetes provider talks to, and with whose credentials."""
 
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from typing import Any
 
 import yaml
 
-from sandbox.world.things import value_at
+from sandbox.world.things import value_at, values_at
 
 
 def api_server(provider: dict[str, Any]) -> str:
     """The server's URL in the provider's kubeconfig, in its current context; "" where there is none."""
+    return str(value_at(_named(provider, "cluster"), "cluster.server") or "")
+
+
+def aws_options(provider: dict[str, Any]) -> dict[str, str]:
+    """Options of the `aws eks get-token` in the provider's kubeconfig, without dashes, e.g. `profile`."""
+    words = [str(word) for word in values_at(_named(provider, "user"), "user.exec.args")]
+    return {word.removeprefix("--"): after for word, after in pairwise(words) if word[:2] == "--"}
+
+
+def _named(provider: dict[str, Any], kind: str) -> Any:
+    """The cluster or user of the current context."""
+    config = _read(provider)
+    contexts = {one.get("name"): one.get("context") or {} for one in config.get("contexts") or ()}
+    wanted = contexts.get(provider.get("context") or config.get("current-context"), {}).get(kind)
+    return {one.get("name"): one for one in config.get(f"{kind}s") or ()}.get(wanted)
+
+
+def _read(provider: dict[str, Any]) -> dict[str, Any]:
     config = provider.get("kubeconfig")
     if isinstance(config, str):
         try:
@@ -20,10 +39,5 @@ def api_server(provider: dict[str, Any]) -> str:
             try:
                 config = yaml.safe_load(config)
             except yaml.YAMLError:
-                return ""
-    if not isinstance(config, dict):
-        return ""
-    contexts = {one.get("name"): one.get("context") or {} for one in config.get("contexts") or ()}
-    wanted = contexts.get(provider.get("context") or config.get("current-context"), {}).get("cluster")
-    clusters = {one.get("name"): one for one in config.get("clusters") or ()}
-    return str(value_at(clusters.get(wanted), "cluster.server") or "")
+                return {}
+    return config if isinstance(config, dict) else {}

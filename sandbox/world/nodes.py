@@ -8,6 +8,7 @@ from sandbox.identity import ACCOUNT, digest
 from sandbox.world.store import State
 from sandbox.world.things import (
     ACCESS_ENTRY,
+    ACCESS_POLICY,
     CLUSTER,
     INSTANCE,
     INTERFACE,
@@ -89,6 +90,20 @@ def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
     if cluster.inputs.get("enabledClusterLogTypes") and things.get(LOG_GROUP, logs) is None:
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
         made(things, state, LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
+
+
+def admit_creator(things: Things, cluster: Thing, caller: str, state: State) -> None:
+    """EKS makes whoever creates a cluster its admin, unless it is told not to.
+
+    https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html
+    """
+    if value_at(cluster.inputs, "accessConfig.bootstrapClusterCreatorAdminPermissions") is False:
+        return
+    policy = f"arn:{caller.split(':')[1]}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
+    entry = {"clusterName": cluster.id, "principalArn": caller}
+    made(things, state, ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
+    granted = {**entry, "policyArn": policy}
+    made(things, state, ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
 
 
 def make_access_entry(things: Things, group: Thing, state: State) -> None:

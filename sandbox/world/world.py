@@ -18,13 +18,14 @@ from sandbox.cloud import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Question
 from sandbox.world import controllers, jobs
+from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
 from sandbox.world.faults import Faults, fault_error
 from sandbox.world.kubeconfig import api_server
 from sandbox.world.names import named
 from sandbox.world.outputs import outputs_after, outputs_of
-from sandbox.world.rules import ec2, eks, iam, karpenter, kubernetes
+from sandbox.world.rules import access, ec2, eks, iam, karpenter, kubernetes
 from sandbox.world.rules import jobs as job_rules
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Event, Store
@@ -32,15 +33,19 @@ from sandbox.world.things import JOB, CloudError, IncompleteError, Key, Lost, Th
 
 RULES = (
     *kubernetes.FIRST,
+    *access.FIRST,
     *ec2.RULES,
     *iam.RULES,
     *eks.RULES,
+    *access.RULES,
     *kubernetes.RULES,
     *job_rules.RULES,
     *karpenter.RULES,
 )
 """In this order: who cannot reach an API server learns nothing else from it."""
 KUBERNETES = "kubernetes:"
+CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
+SESSION = "aws:iam/getSessionContext:getSessionContext"
 _KEPT = ("region", "namespace", "defaultTags")
 """What later calls need of a provider's inputs: no credentials."""
 
@@ -65,7 +70,8 @@ class World:
         self._things = Things(self._state.things)
         self._faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
-        self._cloud = Cloud()
+        self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
+        self.callers = Callers()
         self._changed = threading.Condition()
         self._busy = 0
         self._moved_at = time.monotonic()
@@ -113,6 +119,7 @@ class World:
         IncompleteError, or Lost."""
         kind = self._faulted(type, "create", name)
         cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
+        caller = self.callers.of(provider)
 
         def case() -> Case:
             return Case(
@@ -122,6 +129,7 @@ class World:
                 inputs=given,
                 cluster=cluster,
                 provider=provider,
+                caller=caller,
             )
 
         with self._changed:
@@ -143,7 +151,7 @@ class World:
                 )
             )
             self._state.buried.pop(thing.key, None)
-            controllers.created(self._things, thing, self._state)
+            controllers.created(self._things, thing, self._state, caller)
             self._save()
         return identity, self._answer(thing, kind, failed)
 
@@ -156,14 +164,16 @@ class World:
             thing = self._things.get(type, id)
             return copy.deepcopy((thing.inputs, thing.outputs)) if thing else None
 
-    def update(self, type: str, id: str, inputs: dict[str, Any]) -> dict[str, Any]:
-        """Changes a thing in place and returns its outputs."""
+    def update(
+        self, type: str, id: str, inputs: dict[str, Any], provider: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Changes a thing in place and returns its outputs; without a provider it is that of the creation."""
         thing = self._existing(type, id)
         kind = self._faulted(type, "update", thing.name)
         given = copy.deepcopy(inputs)
 
         def case() -> Case:
-            return self._case(self._existing(type, id), given)
+            return self._case(self._existing(type, id), given, provider)
 
         with self._call("update", type, case) as failed:
             thing = self._existing(type, id)
@@ -173,7 +183,7 @@ class World:
             self._save()
         return self._answer(thing, kind, failed)
 
-    def delete(self, type: str, id: str) -> None:
+    def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
         """Deletes a thing. One that is gone already is no error, except where the providers make it one."""
         thing = self._deletable(type, id)
         if thing is None:
@@ -182,7 +192,7 @@ class World:
 
         def case() -> Case:
             found = self._things.get(type, id) or thing
-            return self._case(found, found.inputs)
+            return self._case(found, found.inputs, provider)
 
         with self._call("delete", type, case):
             found = self._things.get(type, id)
@@ -195,6 +205,12 @@ class World:
         """What a function answers. Raises `Refused` for one that is not emulated."""
         self._touch()
         return dict(self._cloud.answer(Question(token=token, args=args, provider=provider)))
+
+    def _identity(self, question: Question) -> dict[str, Any]:
+        return dict(self.callers.identity(question.provider))
+
+    def _session(self, question: Question) -> dict[str, Any]:
+        return dict(self.callers.session_context(question.args, question.provider))
 
     # What a test, or somebody behind Pulumi's back, does.
 
@@ -294,7 +310,7 @@ class World:
             raise IncompleteError(failed, thing.id, outputs)
         return outputs
 
-    def _case(self, thing: Thing, inputs: dict[str, Any]) -> Case:
+    def _case(self, thing: Thing, inputs: dict[str, Any], provider: dict[str, Any] | None = None) -> Case:
         return Case(
             things=self._things,
             type=thing.type,
@@ -304,6 +320,7 @@ class World:
             thing=thing,
             cluster=thing.cluster,
             provider=thing.provider,
+            caller=self.callers.of(provider or thing.provider),
         )
 
     def _existing(self, token: str, identity: str) -> Thing:

@@ -16,6 +16,7 @@ import yaml
 from components.names import TOKEN
 from sandbox.graph import Graph
 from sandbox.world import Fault, Faults, World
+from sandbox.world.callers import Callers
 from stacks.config import load_file
 from tandem.plan import program_graph
 from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
@@ -57,6 +58,8 @@ class Stack:
         """Faults that have fired."""
         self.unfired: tuple[Fault, ...] = ()
         """Of those given to the last command, the others."""
+        self.callers = Callers()
+        """Who has credentials, and whose are used."""
 
     def configure(self, sections: Mapping[str, Any]) -> None:
         """Puts values into sections of the stack file."""
@@ -79,6 +82,7 @@ class Stack:
 
     def preview(self, *options: str) -> Run:
         with opened(self.place) as sandbox:
+            sandbox.world.callers = self.callers
             sandbox.prepare(anew=True)
             return told(sandbox, "preview", "--json", *options, env_streams=True)
 
@@ -119,6 +123,7 @@ class Stack:
     def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, anew: bool = False) -> Run:
         going_wrong = Faults(faults)
         with opened(self.place, faults=going_wrong) as sandbox:
+            sandbox.world.callers = self.callers
             sandbox.prepare(anew=anew)
             run = told(sandbox, verb, *AT_ONCE, "--json", *options)
         self.fired += going_wrong.tried

@@ -246,7 +246,7 @@ def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) 
     with refused("ResourceInUseException", "made by eks"):
         account.make(ENTRY, clusterName="c", principalArn=nodes, type="EC2_LINUX")
     with refused("InvalidParameterException"):
-        account.make(ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent")
+        account.make(ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent", type="EC2_LINUX")
     with refused("ResourceNotFoundException", "access entries"):
         account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
     account.make(ENTRY, clusterName="c", principalArn=other)

@@ -323,6 +323,35 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(models=models(TINY.replace("}", ", id: a}"), TINY.replace("}", ", id: a}"))),
         [("models[1].id", "must be different for each model (got a). Leave it out, or number it")],
     ),
+    "admins that EKS would refuse": (
+        stack(
+            cluster="{admins: [anna, 'arn:aws:iam::111122223333:root', 'arn:aws-cn:iam::111122223333:role/ci', "
+            "'arn:aws:sts::111122223333:assumed-role/ci/session', "
+            "'arn:aws:sts::111122223333:assumed-role/AWSReservedSSO_Admin_0123456789abcdef/anna', "
+            "'arn:aws:iam::111122223333:role/AWSReservedSSO_Admin_0123456789abcdef', "
+            "'arn:aws:iam::111122223333:role/aws-service-role/spot.amazonaws.com/AWSServiceRoleForEC2Spot', "
+            "'arn:aws:iam::111122223333:group/admins', 'arn:aws:iam::111122223333:role/*', 7]}"
+        ),
+        [
+            ("cluster.admins[9]", "must be text (got 7). Write `admins: [arn:aws:iam::111122223333:role/ci]`"),
+            ("cluster.admins[0]", "is not the ARN of an IAM role or user (got anna). Write a role or user"),
+            ("cluster.admins[1]", "is an AWS account, which EKS accepts and then ignores"),
+            ("cluster.admins[2]", "is in another partition than us-east-1"),
+            ("cluster.admins[3]", "Write `arn:aws:iam::111122223333:role/ci`, with the role's path if it has one."),
+            (
+                "cluster.admins[4]",
+                "`aws iam get-role --role-name AWSReservedSSO_Admin_0123456789abcdef --query Role.Arn",
+            ),
+            ("cluster.admins[5]", "lacks the path that every IAM Identity Center role has"),
+            ("cluster.admins[6]", "is a service-linked role, which EKS refuses"),
+            ("cluster.admins[7]", "is not the ARN of an IAM role or user"),
+            ("cluster.admins[8]", "is not the ARN of an IAM role or user"),
+        ],
+    ),
+    "an admin twice": (
+        stack(cluster="{admins: ['arn:aws:iam::111122223333:role/ci', 'arn:aws:iam::111122223333:role/ci']}"),
+        [("cluster.admins[1]", "stands twice")],
+    ),
     "bad networks": (
         stack(cluster='{cidr: 10.0.0.0/8, public-access-cidrs: [1.2.3, 10.0.0.1/8, ""]}'),
         [

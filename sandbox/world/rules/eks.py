@@ -11,6 +11,7 @@ from sandbox.world.rules.rule import Case, Refusal, Rule
 from sandbox.world.storage import has_policy, untainted
 from sandbox.world.things import (
     ACCESS_ENTRY,
+    ACCESS_POLICY,
     ADDON,
     CLUSTER,
     NODE_GROUP,
@@ -25,7 +26,6 @@ from sandbox.world.things import (
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
-ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 IN_CLUSTER = (NODE_GROUP, ADDON, ACCESS_ENTRY, ACCESS_POLICY, POD_IDENTITY)
 CLUSTER_POLICY = "AmazonEKSClusterPolicy"
 NODE_POLICY = "AmazonEKSWorkerNodePolicy"
@@ -230,21 +230,6 @@ def _no_identity_role(path: str) -> Refusal:
     return refuse
 
 
-def _entry_taken(case: Case) -> str | None:
-    identity = f"{case.inputs.get('clusterName')}:{case.inputs.get('principalArn')}"
-    taken = case.things.get(ACCESS_ENTRY, identity)
-    if taken is None:
-        return None
-    return f"The specified access entry resource is already in use on this cluster. (made by {taken.made_by})"
-
-
-def _no_entry(case: Case) -> str | None:
-    arn = case.inputs.get("principalArn")
-    if case.things.get(ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
-        return None
-    return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
-
-
 def _identity_taken(case: Case) -> str | None:
     keys = ("clusterName", "namespace", "serviceAccount")
     wanted = [case.inputs.get(key) for key in keys]
@@ -312,9 +297,6 @@ RULES: tuple[Rule, ...] = (
         _row((ADDON,), "InvalidParameterException", "API_CreateAddon.html", _no_identity_role(path))
         for path in ("podIdentityAssociations.roleArn", "serviceAccountRoleArn")
     ),
-    _row((ACCESS_ENTRY,), "ResourceInUseException", "API_CreateAccessEntry.html", _entry_taken),
-    _row((ACCESS_ENTRY,), "InvalidParameterException", "API_CreateAccessEntry.html", _no_identity_role("principalArn")),
-    _row((ACCESS_POLICY,), "ResourceNotFoundException", "API_AssociateAccessPolicy.html", _no_entry),
     _row((POD_IDENTITY,), "ResourceInUseException", "API_CreatePodIdentityAssociation.html", _identity_taken),
     _row(
         (POD_IDENTITY,),

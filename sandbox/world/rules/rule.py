@@ -30,6 +30,8 @@ class Case:
     cluster: str = ""
     """API server that the Kubernetes provider talks to."""
     provider: dict[str, Any] = field(default_factory=dict)
+    caller: str = ""
+    """ARN of the role or user that calls."""
 
     @property
     def region(self) -> str:

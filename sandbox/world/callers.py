@@ -1,0 +1,76 @@
+"""Whose credentials a call has: a role that it assumes, a profile, or those of whoever runs `pulumi`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.aws.places import Place
+from sandbox.protocol import Values
+from sandbox.world.kubeconfig import aws_options
+from sandbox.world.things import CloudError, value_at
+
+PROFILES = "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html"
+
+
+@dataclass(slots=True)
+class Callers:
+    """The people and machines that have credentials for the emulated cloud."""
+
+    ambient: str = ""
+    """ARN of the role or user that runs `pulumi`; empty: a user of the emulated account."""
+    profiles: Mapping[str, str] = field(default_factory=dict)
+    """The same for each profile of the AWS configuration."""
+
+    def of(self, provider: Values) -> str:
+        """ARN of the role or user that calls through a provider with these inputs. Raises CloudError."""
+        options = aws_options(dict(provider))
+        if options:
+            roles = [options.get("role-arn") or options.get("role")]
+            profile, region = options.get("profile"), options.get("region")
+        else:
+            roles = [value_at(one, "roleArn") for one in _listed(provider.get("assumeRoles"))]
+            profile, region = provider.get("profile"), provider.get("region")
+        if profile and profile not in self.profiles:
+            raise CloudError("ProfileNotFound", f"failed to get shared config profile, {profile}", PROFILES)
+        own = self.profiles[str(profile)] if profile else self.ambient
+        return next((str(one) for one in reversed(roles) if one), "") or own or _user(region)
+
+    def identity(self, provider: Values) -> Values:
+        """What sts:GetCallerIdentity says."""
+        caller = self.of(provider)
+        return {"id": account(caller), "accountId": account(caller), "arn": session(caller), "userId": "AIDASANDBOX"}
+
+    def session_context(self, args: Values, provider: Values) -> Values:
+        """The role behind a session, with its path, which the session's ARN does not show; itself for a user.
+
+        terraform-provider-aws, internal/service/iam/session_context_data_source.go
+        """
+        caller = self.of(provider)
+        issuer = caller if args["arn"] == session(caller) else args["arn"]
+        return {"id": args["arn"], "arn": args["arn"], "issuerArn": issuer, "issuerId": "", "issuerName": ""}
+
+
+def account(arn: str) -> str:
+    """The account in an ARN."""
+    return arn.split(":")[4]
+
+
+def session(caller: str) -> str:
+    """ARN under which a role or user appears in answers: of a role, that of a session, which has no path."""
+    partition, number, resource = caller.split(":")[1], account(caller), caller.split(":", 5)[5]
+    if not resource.startswith("role/"):
+        return caller
+    return f"arn:{partition}:sts::{number}:assumed-role/{resource.rpartition('/')[2]}/session"
+
+
+def _user(region: Any) -> str:
+    return Place.of(region, {}).arn("iam", "user/sandbox", regional=False)
+
+
+def _listed(value: Any) -> list[Any]:
+    # A provider's inputs are JSON texts on the wire.
+    found = json.loads(value) if isinstance(value, str) else value
+    return list(found or [])

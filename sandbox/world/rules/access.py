@@ -1,0 +1,89 @@
+"""Rules of who may do what inside a cluster: EKS's access entries and access policies."""
+
+from __future__ import annotations
+
+from sandbox.world.nodes import cluster_at
+from sandbox.world.rules.iam import role_named
+from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.things import ACCESS_ENTRY, ACCESS_POLICY
+
+API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
+GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
+ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
+UNAUTHORIZED = "the server has asked for the client to provide credentials"
+"""client-go's words for status 401."""
+
+
+def _stranger(case: Case) -> str | None:
+    """Whoever has no access entry is nobody for the API server."""
+    cluster = cluster_at(case.things, case.cluster)
+    if cluster is None or case.things.get(ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
+        return None
+    return f"configured Kubernetes cluster is unreachable: unable to load schema information: {UNAUTHORIZED}"
+
+
+def _powerless(case: Case) -> str | None:
+    cluster = cluster_at(case.things, case.cluster)
+    if cluster is None:
+        return None
+    for one in case.things.of(ACCESS_POLICY):
+        granted = str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}")
+        if granted and (one.inputs.get("clusterName"), one.inputs.get("principalArn")) == (cluster.id, case.caller):
+            return None
+    return f'User "{case.caller}" cannot change {case.type} at the cluster scope'
+
+
+def _taken(case: Case) -> str | None:
+    identity = f"{case.inputs.get('clusterName')}:{case.inputs.get('principalArn')}"
+    taken = case.things.get(ACCESS_ENTRY, identity)
+    if taken is None:
+        return None
+    return f"The specified access entry resource is already in use on this cluster. (made by {taken.made_by})"
+
+
+def _no_principal(case: Case) -> str | None:
+    arn = str(case.inputs.get("principalArn"))
+    if ":sts:" in arn:
+        # In these words: aws-samples/appmod-blueprints#319
+        return "The principalArn parameter format is not valid"
+    role = arn.partition(":role/")[2]
+    if role.startswith("AWSReservedSSO_"):
+        # In these words: terraform-aws-modules/terraform-aws-eks#2969
+        return "The specified principalArn is invalid: invalid principal."
+    if case.inputs.get("type") in (None, "STANDARD") or role_named(case.things, arn):
+        # People's roles are in no stack: they are there.
+        return None
+    return f"Role provided in the request does not exist: {arn}"
+
+
+def _no_entry(case: Case) -> str | None:
+    arn = case.inputs.get("principalArn")
+    if case.things.get(ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
+        return None
+    return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
+
+
+FIRST: tuple[Rule, ...] = (
+    Rule(
+        types=("kubernetes:",),
+        on=("create", "update", "delete"),
+        code="Unauthorized",
+        source=GUIDE + "troubleshooting.html#unauthorized",
+        refuses=_stranger,
+    ),
+    Rule(
+        types=("kubernetes:",),
+        on=("create", "update", "delete"),
+        code="Forbidden",
+        source=GUIDE + "access-policy-permissions.html",
+        refuses=_powerless,
+    ),
+)
+RULES: tuple[Rule, ...] = tuple(
+    Rule(types=(token,), on=("create",), code=code, source=API + page, refuses=refuses)
+    for token, code, page, refuses in (
+        (ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", _taken),
+        (ACCESS_ENTRY, "InvalidParameterException", "API_CreateAccessEntry.html", _no_principal),
+        (ACCESS_POLICY, "ResourceNotFoundException", "API_AssociateAccessPolicy.html", _no_entry),
+    )
+)
