@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from sandbox.identity import digest
+from sandbox.world import quotas
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import EFFECTS, HOST_LABEL, SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets
 from sandbox.world.plugin import COUNTED_ON
@@ -26,6 +27,7 @@ from sandbox.world.things import (
     ADDON,
     ATTACHED_POLICY,
     INLINE_POLICY,
+    INSTANCE,
     NODE,
     NODE_CLAIM,
     NODE_CLASS,
@@ -46,6 +48,7 @@ from sandbox.world.things import (
 
 CHART = "karpenter"
 POOL_LABEL = "karpenter.sh/nodepool"
+CAPACITY_LABEL = "karpenter.sh/capacity-type"
 CARD = "nvidia.com/gpu"
 AGENT, DNS = "eks-pod-identity-agent", "coredns"
 LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole")
@@ -146,7 +149,7 @@ def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], ne
     for pool in _of(things, server, NODE_POOL):
         reason = _unable(things, server, pool, new)
         if reason is None:
-            for candidate in _candidates(things, server, pool, len(new)):
+            for candidate in _candidates(things, server, pool, new):
                 if placed(things, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
                     return candidate
             reason = "no instance type satisfied resources and requirements"
@@ -179,18 +182,20 @@ def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
     return f"its nodes do not register: {role.id} lacks {', '.join(lacking)}" if lacking else None
 
 
-def _candidates(things: Things, server: str, pool: Thing, serial: int) -> Iterable[NewNode]:
-    """A node for each type and subnet that the pool allows, in the order of its lists."""
+def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) -> Iterable[NewNode]:
+    """A node for each type and subnet that the pool and the quotas allow, in the order of its lists."""
     node_class = _class_of(things, pool)
     assert node_class is not None, "a pool without a class is not ready"
-    zones = _required(pool, ZONE_LABEL)
+    zones, coming = _required(pool, ZONE_LABEL), [_launched(one) for one in new]
     for kind in _required(pool, TYPE_LABEL) or []:
+        if not quotas.room(things, kind, _is_spot(pool), coming):
+            continue
         for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
             place = things.get(SUBNET, subnet)
             zone = place.outputs.get("availabilityZone") if place else None
             if place is None or (zones is not None and zone not in zones):
                 continue
-            name = f"new-{serial}"
+            name = f"new-{len(new)}"
             node = Thing(type=NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
             node.outputs = _described(things, server, pool, name, kind, str(zone))
             yield NewNode(pool, node_class, subnet, node)
@@ -262,7 +267,8 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
             owner=claim,
             name=claim_name,
             by=CHART,
-            kind=value_at(new.node.outputs, "metadata.labels")[TYPE_LABEL],
+            kind=_launched(new)[0],
+            spot=_launched(new)[1],
             subnet=new.subnet,
             security_groups=values_at(new.node_class.inputs, "spec.securityGroupSelectorTerms.id"),
             disk={"size": disk.get("volumeSize"), "type": disk.get("volumeType")},
@@ -288,8 +294,22 @@ def upgrade(things: Things, cluster: Thing, before: dict[str, Any], state: State
                 _replace_nodes(things, pool, state)
 
 
+def _launched(new: NewNode) -> quotas.Launch:
+    return value_at(new.node.outputs, "metadata.labels")[TYPE_LABEL], _is_spot(new.pool)
+
+
+def _is_spot(pool: Thing) -> bool:
+    """Karpenter takes spot where the pool allows it."""
+    return "spot" in (_required(pool, CAPACITY_LABEL) or [])
+
+
 def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
-    """Replaces the nodes of a pool whose template, or whose class, has changed: they go here, pods bring new ones."""
+    """Replaces the nodes of a pool whose template, or whose class, has changed, one after the other.
+
+    Each goes when its replacement is there, so that the pool has one more than its limit meanwhile; without quota for
+    that one the old node stays. Here the old one goes first, and its pods bring the new one. Source: karpenter v1.14.1,
+    pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count), queue.go.
+    """
     if thing.type == NODE_POOL:
         old, new = (_static(value_at(values, "spec.template")) for values in (before, thing.inputs))
         pools = [thing] if old != new else []
@@ -302,6 +322,10 @@ def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) ->
 def _replace_nodes(things: Things, pool: Thing, state: State) -> None:
     claims = claims_of(things, pool) if idle(things, pool.cluster, *TERMINATE) is None else []
     for claim in claims:
+        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim) if one.type == INSTANCE]
+        if not all(quotas.room(things, kind, _is_spot(pool)) for kind in kinds):
+            break
+        quotas.note_peak(things, [(kind, _is_spot(pool)) for kind in kinds])
         state.recycled[pool.id] = state.recycled.get(pool.id, 0) + 1
         things.remove(claim)
 

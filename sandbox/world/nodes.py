@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.identity import ACCOUNT, digest
+from sandbox.world import quotas
 from sandbox.world.store import State
 from sandbox.world.things import (
     ACCESS_ENTRY,
@@ -33,6 +34,8 @@ EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE"
 # Changes of a group after which every node is a new one: EKS drains and terminates the old ones.
 # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
+SURGE_PER_ZONE = 2
+"""Nodes by which an update with the strategy DEFAULT raises the group's size, for each of its zones (same page)."""
 GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -119,13 +122,42 @@ def make_access_entry(things: Things, group: Thing, state: State) -> None:
 
 
 def scale(things: Things, group: Thing, state: State) -> None:
-    """As many nodes as the group wants, spread over its subnets."""
-    wanted = int(value_at(group.inputs, "scalingConfig.desiredSize") or 0)
+    """As many nodes as the group wants and the quota allows, spread over its subnets."""
+    _scale_to(things, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0), state)
+
+
+def _scale_to(things: Things, group: Thing, wanted: int, state: State) -> None:
     have = instances(things, group)
     for instance in have[wanted:]:
         things.remove(instance)
-    for index in range(len(have), wanted):
+    # An Auto Scaling group goes on trying for the others.
+    most = min(wanted, len(have) + quotas.room(things, *launched(group)))
+    for index in range(len(have), most):
         _make_node(things, group, index, state)
+
+
+def launched(group: Thing) -> quotas.Launch:
+    """What a group launches: its first type, and whether that is spot."""
+    kinds = values_at(group.inputs, "instanceTypes")
+    return str(kinds[0] if kinds else "t3.medium"), group.inputs.get("capacityType") == "SPOT"
+
+
+def is_recycled(group: Thing, before: dict[str, Any], after: dict[str, Any]) -> bool:
+    """Whether every node of the group is a new one after the change."""
+    return any(value_at(before, path) != value_at(after, path) for path in RECYCLING)
+
+
+def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
+    """Nodes that an update adds before it takes the old ones: none with the strategy MINIMAL.
+
+    With DEFAULT the larger of two a zone and `maxUnavailable`, says the page above. For a group without nodes it says
+    nothing: none here.
+    """
+    if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not instances(things, group):
+        return 0
+    subnets = [things.get(SUBNET, one) for one in values_at(inputs, "subnetIds")]
+    zones = {one.outputs.get("availabilityZone") for one in subnets if one}
+    return max(SURGE_PER_ZONE * len(zones), int(value_at(inputs, "updateConfig.maxUnavailable") or 1))
 
 
 def instances(things: Things, group: Thing) -> list[Thing]:
@@ -135,8 +167,9 @@ def instances(things: Things, group: Thing) -> list[Thing]:
 
 def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) -> None:
     """After a change of the group: nodes replaced, more or fewer of them, or with other labels and taints."""
-    if any(value_at(before, path) != value_at(group.inputs, path) for path in RECYCLING):
+    if is_recycled(group, before, group.inputs):
         old = instances(things, group)
+        _scale_to(things, group, len(old) + surge(things, group, group.inputs), state)
         name = str(group.outputs["nodeGroupName"])
         state.recycled[name] = state.recycled.get(name, 0) + len(old)
         for instance in old:
@@ -151,14 +184,15 @@ def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) 
 def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
     subnets = values_at(group.inputs, "subnetIds")
     cluster = cluster_named(things, group.inputs.get("clusterName"))
-    kinds = values_at(group.inputs, "instanceTypes")
+    kind, spot = launched(group)
     instance, node = launch(
         things,
         state,
         owner=group,
         name=str(group.outputs["nodeGroupName"]),
         by=BY_SCALING,
-        kind=kinds[0] if kinds else "t3.medium",
+        kind=kind,
+        spot=spot,
         subnet=subnets[index % len(subnets)] if subnets else None,
         security_groups=[value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId") if cluster else None],
         disk=_root_disk(things, group),
@@ -175,6 +209,7 @@ def launch(
     name: str,
     by: str,
     kind: str,
+    spot: bool,
     subnet: str | None,
     security_groups: list[Any],
     disk: dict[str, Any],
@@ -183,7 +218,9 @@ def launch(
     found = things.get(SUBNET, subnet)
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
-    instance = made(things, state, INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone})
+    lifecycle = {"lifecycle": "spot"} if spot else {}
+    instance = made(things, state, INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
+    quotas.note_peak(things)
     public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
     interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
     made(things, state, INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})

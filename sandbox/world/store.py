@@ -44,6 +44,10 @@ class State:
     things: list[Thing] = field(default_factory=list)
     recycled: dict[str, int] = field(default_factory=dict)
     """Nodes that were replaced by an update of their group, by the group's name."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """vCPUs that the account may run, by code of the quota; one that is not here is no limit."""
+    peaks: dict[str, int] = field(default_factory=dict)
+    """Most vCPUs that ever ran at once, by code of the quota."""
     buried: dict[Key, str] = field(default_factory=dict)
     """Kubernetes objects that went with their cluster, and its API server."""
     journal: list[Event] = field(default_factory=list)
@@ -112,6 +116,8 @@ def _written(state: State) -> dict[str, Any]:
         "version": VERSION,
         "serial": state.serial,
         "recycled": state.recycled,
+        "quotas": state.quotas,
+        "peaks": state.peaks,
         "buried": [[*key, cluster] for key, cluster in state.buried.items()],
         "things": [_as_dict(thing) for thing in state.things],
         "journal": [_as_dict(event) for event in state.journal],
@@ -151,5 +157,13 @@ def _state(path: Path) -> State:
         recycled = {str(group): int(count) for group, count in raw["recycled"].items()}
         # A world that is older than the journal goes on without what has happened so far.
         journal = [Event(**one) for one in raw.get("journal", ())]
-        return State(serial=int(raw["serial"]), things=things, recycled=recycled, buried=buried, journal=journal)
+        return State(
+            serial=int(raw["serial"]),
+            things=things,
+            recycled=recycled,
+            quotas=dict(raw.get("quotas", {})),
+            peaks=dict(raw.get("peaks", {})),
+            buried=buried,
+            journal=journal,
+        )
     raise wrong("lacks parts of the state, as if edited by hand")

@@ -101,8 +101,18 @@ class Thing:
 class Things:
     """All things, by type and id."""
 
-    def __init__(self, things: Iterable[Thing] = ()) -> None:
+    def __init__(
+        self,
+        things: Iterable[Thing] = (),
+        *,
+        quotas: dict[str, int] | None = None,
+        peaks: dict[str, int] | None = None,
+    ) -> None:
         self._by_key: dict[Key, Thing] = {thing.key: thing for thing in things}
+        self.quotas = {} if quotas is None else quotas
+        """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
+        self.peaks = {} if peaks is None else peaks
+        """Most vCPUs that ever ran at once, by code of the quota."""
 
     def __iter__(self) -> Iterator[Thing]:
         return iter(list(self._by_key.values()))

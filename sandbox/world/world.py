@@ -67,7 +67,7 @@ class World:
     ) -> None:
         self._store = Store(path)
         self._state = self._store.load()
-        self._things = Things(self._state.things)
+        self._things = Things(self._state.things, quotas=self._state.quotas, peaks=self._state.peaks)
         self._faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -89,6 +89,11 @@ class World:
     def recycled(self) -> dict[str, int]:
         """How many nodes an update has replaced, by node group."""
         return dict(self._state.recycled)
+
+    @property
+    def peaks(self) -> dict[str, int]:
+        """Most vCPUs that ever ran at once, by code of the quota."""
+        return dict(self._things.peaks)
 
     @property
     def journal(self) -> list[Event]:
@@ -237,6 +242,12 @@ class World:
                 elif thing.outputs.get(key) != outputs.get(key):
                     thing.inputs[key] = copy.deepcopy(thing.outputs.get(key))
             controllers.updated(self._things, thing, inputs, self._state)
+            self._save()
+
+    def allow_vcpus(self, quota: str, vcpus: int) -> None:
+        """AWS sets a quota, by its code in the Service Quotas API; what runs goes on."""
+        with self._changed:
+            self._things.quotas[quota] = vcpus
             self._save()
 
     def forget(self, type: str, id: str) -> None:

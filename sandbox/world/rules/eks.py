@@ -4,8 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.world.nodes import cluster_at, cluster_named, groups_of, nodes
-from sandbox.world.rules.ec2 import ASSOCIATION, GATEWAY, NAT, ROUTE, SUBNET, TEMPLATE
+from sandbox.world import quotas
+from sandbox.world.nodes import (
+    SUBNET,
+    cluster_at,
+    cluster_named,
+    groups_of,
+    instances,
+    is_recycled,
+    launched,
+    nodes,
+    surge,
+)
+from sandbox.world.rules.ec2 import ASSOCIATION, GATEWAY, NAT, ROUTE, TEMPLATE
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import Case, Refusal, Rule
 from sandbox.world.storage import has_policy, untainted
@@ -37,6 +48,7 @@ NETWORK = "vpc-cni"
 # Those here are refused at once, although EKS waits 20 minutes: who relies on that wait relies on luck.
 WITH_DEPLOYMENT = ("coredns", "aws-ebs-csi-driver", "metrics-server")
 UNJOINED = "Instances failed to join the kubernetes cluster"
+STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joining node group"
 
 
 def _role(things: Things, arn: Any) -> Thing | None:
@@ -205,6 +217,23 @@ def cut_off(things: Things, subnet_id: str) -> str | None:
     return f"subnet {subnet_id} has no route to the internet"
 
 
+def _no_quota_for_nodes(case: Case) -> str | None:
+    wanted = int(value_at(case.inputs, "scalingConfig.desiredSize") or 0)
+    group = Thing(type=NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
+    return quotas.exceeded(launched(group)[1]) if quotas.room(case.things, *launched(group)) < wanted else None
+
+
+def _no_quota_for_surge(case: Case) -> str | None:
+    """An update goes on when each zone that has a node has got a new one."""
+    group = case.thing
+    if group is None or not is_recycled(group, group.inputs, case.inputs) or not surge(case.things, group, case.inputs):
+        return None
+    zones = {one.inputs["availabilityZone"] for one in instances(case.things, group)}
+    if quotas.room(case.things, *launched(group)) >= len(zones):
+        return None
+    return f"{STUCK_UPDATE}: {quotas.exceeded(launched(group)[1])}"
+
+
 # Add-ons and identities.
 
 
@@ -291,6 +320,22 @@ RULES: tuple[Rule, ...] = (
     _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
     _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
     _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
+    Rule(
+        types=(NODE_GROUP,),
+        on=("create",),
+        code="AsgInstanceLaunchFailures",
+        source=_HEALTH,
+        refuses=_no_quota_for_nodes,
+        # EKS waits for the nodes, and the group stays as CREATE_FAILED.
+        done=True,
+    ),
+    Rule(
+        types=(NODE_GROUP,),
+        on=("update",),
+        code="NodeCreationFailure",
+        source=GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up",
+        refuses=_no_quota_for_surge,
+    ),
     _row((ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
     _row((ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
     *(

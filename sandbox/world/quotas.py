@@ -1,0 +1,78 @@
+"""EC2's quotas of running vCPUs: what runs, what may run, and the most that ever ran at once."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from sandbox.world.things import INSTANCE, Things
+
+FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p": "P"}
+"""Families whose instances have quotas of their own; all others here count as standard ones.
+Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
+CODES = {
+    ("G", False): "L-DB2E81BA",
+    ("G", True): "L-3819A6DF",
+    ("P", False): "L-417A185B",
+    ("P", True): "L-7212CCBC",
+    ("standard", False): "L-1216C47A",
+    ("standard", True): "L-34B43A08",
+}
+"""Codes of the Service Quotas API, by family and whether it is spot. Source: the same page."""
+METAL = {"g4dn.metal": 96, "g5g.metal": 64}
+Launch = tuple[str, bool]
+"""An instance type, and whether it is spot."""
+
+
+def vcpus(kind: str) -> int:
+    """vCPUs of a type: four for each `xlarge`, two for what is smaller; so in every family that is used here.
+
+    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ (specifications of the G, P and T families).
+    """
+    size = kind.partition(".")[2]
+    if size == "metal":
+        return METAL[kind]
+    found = re.fullmatch(r"(\d*)xlarge", size)
+    return 4 * int(found[1] or 1) if found else 2
+
+
+def code(kind: str, spot: bool) -> str:
+    """The quota that counts such an instance."""
+    family = re.split(r"[^a-z]", kind)[0]
+    return CODES[FAMILIES.get(family, "standard"), spot]
+
+
+def room(things: Things, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:
+    """How many more instances of that kind may run, beside those that are `coming`."""
+    counted = code(kind, spot)
+    if counted not in things.quotas:
+        return 1_000_000
+    return max(things.quotas[counted] - _used(things, coming)[counted], 0) // vcpus(kind)
+
+
+def note_peak(things: Things, coming: Iterable[Launch] = ()) -> None:
+    """Keeps the most vCPUs that ran at once."""
+    for counted, now in _used(things, coming).items():
+        things.peaks[counted] = max(things.peaks.get(counted, 0), now)
+
+
+def exceeded(spot: bool) -> str:
+    """What EC2 says to a launch that the quota refuses.
+
+    Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
+    """
+    if spot:
+        return "Could not launch Spot Instances. MaxSpotInstanceCountExceeded - Max spot instance count exceeded"
+    return (
+        "Could not launch On-Demand Instances. VcpuLimitExceeded - You have requested more vCPU capacity than your "
+        "current vCPU limit allows for the instance bucket that the specified instance type belongs to"
+    )
+
+
+def _used(things: Things, coming: Iterable[Launch]) -> Counter[str]:
+    running = [(str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in things.of(INSTANCE)]
+    used: Counter[str] = Counter()
+    for kind, spot in (*running, *coming):
+        used[code(kind, spot)] += vcpus(kind)
+    return used

@@ -1,0 +1,167 @@
+"""vCPU quotas: what launches, surges and drifts take of them, with numbers from AWS's documents."""
+
+import pytest
+
+from sandbox.world import IncompleteError, World
+from sandbox.world.quotas import vcpus
+from tests.sandbox.karpenter_pieces import INSTANCE, Karpenter
+from tests.sandbox.world_pieces import NODES, Account, refused
+
+G_SPOT, G_ON_DEMAND, STANDARD = "L-3819A6DF", "L-DB2E81BA", "L-1216C47A"
+MINIMAL = {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
+
+
+@pytest.fixture
+def account() -> Account:
+    found = Account()
+    found.cluster()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("kind", "count"),
+    [
+        ("t3.medium", 2),
+        ("t4g.small", 2),
+        ("m5.large", 2),
+        ("g4dn.xlarge", 4),
+        ("g4dn.12xlarge", 48),
+        ("g7e.2xlarge", 8),
+        ("p4d.24xlarge", 96),
+        ("g4dn.metal", 96),
+    ],
+)
+def test_types_have_the_vcpus_that_aws_specifies(kind: str, count: int) -> None:
+    assert vcpus(kind) == count
+
+
+@pytest.mark.real_world(
+    behaviour="EKS keeps a new node group whose nodes exceed the vCPU quota, and says that the group failed",
+    source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html, AsgInstanceLaunchFailures",
+)
+@pytest.mark.parametrize(
+    ("capacity", "quota", "words"),
+    [("SPOT", G_SPOT, "MaxSpotInstanceCountExceeded"), ("ON_DEMAND", G_ON_DEMAND, "VcpuLimitExceeded")],
+)
+def test_a_group_beyond_the_quota_fails_and_stays(account: Account, capacity: str, quota: str, words: str) -> None:
+    account.world.allow_vcpus(quota, 4)
+    with pytest.raises(IncompleteError, match=words) as caught:
+        account.gpu_nodes(count=2, capacityType=capacity)
+    assert account.world.read(NODES, caught.value.id) is not None
+    assert [one.outputs["instanceType"] for one in account.of(INSTANCE)] == ["g4dn.xlarge"]
+    assert account.world.peaks == {quota: 4}
+
+
+@pytest.mark.parametrize(
+    ("strategy", "peak"),
+    # Two zones: up to two a zone with the default strategy; with the minimal one never more than configured.
+    [
+        ({}, 2 + 4),
+        ({"maxUnavailable": 1, "updateStrategy": "DEFAULT"}, 2 + 4),
+        ({"maxUnavailable": 5}, 2 + 5),
+        (MINIMAL, 2),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="An update of a node group adds two nodes for each zone, unless its strategy is MINIMAL",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_an_update_adds_nodes_unless_its_strategy_is_minimal(
+    account: Account, strategy: dict[str, object], peak: int
+) -> None:
+    group = account.gpu_nodes(count=2, capacityType="SPOT", updateConfig=strategy)
+    account.change(NODES, group, releaseVersion="later")
+    assert account.world.peaks == {G_SPOT: peak * 4}
+    assert len(account.of(INSTANCE)) == 2
+    assert account.world.recycled == {"gpu": 2}
+
+
+@pytest.mark.real_world(
+    behaviour="An update of a node group fails when the quota has no room for one new node in each zone",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_an_update_without_quota_for_its_new_nodes_fails_and_keeps_the_old_ones(account: Account) -> None:
+    group = account.gpu_nodes(count=2, capacityType="SPOT")
+    before = {one.id for one in account.of(INSTANCE)}
+    account.world.allow_vcpus(G_SPOT, 12)
+    with refused("NodeCreationFailure", "MaxSpotInstanceCountExceeded"):
+        account.change(NODES, group, releaseVersion="later")
+    assert {one.id for one in account.of(INSTANCE)} == before
+    account.world.allow_vcpus(G_SPOT, 16)
+    account.change(NODES, group, releaseVersion="later")
+    assert account.world.peaks == {G_SPOT: 16}
+    account.world.allow_vcpus(G_SPOT, 8)
+    account.change(NODES, group, releaseVersion="last", updateConfig=MINIMAL)
+    assert account.world.recycled == {"gpu": 4}
+
+
+def test_a_parked_group_is_updated_without_nodes(account: Account) -> None:
+    group = account.gpu_nodes(count=0)
+    account.world.allow_vcpus(G_ON_DEMAND, 0)
+    account.change(NODES, group, releaseVersion="later")
+    assert account.world.peaks == {}
+
+
+def test_quotas_and_peaks_are_kept_in_the_file(tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.mktemp("world") / "world.json"
+    account = Account(World(path, patience=0.0))
+    account.cluster()
+    account.gpu_nodes(capacityType="SPOT")
+    account.world.allow_vcpus(G_SPOT, 4)
+    account.world.close()
+    again = World(path, patience=0.0)
+    assert again.peaks == {G_SPOT: 4}
+    account.world = again
+    with pytest.raises(IncompleteError, match="MaxSpotInstanceCountExceeded"):
+        account.gpu_nodes("more", capacityType="SPOT")
+    again.close()
+
+
+@pytest.fixture
+def brought() -> Karpenter:
+    """Karpenter with one node that a model's pod has brought."""
+    found = Karpenter()
+    found.node_class()
+    found.pool(nodes=1)
+    found.overlay("2")
+    found.models(1)
+    assert len(found.own) == 1
+    return found
+
+
+def drifted(karpenter: Karpenter) -> None:
+    """A changed disk in the EC2NodeClass: its nodes drift."""
+    (found,) = [one for one in karpenter.world.things() if one.type.endswith(":EC2NodeClass")]
+    spec = {**found.inputs["spec"], "blockDeviceMappings": [{"ebs": {"volumeSize": "150Gi", "volumeType": "gp3"}}]}
+    karpenter.change(found.type, found.id, spec=spec)
+
+
+@pytest.mark.real_world(
+    behaviour="Karpenter has one node more than the limit while it replaces a node that has drifted",
+    source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
+)
+def test_a_drifted_node_has_its_replacement_beside_it(brought: Karpenter) -> None:
+    before = brought.own
+    drifted(brought)
+    assert len(brought.own) == 1
+    assert brought.own != before
+    assert brought.world.peaks[G_ON_DEMAND] == 8
+
+
+def test_without_quota_for_its_replacement_a_drifted_node_stays(brought: Karpenter) -> None:
+    before = brought.own
+    brought.world.allow_vcpus(G_ON_DEMAND, 4)
+    drifted(brought)
+    assert brought.own == before
+
+
+def test_karpenter_brings_no_node_beyond_the_quota() -> None:
+    karpenter = Karpenter()
+    karpenter.world.allow_vcpus(G_ON_DEMAND, 4)
+    karpenter.node_class()
+    karpenter.pool(nodes=3)
+    karpenter.overlay("1")
+    karpenter.models(1)
+    with refused("Timeout"):
+        karpenter.model("second")
+    assert karpenter.world.peaks[G_ON_DEMAND] == 4
