@@ -48,11 +48,14 @@ def managed_node_group(
     tags: dict[str, str],
     autoscaled: bool = False,
     replaced_with: str | None = None,
+    update_config: aws.eks.NodeGroupUpdateConfigArgs | None = None,
+    delete_first: bool = False,
     child: pulumi.ResourceOptions,
 ) -> aws.eks.NodeGroup:
     """Registers role, launch template and node group; every resource gets the options `child`.
 
-    The group is replaced by a new one whenever `replaced_with` changes.
+    The group is replaced by a new one whenever `replaced_with` changes; with `delete_first` the old one goes before the
+    new one comes. Without an `update_config`, EKS adds up to two nodes for each zone while it updates the group.
     """
     role = aws.iam.Role(f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), tags=tags, opts=child)
     policies = [
@@ -67,6 +70,7 @@ def managed_node_group(
         depends_on=policies,
         ignore_changes=["scalingConfig.desiredSize"] if autoscaled else None,
         replacement_trigger=replaced_with,
+        delete_before_replace=delete_first or None,
     )
     return aws.eks.NodeGroup(
         name,
@@ -82,6 +86,7 @@ def managed_node_group(
         scaling_config=aws.eks.NodeGroupScalingConfigArgs(
             min_size=shape.min, desired_size=shape.desired, max_size=shape.max
         ),
+        update_config=update_config,
         labels=dict(shape.labels),
         taints=list(shape.taints),
         tags=named(tags, name),

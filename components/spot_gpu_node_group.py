@@ -11,7 +11,12 @@ from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE
 from components.node_group import NodeShape, managed_node_group
 from sharing.gpus import alike
 from sharing.modes import Sharing
-from sharing.setup import Capacity
+from sharing.setup import Capacity, Replacement
+
+# An update never runs more nodes than are configured: it takes one away before it adds one. The default strategy adds
+# up to two for each zone, which a GPU quota seldom allows.
+# https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
+ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +47,8 @@ class SpotGpuNodeGroupArgs:
     """Most nodes."""
     volume_gib: int = 100
     """Root volume in GiB: AMI, unpacked images, model files."""
+    replacement: Replacement = "create-first"
+    """`create-first`: the old group serves until the new one does. `delete-first`: it never needs quota for both."""
     autoscaled: bool = False
     """True when an autoscaler owns the group: then `desired` counts at creation only."""
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -84,6 +91,8 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             tags=dict(args.tags),
             # A card is cut before the first pod comes, and not under running ones.
             replaced_with=args.sharing.cut(kind.gpu),
+            update_config=ONE_BY_ONE,
+            delete_first=args.replacement == "delete-first",
             autoscaled=args.autoscaled,
             child=pulumi.ResourceOptions(parent=self),
         )

@@ -51,6 +51,9 @@ def settings_without_effect(setup: Setup) -> Iterator[Problem]:
             if value not in (0, default):
                 rule = "has no effect with Karpenter, which brings as many nodes as the models need"
                 yield Problem(f"{pool.path}.{key}", str(value), rule, f"Leave it out; `max: {pool.max}` is the limit.")
+        if pool.replacement != "create-first":
+            rule = "has no effect with Karpenter, which always keeps a drifted node until its replacement is ready"
+            yield Problem(f"{pool.path}.replacement", pool.replacement, rule, "Remove it.")
 
 
 def on_demand_instead(setup: Setup) -> Iterator[Problem]:

@@ -12,6 +12,7 @@ from sharing.prices import Book
 
 Capacity = Literal["spot", "on-demand"]
 Provisioner = Literal["node-group", "karpenter"]
+Replacement = Literal["create-first", "delete-first"]
 Nat = Literal["none", "single", "per-zone"]
 Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
@@ -52,6 +53,8 @@ class Pool:
     """Where its sharing stands in the stack file: the stack's, or `gpu-nodes[0].sharing`."""
     provisioner: Provisioner = "node-group"
     """What brings the nodes: an EKS managed node group, or Karpenter when pods wait."""
+    replacement: Replacement = "create-first"
+    """Whether a node group that is replaced goes after the new one has come, or before."""
 
     @property
     def listed(self) -> bool:

@@ -143,6 +143,7 @@ def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
             desired=pool.desired,
             max=pool.max,
             volume_gib=pool.volume_gib,
+            replacement=pool.replacement,
             tags=plan.tags,
         ),
         # Not the Kubernetes provider: role and launch template would wait for the control plane with it.

@@ -11,7 +11,7 @@ from components import versions
 from components.names import CONTROLLERS_TAGS
 from sharing.models import KvType, Model, Served, largest_vocabulary, models
 from sharing.modes import Sharing
-from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Setup, Support, Tenant
+from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
@@ -83,6 +83,12 @@ class GpuNodes(Section):
     max: int = Field(default=1, ge=1, le=100, description="Most nodes.")
     volume_gib: int = Field(
         default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
+    )
+    replacement: Replacement = Field(
+        default="create-first",
+        description="When nodes must be replaced: `create-first` needs quota for both groups, `delete-first` stops the "
+        "models.",
+        json_schema_extra={"fix": "Write `create-first` or `delete-first`."},
     )
 
 
@@ -309,6 +315,7 @@ class StackConfig(Section):
             sharing=own or self.sharing,
             sharing_path=f"{path}.sharing" if own else "sharing",
             provisioner=nodes.provisioner,
+            replacement=nodes.replacement,
         )
 
     def setup(self, today: datetime.date) -> Setup:

@@ -49,6 +49,14 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
+    "delete-first": (
+        "timeslice",
+        {
+            "budget": {},
+            "gpu-nodes": [{"name": "a"}, {"name": "b", "replacement": "delete-first"}],
+            "models": [{"name": "llama2:7b", "pool": "a"}, {"name": "llama3.2:1b", "pool": "b"}],
+        },
+    ),
     "karpenter-volumes": (
         "karpenter",
         {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}], "tags": {"team": "ml"}},

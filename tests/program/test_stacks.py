@@ -259,6 +259,22 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
     assert [key for key, value in outputs.items() if holds_secret(value)] == ["kubeconfig"]
 
 
+@pytest.mark.real_world(
+    behaviour="The update strategy MINIMAL takes a node away before it adds one",
+    source="https://docs.aws.amazon.com/eks/latest/APIReference/API_NodegroupUpdateConfig.html",
+)
+def test_gpu_groups_update_within_their_size_and_system_nodes_with_a_surge(any_stack: str, graphs: Graphs) -> None:
+    for group in graphs(any_stack).of_type("aws:eks/nodeGroup:NodeGroup"):
+        gpus = "tandem/pool" in group.inputs.get("labels", {})
+        minimal = {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
+        assert group.inputs.get("updateConfig") == (minimal if gpus else None)
+
+
+def test_groups_are_replaced_create_first_unless_the_pool_says_otherwise(graphs: Graphs) -> None:
+    first = {name: graphs("delete-first").named(f"tandem-{name}").options for name in ("a-group", "b-group", "system")}
+    assert {name for name, options in first.items() if options.get("deleteBeforeReplace")} == {"b-group"}
+
+
 def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: Graphs) -> None:
     group = graphs("timeslice").named("tandem-gpu-group").inputs
     assert group["amiType"] == "AL2023_x86_64_NVIDIA"

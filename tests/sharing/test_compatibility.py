@@ -406,6 +406,11 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "gpu-nodes.desired: has no effect with Karpenter, which brings as many nodes as the models need (got 2). "
             "Leave it out; `max: 2` is the limit.",
         ),
+        (
+            brought(replacement="delete-first"),
+            "gpu-nodes.replacement: has no effect with Karpenter, which always keeps a drifted node until its "
+            "replacement is ready (got delete-first). Remove it.",
+        ),
     ],
     "Karpenter falls back to on-demand": [
         (

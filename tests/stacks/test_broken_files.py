@@ -280,8 +280,12 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [("sharing.mode", "unknown mode"), ("sharing.replicas", "must be at least 2")],
     ),
     "unknown words": (
-        stack(gpu_nodes="{provisioner: karpentre, capacity: Spot}", cluster="{nat: one, support: paid}"),
+        stack(
+            gpu_nodes="{provisioner: karpentre, capacity: Spot, replacement: delete_first}",
+            cluster="{nat: one, support: paid}",
+        ),
         [
+            ("gpu-nodes.replacement", "must be `create-first` or `delete-first` (got 'delete_first')"),
             ("gpu-nodes.provisioner", "must be `node-group` or `karpenter` (got 'karpentre')"),
             ("gpu-nodes.capacity", "must be `spot` or `on-demand` (got 'Spot'). Did you mean spot?"),
             ("cluster.support", "must be `standard` or `extended`"),

@@ -1,0 +1,152 @@
+"""Updates and replacements of GPU nodes against the account's vCPU quota, under both ways of replacement."""
+
+from __future__ import annotations
+
+import pytest
+
+from sandbox.world import World
+from tests.engine.emulated import Raise, Stack
+
+STACK = "timeslice"
+G_SPOT = "L-3819A6DF"
+"""All G and VT Spot Instance Requests."""
+POD, NODE = "kubernetes:core/v1:Pod", "kubernetes:core/v1:Node"
+NODE_GROUP, GROUP = "aws:eks/nodeGroup:NodeGroup", "tandem-gpu-group"
+MODELS = ("llama2-7b", "mistral-7b")
+ON_OLD, ON_NEW = ({model: kind for model in MODELS} for kind in ("g4dn.xlarge", "g4dn.2xlarge"))
+"""Both models on the nodes of the group that is replaced, with 4 vCPUs each; and on those of the new one, with 8."""
+DELETE_FIRST = {"gpu-nodes": {"replacement": "delete-first"}}
+LARGER = {"gpu-nodes": {"instance-types": ["g4dn.2xlarge"]}}
+
+
+def allow(stack: Stack, vcpus: int) -> None:
+    """Sets the account's quota for G instances on spot."""
+    stack.behind(lambda world: world.allow_vcpus(G_SPOT, vcpus))
+
+
+def peak(stack: Stack) -> int:
+    """Most vCPUs of G instances on spot that ever ran at once."""
+    found: list[int] = []
+    stack.behind(lambda world: found.append(world.peaks[G_SPOT]))
+    return found[0]
+
+
+def serving(stack: Stack) -> dict[str, str]:
+    """The instance type under each model that runs, by the name of its pod."""
+    found: dict[str, str] = {}
+
+    def look(world: World) -> None:
+        things = {one.key: one for one in world.things()}
+        for model in MODELS:
+            node = things[POD, f"ollama/{model}-0"].outputs["node"]
+            if node:
+                owner = things[NODE, node].owner
+                assert owner is not None
+                found[model] = things[owner].outputs["instanceType"]
+
+    stack.behind(look)
+    return found
+
+
+def groups(stack: Stack) -> list[str]:
+    """The instance type of each node group of GPUs in the cloud."""
+    found: list[str] = []
+    stack.behind(
+        lambda world: found.extend(
+            one.inputs["instanceTypes"][0] for one in world.things() if one.type == NODE_GROUP and one.name == GROUP
+        )
+    )
+    return found
+
+
+@pytest.mark.real_world(
+    behaviour="An update of GPU nodes needs no more of the vCPU quota than the nodes that run",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_an_update_of_gpu_nodes_needs_no_more_quota_than_runs(raised: Raise) -> None:
+    stack = raised(STACK)
+    allow(stack, 4)
+    stack.configure({"gpu-nodes": {"volume-gib": 150}})
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert peak(stack) == 4
+    assert serving(stack) == ON_OLD
+
+
+def test_create_first_needs_quota_for_both_groups(raised: Raise) -> None:
+    stack = raised(STACK)
+    allow(stack, 4 + 8)
+    stack.configure(LARGER)
+    run = stack.up()
+    assert run.changed == {"replace": {GROUP}}, run.errors
+    assert (peak(stack), groups(stack), serving(stack)) == (12, ["g4dn.2xlarge"], ON_NEW)
+
+
+@pytest.mark.real_world(
+    behaviour="Models keep answering on the old node group when the new one gets no capacity",
+    source="https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html, AsgInstanceLaunchFailures; "
+    "pulumi pkg/resource/deploy/step.go, CreateStep.Apply",
+)
+def test_create_first_keeps_models_on_the_old_group_when_the_new_one_gets_no_capacity(raised: Raise) -> None:
+    stack = raised(STACK)
+    allow(stack, 4 + 7)
+    stack.configure(LARGER)
+    failed = stack.up()
+    assert failed.code != 0
+    assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
+    assert serving(stack) == ON_OLD
+    allow(stack, 4 + 8)
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert (groups(stack), serving(stack)) == (["g4dn.2xlarge"], ON_NEW)
+    assert stack.findings().agree
+    assert stack.up().changed == {}
+
+
+def test_a_replacement_that_got_no_capacity_can_be_taken_back(raised: Raise) -> None:
+    stack = raised(STACK)
+    allow(stack, 4 + 7)
+    stack.configure(LARGER)
+    assert stack.up().code != 0
+    stack.configure({"gpu-nodes": {"instance-types": ["g4dn.xlarge"]}})
+    allow(stack, 4 + 4)
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert (groups(stack), serving(stack)) == (["g4dn.xlarge"], ON_OLD)
+    assert stack.findings().agree
+
+
+def test_delete_first_needs_quota_for_one_group(raised: Raise) -> None:
+    stack = raised(STACK, DELETE_FIRST)
+    allow(stack, 8)
+    stack.configure(LARGER)
+    run = stack.up()
+    assert run.changed == {"replace": {GROUP}}, run.errors
+    assert (peak(stack), groups(stack), serving(stack)) == (8, ["g4dn.2xlarge"], ON_NEW)
+    assert stack.findings().agree
+    assert stack.up().changed == {}
+
+
+def test_delete_first_leaves_no_model_when_the_new_group_gets_no_capacity(raised: Raise) -> None:
+    stack = raised(STACK, DELETE_FIRST)
+    allow(stack, 7)
+    stack.configure(LARGER)
+    failed = stack.up()
+    assert failed.code != 0
+    assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
+    assert serving(stack) == {}
+    stack.configure({"gpu-nodes": {"instance-types": ["g4dn.xlarge"]}})
+    run = stack.up()
+    assert run.code == 0, run.errors
+    assert (groups(stack), serving(stack)) == (["g4dn.xlarge"], ON_OLD)
+    assert stack.findings().agree
+
+
+def test_the_way_of_replacement_can_be_chosen_with_the_change_that_needs_it(raised: Raise) -> None:
+    stack = raised(STACK)
+    allow(stack, 8)
+    stack.configure(DELETE_FIRST)
+    stack.configure(LARGER)
+    run = stack.up()
+    assert run.changed == {"replace": {GROUP}}, run.errors
+    assert (peak(stack), serving(stack)) == (8, ON_NEW)
