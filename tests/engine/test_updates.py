@@ -13,7 +13,7 @@ G_SPOT = "L-3819A6DF"
 POD, NODE = "kubernetes:core/v1:Pod", "kubernetes:core/v1:Node"
 NODE_GROUP, GROUP = "aws:eks/nodeGroup:NodeGroup", "tandem-gpu-group"
 MODELS = ("llama2-7b", "mistral-7b")
-ON_OLD, ON_NEW = ({model: kind for model in MODELS} for kind in ("g4dn.xlarge", "g4dn.2xlarge"))
+ON_OLD, ON_NEW = (dict.fromkeys(MODELS, kind) for kind in ("g4dn.xlarge", "g4dn.2xlarge"))
 """Both models on the nodes of the group that is replaced, with 4 vCPUs each; and on those of the new one, with 8."""
 DELETE_FIRST = {"gpu-nodes": {"replacement": "delete-first"}}
 LARGER = {"gpu-nodes": {"instance-types": ["g4dn.2xlarge"]}}
