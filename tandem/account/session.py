@@ -1,4 +1,4 @@
-"""The way into an AWS account, and what to tell people when it is barred: one line, with the way out."""
+"""Access to an AWS account, and what to say where it is refused: one line, with the fix."""
 
 import threading
 from collections.abc import Iterator
@@ -95,8 +95,8 @@ def reason(error: Exception, region: str) -> str:
         return f"the AWS credentials have expired or cannot be renewed ({found or said}). `aws sso login` renews them."
     if found in NOT_ACCEPTED or found in NOT_ENABLED:
         return (
-            f"AWS does not take these credentials in {region} ({found}). Are they current (`aws sts "
-            f"get-caller-identity`), and is the region enabled (`aws account enable-region --region-name {region}`)?"
+            f"AWS does not accept these credentials in {region} ({found}). Check them with `aws sts "
+            f"get-caller-identity`, or enable the region with `aws account enable-region --region-name {region}`."
         )
     if found in DENIED:
         asked = getattr(error, "operation_name", "the call")

@@ -5,7 +5,7 @@ import threading
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.graph import Resource
@@ -65,7 +65,7 @@ class Case:
     profile: str | None
     now: datetime.datetime
     stack: Stack | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.RLock = field(default_factory=threading.RLock)
 
     @property
     def planned_stack(self) -> Stack:
@@ -113,6 +113,22 @@ class Case:
         except AccountError:
             return Access(error=refused)
         return Access(error=refused, region_closed=True)
+
+    @property
+    def cluster(self) -> Any:
+        """What EKS says of the stack's cluster; None where there is none, or where it is another's. Asked once."""
+        with self._lock:
+            return self._cluster
+
+    @cached_property
+    def _cluster(self) -> Any:
+        from stacks import naming
+        from tandem.account import services
+        from tandem.account.leftovers import owner_of
+
+        account, stack = self.account(), self.planned_stack.name
+        raw = services.cluster(account, naming.cluster_name(stack))
+        return raw if raw and owner_of(account, stack).owns(raw.get("tags") or {}) else None
 
     def _home_region(self) -> str:
         import boto3

@@ -12,17 +12,6 @@ UNDER_WAY = ("CREATING", "UPDATING", "DELETING")
 PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 
-def deployed_cluster(case: Case) -> Any:
-    """What EKS says of the stack's cluster; None where there is none, or where it is somebody else's."""
-    from tandem.account import services
-    from tandem.account.leftovers import owner_of
-
-    account, name = case.account(), naming.cluster_name(case.planned_stack.name)
-    raw = services.cluster(account, name)
-    owner = owner_of(account, case.planned_stack.name)
-    return raw if raw and owner.owns(raw.get("tags") or {}) else None
-
-
 def check_cluster(case: Case) -> Iterator[Finding]:
     """The EKS cluster: there is none yet, or it is this stack's."""
     from tandem.account import services
@@ -31,7 +20,7 @@ def check_cluster(case: Case) -> Iterator[Finding]:
     there = services.cluster(case.account(), name)
     if there is None:
         yield ok(f"{NOT_DEPLOYED}: `up` creates {name}")
-    elif deployed_cluster(case) is None:
+    elif case.cluster is None:
         yield stops(
             f"an EKS cluster {name} exists that is not of this stack",
             "Give the stack another name: `pulumi stack init` with a stack file of that name.",
@@ -55,7 +44,7 @@ def check_deployed_addons(case: Case) -> Iterator[Finding]:
 
 
 def _check_parts(case: Case, kind: str) -> Iterator[Finding]:
-    cluster = deployed_cluster(case)
+    cluster = case.cluster
     if cluster is None:
         yield ok(NOT_DEPLOYED)
         return

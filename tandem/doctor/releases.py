@@ -7,11 +7,13 @@ from typing import Any
 
 from tandem.connection import NotConnectedError
 from tandem.doctor.case import Case
-from tandem.doctor.deployed import NOT_DEPLOYED, deployed_cluster
+from tandem.doctor.deployed import NOT_DEPLOYED
 from tandem.doctor.finding import Finding, ok, stops, unknown
 
 HELM = {"owner": "helm"}
 """Label of every Secret in which Helm keeps a revision (helm, pkg/storage/driver/secrets.go)."""
+
+ADDRESS = "Compare your address with `cluster.public-access-cidrs`, or run `up` inside the VPC."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -30,7 +32,7 @@ def check_releases(case: Case) -> Iterator[Finding]:
     from tandem.cluster import kubeconfig
     from tandem.cluster.kubernetes import cluster
 
-    raw = deployed_cluster(case)
+    raw = case.cluster
     if raw is None or "endpoint" not in raw:
         yield ok(NOT_DEPLOYED)
         return
@@ -40,7 +42,7 @@ def check_releases(case: Case) -> Iterator[Finding]:
             revisions = list(_revisions(reached.secrets(HELM)))
     except NotConnectedError as error:
         found, _, fix = str(error).partition(". ")
-        yield unknown(f"the Kubernetes API could not be asked: {found}", fix)
+        yield unknown(f"the Kubernetes API could not be asked: {found}", ADDRESS if error.passing else fix)
         return
     stuck = list(_pending(revisions))
     for revision in stuck:

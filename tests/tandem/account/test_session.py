@@ -32,7 +32,7 @@ def refusal(capsys: Capture, *arguments: str) -> str:
         ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). `aws sso login`"),
         ("InvalidClientTokenId", "`aws account enable-region --region-name us-east-1`"),
         ("AccessDenied", "these credentials may not call GetCallerIdentity (AccessDenied)"),
-        ("OptInRequired", "is the region enabled"),
+        ("OptInRequired", "or enable the region"),
         ("SomethingElse", "you may not"),
     ],
 )
