@@ -1,19 +1,18 @@
-"""The chart of the NVIDIA device plugin, for cards that stay whole."""
+"""The chart of the NVIDIA device plugin, for GPUs that stay whole: one release for each pool of nodes."""
 
+import hashlib
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from components import versions
-from components.names import tolerations
-from sharing.gpus import Gpu
-from sharing.modes import Exclusive, Sharing, plugin_configs
+from components.names import PLUGIN_CHART, POOL_LABEL, tolerations
+from sharing.modes import WHOLE_GPU_LABELS, Sharing
 
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart and where it comes from. The release is named after it: what it makes is named after the release."""
+    """A chart and where it comes from."""
 
     name: str
     version: str
@@ -21,32 +20,39 @@ class Chart:
 
 
 CHART = Chart(
-    name="nvidia-device-plugin",
+    name=PLUGIN_CHART,
     version=versions.DEVICE_PLUGIN_CHART,
     repository=versions.DEVICE_PLUGIN_REPOSITORY,
 )
-DEFAULT_CONFIG = Exclusive().config_name
-"""For a node without the label."""
 
 
-def configs(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, str]:
-    """The plugin's configs for all pools, by name, as the text that charts want. JSON is YAML."""
-    texts = {name: json.dumps(config) for name, config in plugin_configs(pools).items()}
-    return {DEFAULT_CONFIG: json.dumps(Exclusive().plugin_config()), **texts}
+def values(pool: str, sharing: Sharing) -> dict[str, Any]:
+    """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat the configuration.
 
-
-def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
-    """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat every config."""
+    There is one configuration, and it is the default. The plugin's config-manager starts every node with the default,
+    whatever a label says, and then changes it by a signal from which the plugin does not recover (docs/decisions/0001).
+    """
     return {
-        "config": {"default": DEFAULT_CONFIG, "map": configs(pools)},
-        # It stays while the mode of its node changes: it is what changes it.
+        "config": {"default": sharing.config_name, "map": {sharing.config_name: json.dumps(sharing.plugin_config())}},
+        "nodeSelector": {POOL_LABEL: pool, **WHOLE_GPU_LABELS},
+        # In place of the chart's terms, among them `nvidia.com/gpu.present`: the GPU Operator sets that label to
+        # `false` on every node that feature discovery has not seen yet, which would stop the plugin once more.
+        "affinity": _on_nodes_of(pool),
+        # The plugin stays while the mode of its node changes.
         "tolerations": tolerations(None),
         # Feature discovery sets the label on which the MPS daemon is scheduled.
         "gfd": {"enabled": True},
-        "nfd": {
-            # Its Job needs a node without a taint when everything is being destroyed, and hangs without one.
-            "postDeleteCleanup": False,
-            # The chart tolerates only the taint value `present`.
-            "worker": {"tolerations": tolerations(None)},
-        },
+        # A release of its own: another one here would fight it over the nodes' labels.
+        "nfd": {"enabled": False},
     }
+
+
+def fingerprint(pool: str, sharing: Sharing) -> str:
+    """Eight characters that change with anything that restarts the pods of a pool's release."""
+    told = json.dumps([CHART.version, values(pool, sharing)], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:8]
+
+
+def _on_nodes_of(pool: str) -> dict[str, Any]:
+    chosen = {"matchExpressions": [{"key": POOL_LABEL, "operator": "In", "values": [pool]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [chosen]}}}

@@ -1,14 +1,16 @@
-"""DevicePluginSharing: the NVIDIA device plugin, told every way of sharing that the cards allow."""
+"""DevicePluginSharing: what makes the nodes of each pool advertise shares of their GPUs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components import device_plugin, gpu_operator
-from components.names import TOKEN
+from components import device_plugin, feature_discovery, gpu_operator
+from components.device_plugin import Chart
+from components.names import TOKEN, plugin_release
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
 
@@ -17,36 +19,38 @@ TIMEOUT_SECONDS = 600
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSharing:
-    """How the cards of one pool of nodes are shared."""
+    """How the GPUs of one pool of nodes are shared."""
 
     sharing: Sharing
-    """The mode, e.g. `TimeSlicing(replicas=2)`."""
+    """The sharing mode, e.g. `TimeSlicing(replicas=2)`."""
     gpu: Gpu
-    """The card of the nodes, e.g. `gpus()["t4"]`: it decides which modes are installed."""
+    """The GPU of the nodes, e.g. `gpus()["t4"]`."""
+    pool: str = "gpu"
+    """Value of the node label `tandem/pool` of the nodes."""
+    nodes: pulumi.Resource | None = None
+    """The node group or NodePool, when it is of the same program. On a switch of mode its taint evicts the models; a
+    plugin that changed earlier would take the GPU from under them.
+    """
 
 
 @dataclass(frozen=True, kw_only=True)
-class DevicePluginSharingArgs(PoolSharing):
+class DevicePluginSharingArgs:
     """Inputs of DevicePluginSharing."""
 
-    also: Sequence[PoolSharing] = ()
-    """Other pools of the same cluster: each node takes what its own label says."""
-    namespace: str | None = None
-    """Namespace of the release; named after the chart when absent."""
+    pools: Sequence[PoolSharing]
+    """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu=gpus()["t4"])]`."""
     gone_with: pulumi.Resource | None = None
-    """The cluster, when it is of the same program: the release is not uninstalled when the cluster goes anyway."""
-
-    @property
-    def pools(self) -> tuple[tuple[Sharing, Gpu], ...]:
-        """All pools of the cluster."""
-        return tuple((pool.sharing, pool.gpu) for pool in (self, *self.also))
+    """The cluster, when it is of the same program: no release is uninstalled when the cluster goes anyway."""
 
 
 class DevicePluginSharing(pulumi.ComponentResource):
-    """Installs the NVIDIA device plugin so that nodes offer `resource_names`, in the mode that their label says.
+    """Installs the NVIDIA device plugin so that the nodes of each pool advertise `resource_names`. One for a cluster.
 
-    Alone where every card stays whole, else within the GPU Operator, whose MIG manager cuts the cards first. A release
-    of the operator is uninstalled by a Job that needs a node without a taint: its system nodes must outlive it.
+    Each pool whose GPUs stay whole has a release of the plugin, with one configuration. For pools with MIG there is the
+    GPU Operator, whose MIG manager partitions the GPUs first. Neither touches the nodes of the other: nodes with whole
+    GPUs carry the label `nvidia.com/gpu.deploy.operands: "false"`.
+
+    A Job uninstalls the GPU Operator, and needs a node without a taint: the system nodes must outlive it.
     """
 
     resource_names: pulumi.Output[Sequence[str]]
@@ -54,39 +58,81 @@ class DevicePluginSharing(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: DevicePluginSharingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
-        cuts = any(sharing.needs_mig_manager for sharing, _ in args.pools)
-        chart = gpu_operator.CHART if cuts else device_plugin.CHART
-        values = gpu_operator.values(args.pools) if cuts else device_plugin.values(args.pools)
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            # The plugin's pods are privileged: stricter defaults of a cluster would refuse them.
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace or chart.name, labels={"pod-security.kubernetes.io/enforce": "privileged"}
-            ),
-            opts=pulumi.ResourceOptions(parent=self),
+        _check(args.pools)
+        self._name, self._gone_with = name, args.gone_with
+        whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
+        partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
+
+        discovery = self._release(
+            "discovery",
+            feature_discovery.CHART,
+            feature_discovery.values(),
+            self._namespace("discovery-namespace", feature_discovery.CHART.name),
         )
-        k8s.helm.v3.Release(
-            f"{name}-release",
-            name=chart.name,
-            namespace=namespace.metadata.name,
-            chart=chart.name,
-            version=chart.version,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
-            values=values,
-            atomic=True,
-            timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                deleted_with=args.gone_with,
-                # One resource for either chart: whoever changes over gets the old plugin away before the new one
-                # comes. Two at a time would both register with the kubelet.
-                delete_before_replace=True,
-            ),
-        )
+        if whole:
+            namespace = self._namespace("namespace", device_plugin.CHART.name)
+            for pool in whole:
+                values = device_plugin.values(pool.pool, pool.sharing)
+                named = plugin_release(pool.pool)
+                needs = [discovery, *_nodes([pool])]
+                self._release(f"{pool.pool}-plugin", device_plugin.CHART, values, namespace, needs, named)
+        if partitioned:
+            values = gpu_operator.values([(pool.sharing, pool.gpu) for pool in partitioned])
+            namespace = self._namespace("operator-namespace", gpu_operator.CHART.name)
+            self._release("operator", gpu_operator.CHART, values, namespace, [discovery, *_nodes(partitioned)])
+
         self.resource_names = pulumi.Output.from_input(_resources(args.pools))
         self.register_outputs({"resourceNames": self.resource_names})
 
+    def _namespace(self, part: str, name: str) -> pulumi.Output[str]:
+        namespace = k8s.core.v1.Namespace(
+            f"{self._name}-{part}",
+            # These pods are privileged, or mount the host's files: stricter defaults of a cluster would refuse them.
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={"pod-security.kubernetes.io/enforce": "privileged"}),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        named: pulumi.Output[str] = namespace.metadata.name
+        return named
 
-def _resources(pools: Sequence[tuple[Sharing, Gpu]]) -> list[str]:
-    offers = chain.from_iterable(sharing.offers(gpu) for sharing, gpu in pools)
+    def _release(
+        self,
+        part: str,
+        chart: Chart,
+        values: dict[str, Any],
+        namespace: pulumi.Input[str],
+        needs: Sequence[pulumi.Resource] = (),
+        named: str | None = None,
+    ) -> k8s.helm.v3.Release:
+        """Registers a release, named after its chart when `named` is absent.
+
+        The plugin and the operator need feature discovery: its custom resources are how they label nodes.
+        """
+        in_registry = chart.repository.startswith("oci://")
+        return k8s.helm.v3.Release(
+            f"{self._name}-{part}",
+            name=named or chart.name,
+            namespace=namespace,
+            chart=f"{chart.repository}/{chart.name}" if in_registry else chart.name,
+            version=chart.version,
+            repository_opts=None if in_registry else k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
+            values=values,
+            atomic=True,
+            timeout=TIMEOUT_SECONDS,
+            opts=pulumi.ResourceOptions(parent=self, deleted_with=self._gone_with, depends_on=[*needs]),
+        )
+
+
+def _check(pools: Sequence[PoolSharing]) -> None:
+    """Raises `ValueError` for pools that one cluster cannot have."""
+    names = [pool.pool for pool in pools]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
+
+
+def _nodes(pools: Sequence[PoolSharing]) -> list[pulumi.Resource]:
+    return [pool.nodes for pool in pools if pool.nodes is not None]
+
+
+def _resources(pools: Sequence[PoolSharing]) -> list[str]:
+    offers = chain.from_iterable(pool.sharing.offers(pool.gpu) for pool in pools)
     return list(dict.fromkeys(shares.resource for shares in offers))

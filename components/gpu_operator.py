@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from components import versions
-from components.device_plugin import DEFAULT_CONFIG, Chart, configs
+from components.device_plugin import Chart
 from components.names import tolerations
 from sharing import mig
 from sharing.gpus import Gpu
@@ -40,7 +40,7 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
 
     A changed config map restarts nothing, a changed name of one does: so each name has a hash of the content.
     """
-    plugin = configs(pools)
+    default, plugin = _plugin_config([sharing for sharing, _ in pools])
     layouts = {"config.yaml": json.dumps({"version": "v1", "mig-configs": mig_configs(pools)})}
     clients = {"clients.yaml": json.dumps({"version": "v1", "systemd-services": HOST_GPU_CLIENTS})}
     clients_name = _named("tandem-gpu-clients", clients)
@@ -66,16 +66,14 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
             "config": {
                 "create": True,
                 "name": _named("tandem-sharing", plugin),
-                "default": DEFAULT_CONFIG,
+                "default": default,
                 "data": plugin,
             },
         },
-        # The operator does nothing for a node without the labels of feature discovery.
-        "nfd": {"enabled": True},
+        # The operator does nothing for a node without the labels of feature discovery, which is a release of its own.
+        "nfd": {"enabled": False},
         "gfd": {"enabled": True},
         "daemonsets": {"tolerations": tolerations(None)},
-        # Its Job needs a node without a taint when everything is being destroyed.
-        "node-feature-discovery": {"postDeleteCleanup": False, "worker": {"tolerations": tolerations(None)}},
         # Needs the resources of a Prometheus.
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
         "operator": {"cleanupCRD": False, "upgradeCRD": True},
@@ -83,6 +81,20 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
             {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": clients_name}, "data": clients},
         ],
     }
+
+
+def _plugin_config(sharings: Sequence[Sharing]) -> tuple[str, dict[str, str]]:
+    """Name and texts of the plugin's one configuration. It is the default, for the reason of `device_plugin.values`.
+
+    Raises `ValueError` where pools need different ones: there is one operator in a cluster, and it has one default.
+    """
+    texts = {sharing.config_name: json.dumps(sharing.plugin_config()) for sharing in sharings}
+    if len(texts) != 1:
+        raise ValueError(
+            f"pools with MIG need one configuration of the device plugin (got {', '.join(sorted(texts))}). "
+            "Give them the same strategy and replicas."
+        )
+    return next(iter(texts)), texts
 
 
 def mig_configs(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, list[dict[str, Any]]]:

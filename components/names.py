@@ -18,6 +18,7 @@ PROOF_LABEL = "tandem/proof"
 """Label of the pods that prove shares: those that belong together have the same value."""
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
+PLUGIN_CHART = "nvidia-device-plugin"
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -52,6 +53,14 @@ def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
 def named(tags: Mapping[str, str], name: str) -> dict[str, str]:
     """The tag set with the name that the AWS console shows."""
     return {**tags, "Name": name}
+
+
+def plugin_release(pool: str) -> str:
+    """Name of a pool's release of the plugin's chart, and of what it makes.
+
+    The chart takes 41 characters; beyond that its three DaemonSets get the same name. A pool's name has 20 at most.
+    """
+    return f"{PLUGIN_CHART}-{pool}"
 
 
 def tolerations(mode_taint: "pulumi.Input[str] | None") -> list[dict[str, "pulumi.Input[str]"]]:

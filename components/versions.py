@@ -10,6 +10,11 @@ KUBERNETES = "1.36"
 DEVICE_PLUGIN_CHART = "0.20.0"
 DEVICE_PLUGIN_REPOSITORY = "https://nvidia.github.io/k8s-device-plugin"
 
+# renovate: datasource=docker depName=registry.k8s.io/nfd/charts/node-feature-discovery
+FEATURE_DISCOVERY_CHART = "0.19.0"
+"""The version that the plugin's chart and the operator's depend on (their Chart.yaml)."""
+FEATURE_DISCOVERY_REPOSITORY = "oci://registry.k8s.io/nfd/charts"
+
 # renovate: datasource=helm depName=gpu-operator registryUrl=https://helm.ngc.nvidia.com/nvidia
 GPU_OPERATOR_CHART = "v26.7.0"
 GPU_OPERATOR_REPOSITORY = "https://helm.ngc.nvidia.com/nvidia"
@@ -59,7 +64,7 @@ PARTS = (
     Part(name="the Ollama image", version=OLLAMA_IMAGE_TAG.partition("@")[0], architectures=BOTH),
     Part(name="the image of the share proof", version=PROBER_IMAGE.partition("@")[0], architectures=BOTH),
     Part(name="the NVIDIA device plugin", version=DEVICE_PLUGIN_CHART, architectures=BOTH),
-    Part(name="node feature discovery", version="0.19.0", architectures=BOTH),
+    Part(name="node feature discovery", version=FEATURE_DISCOVERY_CHART, architectures=BOTH),
     Part(name="the EKS AMI for GPU nodes", version=AMI_DATE, architectures=frozenset(GPU_AMI_TYPES)),
 )
 """What runs on GPU nodes, with the platforms its image is published for. Sources: the release workflows of

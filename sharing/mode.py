@@ -11,8 +11,9 @@ from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 
 GPU_RESOURCE = "nvidia.com/gpu"
-CONFIG_LABEL = "nvidia.com/device-plugin.config"
-"""Node label by which the device plugin's config manager picks one of its named configs."""
+WHOLE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
+"""Node label of nodes whose GPUs stay whole: with it the GPU Operator, if there is one, runs nothing on them.
+Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
 LAYOUT_LABEL = "nvidia.com/mig.config"
 """Node label by which the MIG manager picks the layout that it cuts the node's cards into."""
 LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
@@ -58,18 +59,17 @@ class Mode(BaseModel):
 
     needs_mig_manager: ClassVar[bool] = False
     """Whether somebody has to cut the card before the device plugin sees it."""
+    needs_mps_daemon: ClassVar[bool] = False
+    """Whether CUDA processes on the GPU are clients of an MPS server."""
 
     @property
     def config_name(self) -> str:
-        """Key of the mode's config in the device plugin's map, and value of the label that picks it.
-
-        Made of all that the config holds, so that pools with different settings live in one cluster.
-        """
+        """Name of the mode's configuration of the device plugin, made of all that it holds."""
         return self.mode
 
     def node_labels(self, gpu: Gpu) -> dict[str, str]:
         """Labels that make a node with `gpu` offer this mode; they must be there when it joins."""
-        return {CONFIG_LABEL: self.config_name}
+        return dict(WHOLE_GPU_LABELS)
 
     @property
     def ready_labels(self) -> dict[str, str]:

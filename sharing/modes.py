@@ -13,18 +13,26 @@ from pydantic import Field, TypeAdapter, ValidationError
 from sharing import layouts, mig
 from sharing.gpus import Gpu
 from sharing.layouts import LayoutSetting, Strategy
-from sharing.mode import CONFIG_LABEL, GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL, MIG_CAPABLE_LABEL, Mode, Shares
+from sharing.mode import (
+    GPU_RESOURCE,
+    LAYOUT_LABEL,
+    LAYOUT_STATE_LABEL,
+    MIG_CAPABLE_LABEL,
+    WHOLE_GPU_LABELS,
+    Mode,
+    Shares,
+)
 from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 
 __all__ = [
-    "CONFIG_LABEL",
     "GPU_RESOURCE",
     "LAYOUT_LABEL",
     "LAYOUT_STATE_LABEL",
     "MIG_CAPABLE_LABEL",
     "MODES",
     "MOST_TIME_SLICES",
+    "WHOLE_GPU_LABELS",
     "Exclusive",
     "Mig",
     "Mps",
@@ -33,7 +41,6 @@ __all__ = [
     "TimeSlicing",
     "every_mode",
     "mode_names",
-    "plugin_configs",
     "switched",
 ]
 
@@ -162,6 +169,7 @@ class Mps(_Replicated):
     """Pods run at the same time through CUDA MPS; each client process has a hard share of the memory."""
 
     plugin_key: ClassVar[str] = "mps"
+    needs_mps_daemon: ClassVar[bool] = True
     mode: Literal["mps"] = Field(default="mps", description=MODE)
     replicas: int = Field(
         default=DEFAULT_REPLICAS,
@@ -218,7 +226,7 @@ class Mig(Mode):
         return f"mig-{self.strategy}{turns}"
 
     def node_labels(self, gpu: Gpu) -> dict[str, str]:
-        return {**super().node_labels(gpu), LAYOUT_LABEL: self.cut(gpu), MIG_CAPABLE_LABEL: "true"}
+        return {LAYOUT_LABEL: self.cut(gpu), MIG_CAPABLE_LABEL: "true"}
 
     @property
     def ready_labels(self) -> dict[str, str]:
@@ -290,19 +298,6 @@ def switched(sharing: Sharing, mode: str) -> Sharing:
     """
     written = sharing.model_dump(exclude_unset=True, exclude_none=True)
     return _ADAPTER.validate_python({**written, "mode": mode})
-
-
-def plugin_configs(served: Iterable[tuple[Sharing, Gpu]]) -> dict[str, dict[str, Any]]:
-    """A device-plugin config for each mode that a card and the settings of its sharing allow, by `config_name`.
-
-    All of them are installed, so that a switch of mode changes a node label and nothing in the release.
-    """
-    return {
-        mode.config_name: mode.plugin_config()
-        for sharing, gpu in served
-        for mode in every_mode(sharing)
-        if not mode.check(gpu)
-    }
 
 
 def written(sharing: Sharing) -> str:

@@ -24,6 +24,7 @@ from components import (
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
+from components.device_plugin import fingerprint as plugin_fingerprint
 from components.device_plugin_sharing import PoolSharing
 from components.karpenter_gpu_pool import KarpenterPool
 from components.names import PROJECT, stack_tags
@@ -73,7 +74,11 @@ class Plan:
         promise = (
             fingerprint(promises(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if self.config.proof else ""
         )
-        once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers={"mode": mode, "promise": promise})
+        keepers = {"mode": mode, "promise": promise}
+        if pool.sharing.needs_mps_daemon:
+            # A release that changes restarts the MPS daemon, and models that live on have lost their GPU.
+            keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing)
+        once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
         return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
     @cached_property
@@ -117,12 +122,14 @@ def cluster(plan: Plan) -> GpuCluster:
     )
 
 
-def gpu_nodes(plan: Plan, into: GpuCluster) -> list[pulumi.Resource]:
-    """The GPU nodes: a group for each pool that is one, and Karpenter for all the others."""
+def gpu_nodes(plan: Plan, into: GpuCluster) -> dict[str, pulumi.Resource]:
+    """What brings the GPU nodes, by the pool's name: a group for each pool that is one, Karpenter for the others."""
     fixed = [pool for pool in plan.setup.pools if pool.provisioner == "node-group"]
     coming = [pool for pool in plan.setup.pools if pool.provisioner == "karpenter"]
-    groups: list[pulumi.Resource] = [_node_group(plan, into, pool) for pool in fixed]
-    return [*groups, _karpenter(plan, into, coming)] if coming else groups
+    found: dict[str, pulumi.Resource] = {pool.name: _node_group(plan, into, pool) for pool in fixed}
+    if coming:
+        found |= dict.fromkeys((pool.name for pool in coming), _karpenter(plan, into, coming))
+    return found
 
 
 def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
@@ -180,12 +187,15 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
     )
 
 
-def device_plugin(plan: Plan, into: GpuCluster) -> DevicePluginSharing:
-    """The device plugin, told the sharing of every pool; its feature discovery has parts that run on system nodes."""
-    first, *others = [PoolSharing(sharing=pool.sharing, gpu=pool.smallest.gpu) for pool in plan.setup.pools]
+def device_plugin(plan: Plan, into: GpuCluster, nodes: Mapping[str, pulumi.Resource]) -> DevicePluginSharing:
+    """The device plugin of every pool. Feature discovery, and the GPU Operator, have parts that run on system nodes."""
+    pools = [
+        PoolSharing(sharing=pool.sharing, gpu=pool.smallest.gpu, pool=pool.name, nodes=nodes[pool.name])
+        for pool in plan.setup.pools
+    ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(sharing=first.sharing, gpu=first.gpu, also=others, gone_with=into.control_plane),
+        DevicePluginSharingArgs(pools=pools, gone_with=into.control_plane),
         _inside(plan, into, into.system_nodes),
     )
 
@@ -219,8 +229,8 @@ def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> 
     that holds their volume lives; for the proofs of their shares, which they would hold otherwise; and for the storage
     driver where they keep files on volumes.
 
-    Not for the device plugin, since pods are pending until the node offers shares; not for DNS, since a model is
-    pulled again until that works.
+    And for the device plugin: on a switch of mode the node advertises the old shares until its plugin has changed. Not
+    for DNS, since a model is pulled again until that works.
     """
     volumes = any(plan.in_one_zone(pool) for pool in plan.setup.pools)
     needs = [*on, into.storage_driver] if volumes else on

@@ -183,8 +183,6 @@ class SwitchReport:
     gone_pools: list[str]
     gone_models: list[str]
     """Models that run and are no longer asked for."""
-    plugin: Literal["operator", "chart"] | None
-    """What takes the other's place for all pools: the GPU Operator, or the device plugin's chart."""
     untold: list[str]
     """What the outputs of an older program do not tell, so that it is taken to stay."""
 
@@ -290,7 +288,6 @@ def switch_report(switches: "Switches") -> SwitchReport:
         new_pools=list(switches.new),
         gone_pools=list(switches.gone),
         gone_models=list(switches.gone_models),
-        plugin=switches.plugin,
         untold=list(switches.untold),
     )
 

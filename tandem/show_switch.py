@@ -8,10 +8,6 @@ from tandem.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switche
 
 NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
 """What people call what is replaced."""
-PLUGINS = {
-    "operator": "the device plugin's chart, by the GPU Operator",
-    "chart": "the GPU Operator, by the device plugin's chart",
-}
 NOTHING = "no pool changes its mode: nothing stops for that"
 OUTPUTS = (
     "Compared with the last outputs that Pulumi has of the stack. Where an `up` failed half-way a part of this is done."
@@ -31,8 +27,6 @@ def show(console: Console, switches: Switches) -> None:
         console.print(f"{escape(id)} is no longer asked for: it stops for good")
     if not switches.pools:
         console.print(f"[bold]{NOTHING}[/]")
-    if switches.plugin:
-        console.print(f"replaced for all pools: {PLUGINS[switches.plugin]}")
     if switches.untold:
         console.print(
             f"The outputs are of an older program: not told, and taken to stay: {', '.join(switches.untold)}."

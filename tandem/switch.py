@@ -92,8 +92,6 @@ class Switches:
     gone: tuple[str, ...]
     gone_models: tuple[str, ...]
     """Models that run and are no longer asked for."""
-    plugin: Plugin | None
-    """What takes the other's place for all pools, since cards are cut before or after; None where neither does."""
     untold: tuple[str, ...]
     """What the outputs of an older program do not tell of some pool, so that it is taken to stay as it is."""
 
@@ -102,39 +100,36 @@ def switches(setup: Setup, running: Running, *, proof: bool = True) -> Switches:
     """What changes when `setup` is put in place of what runs; with `proof` its shares are proved on the way."""
     planned = {pool.name for pool in setup.pools}
     served = {tenant.served.id for tenant in setup.tenants}
-    plugin = _exchange(setup, running)
     changes = [
         Change(pool=pool, was=was, setup=setup, running=running)
         for pool in setup.pools
         if (was := running.pools.get(pool.name))
     ]
     return Switches(
-        pools=tuple(_switch(change, plugin, proof=proof) for change in changes if change.is_any),
+        pools=tuple(_switch(change, proof=proof) for change in changes if change.is_any),
         new=tuple(pool.name for pool in setup.pools if pool.name not in running.pools),
         gone=tuple(name for name in running.pools if name not in planned),
         gone_models=tuple(id for id in running.endpoints if id not in served),
-        plugin=plugin,
         untold=tuple(key for key in TOLD if any(key not in change.was.model_fields_set for change in changes)),
     )
 
 
-def _exchange(setup: Setup, running: Running) -> Plugin | None:
-    """One of them serves all nodes of a cluster: the operator where some pool's cards are cut, else the chart."""
-    before = any(cuts(pool.mode) for pool in running.pools.values())
-    after = any(pool.sharing.needs_mig_manager for pool in setup.pools)
-    if before == after:
+def _exchange(change: Change) -> Plugin | None:
+    """What serves the pool's nodes next: the operator partitions GPUs, the chart serves whole ones; None: no change."""
+    after = change.pool.sharing.needs_mig_manager
+    if cuts(change.was.mode) == after:
         return None
     return "operator" if after else "chart"
 
 
-def _switch(change: Change, plugin: Plugin | None, *, proof: bool) -> Switch:
+def _switch(change: Change, *, proof: bool) -> Switch:
     return Switch(
         pool=change.pool.name,
         before=change.before,
         after=change.after,
         stops=change.stops,
         parks=not change.lives,
-        steps=tuple(_steps(change, plugin, proof=proof and change.proves)),
+        steps=tuple(_steps(change, proof=proof and change.proves)),
         replaced=_replaced(change),
     )
 
@@ -149,29 +144,29 @@ def _replaced(change: Change) -> tuple[str, ...]:
     return (NODE_GROUP,)
 
 
-def _steps(change: Change, plugin: Plugin | None, *, proof: bool) -> Iterator[Step]:
+def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
     if change.nodes == "same":
         yield _same_nodes(change)
         yield from _eviction(change)
-        yield from _sharing(change, plugin, proof=proof, away=True)
+        yield from _sharing(change, proof=proof, away=True)
     elif change.nodes == "new pool":
         yield from _eviction(change)
         yield _step("nodes", "Karpenter's pool goes, with its nodes", f"{NODE_POOL} delete", away=True)
         if change.lives:
             yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
-        yield from _sharing(change, plugin, proof=proof, away=True)
+        yield from _sharing(change, proof=proof, away=True)
     else:
         # The old nodes go when the new ones are there and have proved their shares.
         yield from _new_nodes(change, proof=proof)
-        yield from _sharing(change, plugin, proof=proof, away=False)
+        yield from _sharing(change, proof=proof, away=False)
         yield from _eviction(change)
     if change.lives:
         yield from _starts(change)
 
 
 def _same_nodes(change: Change) -> Step:
-    """The one update by which the pods of the old mode are evicted and the plugin hears of the new one."""
-    marked = f"the node group's label and taint say {change.after}"
+    """The update by which the pods of the old mode are evicted."""
+    marked = f"the node group's taint says {change.after}"
     if not change.more_nodes:
         return _step("nodes", marked, f"{NODE_GROUP} update", away=True)
     joining = f"{change.more_nodes} {'more ' if change.was.nodes else ''}node{'s' * (change.more_nodes > 1)}"
@@ -191,15 +186,15 @@ def _eviction(change: Change) -> Iterator[Step]:
         yield _step("stop", "the models end what they do", EVICTION, away=True)
 
 
-def _sharing(change: Change, plugin: Plugin | None, *, proof: bool, away: bool) -> Iterator[Step]:
+def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
     """The nodes come to offer the new shares, and are asked whether those are real."""
     if not change.lives:
         return
-    if plugin:
+    if plugin := _exchange(change):
         names = ("the GPU Operator", "the device plugin's chart")
         comes, goes = names if plugin == "operator" else names[::-1]
         yield _step("plugin", f"{comes} takes the place of {goes}", RELEASE, away=away)
-    elif "mps" in change.pool.sharing.plugin_config().get("sharing", {}):
+    elif change.pool.sharing.needs_mps_daemon:
         yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
     else:
         done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"

@@ -183,8 +183,7 @@ def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
 
 def _labels(sharing: Sharing, gpu: Gpu, pool: str) -> dict[str, str]:
     """What the nodes have when they join: Karpenter knows no label that something sets later."""
-    by_mps = "mps" in sharing.plugin_config().get("sharing", {})
-    mps = {MPS_LABEL: "true"} if by_mps else {}
+    mps = {MPS_LABEL: "true"} if sharing.needs_mps_daemon else {}
     return {POOL_LABEL: pool, GPU_PRESENT_LABEL: "true", **sharing.node_labels(gpu), **mps}
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.world import jobs, journal, karpenter
+from sandbox.world import jobs, journal, karpenter, plugin
 from sandbox.world.nodes import admit_creator, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
-from sandbox.world.pods import chart, pods_of
+from sandbox.world.pods import brings_discovery, chart, pods_of
 from sandbox.world.scheduler import must_leave, placed
 from sandbox.world.storage import claims, detach, mount, release_claim
 from sandbox.world.store import State
@@ -48,16 +48,20 @@ _FEATURE_DISCOVERY: dict[str, tuple[str, ...]] = {
 CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
     "karpenter-crd": (_KARPENTER, True),
     "karpenter": (_KARPENTER, False),
-    "nvidia-device-plugin": (_FEATURE_DISCOVERY, False),
     "gpu-operator": (
         {
-            **_FEATURE_DISCOVERY,
             "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),
             "resource.nvidia.com": ("ComputeDomain", "ComputeDomainClique"),
         },
         False,
     ),
 }
+
+
+def crds_of(inputs: dict[str, Any]) -> dict[str, tuple[str, ...]]:
+    """Groups and kinds that a release defines."""
+    own, _ = CHART_CRDS.get(chart(inputs), ({}, False))
+    return {**_FEATURE_DISCOVERY, **own} if brings_discovery(inputs) else own
 
 
 def custom_type(thing: Thing) -> tuple[str, str]:
@@ -170,7 +174,7 @@ def _install(things: Things, release: Thing, state: State) -> None:
         made(
             things, state, NAMESPACE, release.namespace, release.namespace, BY_HELM, None, values
         ).cluster = release.cluster
-    groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
+    groups = crds_of(release.inputs)
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
         for group, kinds in groups.items():
             for kind in kinds:
@@ -238,6 +242,7 @@ def _settle(things: Things, state: State) -> None:
         for pod in pods_of(release.inputs):
             _evict(things, release, pod)
     journal.note_stops(things, state)
+    plugin.settle(things)
     journal.note_modes(things, state)
     for release in things.of(RELEASE):
         for pod in pods_of(release.inputs):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from sandbox.world.plugin import STARTED, config_of
+from sandbox.world.plugin import STARTED, config_of, plugins_on
 from sandbox.world.store import Event, State
 from sandbox.world.things import NODE, POD, Thing, Things
 
+CLASH = "plugins"
+"""Where a node says which releases ran a device plugin there last."""
 IN_FORCE = "config"
 """Where a node says which config its plugin had last. Nobody changes its cards while it has none."""
 
@@ -19,8 +21,12 @@ def note_stops(things: Things, state: State) -> None:
 
 
 def note_modes(things: Things, state: State) -> None:
-    """Notes which nodes have another config than they had."""
+    """Notes which nodes have another configuration than they had, or more than one device plugin."""
     for node in things.of(NODE):
+        plugins = ", ".join(one.id for one in plugins_on(things, node))
+        if ", " in plugins and node.outputs.get(CLASH) != plugins:
+            state.journal.append(Event(kind="clash", node=node.id, config="", who=plugins))
+        node.outputs[CLASH] = plugins
         config, before = config_of(things, node), node.outputs.get(IN_FORCE)
         if config is not None and config.name != before:
             node.outputs[IN_FORCE] = config.name

@@ -7,13 +7,21 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.identity import digest
+from sandbox.world.config_sidecar import ConfigSidecar
 from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
-from sandbox.world.nodes import TYPE_LABEL, labels
-from sandbox.world.pods import Values, chart
-from sandbox.world.things import RELEASE, Thing, Things, value_at
-from sharing.modes import CONFIG_LABEL, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sandbox.world.nodes import TYPE_LABEL, labels, meets
+from sandbox.world.pods import Values, brings_discovery, chart
+from sandbox.world.things import NODE, RELEASE, Thing, Things, value_at, values_at
+from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
+"""With the value `false` on a node, the GPU Operator runs nothing there.
+Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
+PLUGIN_POD = "pluginPod"
+"""Where a node says how its plugin's pod is: see `_pod`."""
 COUNTED_ON = "countedOn"
 """Where a node of Karpenter's says which extended resources it was bought for."""
 STARTED = "started"
@@ -49,21 +57,56 @@ class Offer:
 
 
 def config_of(things: Things, node: Thing) -> Config | None:
-    """The config that a node's plugin runs; None where there is no card, or no plugin that works.
-
-    The node's label picks it, the release's default serves a node without (NVIDIA/k8s-device-plugin README, "Per-node
-    configuration").
-    """
+    """The configuration that a node's plugin runs; None where there is no GPU, or no plugin that works."""
     plugin = _plugin(things, node)
     if plugin is None or _kind(node) is None:
         return None
-    values = _values(plugin)
-    configs, default = value_at(values, "config.map") or {}, value_at(values, "config.default")
+    configs = value_at(_values(plugin), "config.map") or {}
     if not configs:
         return Config("", {})
-    name = labels(node).get(CONFIG_LABEL, default)
-    # "specified config … does not exist": the pod crashes and the node offers nothing.
-    return Config(str(name), json.loads(configs[name])) if name in configs else None
+    link = _pod(things, node)["link"]
+    return Config(link, json.loads(configs[link])) if link in configs else None
+
+
+def settle(things: Things) -> None:
+    """The plugin's pods start where a release brings one or changes its template, and hear of a changed label."""
+    for node in things.of(NODE):
+        node.outputs[PLUGIN_POD] = _pod(things, node)
+
+
+def plugins_on(things: Things, node: Thing) -> list[Thing]:
+    """The releases that run a device plugin on a node. Two would both register with the kubelet."""
+    return [one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(things, one, node)]
+
+
+def _pod(things: Things, node: Thing) -> dict[str, Any]:
+    """The pod of a node's plugin: its release and template, the label that it knows, and what came of both.
+
+    `link` is the configuration in force, `lost` says that the node offers 0 shares until the pod is made again: two
+    restarts of the plugin within milliseconds leave the kubelet with a resource that it takes for unhealthy
+    (NVIDIA/k8s-device-plugin#1645), and an MPS daemon that never reads its configuration leaves the plugin waiting.
+    """
+    plugin = _plugin(things, node)
+    if plugin is None:
+        return {}
+    values, label = _values(plugin), labels(node).get(CONFIG_LABEL, "")
+    configs, default = value_at(values, "config.map") or {}, str(value_at(values, "config.default") or "")
+    # Changed values change the template: its annotation is a checksum of the ConfigMap.
+    key = digest(plugin.id, chart(plugin.inputs), json.dumps(values, sort_keys=True))
+    before = node.outputs.get(PLUGIN_POD) or {}
+    same = before.get("key") == key
+    if same and before["label"] == label:
+        return before
+    manager = ConfigSidecar(configs, default, signals_found=True, link=before["link"] if same else "")
+    if same:
+        manager.change(label)
+    elif configs and manager.initialize():
+        manager.start(label, process_runs=False)
+    # The daemon's pod is made when feature discovery has labelled the node, and it, too, begins with the default.
+    is_mps = manager.link in configs and "mps" in (json.loads(configs[manager.link]).get("sharing") or {})
+    deaf = is_mps and manager.link != default
+    lost = (same and before["lost"]) or manager.signals > 1 or manager.loops or deaf
+    return {"key": key, "label": label, "link": manager.link, "lost": lost}
 
 
 def offered(things: Things, node: Thing) -> dict[str, int]:
@@ -84,7 +127,7 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
     # As environment the operator's strategy beats that of each config.
     strategy = value_at(values, "mig.strategy") or value_at(config.content, "flags.migStrategy") or "none"
     slices = cut(things, node) if strategy != "none" else {}
-    shared = (sharing.get("mps") if _is_on(values, "gfd") else None) or sharing.get("timeSlicing") or {}
+    shared = (sharing.get("mps") if _labels_features(things, plugin) else None) or sharing.get("timeSlicing") or {}
     if config.is_mps and (slices or not shared):
         # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable, and takes no slices.
         return {}
@@ -92,10 +135,9 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
     suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
+    each = 0 if _pod(things, node).get("lost") else kind.gpus
     return {
-        f"{name}{suffix}": Offer(
-            kind.gpus * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none"
-        )
+        f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
     }
 
@@ -108,7 +150,7 @@ def labels_seen(things: Things, node: Thing) -> dict[str, str]:
     has, plugin = labels(node), _plugin(things, node)
     if LAYOUT_LABEL in has:
         has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
-    if plugin is not None and _is_on(_values(plugin), "gfd"):
+    if plugin is not None and _labels_features(things, plugin):
         for resource, offer in advertised(things, node).items():
             has[f"{resource}.sharing-strategy"] = offer.strategy
             has[f"{resource}.replicas"] = str(offer.replicas)
@@ -140,7 +182,7 @@ def _plugin(things: Things, node: Thing) -> Thing | None:
     """The release that has the node. Of two, the one that registered last with the kubelet has it; which one that is,
     nobody knows.
     """
-    found = [one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(one, node)]
+    found = plugins_on(things, node)
     return found[0] if len(found) == 1 else None
 
 
@@ -166,13 +208,33 @@ def _is_on(values: Values, part: str) -> bool:
     return bool("devicePlugin" in values if told is None else told)
 
 
-def _is_plugin(release: Thing, node: Thing) -> bool:
-    values = release.inputs.get("values") or {}
+def _labels_features(things: Things, plugin: Thing) -> bool:
+    """Whether somebody finds out about the GPUs, and somebody else writes that on the node."""
+    return _is_on(_values(plugin), "gfd") and _discovers(things, plugin.cluster)
+
+
+def _discovers(things: Things, server: str) -> bool:
+    """Whether node feature discovery runs: a release of its own, or a part of another one."""
+    return any(one.cluster == server and brings_discovery(one.inputs) for one in things.of(RELEASE))
+
+
+def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
+    values, has = release.inputs.get("values") or {}, labels(node)
     if chart(release.inputs) == "gpu-operator":
         # It does nothing for a node without the labels of feature discovery (seen by running it).
-        return value_at(values, "nfd.enabled") is not False and value_at(values, "devicePlugin.enabled") is not False
-    is_seen = labels(node).get(GPU_PRESENT) == "true" or bool(value_at(values, "gfd.enabled"))
-    return chart(release.inputs) == "nvidia-device-plugin" and is_seen
+        operated = _discovers(things, node.cluster) and has.get(OPERANDS_LABEL) != "false"
+        return operated and value_at(values, "devicePlugin.enabled") is not False
+    if chart(release.inputs) != "nvidia-device-plugin":
+        return False
+    selector = values.get("nodeSelector") or {}
+    if any(has.get(key) != value for key, value in selector.items()):
+        return False
+    required = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    terms = values_at(values, required)
+    if terms:
+        return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
+    # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
+    return has.get(GPU_PRESENT) == "true" or (_kind(node) is not None and _discovers(things, node.cluster))
 
 
 def cut(things: Things, node: Thing) -> dict[str, int]:

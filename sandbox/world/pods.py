@@ -11,6 +11,8 @@ from sandbox.world.nodes import HOST_LABEL
 from sandbox.world.things import value_at, values_at
 
 Values = dict[str, Any]
+DISCOVERY = "node-feature-discovery"
+"""The chart that labels nodes with what hardware they have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +68,27 @@ def _ollama(release: str, values: Values) -> list[Pod]:
     ]
 
 
+def brings_discovery(inputs: Values) -> bool:
+    """Whether a release has node feature discovery in it. The plugin's chart brings it along with `gfd` when told
+    nothing (condition `nfd.enabled,gfd.enabled` of its Chart.yaml), the operator's unless told not to.
+    """
+    values = inputs.get("values") or {}
+    told = value_at(values, "nfd.enabled")
+    if chart(inputs) == "nvidia-device-plugin":
+        return bool(value_at(values, "gfd.enabled") if told is None else told)
+    if chart(inputs) == "gpu-operator":
+        return told is not False
+    return chart(inputs) == DISCOVERY
+
+
+def _discovery(prefix: str) -> list[Pod]:
+    """Its two Deployments. Its DaemonSet counts for nothing in Helm's wait."""
+    return [Pod(name=f"{prefix}-{part}") for part in ("master", "gc")]
+
+
 def _device_plugin(release: str, values: Values) -> list[Pod]:
-    """Feature discovery's two Deployments. Its DaemonSets count for nothing in Helm's wait."""
-    if not value_at(values, "gfd.enabled") and not value_at(values, "nfd.enabled"):
-        return []
-    return [Pod(name=f"{release}-node-feature-discovery-{part}") for part in ("master", "gc")]
+    inputs = {"chart": "nvidia-device-plugin", "values": values}
+    return _discovery(f"{release}-{DISCOVERY}") if brings_discovery(inputs) else []
 
 
 _CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
@@ -91,8 +109,9 @@ def _karpenter(release: str, values: Values) -> list[Pod]:
 
 
 def _operator(release: str, values: Values) -> list[Pod]:
-    parts = ["gpu-operator", f"{release}-node-feature-discovery-master", f"{release}-node-feature-discovery-gc"]
-    return [Pod(name=part) for part in parts]
+    inputs = {"chart": "gpu-operator", "values": values}
+    own = [Pod(name="gpu-operator")]
+    return [*own, *_discovery(f"{release}-{DISCOVERY}")] if brings_discovery(inputs) else own
 
 
 # What the pinned charts make of our values, from rendering and running them. Others have no pods here.
@@ -101,6 +120,7 @@ CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "nvidia-device-plugin": _device_plugin,
     "karpenter": _karpenter,
     "gpu-operator": _operator,
+    DISCOVERY: lambda release, values: _discovery(release),
 }
 
 

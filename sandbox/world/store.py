@@ -24,13 +24,14 @@ class StateError(Exception):
 class Event:
     """Something that happened to the cards of a node."""
 
-    kind: Literal["stop", "mode", "prove", "start"]
-    """A process of a pod ended, the device plugin took another config, a Job completed, a process of a pod began."""
+    kind: Literal["stop", "mode", "prove", "start", "clash"]
+    """A process of a pod ended, the device plugin took another configuration, a Job completed, a process of a pod
+    began, or two device plugins run on the node."""
     node: str
     config: str
     """The plugin's config: of `stop` the one under which the process began, of `mode` the new one."""
     who: str = ""
-    """Id of the pod or Job."""
+    """Id of the pod or Job; of `clash` those of the releases."""
     before: str = ""
     """Of `mode` the config until then; empty for a node that has just come."""
 

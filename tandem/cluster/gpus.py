@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tandem.cluster.objects import Object, is_ready, labels, name, node_of
-from tandem.cluster.promise import OPERATOR_DAEMONS, PLUGIN
 from tandem.connection import NotConnectedError
 
 if TYPE_CHECKING:
@@ -21,8 +20,8 @@ EXPORTERS: tuple[tuple[str, str], ...] = (
 )
 """Labels of the exporter's pods: of its own chart, and of the GPU Operator."""
 EXPORTER_PORT = 9400
-PLUGIN_CONTAINERS = {PLUGIN.name: "nvidia-device-plugin-ctr", OPERATOR_DAEMONS[0].name: "nvidia-device-plugin"}
-"""Container in which the driver is visible, by the DaemonSet of its pod."""
+PLUGIN_CONTAINERS = ("nvidia-device-plugin-ctr", "nvidia-device-plugin")
+"""Names of the plugin's container, in which the driver is visible: of its own chart, and of the GPU Operator."""
 QUERY = ("uuid", "name", "memory.used", "memory.total", "utilization.gpu")
 NVIDIA_SMI = ["nvidia-smi", f"--query-gpu={','.join(QUERY)}", "--format=csv,noheader,nounits"]
 METRICS = {"DCGM_FI_DEV_FB_USED": "used", "DCGM_FI_DEV_FB_FREE": "free", "DCGM_FI_DEV_GPU_UTIL": "busy"}
@@ -66,9 +65,9 @@ def _of_node(cluster: "Cluster", node: str, pods: Sequence[Object]) -> list[Gpu]
                 )
                 return list(from_dcgm(node, _metrics(leads)))
     for pod in pods:
-        container = PLUGIN_CONTAINERS.get(_owner(pod))
-        if container:
-            return list(from_nvidia_smi(node, cluster.run_in(dict(pod), container, NVIDIA_SMI)))
+        for container in pod.get("spec", {}).get("containers", ()):
+            if container["name"] in PLUGIN_CONTAINERS:
+                return list(from_nvidia_smi(node, cluster.run_in(dict(pod), container["name"], NVIDIA_SMI)))
     raise NotConnectedError("neither a DCGM exporter nor the device plugin is ready there")
 
 
@@ -143,8 +142,3 @@ def _number(text: str) -> float | None:
     except ValueError:
         return None
     return number if number == number else None
-
-
-def _owner(pod: Object) -> str:
-    owners = pod["metadata"].get("ownerReferences") or [{}]
-    return str(owners[0].get("name", ""))

@@ -9,7 +9,13 @@ from sharing.assessment import Fit
 from sharing.models import MIB
 from sharing.modes import Sharing
 from sharing.setup import Pool, Setup
-from stacks.places import DEVICE_PLUGIN_NAMESPACE, OLLAMA_NAMESPACE, OLLAMA_PORT, OPERATOR_NAMESPACE
+from stacks.places import (
+    DEVICE_PLUGIN_NAMESPACE,
+    OLLAMA_NAMESPACE,
+    OLLAMA_PORT,
+    OPERATOR_NAMESPACE,
+    plugin_release,
+)
 
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -26,27 +32,17 @@ class Daemon:
     namespace: str
     what: str
     """What it does, in two words."""
-    needs: str = "It runs where a node has the label nvidia.com/gpu.present."
+    needs: str = "It runs on the nodes with the pool's label tandem/pool."
     """What must be so that it runs there."""
 
 
-_CHART = DEVICE_PLUGIN_NAMESPACE
-PLUGIN = Daemon(_CHART, _CHART, "device plugin")
-DISCOVERY = Daemon(f"{_CHART}-gpu-feature-discovery", _CHART, "feature discovery")
-MPS_DAEMON = Daemon(
-    f"{_CHART}-mps-control-daemon",
-    _CHART,
-    "MPS daemon",
-    "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute.",
-)
 _BY_OPERATOR = "The GPU Operator must have started it: its log says why it has not."
-MIG_MANAGER = Daemon("nvidia-mig-manager", OPERATOR_NAMESPACE, "MIG manager", _BY_OPERATOR)
 OPERATOR_DAEMONS = (
     Daemon("nvidia-device-plugin-daemonset", OPERATOR_NAMESPACE, "device plugin", _BY_OPERATOR),
     Daemon("gpu-feature-discovery", OPERATOR_NAMESPACE, "feature discovery", _BY_OPERATOR),
-    MIG_MANAGER,
+    Daemon("nvidia-mig-manager", OPERATOR_NAMESPACE, "MIG manager", _BY_OPERATOR),
 )
-"""What the GPU Operator runs in place of the chart. Source: gpu-operator v26.7.0, assets/."""
+"""What the GPU Operator runs on the nodes of pools with MIG. Source: gpu-operator v26.7.0, assets/."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,8 +132,6 @@ def promised(judged: "Judged") -> Promise:
 def _pool(pool: Pool, setup: Setup) -> PoolPromise:
     sharing, gpu = pool.sharing, pool.smallest.gpu
     shares = {kind.resource: kind.per_gpu for kind in pool.offers}
-    # One of them serves all nodes of a cluster: the operator where some pool's cards are cut, else the chart.
-    operated = any(one.sharing.needs_mig_manager for one in setup.pools)
     return PoolPromise(
         name=pool.name,
         mode=sharing.mode,
@@ -145,7 +139,7 @@ def _pool(pool: Pool, setup: Setup) -> PoolPromise:
         cards={known.name: known.gpus for known in pool.known_types},
         shares=shares,
         labels={**sharing.node_labels(gpu), **dict(_discovered(sharing, shares)), **sharing.ready_labels},
-        daemons=tuple(_daemons(sharing, operated=operated)),
+        daemons=OPERATOR_DAEMONS if sharing.needs_mig_manager else tuple(_daemons(pool)),
     )
 
 
@@ -160,15 +154,14 @@ def _discovered(sharing: Sharing, resources: Collection[str]) -> Iterator[tuple[
                 yield f"{shared['name']}.replicas", str(shared["replicas"])
 
 
-def _daemons(sharing: Sharing, *, operated: bool) -> Iterator[Daemon]:
-    if operated:
-        # The MIG manager runs where a card is cut.
-        yield from (one for one in OPERATOR_DAEMONS if one != MIG_MANAGER or sharing.needs_mig_manager)
-        return
-    yield PLUGIN
-    yield DISCOVERY
-    if "mps" in sharing.plugin_config().get("sharing", {}):
-        yield MPS_DAEMON
+def _daemons(pool: Pool) -> Iterator[Daemon]:
+    """What the pool's release of the plugin's chart runs."""
+    release, namespace = plugin_release(pool.name), DEVICE_PLUGIN_NAMESPACE
+    yield Daemon(release, namespace, "device plugin")
+    yield Daemon(f"{release}-gpu-feature-discovery", namespace, "feature discovery")
+    if pool.sharing.needs_mps_daemon:
+        needs = "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute."
+        yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
 
 
 def _model(fit: Fit, setup: Setup) -> ModelPromise:

@@ -10,27 +10,14 @@ from typing import Any
 
 Object = dict[str, Any]
 PLUGIN = "nvidia-device-plugin"
-NFD = f"{PLUGIN}-node-feature-discovery"
+NFD = "node-feature-discovery"
 NFD_VERSION = "v0.19.0"
-GPU_NODES = [
-    {
-        "matchExpressions": [
-            {"key": "feature.node.kubernetes.io/pci-10de.present", "operator": "In", "values": ["true"]}
-        ]
-    },
-    {
-        "matchExpressions": [
-            {"key": "feature.node.kubernetes.io/cpu-model.vendor_id", "operator": "In", "values": ["NVIDIA"]}
-        ]
-    },
-    {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "In", "values": ["true"]}]},
-]
-"""Any of these: feature discovery found a card, an NVIDIA CPU, or our node group said so."""
 
 
 def objects_of(release: Mapping[str, Any]) -> list[Object]:
     """The objects of one of our releases, from its inputs."""
-    made = {"ollama": _ollama, PLUGIN: _device_plugin}[release["chart"]](release)
+    chart = release["chart"].rpartition("/")[2]
+    made = {"ollama": _ollama, PLUGIN: _device_plugin, NFD: _node_feature_discovery}[chart](release)
     for one in made:
         one["metadata"].setdefault("namespace", release["namespace"])
     return made
@@ -98,39 +85,38 @@ def _port(port: int) -> Object:
 
 
 def _device_plugin(release: Mapping[str, Any]) -> list[Object]:
-    values, version = release["values"], f"v{release['version']}"
-    accounts = (f"{PLUGIN}-service-account", "node-feature-discovery", f"{NFD}-gc", f"{NFD}-worker")
+    values, version, name = release["values"], f"v{release['version']}", release["name"]
+    assert values["gfd"]["enabled"]
+    assert not values["nfd"]["enabled"]
     return [
-        *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in accounts),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-service-account"}},
         {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": f"{PLUGIN}-configs"},
+            "metadata": {"name": f"{name}-configs"},
             "data": values["config"]["map"],
         },
-        _gpu_daemons(PLUGIN, _plugin_pod(version), values["tolerations"]),
-        _gpu_daemons(f"{PLUGIN}-gpu-feature-discovery", _discovery_pod(version), values["tolerations"]),
-        _gpu_daemons(f"{PLUGIN}-mps-control-daemon", _mps_pod(version), values["tolerations"]),
-        *_node_feature_discovery(values["nfd"]),
+        _gpu_daemons(name, "", _plugin_pod(version), values),
+        _gpu_daemons(name, "-gpu-feature-discovery", _discovery_pod(version), values),
+        _gpu_daemons(name, "-mps-control-daemon", _mps_pod(version), values),
     ]
 
 
-def _gpu_daemons(name: str, pod: Object, tolerations: list[Object]) -> Object:
-    """All three have the same selector, tolerations and affinity."""
-    chosen = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": PLUGIN}
+def _gpu_daemons(release: str, suffix: str, pod: Object, values: Mapping[str, Any]) -> Object:
+    """All three have the same selector, tolerations and affinity, and nodeSelectors that begin alike."""
+    chosen = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release}
     common = {
         "priorityClassName": "system-node-critical",
-        "serviceAccountName": f"{PLUGIN}-service-account",
-        "tolerations": tolerations,
-        "affinity": {
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": GPU_NODES}}
-        },
+        "serviceAccountName": f"{release}-service-account",
+        "tolerations": values["tolerations"],
+        "affinity": values["affinity"],
+        "nodeSelector": {**values["nodeSelector"], **pod.pop("nodeSelector", {})},
     }
     pod["volumes"] += [
-        {"name": "available-configs", "configMap": {"name": f"{PLUGIN}-configs"}},
+        {"name": "available-configs", "configMap": {"name": f"{release}-configs"}},
         {"name": "config", "emptyDir": {}},
     ]
-    return _workload("DaemonSet", name, chosen, {**common, **pod})
+    return _workload("DaemonSet", f"{release}{suffix}", chosen, {**common, **pod})
 
 
 def _plugin_pod(version: str) -> Object:
@@ -219,8 +205,8 @@ def _configured(name: str, version: str, mounts: Mapping[str, str] | None = None
     }
 
 
-def _node_feature_discovery(values: Mapping[str, Any]) -> list[Object]:
-    conf = "/etc/kubernetes/node-feature-discovery"
+def _node_feature_discovery(release: Mapping[str, Any]) -> list[Object]:
+    values, conf = release["values"], "/etc/kubernetes/node-feature-discovery"
     host = {
         "host-boot": ("/boot", "/host-boot"),
         "host-os-release": ("/etc/os-release", "/host-etc/os-release"),
@@ -231,7 +217,9 @@ def _node_feature_discovery(values: Mapping[str, Any]) -> list[Object]:
         "features-d": (f"{conf}/features.d/", f"{conf}/features.d/"),
     }
     master = "node-role.kubernetes.io/control-plane"
+    accounts = (NFD, f"{NFD}-gc", f"{NFD}-worker")
     return [
+        *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in accounts),
         _discovery_part(
             "worker",
             f"{NFD}-worker",
@@ -261,7 +249,7 @@ def _discovery_part(role: str, account: str, resources: Object, mounts: Mapping[
         container["volumeMounts"] = [
             {"name": volume, "mountPath": path, "readOnly": True} for volume, path in mounts.items()
         ]
-    chosen = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": PLUGIN, "role": role}
+    chosen = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": NFD, "role": role}
     whole = {"serviceAccountName": account, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [container], **pod}
     return _workload("DaemonSet" if role == "worker" else "Deployment", f"{NFD}-{role}", chosen, whole)
 
@@ -273,7 +261,7 @@ def _preferred(label: str) -> Object:
 def _configuration(name: str) -> Object:
     key = name.replace("nfd-", "").replace("-conf", "")
     items = [{"key": f"nfd-{key}.conf", "path": f"nfd-{key}.conf"}]
-    return {"name": name, "configMap": {"name": f"{PLUGIN}-node-feature-discovery-{key}-conf", "items": items}}
+    return {"name": name, "configMap": {"name": f"{NFD}-{key}-conf", "items": items}}
 
 
 def _host(name: str, path: str, kind: str = "") -> Object:

@@ -56,7 +56,7 @@ class Deployment:
         if with_nodes:
             for node in nodes(graph, desired=nodes_desired):
                 self.join(node)
-        for chart in ("nvidia-device-plugin", "ollama"):
+        for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
             for release in releases(graph, chart):
                 self.install(release)
 
@@ -162,14 +162,14 @@ class Deployment:
             why = [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
             yield f"  {pod['metadata']['name']}: {pod['spec'].get('nodeName') or why}"
 
-    def wait_for_daemons(self, name: str, nodes: set[str]) -> None:
-        """Waits until a DaemonSet of the plugin's namespace runs on these nodes alone, and says so itself."""
+    def wait_for_daemons(self, name: str, nodes: set[str], namespace: str = "nvidia-device-plugin") -> None:
+        """Waits until a DaemonSet runs on these nodes alone, and says so itself."""
 
         def running() -> bool:
-            status = self._daemon_set(name).get("status", {})
+            status = self._daemon_set(name, namespace).get("status", {})
             on = {
                 pod["spec"].get("nodeName")
-                for pod in self.pods("nvidia-device-plugin")
+                for pod in self.pods(namespace)
                 if pod["metadata"]["ownerReferences"][0]["name"] == name and is_ready(pod)
             }
             seen = status.get("observedGeneration", 0) >= 1
@@ -178,8 +178,8 @@ class Deployment:
 
         self.wait_for(f"{name} ran on {nodes or 'no node'}", running)
 
-    def _daemon_set(self, name: str) -> Object:
-        found = self.api.get("apps/v1", "DaemonSet", name, "nvidia-device-plugin")
+    def _daemon_set(self, name: str, namespace: str) -> Object:
+        found = self.api.get("apps/v1", "DaemonSet", name, namespace)
         assert found is not None
         return found
 

@@ -5,9 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from components.names import POOL_LABEL
 from sandbox.graph import Graph, Resource, plain
 from sharing.gpus import instance_types
-from sharing.modes import CONFIG_LABEL, GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.setup import NODE_CPU_MILLIS, NODE_MEMORY_MIB
 from sharing.system import system_types
 
@@ -108,10 +109,13 @@ def offer(node: Node, resources: Mapping[str, int]) -> None:
 
 
 def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, int]:
-    """What the device plugin offers on a node with those labels: it reads the config of the name that one of them is,
-    for cards that are cut into the layout of the name that another is."""
-    values = plain(graph.named("tandem-sharing-release").inputs)["values"]
-    config = json.loads(_configs(values)[labels[CONFIG_LABEL]])
+    """What the device plugin offers on a node with those labels: its pool's release has one configuration, and one of
+    them names the layout that its GPUs are partitioned into."""
+    cut = LAYOUT_LABEL in labels
+    name = "tandem-sharing-operator" if cut else f"tandem-sharing-{labels[POOL_LABEL]}-plugin"
+    values = plain(graph.named(name).inputs)["values"]
+    told = values["devicePlugin"]["config"] if cut else values["config"]
+    config = json.loads(told["data" if cut else "map"][told["default"]])
     found = {GPU_RESOURCE: 1}
     if (strategy := config["flags"]["migStrategy"]) != "none":
         slices = _slices(values, labels)
@@ -122,10 +126,6 @@ def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, 
         replicas = {row["name"]: row["replicas"] for row in way["resources"]}
         found = {resource: count * replicas[resource] for resource, count in found.items()}
     return {resource: gpus * count for resource, count in found.items()}
-
-
-def _configs(values: Mapping[str, Any]) -> dict[str, str]:
-    return dict(values["devicePlugin"]["config"]["data"] if "devicePlugin" in values else values["config"]["map"])
 
 
 def _slices(values: Mapping[str, Any], labels: Mapping[str, str]) -> dict[str, int]:

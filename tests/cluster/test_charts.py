@@ -96,7 +96,7 @@ def key(one: Mapping[str, Any]) -> tuple[str, str]:
 def test_the_charts_make_of_our_values_what_is_written_here(
     render: Render, graphs: Callable[[str], Graph], any_stack: str
 ) -> None:
-    for chart in ("nvidia-device-plugin", "ollama"):
+    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
         for release in releases(graphs(any_stack), chart):
             theirs = {key(one): one for one in render(release)}
             ours = {key(one): one for one in objects_of(release)}
@@ -112,7 +112,7 @@ def test_the_server_accepts_what_the_charts_render(
 ) -> None:
     for one in manifests(graphs(any_stack)):
         cluster.api.apply(one)
-    for chart in ("nvidia-device-plugin", "ollama"):
+    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
         for release in releases(graphs(any_stack), chart):
             for one in render(release):
                 one["metadata"].setdefault("namespace", release["namespace"])

@@ -81,7 +81,7 @@ def stack(cluster: Deployment, graphs: Callable[[str], Graph], node_agent: Kubel
         cluster.join(node_agent.of(node))
     cluster.deploy(graph, with_nodes=False)
     cluster.wait_for_models("llama2-7b", "mistral-7b")
-    for daemon in ("nvidia-device-plugin", "nvidia-device-plugin-gpu-feature-discovery"):
+    for daemon in ("nvidia-device-plugin-gpu", "nvidia-device-plugin-gpu-gpu-feature-discovery"):
         cluster.wait_for_daemons(daemon, {GPU_NODE})
     cluster.relabel(GPU_NODE, FOUND_OUT)
     return Stack(cluster, cluster.plane.kubeconfig, graph)

@@ -36,7 +36,7 @@ def test_the_charts_objects_as_written_here_are_accepted(
     graph = graphs(any_stack)
     for one in manifests(graph):
         cluster.api.apply(one)
-    for chart in ("nvidia-device-plugin", "ollama"):
+    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
         for release in releases(graph, chart):
             for one in objects_of(release):
                 cluster.api.apply(one, dry_run=True)

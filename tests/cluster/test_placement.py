@@ -138,18 +138,18 @@ def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_an
     cluster.deploy(graphs("timeslice"))
     cluster.wait_for_models(*ids(graphs("timeslice")))
     before = {one["metadata"]["uid"] for one in cluster.pods("ollama")}
-    cluster.wait_for_daemons("nvidia-device-plugin", {GPU_NODE})
-    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", set())
-    [plugin] = [pod for pod in cluster.pods("nvidia-device-plugin") if owner(pod) == "nvidia-device-plugin"]
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu", {GPU_NODE})
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu-mps-control-daemon", set())
+    [plugin] = [pod for pod in cluster.pods("nvidia-device-plugin") if owner(pod) == "nvidia-device-plugin-gpu"]
     switch(cluster, graphs("mps"))
     for model in ids(graphs("timeslice")):
         cluster.wait_until_refused(model, "untolerated taint")
     assert not before & {one["metadata"]["uid"] for one in cluster.pods("ollama")}
     cluster.relabel(GPU_NODE, MPS_CAPABLE)
-    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", {GPU_NODE})
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu-mps-control-daemon", {GPU_NODE})
     update(cluster, graphs("mps"))
     assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
-    assert plugin["metadata"]["uid"] in {one["metadata"]["uid"] for one in cluster.pods("nvidia-device-plugin")}
+    assert plugin["metadata"]["uid"] not in {one["metadata"]["uid"] for one in cluster.pods("nvidia-device-plugin")}
 
 
 def owner(pod: dict[str, Any]) -> str:
@@ -271,15 +271,15 @@ def test_the_plugins_daemons_run_where_they_are_needed(cluster: Deployment, grap
     cluster.deploy(graph)
     every = {one["metadata"]["name"] for one in nodes(graph)}
     gpu = {name for name in every if name.startswith("tandem-gpu-group")}
-    cluster.wait_for_daemons("nvidia-device-plugin", gpu)
-    cluster.wait_for_daemons("nvidia-device-plugin-gpu-feature-discovery", gpu)
-    cluster.wait_for_daemons("nvidia-device-plugin-mps-control-daemon", set())
-    cluster.wait_for_daemons("nvidia-device-plugin-node-feature-discovery-worker", every)
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu", gpu)
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu-gpu-feature-discovery", gpu)
+    cluster.wait_for_daemons("nvidia-device-plugin-gpu-mps-control-daemon", set())
+    cluster.wait_for_daemons("node-feature-discovery-worker", every, "node-feature-discovery")
 
     def of_system() -> set[str]:
         return {
             one["spec"]["nodeName"]
-            for one in cluster.pods("nvidia-device-plugin")
+            for one in cluster.pods("node-feature-discovery")
             if one["metadata"]["labels"].get("role") in ("master", "gc") and is_ready(one)
         }
 

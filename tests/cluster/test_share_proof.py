@@ -16,7 +16,7 @@ from sandbox.control_plane.running import HELD
 from sandbox.graph import Graph
 from sandbox.in_process import run
 from sharing.gpus import gpus
-from sharing.modes import CONFIG_LABEL, GPU_RESOURCE, Mps
+from sharing.modes import GPU_RESOURCE, Mps
 from tests.cluster.deployment import Deployment, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_objects import applied
@@ -111,7 +111,7 @@ def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
     config = ARGS.sharing.config_name
     made = [one for one in nodes(graph, desired=len(shares)) if one["metadata"]["name"].startswith("tandem-gpu-group")]
     for one, count in zip(made, shares, strict=True):
-        one["metadata"]["labels"][CONFIG_LABEL] = one["spec"]["taints"][1]["value"] = config
+        one["spec"]["taints"][1]["value"] = config
         one["status"]["allocatable"][GPU_RESOURCE] = one["status"]["capacity"][GPU_RESOURCE] = str(count)
         cluster.join(one)
     cluster.wait_for_nodes(*(one["metadata"]["name"] for one in made))

@@ -14,6 +14,7 @@ from components import (
     KarpenterGpuPoolArgs,
     OllamaPair,
     OllamaPairArgs,
+    PoolSharing,
     ShareProof,
     ShareProofArgs,
     SpotGpuNodeGroup,
@@ -68,9 +69,8 @@ def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Compone
 
 
 def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    return DevicePluginSharing(
-        name, DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=gpus()["t4"], namespace=f"{name}-plugin"), opts
-    )
+    pools = [PoolSharing(sharing=TimeSlicing(), gpu=gpus()["t4"], pool=f"{name}-gpu")]
+    return DevicePluginSharing(name, DevicePluginSharingArgs(pools=pools), opts)
 
 
 def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:

@@ -1,78 +1,106 @@
 """DevicePluginSharing: which chart it installs, and what that is told."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
+from components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, device_plugin
+from components.device_plugin import fingerprint
 from components.gpu_operator import mig_configs
 from sandbox.graph import Graph, Resource
 from sandbox.in_process import run
 from sharing import mig
-from sharing.gpus import gpus
+from sharing.gpus import Gpu, gpus
 from sharing.layouts import Slices
-from sharing.modes import Exclusive, Mig, Mps, TimeSlicing
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
 T4, RTX, H100 = gpus()["t4"], gpus()["rtx-pro-server-6000"], gpus()["h100"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
 
 
-def built(args: DevicePluginSharingArgs) -> Graph:
-    return run(lambda: DevicePluginSharing("sharing", args), project="test", stack="test")
-
-
-def release(args: DevicePluginSharingArgs) -> Resource:
-    return built(args).named("sharing-release")
-
-
-def values(args: DevicePluginSharingArgs) -> dict[str, Any]:
-    return dict(release(args).inputs["values"])
-
-
-@pytest.mark.parametrize(
-    ("args", "chart"),
-    [
-        (DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=T4), "nvidia-device-plugin"),
-        (DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=RTX), "nvidia-device-plugin"),
-        (DevicePluginSharingArgs(sharing=Mig(), gpu=RTX), "gpu-operator"),
-        (
-            DevicePluginSharingArgs(sharing=Mps(), gpu=T4, also=[PoolSharing(sharing=BALANCED, gpu=RTX)]),
-            "gpu-operator",
-        ),
-        (
-            DevicePluginSharingArgs(sharing=Mps(), gpu=T4, also=[PoolSharing(sharing=Exclusive(), gpu=RTX)]),
-            "nvidia-device-plugin",
-        ),
-    ],
-)
-def test_the_operator_comes_where_some_card_must_be_cut_and_else_the_plugin_alone(
-    args: DevicePluginSharingArgs, chart: str
-) -> None:
-    graph = built(args)
-    found = graph.named("sharing-release").inputs
-    assert (found["chart"], found["name"], found["namespace"]) == (chart, chart, chart)
-    assert graph.named("sharing-namespace").inputs["metadata"]["name"] == chart
-
-
-def test_either_chart_is_the_same_resource_and_goes_before_the_other_comes() -> None:
-    plugin = release(DevicePluginSharingArgs(sharing=TimeSlicing(), gpu=RTX))
-    operator = release(DevicePluginSharingArgs(sharing=Mig(), gpu=RTX))
-    assert plugin.urn == operator.urn
-    assert plugin.inputs["name"] != operator.inputs["name"], "another name is what makes Pulumi replace a release"
-    assert plugin.options["deleteBeforeReplace"] is operator.options["deleteBeforeReplace"] is True
-
-
-def test_all_pools_find_their_configs_and_their_resources_are_told() -> None:
-    args = DevicePluginSharingArgs(
-        sharing=TimeSlicing(replicas=4),
-        gpu=T4,
-        also=[PoolSharing(sharing=BALANCED, gpu=RTX), PoolSharing(sharing=Mig(replicas=2), gpu=H100)],
+def built(*pools: PoolSharing) -> Graph:
+    return run(
+        lambda: DevicePluginSharing("sharing", DevicePluginSharingArgs(pools=pools)), project="test", stack="test"
     )
-    graph = built(args)
-    told = graph.named("sharing-release").inputs["values"]["devicePlugin"]["config"]
-    assert {"exclusive", "timeslice-4", "mig-mixed", "mig-single-x2"} <= told["data"].keys()
-    assert told["default"] in told["data"]
+
+
+def pool(sharing: Sharing, gpu: Gpu = T4, name: str = "gpu") -> PoolSharing:
+    return PoolSharing(sharing=sharing, gpu=gpu, pool=name)
+
+
+def releases(*pools: PoolSharing) -> dict[str, Resource]:
+    """Releases by their names in the cluster, without feature discovery's."""
+    found = {one.inputs["name"]: one for one in built(*pools).of_type("kubernetes:helm.sh/v3:Release")}
+    del found["node-feature-discovery"]
+    return found
+
+
+def operator_values(*sharings: Mig, gpu: Gpu = RTX) -> dict[str, Any]:
+    pools = [pool(sharing, gpu, f"p{index}") for index, sharing in enumerate(sharings)]
+    return dict(releases(*pools)["gpu-operator"].inputs["values"])
+
+
+def test_each_pool_with_whole_gpus_has_a_release_and_all_pools_with_mig_have_the_operator() -> None:
+    found = releases(
+        pool(TimeSlicing(), T4, "slow"),
+        pool(TimeSlicing(), T4, "alike"),
+        pool(Mig(), RTX, "cut"),
+        pool(Mig(), H100, "more"),
+    )
+    assert {name: (one.inputs["chart"], one.inputs["namespace"]) for name, one in found.items()} == {
+        "nvidia-device-plugin-slow": ("nvidia-device-plugin", "nvidia-device-plugin"),
+        "nvidia-device-plugin-alike": ("nvidia-device-plugin", "nvidia-device-plugin"),
+        "gpu-operator": ("gpu-operator", "gpu-operator"),
+    }
+
+
+@pytest.mark.real_world(
+    behaviour="The device plugin starts on every node in the configuration that its chart calls the default.",
+    source="k8s-device-plugin v0.20.0, cmd/config-manager/main.go, SyncableConfig.Get; "
+    "NVIDIA/k8s-device-plugin issue 1645",
+)
+@pytest.mark.parametrize("sharing", [Exclusive(), TimeSlicing(replicas=4), Mps(replicas=3), Mig(replicas=2), BALANCED])
+def test_the_only_configuration_of_a_release_is_its_default(sharing: Sharing) -> None:
+    gpu = RTX if sharing.needs_mig_manager else T4
+    [release] = releases(pool(sharing, gpu)).values()
+    values = release.inputs["values"]
+    config = values["devicePlugin"]["config"] if sharing.needs_mig_manager else values["config"]
+    texts = config["data"] if sharing.needs_mig_manager else config["map"]
+    assert list(texts) == [config["default"]]
+    assert json.loads(texts[config["default"]]) == sharing.plugin_config()
+
+
+@pytest.mark.real_world(
+    behaviour="The GPU Operator runs nothing on nodes labelled `nvidia.com/gpu.deploy.operands: false`.",
+    source="gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled and updateGPUStateLabels",
+)
+def test_a_release_serves_the_nodes_of_its_pool_and_none_that_the_operator_serves() -> None:
+    [release] = releases(pool(Mps(), T4, "fast")).values()
+    values = release.inputs["values"]
+    assert values["nodeSelector"] == {"tandem/pool": "fast", "nvidia.com/gpu.deploy.operands": "false"}
+    [term] = values["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert term == {"matchExpressions": [{"key": "tandem/pool", "operator": "In", "values": ["fast"]}]}
+    assert "nvidia.com/gpu.deploy.operands" not in Mig().node_labels(RTX)
+
+
+def test_two_pools_of_one_name_and_no_pool_are_refused() -> None:
+    for pools in ((), (pool(Mps()), pool(TimeSlicing()))):
+        with pytest.raises(ValueError, match="pools need different names"):
+            built(*pools)
+
+
+def test_pools_with_mig_that_need_different_configurations_are_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"got mig-mixed, mig-single-x2\)\. Give them the same strategy and replicas\."
+    ):
+        operator_values(BALANCED, Mig(replicas=2))
+    assert operator_values(BALANCED, Mig(strategy="mixed"))["devicePlugin"]["config"]["default"] == "mig-mixed"
+
+
+def test_the_resources_of_all_pools_are_told() -> None:
+    graph = built(pool(TimeSlicing(replicas=4), T4, "a"), pool(BALANCED, RTX, "b"))
     [component] = graph.of_type("tandem:index:DevicePluginSharing")
     assert graph.outputs[component.urn]["resourceNames"] == [
         "nvidia.com/gpu",
@@ -81,30 +109,30 @@ def test_all_pools_find_their_configs_and_their_resources_are_told() -> None:
     ]
 
 
-def test_the_namespace_can_be_chosen_for_either_chart() -> None:
-    for sharing in (Mig(), Mps()):
-        args = DevicePluginSharingArgs(sharing=sharing, gpu=RTX, namespace="mine")
-        assert release(args).inputs["namespace"] == "mine"
+def test_the_fingerprint_of_a_release_changes_with_what_restarts_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = fingerprint("gpu", Mps())
+    assert fingerprint("gpu", Mps()) == first
+    assert len({first, fingerprint("gpu", Mps(replicas=3)), fingerprint("other", Mps())}) == 3
+    monkeypatch.setattr(device_plugin, "CHART", replace(device_plugin.CHART, version="0.20.1"))
+    assert fingerprint("gpu", Mps()) != first
 
 
 def test_the_operator_leaves_driver_and_toolkit_to_the_ami_and_strategies_to_the_configs() -> None:
-    told = values(DevicePluginSharingArgs(sharing=BALANCED, gpu=RTX))
+    told = operator_values(BALANCED)
     assert told["driver"] == told["toolkit"] == {"enabled": False}
     assert told["mig"] == {"strategy": ""}
     assert told["migManager"]["env"] == [{"name": "WITH_REBOOT", "value": "true"}]
     assert told["migManager"]["config"]["default"] == "all-disabled"
-    assert told["nfd"] == told["gfd"] == {"enabled": True}
+    assert (told["nfd"], told["gfd"]) == ({"enabled": False}, {"enabled": True})
     assert told["dcgmExporter"] == {"serviceMonitor": {"enabled": False}}
 
 
 def test_no_hook_of_the_operator_needs_a_node_but_the_one_that_cannot_be_switched_off() -> None:
-    told = values(DevicePluginSharingArgs(sharing=Mig(), gpu=RTX))
-    assert told["operator"]["cleanupCRD"] is False
-    assert told["node-feature-discovery"]["postDeleteCleanup"] is False
+    assert operator_values(Mig())["operator"]["cleanupCRD"] is False
 
 
 def test_the_mig_manager_stops_what_holds_the_card_open_on_the_ami() -> None:
-    told = values(DevicePluginSharingArgs(sharing=Mig(), gpu=RTX))
+    told = operator_values(Mig())
     (clients,) = told["extraObjects"]
     assert clients["metadata"]["name"] == told["migManager"]["gpuClientsConfig"]["name"]
     services = json.loads(clients["data"]["clients.yaml"])["systemd-services"]
@@ -113,7 +141,7 @@ def test_the_mig_manager_stops_what_holds_the_card_open_on_the_ami() -> None:
 
 def test_a_changed_content_changes_the_name_of_its_config_map_alone() -> None:
     def names(*, sharing: Mig) -> tuple[str, str]:
-        told = values(DevicePluginSharingArgs(sharing=sharing, gpu=RTX))
+        told = operator_values(sharing)
         return told["migManager"]["config"]["name"], told["devicePlugin"]["config"]["name"]
 
     layouts, configs = names(sharing=Mig())

@@ -170,7 +170,7 @@ def test_nodes_have_the_labels_and_taints_of_a_node_groups() -> None:
     assert template["metadata"]["labels"] == {
         "tandem/pool": "gpu",
         "nvidia.com/gpu.present": "true",
-        "nvidia.com/device-plugin.config": "timeslice-4",
+        "nvidia.com/gpu.deploy.operands": "false",
     }
     assert template["spec"]["taints"] == [
         {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"},
@@ -181,7 +181,6 @@ def test_nodes_have_the_labels_and_taints_of_a_node_groups() -> None:
 def test_the_mps_daemon_finds_its_label_on_a_new_node() -> None:
     labels = node_pool(replace(ONE, sharing=Mps()))["spec"]["template"]["metadata"]["labels"]
     assert labels["nvidia.com/mps.capable"] == "true"
-    assert labels["nvidia.com/device-plugin.config"] == "mps-2"
 
 
 # EC2NodeClass.

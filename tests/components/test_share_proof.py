@@ -148,7 +148,7 @@ def test_the_pods_go_where_the_models_go_and_never_to_a_node_of_another_mode_or_
     given = args(pool="big", instance_types=["g4dn.xlarge", "g4dn.2xlarge"], tolerations=[more])
     for job in jobs(given).values():
         pod = pod_of(job)
-        assert pod["nodeSelector"] == {"tandem/pool": "big", "nvidia.com/device-plugin.config": "mps-4"}
+        assert pod["nodeSelector"] == {"tandem/pool": "big", "nvidia.com/gpu.deploy.operands": "false"}
         assert pod["tolerations"] == [
             {"key": "nvidia.com/gpu", "operator": "Exists"},
             {"key": "tandem/mode", "operator": "Equal", "value": "mps-4"},

@@ -78,7 +78,7 @@ def test_spot_gpu_node_group(builders: dict[str, Builder]) -> pulumi.Output[None
     assert isinstance(nodes, SpotGpuNodeGroup)
 
     def check(labels: Any) -> None:
-        assert labels["nvidia.com/device-plugin.config"] == "timeslice-4"
+        assert labels["nvidia.com/gpu.deploy.operands"] == "false"
 
     return nodes.node_group.labels.apply(check)
 
@@ -136,13 +136,13 @@ def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
 @pytest.mark.parametrize(
     ("stack", "releases", "groups"),
     [
-        ("dev", 3, 2),
-        ("timeslice", 3, 2),
-        ("mps", 3, 2),
-        ("exclusive", 3, 2),
-        ("mig", 3, 2),
-        ("mig-mixed", 3, 2),
-        ("karpenter", 5, 1),
+        ("dev", 4, 2),
+        ("timeslice", 4, 2),
+        ("mps", 4, 2),
+        ("exclusive", 4, 2),
+        ("mig", 4, 2),
+        ("mig-mixed", 4, 2),
+        ("karpenter", 6, 1),
     ],
 )
 def test_stack(stack: str, releases: int, groups: int) -> None:

@@ -42,7 +42,7 @@ def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: St
     stack.configure({"sharing": {"replicas": 4}})
     run = stack.up()
     assert run.code == 0, run.errors
-    assert {"tandem-karpenter-gpu-1-gpu", "tandem-sharing-release"} <= run.operations["update"]
+    assert {"tandem-karpenter-gpu-1-gpu", "tandem-sharing-gpu-plugin"} <= run.operations["update"]
     # Its nodes say by label and taint what they were made for.
     assert "tandem-karpenter-gpu-pool" in run.operations["replace"]
     assert stack.findings().agree

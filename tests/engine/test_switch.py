@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Event, Fault, Thing, World
+from sandbox.world import Event, Fault, World
 from tests.engine.emulated import Raise, Run, Stack
 
 STACK = "timeslice"
@@ -22,7 +22,8 @@ ON_VOLUMES = {
 ROUND = ("mps", "timeslice", "exclusive", "mps", "exclusive", "timeslice")
 """From timeslice through every ordered pair of the three modes, once."""
 CONFIGS = {"timeslice": "timeslice-2", "mps": "mps-2", "exclusive": "exclusive"}
-GROUP, MODELS = "tandem-gpu-group", frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
+GROUP, PLUGIN = "tandem-gpu-group", "tandem-sharing-gpu-plugin"
+MODELS = frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
 VALUE = "tandem-gpu-mode"
 """What makes the taint's value another every time."""
 JOBS = frozenset({"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"})
@@ -67,7 +68,7 @@ def test_every_mode_switches_to_every_other_and_replaces_nothing_but_the_proof(
         before = journal(stack)
         run = switch(stack, mode)
         assert run.code == 0, run.errors
-        assert run.changed == {"update": {GROUP, *MODELS}, "replace": {*JOBS, VALUE}}
+        assert run.changed == {"update": {GROUP, PLUGIN, *MODELS}, "replace": {*JOBS, VALUE}}
         assert_in_order(journal(stack)[len(before) :], CONFIGS[mode])
         assert stack.recycled() == recycled
         assert stack.findings().agree
@@ -81,13 +82,18 @@ def test_without_a_proof_models_are_still_evicted_before_the_mode_changes(raised
     stack = raised(STACK, {"proof": False})
     before = journal(stack)
     run = switch(stack, "mps")
-    assert run.changed == {"update": {GROUP, *MODELS}, "replace": {VALUE}}, run.errors
+    assert run.changed == {"update": {GROUP, PLUGIN, *MODELS}, "replace": {VALUE}}, run.errors
     assert in_order(journal(stack)[len(before) :]) == ["stop", "mode", "start"]
 
 
 FAILING = {
     "the node group's update": (Fault(type=NODE_GROUP, operation="update", name=GROUP), []),
-    "the lost answer to it": (Fault(type=NODE_GROUP, operation="update", name=GROUP, kind="lost"), ["stop", "mode"]),
+    "the lost answer to it": (Fault(type=NODE_GROUP, operation="update", name=GROUP, kind="lost"), ["stop"]),
+    "the plugin's update": (Fault(type=RELEASE, operation="update", name=PLUGIN), ["stop"]),
+    "the lost answer to that": (
+        Fault(type=RELEASE, operation="update", name=PLUGIN, kind="lost"),
+        ["stop", "mode"],
+    ),
     "the old proof's deletion": (Fault(type=JOB, operation="delete"), ["stop", "mode"]),
     "the node's proof": (Fault(type=JOB, operation="create"), ["stop", "mode"]),
     "the proof of the shares": (Fault(type=JOB, operation="create", nth=2), ["stop", "mode", "prove"]),
@@ -155,8 +161,9 @@ def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_mode
     before = journal(stack)
 
     def spoil(world: World) -> None:
-        [plugin] = [one for one in world.things() if one.type == RELEASE and one.name == "tandem-sharing-release"]
-        world.tamper(plugin.type, plugin.id, without_mps)
+        """Somebody uninstalls feature discovery, without which the MPS daemon finds no node."""
+        [found] = [one for one in world.things() if one.type == RELEASE and one.name == "tandem-sharing-discovery"]
+        world.forget(found.type, found.id)
 
     stack.behind(spoil)
     failed = switch(stack, "mps")
@@ -166,12 +173,6 @@ def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_mode
     run = stack.up("--refresh")
     assert run.code == 0, run.errors
     assert in_order(journal(stack)[len(before) :])[-2:] == ["prove", "start"]
-
-
-def without_mps(plugin: Thing) -> None:
-    """Somebody edits the plugin's config, so that under MPS a card is not shared at all."""
-    configs = plugin.inputs["values"]["config"]["map"]
-    configs["mps-2"] = configs["exclusive"]
 
 
 def test_a_switch_while_the_node_is_gone_goes_on_with_the_next_one(raised: Raise) -> None:

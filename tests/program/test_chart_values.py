@@ -11,6 +11,8 @@ from components import versions
 from sandbox.graph import Graph, Resource
 
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
+CONDITIONS = {"nvidia-device-plugin": {"nfd.enabled": "bool"}}
+"""Keys that only `condition` in a chart's Chart.yaml reads, of charts whose values.yaml does not list them."""
 FREE = ("map", "list")
 """Types below which anything may stand."""
 TYPES: dict[str, tuple[type, ...]] = {
@@ -27,7 +29,7 @@ TYPES: dict[str, tuple[type, ...]] = {
 def keys(chart: str, version: str) -> dict[str, str]:
     loaded = json.loads((CHARTS / f"{chart}-{version}.keys.json").read_text(encoding="utf-8"))
     assert (loaded["chart"], loaded["version"]) == (chart, version)
-    return dict(loaded["keys"])
+    return {**loaded["keys"], **CONDITIONS.get(chart, {})}
 
 
 def unknown(values: dict[str, Any], known: dict[str, str], prefix: str = "") -> Iterator[str]:
@@ -54,9 +56,9 @@ def releases(graph: Graph) -> tuple[Resource, ...]:
 
 def test_every_value_exists_in_its_chart_with_its_type(graphs: Callable[[str], Graph], any_stack: str) -> None:
     found = releases(graphs(any_stack))
-    plugin = "gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin"
+    plugin = {"gpu-operator" if any_stack.startswith("mig") else "nvidia-device-plugin", "node-feature-discovery"}
     bringing = {"karpenter", "karpenter-crd"} if any_stack.startswith("karpenter") else set()
-    assert {chart(release) for release in found} == {plugin, "ollama"} | bringing
+    assert {chart(release) for release in found} == {*plugin, "ollama"} | bringing
     for release in found:
         known = keys(chart(release), release.inputs["version"])
         assert not list(unknown(release.inputs.get("values") or {}, known)), release.name
@@ -101,10 +103,10 @@ def test_values_that_become_environment_labels_or_selectors_are_text(
         assert all(isinstance(value, str) for value in values.get("nodeSelector", {}).values())
 
 
-def test_the_plugin_is_told_every_mode_as_text_and_the_default_is_one_of_them(graphs: Callable[[str], Graph]) -> None:
-    config = graphs("timeslice").named("tandem-sharing-release").inputs["values"]["config"]
-    assert set(config["map"]) == {"exclusive", "timeslice-2", "mps-2"}
-    assert config["default"] == "exclusive"
+def test_the_plugin_has_one_configuration_as_text_and_it_is_the_default(graphs: Callable[[str], Graph]) -> None:
+    config = graphs("timeslice").named("tandem-sharing-gpu-plugin").inputs["values"]["config"]
+    assert list(config["map"]) == ["timeslice-2"]
+    assert config["default"] == "timeslice-2"
     timeslice = json.loads(config["map"]["timeslice-2"])
     assert timeslice["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] is True
     assert timeslice["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
@@ -112,17 +114,34 @@ def test_the_plugin_is_told_every_mode_as_text_and_the_default_is_one_of_them(gr
 
 
 def test_no_delete_hook_needs_a_node_when_everything_goes(graphs: Callable[[str], Graph]) -> None:
-    values = graphs("timeslice").named("tandem-sharing-release").inputs["values"]
-    assert values["nfd"]["postDeleteCleanup"] is False
+    values = graphs("timeslice").named("tandem-sharing-discovery").inputs["values"]
+    assert values["postDeleteCleanup"] is False
+
+
+@pytest.mark.real_world(
+    behaviour="Node feature discovery runs once in a cluster; two of them fight over the labels of the nodes.",
+    source="nvidia-device-plugin chart 0.20.0, Chart.yaml (condition nfd.enabled,gfd.enabled); "
+    "gpu-operator chart v26.7.0, Chart.yaml (condition nfd.enabled)",
+)
+def test_feature_discovery_is_one_release_in_the_version_that_both_charts_bring_along(
+    graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    found = {release.name: release.inputs for release in releases(graphs(any_stack))}
+    own = found.pop("tandem-sharing-discovery")
+    assert (own["chart"].rpartition("/")[2], own["version"]) == ("node-feature-discovery", "0.19.0")
+    for inputs in found.values():
+        if inputs["chart"] in ("nvidia-device-plugin", "gpu-operator"):
+            assert inputs["values"]["nfd"] == {"enabled": False}
+            assert inputs["values"]["gfd"] == {"enabled": True}
 
 
 def test_what_serves_a_gpu_node_stays_there_under_every_mode(graphs: Callable[[str], Graph]) -> None:
     tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "tandem/mode", "operator": "Exists"}]
-    plugin = graphs("timeslice").named("tandem-sharing-release").inputs["values"]
-    assert plugin["tolerations"] == plugin["nfd"]["worker"]["tolerations"] == tolerated
-    operator = graphs("mig").named("tandem-sharing-release").inputs["values"]
+    plugin = graphs("timeslice").named("tandem-sharing-gpu-plugin").inputs["values"]
+    discovery = graphs("timeslice").named("tandem-sharing-discovery").inputs["values"]
+    assert plugin["tolerations"] == discovery["worker"]["tolerations"] == tolerated
+    operator = graphs("mig").named("tandem-sharing-operator").inputs["values"]
     assert operator["daemonsets"]["tolerations"] == tolerated
-    assert operator["node-feature-discovery"]["worker"]["tolerations"] == tolerated
 
 
 def test_releases_have_names_of_their_own_and_wait_long_enough(graphs: Callable[[str], Graph], any_stack: str) -> None:

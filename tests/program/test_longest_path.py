@@ -21,6 +21,7 @@ NEEDS = {
     ("eks/addon:Addon", "eks/nodeGroup:NodeGroup"): "without vpc-cni a node never becomes ready",
     ("eks/nodeGroup:NodeGroup", "core/v1:Namespace"): "the plugin's feature discovery has pods on system nodes",
     ("core/v1:Namespace", "helm.sh/v3:Release"): "a release lies in a namespace",
+    ("helm.sh/v3:Release", "helm.sh/v3:Release"): "the plugin's feature discovery writes custom resources of NFD's",
     ("helm.sh/v3:Release", "core/v1:Namespace"): "shares are proved when there is a plugin that makes them",
     ("core/v1:Namespace", "core/v1:ConfigMap"): "the provers' scripts lie in a namespace",
     ("core/v1:ConfigMap", "batch/v1:Job"): "a prover runs them",
@@ -41,7 +42,7 @@ NEEDS = {
     ): "its controller makes it ready, and cleans up after it",
     ("karpenter.k8s.aws/v1:EC2NodeClass", "karpenter.sh/v1alpha1:NodeOverlay"): "goes only when no node is left",
     ("karpenter.sh/v1alpha1:NodeOverlay", "karpenter.sh/v1:NodePool"): "without shares every pod gets a node",
-    ("karpenter.sh/v1:NodePool", "core/v1:Namespace"): "proof and models go before their nodes, so they come after",
+    ("karpenter.sh/v1:NodePool", "helm.sh/v3:Release"): "on a switch, the plugin changes when the old nodes have gone",
 }
 """The real needs. What is not here must not stand on the longest path; what is here must stand on one."""
 

@@ -15,5 +15,5 @@ def test_a_stack_that_is_up_as_its_file_says_switches_nothing(
     setup = configs(any_stack).setup(datetime.date(2026, 11, 21))
     running = Running.model_validate(masked(graphs(any_stack).stack_outputs))
     found = switches(setup, running)
-    assert (found.pools, found.new, found.gone, found.gone_models, found.plugin) == ((), (), (), (), None)
+    assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
     assert set(running.endpoints) == {tenant.served.id for tenant in setup.tenants}

@@ -51,12 +51,26 @@ def test_nodes_are_labelled_with_their_pool_and_its_own_sharing_or_the_stacks(gr
         for pool in pools
     }
     assert {pool: labels["tandem/pool"] for pool, labels in found.items()} == {pool: pool for pool in found}
-    assert {pool: labels["nvidia.com/device-plugin.config"] for pool, labels in found.items()} == {
+    configs = {
+        pool: release(graphs(stack), pool)["config"]
+        for stack, pools in (("pools", ("steady", "rest")), ("cards", ("gpu", "big")))
+        for pool in pools
+    }
+    assert {pool: config["default"] for pool, config in configs.items()} == {
         "steady": "exclusive",
         "rest": "timeslice-2",
         "gpu": "timeslice-2",
         "big": "mps-3",
     }
+    assert all(list(config["map"]) == [config["default"]] for config in configs.values()), "nothing to choose from"
+
+
+def release(graph: Graph, pool: str) -> dict[str, Any]:
+    """Values of the pool's release of the plugin's chart."""
+    inputs = graph.named(f"tandem-sharing-{pool}-plugin").inputs
+    assert inputs["name"] == f"nvidia-device-plugin-{pool}"
+    assert inputs["values"]["nodeSelector"]["tandem/pool"] == pool
+    return dict(inputs["values"])
 
 
 def test_each_model_runs_on_the_nodes_of_its_pool(graphs: Graphs) -> None:

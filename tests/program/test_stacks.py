@@ -45,7 +45,7 @@ def test_every_mode_registers_the_same_resources(by_mode: dict[str, Graph]) -> N
     assert set(by_mode["timeslice"].resources) == set(by_mode["mps"].resources) == set(by_mode["exclusive"].resources)
 
 
-def test_a_switch_of_mode_changes_the_nodes_label_and_taint_the_proof_and_what_the_models_tolerate(
+def test_a_switch_of_mode_changes_the_nodes_taint_the_plugin_the_proof_and_what_the_models_tolerate(
     by_mode: dict[str, Graph],
 ) -> None:
     before = by_mode["timeslice"]
@@ -55,9 +55,8 @@ def test_a_switch_of_mode_changes_the_nodes_label_and_taint_the_proof_and_what_t
         after = by_mode[mode]
         assert set(before.resources) == set(after.resources)
         changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
-        assert changed == {"tandem-gpu-group", "tandem-gpu-mode", *proof, *models}
+        assert changed == {"tandem-gpu-group", "tandem-sharing-gpu-plugin", "tandem-gpu-mode", *proof, *models}
         old, new = (dict(graph.named("tandem-gpu-group").inputs) for graph in (before, after))
-        assert old.pop("labels") == {**new.pop("labels"), "nvidia.com/device-plugin.config": "timeslice-2"}
         had, has = mode_taint(old.pop("taints")), mode_taint(new.pop("taints"))
         assert had != has
         assert old == new
@@ -119,11 +118,30 @@ def test_models_come_after_the_proof_of_every_awake_pool_and_that_after_its_node
     for job in jobs:
         before = {graph[urn].name for urn in comes_before(graph, job.urn)}
         pool = job.name.removeprefix("tandem-").partition("-proof-")[0]
-        assert "tandem-sharing-release" in before
+        assert {f"tandem-sharing-{pool}-plugin", "tandem-sharing-operator"} & before
+        assert "tandem-sharing-discovery" in before
         assert {f"tandem-{pool}-group", f"tandem-karpenter-{pool}-pool"} & before
     for release in graph.of_type("kubernetes:helm.sh/v3:Release"):
         if release.inputs["chart"] == "ollama":
             assert {job.urn for job in jobs} <= comes_before(graph, release.urn)
+
+
+def test_the_plugin_of_a_pool_changes_after_the_taint_has_evicted_the_models_of_that_pool_and_before_any_model_comes(
+    graphs: Graphs, any_stack: str
+) -> None:
+    graph = graphs(any_stack)
+    releases = graph.of_type("kubernetes:helm.sh/v3:Release")
+    plugins = [one for one in releases if one.inputs["chart"] in ("nvidia-device-plugin", "gpu-operator")]
+    for plugin in plugins:
+        pool = plugin.name.removeprefix("tandem-sharing-").removesuffix("-plugin")
+        before = {graph[urn].name for urn in comes_before(graph, plugin.urn)}
+        nodes = (
+            {"tandem-gpu-group"} if pool == "operator" else {f"tandem-{pool}-group", f"tandem-karpenter-{pool}-pool"}
+        )
+        assert nodes & before
+    for release in releases:
+        if release.inputs["chart"] == "ollama":
+            assert {plugin.urn for plugin in plugins} <= comes_before(graph, release.urn)
 
 
 @pytest.mark.parametrize(
@@ -166,16 +184,21 @@ def before_and_after_mig(configs: Configs) -> tuple[Graph, Graph]:
     return graphs[0], graphs[1]
 
 
-def test_a_switch_to_mig_replaces_the_plugin_and_the_gpu_nodes_and_nothing_else(
+def test_a_switch_to_mig_brings_the_operator_for_new_gpu_nodes_and_takes_the_plugin_from_the_old_ones(
     before_and_after_mig: tuple[Graph, Graph],
 ) -> None:
     before, after = before_and_after_mig
-    assert set(before.resources) == set(after.resources)
-    changed = {urn.rsplit("::", 1)[1] for urn in before.resources if before[urn].inputs != after[urn].inputs}
+    gone, came = (
+        {urn.rsplit("::", 1)[1] for urn in set(one) - set(other)}
+        for one, other in ((before.resources, after.resources), (after.resources, before.resources))
+    )
+    assert gone == {"tandem-sharing-gpu-plugin", "tandem-sharing-namespace"}
+    assert came == {"tandem-sharing-operator", "tandem-sharing-operator-namespace"}
+    both = set(before.resources) & set(after.resources)
+    changed = {urn.rsplit("::", 1)[1] for urn in both if before[urn].inputs != after[urn].inputs}
     models = {"tandem-ollama-qwen2-5-14b", "tandem-ollama-gemma3-12b"}
     proof = {"tandem-gpu-proof-node-job", "tandem-gpu-proof-shares-gpu-job"}
-    plugin = {"tandem-sharing-release", "tandem-sharing-namespace"}
-    assert changed == {"tandem-gpu-group", "tandem-gpu-mode", *plugin, *proof, *models}
+    assert changed == {"tandem-gpu-group", "tandem-gpu-mode", *proof, *models}
     triggers = [graph.named("tandem-gpu-group").options["replacementTrigger"] for graph in before_and_after_mig]
     assert triggers == ["whole", "4x1g.24gb"]
 
@@ -205,11 +228,11 @@ def test_what_nodes_are_told_by_label_is_installed(graphs: Graphs, any_stack: st
     groups += [one.inputs["spec"]["template"]["metadata"]["labels"] for one in coming]
     told = [labels for labels in groups if "tandem/pool" in labels]
     assert told
-    values = graphs(any_stack).named("tandem-sharing-release").inputs["values"]
-    configs = values["devicePlugin"]["config"]["data"] if "devicePlugin" in values else values["config"]["map"]
-    assert {labels["nvidia.com/device-plugin.config"] for labels in told} <= set(configs)
     for labels in told:
+        assert ("nvidia.com/mig.config" in labels) is (labels.get("nvidia.com/gpu.deploy.operands") != "false")
+        assert "nvidia.com/device-plugin.config" not in labels
         if "nvidia.com/mig.config" in labels:
+            values = graphs(any_stack).named("tandem-sharing-operator").inputs["values"]
             layouts = json.loads(values["migManager"]["config"]["data"]["config.yaml"])["mig-configs"]
             assert labels["nvidia.com/mig.config"] in layouts
             assert labels["nvidia.com/mig.capable"] == "true"
@@ -285,7 +308,7 @@ def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: 
     assert group["labels"] == {
         "tandem/pool": "gpu",
         "nvidia.com/gpu.present": "true",
-        "nvidia.com/device-plugin.config": "timeslice-2",
+        "nvidia.com/gpu.deploy.operands": "false",
     }
     assert group["taints"][0] == {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
     assert mode_taint(group["taints"]).startswith("timeslice-2-")
@@ -334,7 +357,7 @@ def test_a_volume_is_ours_and_goes_after_its_claim_and_before_driver_and_nodes(g
         assert graph.named(earlier).urn in graph.named(later).dependencies
     pair = graph.named("tandem-ollama")
     for needed in ("tandem-aws-ebs-csi-driver", "tandem-gpu-group"):
-        assert graph.named(needed).urn in pair.dependencies
+        assert graph.named(needed).urn in comes_before(graph, pair.urn)
     persistent = graph.named(order[1]).inputs["spec"]
     assert persistent["persistentVolumeReclaimPolicy"] == "Retain"
     assert graph.named(order[2]).inputs["spec"]["storageClassName"] == ""
@@ -534,7 +557,7 @@ def test_karpenters_nodes_take_the_place_of_the_node_group(graphs: Graphs) -> No
 
 def test_karpenter_counts_a_node_as_the_plugin_will_share_it(graphs: Graphs) -> None:
     graph = graphs("karpenter")
-    config = json.loads(graph.named("tandem-sharing-release").inputs["values"]["config"]["map"]["timeslice-2"])
+    config = json.loads(graph.named("tandem-sharing-gpu-plugin").inputs["values"]["config"]["map"]["timeslice-2"])
     [rows] = [one["resources"] for one in config["sharing"].values()]
     [overlay] = graph.of_type("kubernetes:karpenter.sh/v1alpha1:NodeOverlay")
     assert overlay.inputs["spec"]["capacity"] == {row["name"]: str(row["replicas"]) for row in rows}
@@ -582,6 +605,6 @@ def test_a_parked_stack_has_a_pool_and_no_pod_that_asks_for_a_node(graphs: Graph
 def test_models_go_before_the_pool_that_brings_their_nodes(graphs: Graphs) -> None:
     graph = graphs("karpenter")
     [pool] = graph.of_type(NODE_POOL)
-    assert pool.urn in graph.named("tandem-ollama").dependencies
+    assert pool.urn in comes_before(graph, graph.named("tandem-ollama").urn)
     for needed in ("tandem-eks-pod-identity-agent", "tandem-coredns", "tandem-aws-ebs-csi-driver"):
         assert graph.named(needed).urn in graph.named("tandem-karpenter-controller").dependencies

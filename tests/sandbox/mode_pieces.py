@@ -1,16 +1,16 @@
-"""Nodes that say their mode by label and taint, and the proof of their shares, for tests of the emulated cloud."""
+"""Nodes with a mode, by their taint and the plugin's release, and the proof of their shares: for the emulated cloud."""
 
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components import device_plugin
+from components import device_plugin, feature_discovery
 from components.share_promise import Promise, promises
 from components.share_proof import ShareProofArgs, node_job, shares_job
 from sandbox.world import World
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
-from tests.sandbox.world_pieces import NAMESPACE, NODES, TAINT, Account, meta
+from tests.sandbox.world_pieces import NAMESPACE, NODES, RELEASE, TAINT, Account, meta
 
 JOB = "kubernetes:batch/v1:Job"
 CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
@@ -37,9 +37,14 @@ def described(sharing: Sharing, pool: str = "gpu") -> dict[str, Any]:
     return {"labels": labels, "taints": [TAINT, mode_taint(sharing)]}
 
 
-def install_plugin(account: Account) -> str:
-    """The device plugin with a config for each mode."""
-    return account.device_plugin(**device_plugin.values([(TURNS, T4)]))
+PLUGIN = "kube-system/plugin"
+
+
+def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
+    """The device plugin in a mode, and the feature discovery that it needs."""
+    discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
+    account.make(RELEASE, "discovery", **discovery, values=feature_discovery.values())
+    return account.device_plugin(**device_plugin.values("gpu", sharing))
 
 
 def prepare_proof(account: Account) -> None:
@@ -50,6 +55,11 @@ def prepare_proof(account: Account) -> None:
         account.make(SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
 
 
+def reconfigure(account: Account, sharing: Sharing) -> None:
+    """The plugin's release gets the configuration of another mode."""
+    account.change(RELEASE, PLUGIN, values=device_plugin.values("gpu", sharing))
+
+
 class Switching(Account):
     """A cluster with a system node and GPU nodes in one mode, and all that their proof needs."""
 
@@ -57,17 +67,18 @@ class Switching(Account):
         super().__init__(world)
         self.cluster()
         self.nodes()
-        install_plugin(self)
+        install_plugin(self, sharing)
         self.gpu_nodes(count=count, **described(sharing))
         prepare_proof(self)
 
     def switch(self, sharing: Sharing) -> None:
-        """Label and taint in one call."""
+        """First the taint, then the plugin's release."""
         self.change(NODES, "c:gpu", **described(sharing))
+        self.reconfigure(sharing)
 
-    def relabel(self, sharing: Sharing) -> None:
-        """The label alone, so that nobody has to leave."""
-        self.change(NODES, "c:gpu", labels=described(sharing)["labels"])
+    def reconfigure(self, sharing: Sharing) -> None:
+        """The plugin's release alone, so that nobody has to leave."""
+        reconfigure(self, sharing)
 
     def serve(self, name: str, *tolerated: Sharing) -> str:
         """A model that is made for these modes."""

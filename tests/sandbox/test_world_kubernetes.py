@@ -177,20 +177,32 @@ def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) ->
     ready.model("requests")
 
 
+@pytest.mark.real_world(
+    behaviour="A node whose label names another configuration than the plugin's default starts in the default, is "
+    "switched by signals, and advertises 0 shares.",
+    source="k8s-device-plugin v0.20.0, cmd/config-manager/main.go, SyncableConfig.Get; "
+    "NVIDIA/k8s-device-plugin issue 1645; kubelet pkg/kubelet/cm/devicemanager/manager.go, PluginDisconnected",
+)
 @pytest.mark.parametrize(
-    ("label", "values", "shares"),
+    ("default", "label", "values", "shares"),
     [
-        ("shared", {}, 2),
-        (None, {}, 2),
-        ("exclusive", {}, 1),
-        ("unknown", {}, 0),
-        ("mps", {}, 3),
-        ("mps", {"gfd": {"enabled": False}}, 0),
-        ("mig", {}, 1),
+        ("shared", None, {}, 2),
+        ("shared", "shared", {}, 2),
+        ("exclusive", None, {}, 1),
+        ("mps", None, {}, 3),
+        ("mps", "mps", {}, 3),
+        ("mps", None, {"gfd": {"enabled": False}}, 0),
+        ("mps", None, {"nfd": {"enabled": False}}, 0),
+        ("mig", None, {}, 1),
+        ("shared", "exclusive", {}, 0),
+        ("exclusive", "shared", {}, 0),
+        ("exclusive", "mps", {}, 0),
+        ("shared", "unknown", {}, 0),
+        ("unknown", None, {}, 0),
     ],
 )
-def test_a_node_offers_what_the_plugin_is_told_for_its_label(
-    account: Account, label: str | None, values: dict[str, Any], shares: int
+def test_a_node_offers_the_shares_of_the_plugins_default_and_none_where_its_label_names_another(
+    account: Account, default: str, label: str | None, values: dict[str, Any], shares: int
 ) -> None:
     labels = {key: value for key, value in GPU_LABELS.items() if "config" not in key}
     account.gpu_nodes(labels={**labels, **({"nvidia.com/device-plugin.config": label} if label else {})})
@@ -201,7 +213,7 @@ def test_a_node_offers_what_the_plugin_is_told_for_its_label(
         "mig": {"flags": {"migStrategy": "single"}},
     }
     texts = {key: json.dumps(config) for key, config in configs.items()}
-    account.device_plugin(config={"default": "shared", "map": texts}, **values)
+    account.device_plugin(config={"default": default, "map": texts}, **values)
     count = 0
     while count < 9:
         try:

@@ -24,6 +24,7 @@ from tests.sandbox.mode_pieces import (
     node_spec,
     prepare_proof,
     prove,
+    reconfigure,
     shares_spec,
     tolerations,
 )
@@ -141,7 +142,7 @@ LOST, EXCLUSIVE, FULL = "lost its MPS server", "EXCLUSIVE_PROCESS card", "Insuff
 def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharing, new: Sharing, words: str) -> None:
     account = Switching(old)
     account.serve("old", *MODES)
-    account.relabel(new)
+    account.reconfigure(new)
     assert where(account, "old"), "nobody has told it to leave"
     spec = shares_spec(new, MODES)
     # As many as there may be free shares.
@@ -160,15 +161,15 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
 def test_a_process_keeps_nobody_out_of_a_card_without_mps_nor_of_one_with_its_own_config() -> None:
     account = Switching(WHOLE)
     account.serve("old", *MODES)
-    account.relabel(TURNS)
+    account.reconfigure(TURNS)
     account.serve("new", *MODES)
     for name in ("old", "new"):
         account.drop(RELEASE, f"default/{name}")
-    account.relabel(MPS)
+    account.reconfigure(MPS)
     account.serve("old", *MODES)
-    account.change(RELEASE, "kube-system/plugin", description="the same configs")
-    account.relabel(WHOLE)
-    account.relabel(MPS)
+    account.change(RELEASE, "kube-system/plugin", description="the same configuration")
+    account.reconfigure(WHOLE)
+    account.reconfigure(MPS)
     account.serve("new", *MODES)
 
 
@@ -176,7 +177,7 @@ def test_a_release_that_is_upgraded_ends_its_own_process_first() -> None:
     account = Switching(TURNS)
     for name in "ab":
         account.serve(name, *MODES)
-    account.relabel(MPS)
+    account.reconfigure(MPS)
     with refused("Timeout", "CUDA_ERROR_DEVICE_UNAVAILABLE .*default/b-0"):
         account.change(RELEASE, "default/a", version="2")
     account.drop(RELEASE, "default/b")
@@ -211,7 +212,7 @@ def test_a_mode_that_changes_under_a_process_is_told_before_its_end() -> None:
     account = Switching(TURNS)
     account.serve("m", *MODES)
     before = len(account.world.journal)
-    account.relabel(MPS)
+    account.reconfigure(MPS)
     account.drop(RELEASE, "default/m")
     assert [(event.kind, event.config) for event in account.world.journal[before:]] == [
         ("mode", MPS.config_name),
@@ -357,6 +358,7 @@ def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_non
     assert karpenter.own == [], "the pod that waits does not tolerate the new taint"
     with refused("DeadlineExceeded", "Karpenter brings none: mps: no instance type satisfied"):
         karpenter.make(JOB, **job(node_spec(TURNS), "of-the-old-mode"))
+    reconfigure(karpenter, MPS)
     prove(karpenter, MPS)
     assert where(karpenter, "m") == ""
     serve_again(karpenter, "m", MPS)

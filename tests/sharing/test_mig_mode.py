@@ -16,7 +16,7 @@ from sharing.fit import verdicts
 from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.layouts import Slices
 from sharing.models import Served
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, plugin_configs, switched
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
 from tests.sharing.builders import changed, instance, pool, setup, tenants, weighing
 
 RTX, H100, T4 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["t4"]
@@ -70,9 +70,8 @@ def test_a_card_that_cannot_be_cut_so_offers_nothing(gpu: Gpu, layout: Any) -> N
 # What nodes and plugin are told.
 
 
-def test_a_node_is_told_its_config_and_its_layout_from_the_start() -> None:
+def test_a_node_has_its_layout_from_the_start() -> None:
     assert BALANCED.node_labels(RTX) == {
-        "nvidia.com/device-plugin.config": "mig-mixed",
         "nvidia.com/mig.config": "2x1g.24gb_1x2g.48gb",
         "nvidia.com/mig.capable": "true",
     }
@@ -140,14 +139,6 @@ def test_two_configs_have_one_name_exactly_when_they_are_the_same() -> None:
     for one, other in itertools.combinations(SHARINGS, 2):
         same = one.plugin_config() == other.plugin_config()
         assert (one.config_name == other.config_name) is same, (one, other)
-
-
-def test_pools_with_different_settings_have_their_configs_next_to_each_other() -> None:
-    found = plugin_configs([(TimeSlicing(replicas=4), T4), (BALANCED, RTX), (Mps(replicas=3), T4)])
-    assert list(found) == [
-        *("exclusive", "timeslice-4", "mps-4", "timeslice-2", "mps-2", "mig-mixed", "timeslice-3", "mps-3"),
-    ]
-    assert found["mps-3"]["sharing"]["mps"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 3}]
 
 
 # Settings.

@@ -12,15 +12,14 @@ from pydantic import TypeAdapter, ValidationError
 from sharing import mig
 from sharing.gpus import Gpu, gpus
 from sharing.modes import (
-    CONFIG_LABEL,
     MODES,
     Exclusive,
     Mps,
     Shares,
     Sharing,
     TimeSlicing,
+    every_mode,
     mode_names,
-    plugin_configs,
     switched,
     written,
 )
@@ -70,9 +69,9 @@ def only(sharing: Sharing, gpu: Gpu) -> Shares:
 
 
 @pytest.mark.parametrize("mode", [Exclusive(), TimeSlicing(), Mps()])
-def test_a_node_is_labelled_with_its_config_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
-    assert mode.node_labels(T4) == {"nvidia.com/device-plugin.config": mode.config_name}
-    assert CONFIG_LABEL == "nvidia.com/device-plugin.config"
+def test_a_node_keeps_the_gpu_operator_away_and_pods_ask_for_the_plain_resource(mode: Sharing) -> None:
+    assert mode.node_labels(T4) == {"nvidia.com/gpu.deploy.operands": "false"}
+    assert mode.needs_mps_daemon is (mode.mode == "mps")
     assert only(mode, T4).resource == "nvidia.com/gpu"
     assert only(mode, T4).profile == ""
     assert mode.needs_mig_manager is False
@@ -171,8 +170,9 @@ def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
 
 @pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
 def test_every_nvidia_card_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
+    allowed = [mode.config_name for mode in every_mode(TimeSlicing()) if not mode.check(gpu)]
     whole = ["exclusive", "timeslice-2", "mps-2"]
-    assert list(plugin_configs([(TimeSlicing(), gpu)])) == [*whole, "mig-single"] if mig.profiles(gpu) else whole
+    assert allowed == ([*whole, "mig-single"] if mig.profiles(gpu) else whole)
 
 
 def test_a_switch_of_mode_keeps_the_other_settings() -> None:
@@ -200,37 +200,6 @@ def test_left_over_settings_have_no_effect_under_exclusive_and_are_told() -> Non
         "allocation-policy": "packed",
     }
     assert TimeSlicing(replicas=4).without_effect() == {}
-
-
-def test_the_plugin_has_a_config_for_every_mode_so_that_a_switch_changes_a_label_only() -> None:
-    configs = plugin_configs([(Mps(replicas=3), T4)])
-    assert configs == {
-        "exclusive": {"version": "v1", "flags": {"migStrategy": "none"}},
-        "timeslice-3": replicated("timeSlicing", 3),
-        "mps-3": replicated("mps", 3),
-    }
-    assert plugin_configs([(TimeSlicing(replicas=3), T4)]) == configs
-
-
-def test_a_mode_that_the_card_refuses_has_no_config() -> None:
-    assert list(plugin_configs([(TimeSlicing(replicas=17), V100)])) == ["exclusive", "timeslice-17"]
-
-
-@pytest.mark.parametrize("sharing", [Exclusive(replicas=1), TimeSlicing(replicas=60)])
-def test_a_mode_that_cannot_have_the_settings_has_no_config(sharing: Sharing) -> None:
-    configs = plugin_configs([(sharing, T4)])
-    assert sharing.config_name in configs
-    assert not [name for name in configs if name.startswith("mps")]
-
-
-def test_pools_that_are_shared_in_other_ways_have_their_configs_in_one_map() -> None:
-    pools: list[tuple[Sharing, Gpu]] = [
-        (TimeSlicing(replicas=4), T4),
-        (Mps(replicas=4), T4),
-        (TimeSlicing(replicas=17), V100),
-    ]
-    assert list(plugin_configs(pools)) == ["exclusive", "timeslice-4", "mps-4", "timeslice-17"]
-    assert plugin_configs(pools)["timeslice-17"] == replicated("timeSlicing", 17)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from components import device_plugin, gpu_operator
 from sandbox.graph import plain
 from stacks import places
-from tandem.cluster.promise import PLUGIN
 from tests.program.conftest import STACKS, graph_of
 
 HOMES = {
@@ -21,4 +20,3 @@ def test_every_stack_is_deployed_there() -> None:
         assert homes.items() <= HOMES.items()
         found |= homes
     assert found == HOMES
-    assert PLUGIN.name == device_plugin.CHART.name

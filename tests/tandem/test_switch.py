@@ -109,7 +109,7 @@ def test_the_table_has_the_time_that_pods_are_given_to_stop_and_that_of_a_job() 
 def test_what_stays_as_it_is_stops_nothing() -> None:
     found = switches(stack(), running(stack()))
     assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
-    assert (found.plugin, found.untold) == (None, ())
+    assert found.untold == ()
 
 
 def test_other_replicas_are_a_switch() -> None:
@@ -182,7 +182,6 @@ def test_to_and_from_mig_models_answer_until_new_nodes_have_proved_their_shares(
     for older in (False, True):
         found = switches(planned, running(was, older=older))
         [switch] = found.pools
-        assert found.plugin == plugin
         assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
         assert kinds(switch, away=False) == ["nodes", "plugin", "proof", "proof"]
         assert kinds(switch, away=True) == ["stop", "start", "start"]
@@ -203,7 +202,7 @@ def test_another_layout_replaces_the_nodes_and_leaves_the_operator(told: str) ->
         said["pools"]["gpu"] |= {"cut": before.sharing.cut(before.smallest.gpu), "shares": []}
     found = switches(stack(after), Running.model_validate(said))
     [switch] = found.pools
-    assert found.plugin is None
+    assert not any("Operator" in step.what for step in switch.steps)
     assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
     assert kinds(switch) == ["nodes", "plugin", "proof", "proof", "stop", "start", "start"]
     assert switch.after == "mig-single cut 2x2g.48gb"
@@ -288,18 +287,14 @@ def test_of_several_pools_only_the_models_of_that_one_stop_whose_mode_changes() 
     assert [*starts(switch)] == ["mistral-7b"]
 
 
-def test_where_one_pool_is_cut_the_plugin_is_exchanged_for_all() -> None:
-    before, after = two_pools(TimeSlicing(), TimeSlicing()), two_pools(TimeSlicing(), Mps(replicas=2))
+def test_where_one_pool_is_cut_the_others_keep_their_plugin() -> None:
+    before = two_pools(TimeSlicing(), TimeSlicing())
     cut = replace(before.pools[1], instance_types=(CARD,))
-    before, after = replace(before, pools=(before.pools[0], cut)), replace(after, pools=(after.pools[0], cut))
-    mig = replace(cut, sharing=Mig(layout="all-1g.24gb"))
-    found = switches(replace(after, pools=(after.pools[0], mig)), running(before))
-    assert found.plugin == "operator"
-    assert [switch.pool for switch in found.pools] == ["rest"]
-    both = replace(after, pools=(replace(after.pools[0], sharing=Exclusive()), mig))
-    assert all(
-        any("GPU Operator" in step.what for step in switch.steps) for switch in switches(both, running(before)).pools
-    )
+    before = replace(before, pools=(before.pools[0], cut))
+    other, mig = replace(before.pools[0], sharing=Exclusive()), replace(cut, sharing=Mig(layout="all-1g.24gb"))
+    found = switches(replace(before, pools=(other, mig)), running(before))
+    told = {switch.pool: any("GPU Operator" in step.what for step in switch.steps) for switch in found.pools}
+    assert told == {other.name: False, mig.name: True}
 
 
 def test_new_and_vanished_pools_and_models_are_told() -> None:

@@ -13,7 +13,7 @@ from sandbox.world.controllers import (
     uninstall,
 )
 from sandbox.world.nodes import nodes
-from sandbox.world.pods import chart, pods_of
+from sandbox.world.pods import brings_discovery, chart, pods_of
 from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import Case, Rule
 from sandbox.world.storage import bound, class_of, untainted
@@ -233,14 +233,16 @@ def _stay_uninstalling(case: Case, state: State) -> None:
 
 
 # Where each chart says whether feature discovery's prune Job runs; it does unless told not to.
-_PRUNES = {"nvidia-device-plugin": "nfd", "gpu-operator": "node-feature-discovery"}
+_PRUNES = {
+    "nvidia-device-plugin": "nfd.postDeleteCleanup",
+    "gpu-operator": "node-feature-discovery.postDeleteCleanup",
+    "node-feature-discovery": "postDeleteCleanup",
+}
 
 
 def _hook_after(case: Case) -> str | None:
-    part = _PRUNES.get(chart(case.inputs))
-    told = value_at(case.inputs, f"values.{part}.postDeleteCleanup")
-    installed = part != "nfd" or bool(pods_of(case.inputs))
-    if part is None or told is False or not installed or not _bare(case):
+    told = value_at(case.inputs, f"values.{_PRUNES.get(chart(case.inputs))}")
+    if told is False or not brings_discovery(case.inputs) or not _bare(case):
         return None
     return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
 

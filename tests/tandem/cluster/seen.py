@@ -27,7 +27,7 @@ def node(name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None 
     own = {
         "tandem/pool": "gpu",
         "node.kubernetes.io/instance-type": "g4dn.xlarge",
-        "nvidia.com/device-plugin.config": "timeslice-2",
+        "nvidia.com/gpu.deploy.operands": "false",
         "nvidia.com/gpu.sharing-strategy": "time-slicing",
         "nvidia.com/gpu.replicas": "2",
         "kubernetes.io/hostname": name,
@@ -58,9 +58,9 @@ def daemon_set(name: str, *, desired: int = 1, ready: int = 1) -> dict[str, Any]
 
 def facts() -> Facts:
     """Of the stack `timeslice`, all well."""
-    plugin = "nvidia-device-plugin"
-    daemon_sets = [daemon_set(plugin), daemon_set(f"{plugin}-gpu-feature-discovery")]
-    return Facts([node()], {plugin: daemon_sets}, [pod("llama2-7b"), pod("mistral-7b")])
+    release = "nvidia-device-plugin-gpu"
+    daemon_sets = [daemon_set(release), daemon_set(f"{release}-gpu-feature-discovery")]
+    return Facts([node()], {"nvidia-device-plugin": daemon_sets}, [pod("llama2-7b"), pod("mistral-7b")])
 
 
 def pending(model: str, message: str) -> dict[str, Any]:

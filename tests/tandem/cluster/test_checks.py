@@ -33,7 +33,7 @@ def test_a_stack_that_is_as_planned_keeps_every_promise() -> None:
         "nodes ready",
         "device plugin ready",
         "feature discovery ready",
-        "device-plugin.config",
+        "gpu.deploy.operands",
         "gpu.sharing-strategy",
         "gpu.replicas",
         "nvidia.com/gpu a node",
@@ -59,7 +59,7 @@ def with_node(**changes: Any) -> Facts:
             "nodes ready",
             f"0 (not ready: {NODE})",
         ),
-        (with_node(labels={"nvidia.com/device-plugin.config": "mps"}), "device-plugin.config", f"mps on {NODE}"),
+        (with_node(labels={"nvidia.com/gpu.deploy.operands": "true"}), "gpu.deploy.operands", f"true on {NODE}"),
         (with_node(labels={"nvidia.com/gpu.sharing-strategy": "none"}), "gpu.sharing-strategy", f"none on {NODE}"),
         (with_node(labels={"nvidia.com/gpu.replicas": "4"}), "gpu.replicas", f"4 on {NODE}"),
         (with_node(shares=1), "nvidia.com/gpu a node", f"1 on {NODE}"),
@@ -82,29 +82,29 @@ def test_what_rests_on_nodes_is_not_judged_without_them() -> None:
 
 
 def test_a_daemon_set_is_known_by_its_name_and_must_be_ready_everywhere() -> None:
-    plugin = "nvidia-device-plugin"
-    discovery = daemon_set(f"{plugin}-gpu-feature-discovery")
-    seen = replace(facts(), daemon_sets={plugin: [daemon_set(plugin, ready=0), discovery]})
+    plugin, release = "nvidia-device-plugin", "nvidia-device-plugin-gpu"
+    discovery = daemon_set(f"{release}-gpu-feature-discovery")
+    seen = replace(facts(), daemon_sets={plugin: [daemon_set(release, ready=0), discovery]})
     assert broken(seen) == ["device plugin ready"]
     assert checks(seen)["pool gpu", "device plugin ready"].found == "0 of 1 ready"
     # Ready wherever it is wanted, which is nowhere.
-    seen = replace(facts(), daemon_sets={plugin: [daemon_set(plugin, desired=0, ready=0), discovery]})
+    seen = replace(facts(), daemon_sets={plugin: [daemon_set(release, desired=0, ready=0), discovery]})
     assert broken(seen) == ["device plugin ready"]
     # One of two nodes is not enough, though only one was promised.
-    seen = replace(facts(), daemon_sets={plugin: [daemon_set(plugin, desired=2), discovery]})
+    seen = replace(facts(), daemon_sets={plugin: [daemon_set(release, desired=2), discovery]})
     assert broken(seen) == ["device plugin ready"]
 
 
 def test_mps_needs_its_daemon_and_exclusive_offers_whole_cards() -> None:
-    labels = {"nvidia.com/device-plugin.config": "mps-2", "nvidia.com/gpu.sharing-strategy": "mps"}
+    labels = {"nvidia.com/gpu.sharing-strategy": "mps"}
     seen = with_node(labels=labels)
     assert broken(seen, "mps") == ["MPS daemon ready"]
-    plugin = "nvidia-device-plugin"
-    daemon = daemon_set(f"{plugin}-mps-control-daemon")
+    plugin, release = "nvidia-device-plugin", "nvidia-device-plugin-gpu"
+    daemon = daemon_set(f"{release}-mps-control-daemon")
     assert not broken(replace(seen, daemon_sets={plugin: [*seen.daemon_sets[plugin], daemon]}), "mps")
-    labels = {"nvidia.com/device-plugin.config": "exclusive", "nvidia.com/gpu.sharing-strategy": "none"}
+    labels = {"nvidia.com/gpu.sharing-strategy": "none"}
     two = [node(name, shares=1, labels=labels) for name in (NODE, "other")]
-    both = [daemon_set(name, desired=2, ready=2) for name in (plugin, f"{plugin}-gpu-feature-discovery")]
+    both = [daemon_set(name, desired=2, ready=2) for name in (release, f"{release}-gpu-feature-discovery")]
     assert not broken(replace(facts(), nodes=two, daemon_sets={plugin: both}), "exclusive")
     assert broken(replace(facts(), nodes=two[:1]), "exclusive") == [
         "nodes ready",

@@ -67,19 +67,20 @@ class Cluster:
         return self.answer
 
 
-def plugin_pod(daemon_set: str) -> dict[str, Any]:
+def plugin_pod(daemon_set: str, *containers: str) -> dict[str, Any]:
     made = pod("plugin", f"{daemon_set}-x1")
-    made["metadata"]["ownerReferences"] = [{"kind": "DaemonSet", "name": daemon_set}]
+    made["spec"]["containers"] = [{"name": name} for name in containers or ("nvidia-device-plugin-ctr",)]
     return made
 
 
 def test_without_dcgm_the_plugins_pod_is_asked() -> None:
-    for daemon_set, container in (
-        ("nvidia-device-plugin", "nvidia-device-plugin-ctr"),
-        ("nvidia-device-plugin-daemonset", "nvidia-device-plugin"),
+    for daemon_set, sidecar, container in (
+        ("nvidia-device-plugin-gpu", "nvidia-device-plugin-sidecar", "nvidia-device-plugin-ctr"),
+        ("nvidia-device-plugin-daemonset", "config-manager", "nvidia-device-plugin"),
     ):
         cluster: Any = Cluster("GPU-1, Tesla T4, 9300, 15360, 37\n")
-        pods = [plugin_pod("nvidia-device-plugin-gpu-feature-discovery"), plugin_pod(daemon_set)]
+        discovery = plugin_pod("nvidia-device-plugin-gpu-gpu-feature-discovery", "gpu-feature-discovery-ctr")
+        pods = [discovery, plugin_pod(daemon_set, sidecar, container)]
         found, notes = gpus.read(cluster, [NODE], pods)
         assert (len(found), notes) == (1, [])
         assert cluster.ran == [(f"{daemon_set}-x1", container)]

@@ -23,7 +23,7 @@ AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
 
 def with_plugin(cluster: Cluster) -> Cluster:
     plugin = pod("plugin", "nvidia-device-plugin-x1")
-    plugin["metadata"]["ownerReferences"] = [{"name": "nvidia-device-plugin"}]
+    plugin["spec"]["containers"] = [{"name": "nvidia-device-plugin-ctr"}]
     cluster.facts = replace(cluster.facts, pods=[*cluster.facts.pods, plugin])
     return cluster
 
