@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-ollama check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-live test-ollama check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -24,6 +24,11 @@ test-engine: .venv/test
 # Errors and lost answers on create and on delete, for every single resource: an hour on two cores.
 test-faults: .venv/test
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n auto tests/engine/test_faults.py -k every_resource
+
+# What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 10". A dry run against the
+# emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.
+test-live: .venv/test
+	@.venv/bin/python -m tests.live $(LIVE)
 
 # chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
 test-ollama: .venv/test

@@ -16,10 +16,11 @@ TIERS = {
     "tandem": "program",
     "engine": "engine",
     "ollama": "ollama",
+    "live": "live",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
 OUTCOMES = ("passed", "failed", "skipped")
-ON_REQUEST = {"cluster": "make test-cluster", "engine": "make test-engine"}
+ON_REQUEST = {"cluster": "make test-cluster", "engine": "make test-engine", "live": "make test-live"}
 """Folders that are left alone unless they are named: they take minutes. How each is run."""
 
 

@@ -1,0 +1,146 @@
+"""The live checklist, `make test-live`: docs/how-to/run-the-live-checklist.md explains it."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tandem.sandbox.pulumi import NoPulumiError, executable
+from tests.live.attend import Record, attend, from_the_account
+from tests.live.cloud import ROOT, Cloud, StepError, account, emulated
+from tests.live.questions import QUESTIONS, Question
+from tests.live.readings import Answer
+from tests.live.sessions import SESSIONS, RefusedError, Session, check_cap
+
+ANSWERS = Path(__file__).resolve().parent / "answers"
+TOOLS = ("pulumi", "aws", "kubectl", "helm")
+DRY_HOURS = 2.0
+SAMPLE = {"region": "us-east-1", "kubernetes": "1.36", "cluster": "c", "group": "g", "model": "llama2:7b"}
+"""Values for commands that are only looked at."""
+
+
+def main(arguments: list[str]) -> int:
+    """Runs the checklist; 0 when everything was asked and nothing is left, 1 when not, 2 for a wrong call."""
+    parsed = _parser().parse_args(arguments)
+    if parsed.list:
+        for question in QUESTIONS:
+            print(f"{question.id} ({question.kind}): {question.text}")
+            print(
+                f"  doubt: {question.doubt}\n  asked: {question.session}, {question.step}; changes: {question.changes}"
+            )
+            print("".join(f"  $ {command}\n" for command in question.ask), end="")
+        return 0
+    chosen = [SESSIONS[name] for name in parsed.sessions or SESSIONS]
+    if os.environ.get("TANDEM_LIVE") != "1":
+        print("TANDEM_LIVE is not 1: dry run against the emulated cloud. It costs nothing and answers no question.")
+        return dry_run(chosen)
+    try:
+        return live(chosen, parsed.max_usd, parsed.hours, parsed.provoke)
+    except RefusedError as reason:
+        print(f"error: {reason}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.live", description="Runs the live checklist.")
+    parser.add_argument("sessions", nargs="*", choices=[[], *SESSIONS], metavar="SESSION", help=", ".join(SESSIONS))
+    parser.add_argument("--max-usd", type=float, metavar="USD", help="the most that the whole run may cost; required")
+    parser.add_argument("--hours", type=float, default=3.0, help="time limit of each session (default: 3)")
+    parser.add_argument("--provoke", action="store_true", help="ask also what takes harm to answer")
+    parser.add_argument("--list", action="store_true", help="list the questions, and run nothing")
+    return parser
+
+
+def dry_run(sessions: list[Session]) -> int:
+    """Takes every session through the emulated cloud, and asks nothing."""
+    try:
+        executable()
+    except NoPulumiError as reason:
+        print(f"skipped: {reason}")
+        return 0
+    records = []
+    for session in sessions:
+        with tempfile.TemporaryDirectory(prefix="tandem-live-") as folder:
+            cloud = emulated(Path(folder), session.name)
+            cloud.prepare(session.name)
+            records.append(attend(session, cloud, QUESTIONS, DRY_HOURS, _looked_at))
+    for record in records:
+        _report(record)
+    return 0 if all(one.is_gone and not one.errors and not one.unanswered for one in records) else 1
+
+
+def _looked_at(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
+    """In place of an answer: whether the commands can be made."""
+    return {"commands": len(question.commands(SAMPLE))}
+
+
+def live(sessions: list[Session], max_usd: float | None, hours: float, provoke: bool) -> int:
+    """Runs the sessions in the account, one after the other. Raises RefusedError before anything is created."""
+    if max_usd is None:
+        raise RefusedError("--max-usd is missing. Say what the run may cost at most, e.g. `--max-usd 10`.")
+    missing = [tool for tool in TOOLS if shutil.which(tool) is None]
+    if missing:
+        raise RefusedError(f"{', '.join(missing)} is not on the PATH. Install it first.")
+    if subprocess.run(["aws", "sts", "get-caller-identity"], capture_output=True).returncode:
+        raise RefusedError("AWS credentials are missing or expired. Log in, e.g. with `aws sso login`.")
+    clouds = {one.name: account(ROOT / ".tandem" / "live" / one.name, one.name) for one in sessions}
+    _check_costs(sessions, clouds, hours, max_usd)
+    asked = [one for one in QUESTIONS if provoke or not one.provokes]
+    well = True
+    for session in sessions:
+        cloud = clouds[session.name]
+        cloud.ask(f"pulumi stack select --create {cloud.stack}", 120)
+        record = attend(session, cloud, asked, hours, from_the_account)
+        _write(record)
+        _report(record)
+        well = well and record.is_gone and not record.errors and not record.unanswered
+        if not record.is_gone:
+            print(f"error: {cloud.stack} is not destroyed. Run `{' '.join(cloud.destroy)}` in {cloud.folder}.")
+            break
+    return 0 if well else 1
+
+
+def _check_costs(sessions: list[Session], clouds: dict[str, Cloud], hours: float, max_usd: float) -> None:
+    total = 0.0
+    for session in sessions:
+        cloud, prices = clouds[session.name], []
+        cloud.prepare(session.name)
+        for step in session.steps:
+            cloud.configure(step.sections)
+            try:
+                prices.append(cloud.usd_per_hour())
+            except StepError as error:
+                raise RefusedError(str(error)) from error
+        cloud.prepare(session.name)
+        total += check_cap(max(prices), hours, max_usd - total)
+    print(f"At most ${total:.2f} for {len(sessions)} sessions of {hours:g} h each; the cap is ${max_usd:.2f}.")
+
+
+def _write(record: Record) -> None:
+    ANSWERS.mkdir(exist_ok=True)
+    today = datetime.date.today().isoformat()
+    texts = {one.id: one.text for one in QUESTIONS}
+    for id, answer in record.answers.items():
+        content = {"id": id, "question": texts[id], "asked": today, "answer": answer}
+        (ANSWERS / f"{id}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+
+
+def _report(record: Record) -> None:
+    for id, answer in record.answers.items():
+        print(f"{id}: {json.dumps(answer)}")
+    for id, reason in record.unanswered.items():
+        print(f"{id}: not answered, {reason}")
+    for error in record.errors:
+        print(f"error: {error}")
+    print("nothing is left" if record.is_gone else "error: the stack is not destroyed")
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,168 @@
+"""Runs a session: goes through its steps, asks the questions, and destroys whatever happens."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+from tests.live.cloud import DESTROYS, Cloud, StepError
+from tests.live.questions import Question
+from tests.live.readings import Answer
+from tests.live.sessions import RESERVE_HOURS, Session
+
+BEFORE = "before"
+"""Questions of this step need no stack."""
+Asker = Callable[[Question, Cloud, float, float], Answer]
+"""Answers a question: its cloud, how long the step took, how much time is left."""
+
+
+@dataclass
+class Record:
+    """What a session has brought."""
+
+    answers: dict[str, Answer] = field(default_factory=dict)
+    unanswered: dict[str, str] = field(default_factory=dict)
+    """Questions by id, with the reason."""
+    errors: list[str] = field(default_factory=list)
+    is_gone: bool = False
+    """Whether the stack is destroyed, and nothing is left."""
+
+
+def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours: float, asker: Asker) -> Record:
+    """Runs the session. After an error, a delay or Ctrl-C it destroys the stack all the same."""
+    record, asked = Record(), [one for one in questions if one.session == session.name]
+    until = time.monotonic() + (hours - RESERVE_HOURS) * 3600
+
+    def left() -> float:
+        return until - time.monotonic()
+
+    _ask(record, asked, BEFORE, cloud, 0.0, left, asker)
+    with _guarded(cloud, hours), _ending_politely():
+        try:
+            for step in session.steps:
+                print(f"{session.name}: {step.name}, {left() / 60:.0f} minutes left", flush=True)
+                cloud.configure(step.sections)
+                took = cloud.run(cloud.up, left())
+                _ask(record, asked, step.name, cloud, took, left, asker)
+        except StepError as error:
+            record.errors.append(f"{session.name}: {error}")
+        except KeyboardInterrupt:
+            record.errors.append(f"{session.name}: interrupted")
+        finally:
+            record.is_gone = _destroy(session, cloud, record)
+    known = record.answers.keys() | record.unanswered.keys()
+    record.unanswered |= {one.id: "the session ended before" for one in asked if one.id not in known}
+    return record
+
+
+def from_the_account(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
+    """Asks `kubectl` and `aws`. Raises StepError."""
+    if not question.ask:
+        return question.read(str(took))
+    values = {} if question.step == BEFORE else _values(cloud, left)
+    plan = json.loads(cloud.ask(f"{sys.executable} -m tandem plan {cloud.stack_file.name} --json", left))
+    values |= {"region": plan["cost"]["price_region"], "kubernetes": _kubernetes(plan)}
+    return question.read(*[cloud.ask(command, left) for command in question.commands(values)])
+
+
+def _kubernetes(plan: dict[str, Any]) -> str:
+    [line] = [one["item"] for one in plan["cost"]["lines"] if one["item"].startswith("control plane")]
+    return str(line).rpartition(" ")[2]
+
+
+def _values(cloud: Cloud, left: float) -> dict[str, str]:
+    """What commands need of the stack; its kubeconfig is written for `kubectl`."""
+    outputs = json.loads(cloud.ask("pulumi stack output --json --show-secrets", left))
+    kubeconfig = outputs["kubeconfig"]
+    text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
+    path = cloud.folder / "kubeconfig.json"
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    cluster = str(outputs["cluster_name"])
+    groups = json.loads(cloud.ask(f"aws eks list-nodegroups --cluster-name {cluster} --output json", left))[
+        "nodegroups"
+    ]
+    gpu = next((one for one in groups if "gpu" in one), "")
+    return {"cluster": cluster, "group": gpu, "model": next(iter(outputs["endpoints"]))}
+
+
+def _ask(
+    record: Record,
+    questions: Iterable[Question],
+    step: str,
+    cloud: Cloud,
+    took: float,
+    left: Callable[[], float],
+    asker: Asker,
+) -> None:
+    for question in questions:
+        if question.step != step:
+            continue
+        try:
+            record.answers[question.id] = asker(question, cloud, took, left())
+        except (StepError, LookupError, ValueError, TypeError) as error:
+            record.unanswered[question.id] = f"{type(error).__name__}: {error}"
+
+
+def _destroy(session: Session, cloud: Cloud, record: Record) -> bool:
+    """Destroys until that succeeds, and looks for leftovers. Ctrl-C does not stop it."""
+    before = signal.signal(signal.SIGINT, lambda number, frame: print("still destroying", flush=True))
+    try:
+        for attempt in range(DESTROYS):
+            try:
+                cloud.run(cloud.destroy, RESERVE_HOURS * 3600)
+                break
+            except StepError as error:
+                record.errors.append(f"{session.name}: destroy {attempt + 1} of {DESTROYS}: {error}")
+        else:
+            return False
+        if cloud.leftovers:
+            cloud.run(cloud.leftovers, 600)
+        return True
+    except StepError as error:
+        record.errors.append(f"{session.name}: {error}")
+        return False
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _ending_politely() -> Iterator[None]:
+    """SIGTERM and a closed terminal mean the same as Ctrl-C."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {one: signal.signal(one, interrupt) for one in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+@contextmanager
+def _guarded(cloud: Cloud, hours: float) -> Iterator[None]:
+    """A second process that destroys the stack when this one is killed, or is late."""
+    command = [sys.executable, "-m", "tests.live.guard", f"{hours * 3600 + 600:.0f}", *cloud.destroy]
+    guard = subprocess.Popen(
+        command, cwd=cloud.folder, env=cloud.environment, stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        assert guard.stdin
+        try:
+            guard.stdin.write(b"done\n")
+            guard.stdin.close()
+        except BrokenPipeError:
+            print("the guard ended before this program", flush=True)
+        guard.wait()

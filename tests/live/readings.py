@@ -1,0 +1,152 @@
+"""What the answers of `kubectl` and `aws` say: small facts without names or ids of an account."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+Answer = dict[str, Any]
+
+
+def advertised_gpus(said: str) -> Answer:
+    """GPUs that nodes have and give away; 0 of some is the race of the plugin's configuration."""
+    nodes = json.loads(said)["items"]
+    counts = [(_count(node, "capacity"), _count(node, "allocatable")) for node in nodes]
+    return {"capacity": [one for one, _ in counts], "allocatable": [one for _, one in counts]}
+
+
+def _count(node: Any, key: str) -> int:
+    return sum(int(count) for name, count in node["status"][key].items() if name.startswith("nvidia.com/"))
+
+
+def restarts(said: str) -> Answer:
+    """Restarts of each container, the most of any pod."""
+    found: dict[str, int] = {}
+    for pod in json.loads(said)["items"]:
+        status = pod["status"]
+        for one in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+            found[one["name"]] = max(found.get(one["name"], 0), int(one["restartCount"]))
+    return {"restarts": found}
+
+
+def seconds_until_ready(said: str) -> Answer:
+    """From a pod's creation to its being ready, the longest."""
+    times = [
+        _seconds(one["lastTransitionTime"]) - _seconds(pod["metadata"]["creationTimestamp"])
+        for pod in json.loads(said)["items"]
+        for one in pod["status"].get("conditions", ())
+        if one["type"] == "Ready" and one["status"] == "True"
+    ]
+    return {"pods": len(times), "longest_seconds": max(times, default=None)}
+
+
+def one_patch(said: str) -> Answer:
+    """Whether labels and taints of a node were last written by the same call, as the fields' managers note it."""
+    nodes = []
+    for node in json.loads(said)["items"]:
+        written = {"f:labels": "", "f:taints": ""}
+        for entry in node["metadata"].get("managedFields", ()):
+            fields = entry.get("fieldsV1", {})
+            parts = {**fields.get("f:metadata", {}), **fields.get("f:spec", {})}
+            for key in written.keys() & parts.keys():
+                written[key] = max(written[key], f"{entry['time']} {entry['manager']}")
+        nodes.append({"labels": written["f:labels"], "taints": written["f:taints"]})
+    return {"nodes": nodes, "one_patch": all(one["labels"] == one["taints"] for one in nodes)}
+
+
+def nodes_after_update(nodes: str, state: str) -> Answer:
+    """How many seconds after the update of the node group ended its nodes were last written."""
+    taints = [one["taints"].partition(" ")[0] for one in one_patch(nodes)["nodes"]]
+    groups = [one for one in json.loads(state)["deployment"]["resources"] if one["type"].endswith(":NodeGroup")]
+    ended = [one["modified"] for one in groups if "gpu" in one["urn"].rpartition("::")[2]]
+    if not (all(taints) and taints and ended):
+        return {"seconds": None}
+    return {"seconds": max(map(_seconds, taints)) - max(map(_seconds, ended))}
+
+
+def proved_memory(said: str) -> Answer:
+    """What the proof of the shares measured."""
+    lines = [json.loads(line) for line in said.splitlines() if line.startswith('{"proved"')]
+    keys = ("total_mib", "info_total_mib", "held_mib", "refused_mib")
+    return {key: [line.get(key) for line in lines] for key in keys}
+
+
+def on_the_gpu(said: str) -> Answer:
+    """What `ollama ps` says of where a model runs."""
+    return {"processor": re.findall(r"\d+%(?:/\d+%)? (?:GPU|CPU(?:/GPU)?)", said)}
+
+
+def used_memory(said: str) -> Answer:
+    """Memory of each process on the GPU in MiB, by `nvidia-smi --query-compute-apps=used_memory`."""
+    return {"used_mib": sorted(map(int, re.findall(r"(\d+) MiB", said)))}
+
+
+def compute_mode(said: str) -> Answer:
+    """Compute modes of the GPUs, by `nvidia-smi --query-gpu=compute_mode`."""
+    return {"modes": sorted({line.strip() for line in said.splitlines() if line.strip()})}
+
+
+def answered(said: str) -> Answer:
+    """Whether a model that was asked says something."""
+    return {"answered": bool(said.strip())}
+
+
+def lines_with(pattern: str, said: str) -> int:
+    """How many lines match."""
+    return sum(bool(re.search(pattern, line, re.IGNORECASE)) for line in said.splitlines())
+
+
+def reboots(said: str) -> Answer:
+    """What the MIG manager logs of a reboot."""
+    return {"reboot_lines": lines_with(r"\breboot", said), "success_lines": lines_with(r"success", said)}
+
+
+def rate_limits(said: str) -> Answer:
+    """Pulls that a registry refused."""
+    return {"too_many_requests": lines_with(r"toomanyrequests|429", said)}
+
+
+def failed_jobs(said: str) -> Answer:
+    """Pods of the proof's Jobs that failed, and Jobs that did."""
+    jobs = [one["status"] for one in json.loads(said)["items"]]
+    reasons = [c["reason"] for one in jobs for c in one.get("conditions", ()) if c["type"] == "Failed"]
+    return {"failed_pods": sum(int(one.get("failed", 0)) for one in jobs), "failed_jobs": reasons}
+
+
+def zones(said: str) -> Answer:
+    """In how many zones a type is sold."""
+    return {"zones": len(json.loads(said)["InstanceTypeOfferings"])}
+
+
+def builds(said: str) -> Answer:
+    """Builds of an add-on on offer, newest first."""
+    found = [version["addonVersion"] for addon in json.loads(said)["addons"] for version in addon["addonVersions"]]
+    return {"count": len(found), "newest": found[:3]}
+
+
+def reachable(said: str) -> Answer:
+    """Whether a registry gave the chart."""
+    return {"fetched": "apiVersion" in said}
+
+
+def health(said: str) -> Answer:
+    """Status of a node group, and the codes of its health issues."""
+    group = json.loads(said)["nodegroup"]
+    return {"status": group["status"], "issues": [one["code"] for one in group["health"]["issues"]]}
+
+
+def update_refused(said: str) -> Answer:
+    """What EKS answers to an update of a degraded group."""
+    return {"refused": "ResourceInUseException" in said, "accepted": '"InProgress"' in said}
+
+
+def duration(said: str) -> Answer:
+    """Seconds that a step took."""
+    return {"seconds": round(float(said))}
+
+
+def _seconds(time: str) -> int:
+    from datetime import datetime
+
+    return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())

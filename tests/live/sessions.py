@@ -1,0 +1,64 @@
+"""What is deployed for the questions, in which steps, and what that may cost at most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+RESERVE_HOURS = 0.75
+"""Of the time limit, what is left for the destroy: a control plane and a NAT gateway take 10 to 20 minutes to go."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One `up`."""
+
+    name: str
+    sections: Mapping[str, Any]
+    """What is put into the stack file before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A stack that goes up, through its steps, and away."""
+
+    name: str
+    """The stack file that it begins with."""
+    steps: tuple[Step, ...]
+
+
+SESSIONS = {
+    one.name: one
+    for one in (
+        Session(
+            "timeslice",
+            (
+                Step("up", {}),
+                Step("mps", {"sharing": {"mode": "mps"}}),
+                Step("back", {"sharing": {"mode": "timeslice"}}),
+            ),
+        ),
+        Session("mig", (Step("up", {}),)),
+        Session("karpenter", (Step("up", {}),)),
+    )
+}
+
+
+class RefusedError(Exception):
+    """The session must not begin."""
+
+
+def check_cap(usd_per_hour: float, hours: float, max_usd: float) -> float:
+    """What a session costs at most, in dollars. Raises RefusedError for more than the cap, or too little time."""
+    if hours <= RESERVE_HOURS:
+        raise RefusedError(
+            f"--hours {hours:g} leaves no time: {RESERVE_HOURS:g} h are for the destroy. Give more than that."
+        )
+    cost = usd_per_hour * hours
+    if cost > max_usd:
+        raise RefusedError(
+            f"--max-usd {max_usd:g} is too low: ${usd_per_hour:.2f} per hour for {hours:g} h is ${cost:.2f}. "
+            "Raise --max-usd, or lower --hours."
+        )
+    return cost

@@ -1,0 +1,268 @@
+"""The live checklist without an account: what it costs at most, that it always destroys, and how answers are read."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import __main__ as checklist
+from tests.live import readings
+from tests.live.attend import Record, attend
+from tests.live.cloud import ROOT, Cloud, StepError
+from tests.live.questions import QUESTIONS, Question
+from tests.live.sessions import RESERVE_HOURS, SESSIONS, RefusedError, check_cap
+
+TIMESLICE = SESSIONS["timeslice"]
+DOUBTS = {"1", "2", "4", "5", "7", "8", "11", "13", "15", "17", "18", "20", "D"}
+"""Items of the review that are likely or want a live check, and its section D."""
+
+
+def nothing(question: Question, cloud: Cloud, took: float, left: float) -> dict[str, Any]:
+    return {}
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Cloud:
+    """A cloud whose commands only note that they were called."""
+    made = Cloud(tmp_path, "timeslice", note("up"), note("destroy"), note("leftovers"))
+    made.prepare("timeslice")
+    return made
+
+
+def note(word: str, then: str = "true") -> tuple[str, ...]:
+    return ("sh", "-c", f"echo {word} >> called; {then}")
+
+
+def called(cloud: Cloud) -> list[str]:
+    path = cloud.folder / "called"
+    return path.read_text().split() if path.is_file() else []
+
+
+def run(cloud: Cloud, hours: float = 2.0) -> Record:
+    return attend(TIMESLICE, cloud, QUESTIONS, hours, nothing)
+
+
+# What it costs.
+
+
+def test_the_cap_is_compared_with_the_price_of_the_whole_time_limit() -> None:
+    assert check_cap(0.5, 3, 1.5) == 1.5
+    with pytest.raises(RefusedError, match=r"\$0.50 per hour for 3 h is \$1.50"):
+        check_cap(0.5, 3, 1.49)
+    with pytest.raises(RefusedError, match="are for the destroy"):
+        check_cap(0.5, RESERVE_HOURS, 100)
+
+
+def test_the_planned_price_is_that_of_the_most_expensive_step(cloud: Cloud) -> None:
+    assert 0.3 < cloud.usd_per_hour() < 1.0
+    clouds = {"timeslice": cloud}
+    checklist._check_costs([TIMESLICE], clouds, 2.0, 2.0)
+    with pytest.raises(RefusedError, match=r"--max-usd 0\.1 is too low"):
+        checklist._check_costs([TIMESLICE], clouds, 2.0, 0.1)
+    assert called(cloud) == []
+
+
+def test_a_live_run_needs_a_cap_before_anything_else(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("TANDEM_LIVE", "1")
+    monkeypatch.setenv("PATH", "")
+    assert checklist.main(["timeslice"]) == 2
+    assert "--max-usd is missing" in capsys.readouterr().err
+    assert checklist.main(["--max-usd", "5", "timeslice"]) == 2
+    assert "is not on the PATH" in capsys.readouterr().err
+
+
+def test_without_the_variable_it_is_a_dry_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("TANDEM_LIVE", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert checklist.main(["--max-usd", "5"]) == 0
+    said = capsys.readouterr().out
+    assert "TANDEM_LIVE is not 1" in said
+    assert "skipped: there is no `pulumi`" in said
+
+
+# That it always destroys.
+
+
+def test_a_session_goes_up_through_its_steps_and_away(cloud: Cloud) -> None:
+    record = run(cloud)
+    assert called(cloud) == ["up", "up", "up", "destroy", "leftovers"]
+    assert (record.is_gone, record.errors, record.unanswered) == (True, [], {})
+    assert record.answers.keys() == {one.id for one in QUESTIONS if one.session == "timeslice"}
+
+
+def test_each_step_has_its_own_stack_file(cloud: Cloud) -> None:
+    cloud.up = ("sh", "-c", f"grep -o 'mode: [a-z]*' {cloud.stack_file.name} >> modes")
+    run(cloud)
+    assert (cloud.folder / "modes").read_text().split("\n")[:3] == ["mode: timeslice", "mode: mps", "mode: timeslice"]
+
+
+def test_after_a_failed_up_it_destroys(cloud: Cloud) -> None:
+    cloud.up = note("up", "exit 3")
+    record = run(cloud)
+    assert called(cloud) == ["up", "destroy", "leftovers"]
+    assert record.is_gone
+    assert "failed with exit code 3" in record.errors[0]
+    assert "the session ended before" in record.unanswered.values()
+
+
+def test_when_the_time_is_over_it_ends_the_up_and_destroys(cloud: Cloud) -> None:
+    cloud.up = ("sh", "-c", "exec sleep 1000")
+    record = run(cloud, RESERVE_HOURS)
+    assert called(cloud) == ["destroy", "leftovers"]
+    assert "longer than the time limit" in record.errors[0]
+
+
+@pytest.mark.parametrize("signal", ["INT", "TERM", "HUP"])
+def test_an_interrupt_ends_the_up_and_destroys(cloud: Cloud, signal: str) -> None:
+    cloud.up = note("up", f"kill -{signal} {os.getpid()}; exec sleep 1000")
+    record = run(cloud)
+    assert called(cloud) == ["up", "destroy", "leftovers"]
+    assert record.errors == ["timeslice: interrupted"]
+    assert record.is_gone
+
+
+def test_a_destroy_that_fails_is_tried_again(cloud: Cloud) -> None:
+    cloud.destroy = note("destroy", "test $(grep -c destroy called) = 3")
+    record = run(cloud)
+    assert called(cloud)[-4:] == ["destroy", "destroy", "destroy", "leftovers"]
+    assert record.is_gone
+    cloud.destroy = note("destroy", "false")
+    assert not run(cloud).is_gone
+
+
+def test_what_is_left_over_is_an_error(cloud: Cloud) -> None:
+    cloud.leftovers = note("leftovers", "false")
+    record = run(cloud)
+    assert not record.is_gone
+    assert "leftovers" in record.errors[0]
+
+
+def test_a_question_that_cannot_be_asked_stops_nothing(cloud: Cloud) -> None:
+    def refuses(question: Question, cloud: Cloud, took: float, left: float) -> dict[str, Any]:
+        raise StepError("connection refused")
+
+    record = attend(TIMESLICE, cloud, QUESTIONS, 2.0, refuses)
+    assert called(cloud) == ["up", "up", "up", "destroy", "leftovers"]
+    assert set(record.unanswered.values()) == {"StepError: connection refused"}
+
+
+@pytest.mark.parametrize(("said", "destroyed"), [(b"", True), (b"something\n", True), (b"done\n", False)])
+def test_the_guard_destroys_when_the_program_ends_without_a_word(tmp_path: Path, said: bytes, destroyed: bool) -> None:
+    guard = [sys.executable, "-m", "tests.live.guard", "1000", "touch", "destroyed"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run(guard, input=said, cwd=tmp_path, env=env, check=True)
+    assert (tmp_path / "destroyed").exists() is destroyed
+
+
+def test_the_guard_destroys_when_the_time_is_over(tmp_path: Path) -> None:
+    guard = [sys.executable, "-m", "tests.live.guard", "0", "touch", "destroyed"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(guard, stdin=subprocess.PIPE, cwd=tmp_path, env=env) as process:
+        assert process.wait() == 0
+    assert (tmp_path / "destroyed").exists()
+
+
+# The questions.
+
+
+def test_every_doubt_has_a_question() -> None:
+    items = {item for one in QUESTIONS for item in DOUBTS if f" {item}" in one.doubt.partition(";")[0]}
+    assert items == DOUBTS
+
+
+def test_questions_belong_to_a_step_and_their_commands_can_be_made() -> None:
+    assert len({one.id for one in QUESTIONS}) == len(QUESTIONS)
+    for one in QUESTIONS:
+        assert one.step in {"before", *(step.name for step in SESSIONS[one.session].steps)}, one.id
+        for command in one.commands(checklist.SAMPLE):
+            assert "<" not in command.replace("</", ""), one.id
+            assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, one.id
+
+
+def test_answers_are_those_of_known_questions() -> None:
+    texts = {one.id: one.text for one in QUESTIONS}
+    for path in checklist.ANSWERS.glob("*.json"):
+        answer = json.loads(path.read_text(encoding="utf-8"))
+        assert (answer["id"], answer["question"]) == (path.stem, texts[path.stem])
+
+
+def items(*objects: dict[str, Any]) -> str:
+    return json.dumps({"items": objects})
+
+
+NODE = {"status": {"capacity": {"cpu": "4", "nvidia.com/gpu": "2"}, "allocatable": {"cpu": "4", "nvidia.com/gpu": "0"}}}
+POD = {
+    "metadata": {"creationTimestamp": "2026-11-22T05:00:00Z"},
+    "status": {
+        "containerStatuses": [{"name": "ctr", "restartCount": 2}],
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-11-22T05:01:30Z"}],
+    },
+}
+
+
+def written(labels: str, taints: str) -> dict[str, Any]:
+    fields: list[tuple[str, Any]] = [(labels, {"f:metadata": {"f:labels": {}}}), (taints, {"f:spec": {"f:taints": {}}})]
+    return {"metadata": {"managedFields": [{"manager": "eks", "time": at, "fieldsV1": each} for at, each in fields]}}
+
+
+@pytest.mark.parametrize(
+    ("read", "said", "answer"),
+    [
+        (readings.advertised_gpus, items(NODE), {"capacity": [2], "allocatable": [0]}),
+        (readings.restarts, items(POD), {"restarts": {"ctr": 2}}),
+        (readings.seconds_until_ready, items(POD), {"pods": 1, "longest_seconds": 90}),
+        (readings.compute_mode, "Exclusive_Process\nExclusive_Process\n", {"modes": ["Exclusive_Process"]}),
+        (readings.on_the_gpu, "llama2 78e2 3.8 GB 100% GPU\n", {"processor": ["100% GPU"]}),
+        (readings.on_the_gpu, "llama2 78e2 3.8 GB 48%/52% CPU/GPU\n", {"processor": ["48%/52% CPU/GPU"]}),
+        (readings.used_memory, "5120 MiB\n4096 MiB\n", {"used_mib": [4096, 5120]}),
+        (readings.rate_limits, "x Failed to pull: toomanyrequests: You have\ny ok\n", {"too_many_requests": 1}),
+        (readings.reboots, 'msg="Rebooting the node"\nstate success\n', {"reboot_lines": 1, "success_lines": 1}),
+        (readings.zones, '{"InstanceTypeOfferings": [{"Location": "us-east-1a"}]}', {"zones": 1}),
+        (readings.reachable, "apiVersion: v2\nname: karpenter-crd\n", {"fetched": True}),
+        (readings.update_refused, "ResourceInUseException: not in Active", {"refused": True, "accepted": False}),
+        (readings.duration, "1234.5", {"seconds": 1234}),
+        (
+            readings.proved_memory,
+            '{"proved": "p", "total_mib": [14912], "info_total_mib": [14912], "held_mib": 7000, "refused_mib": null}\n',
+            {"total_mib": [[14912]], "info_total_mib": [[14912]], "held_mib": [7000], "refused_mib": [None]},
+        ),
+        (
+            readings.failed_jobs,
+            items({"status": {"failed": 1, "conditions": [{"type": "Failed", "reason": "BackoffLimitExceeded"}]}}),
+            {"failed_pods": 1, "failed_jobs": ["BackoffLimitExceeded"]},
+        ),
+        (
+            readings.health,
+            '{"nodegroup": {"status": "DEGRADED", "health": {"issues": [{"code": "AsgInstanceLaunchFailures"}]}}}',
+            {"status": "DEGRADED", "issues": ["AsgInstanceLaunchFailures"]},
+        ),
+    ],
+)
+def test_what_commands_print_is_read_without_names_of_the_account(read: Any, said: str, answer: dict[str, Any]) -> None:
+    assert read(said) == answer
+
+
+def test_labels_and_taints_of_one_patch_have_one_time() -> None:
+    assert readings.one_patch(items(written("2026-11-22T05:00:00Z", "2026-11-22T05:00:00Z")))["one_patch"]
+    assert not readings.one_patch(items(written("2026-11-22T05:00:00Z", "2026-11-22T05:00:02Z")))["one_patch"]
+
+
+def test_nodes_that_are_written_after_the_update_are_told_by_their_times() -> None:
+    group = {
+        "type": "aws:eks/nodeGroup:NodeGroup",
+        "urn": "urn:pulumi:s::p::t::tandem-gpu-group",
+        "modified": "2026-11-22T05:00:10Z",
+    }
+    state = json.dumps({"deployment": {"resources": [group]}})
+    nodes = items(written("2026-11-22T05:00:00Z", "2026-11-22T05:00:40Z"))
+    assert readings.nodes_after_update(nodes, state) == {"seconds": 30}
