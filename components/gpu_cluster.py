@@ -16,10 +16,14 @@ from components.iam import POD_IDENTITY, managed_policy, trust
 from components.names import TOKEN
 from components.network import Network, network
 from components.node_group import NodeShape, managed_node_group
+from components.zones import ask, zones_of_pool
 from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
+from sharing.zones import Demand, system_demand
 
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
+CONTROL_PLANE_ZONES = 2
+"""Zones of the control plane, and of the system nodes: what EKS needs, and what every cluster has."""
 EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
 """ServiceAccount of the driver's controller, fixed by the add-on."""
 
@@ -36,6 +40,10 @@ class GpuClusterArgs:
     """EKS support that may be paid for."""
     zones: int = 2
     """Availability zones, at least two."""
+    zone_names: Sequence[str] = ()
+    """These zones, as many as `zones` says; else those that sell most of what the nodes need."""
+    demands: Sequence[Demand] = ()
+    """Instance types of the GPU nodes, by which zones are chosen."""
     cidr: str = "10.0.0.0/16"
     """Network of the VPC, between /16 and /22."""
     nat: Nat = "single"
@@ -90,12 +98,14 @@ class GpuCluster(pulumi.ComponentResource):
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
 
-        net = network(name, args.cidr, args.zones, args.nat, self._tags, self._child)
+        self._market = ask(args.cluster_name, [system_demand(args.system_types), *args.demands], self._child)
+        net = network(name, args.cidr, args.zones, args.zone_names, self._market, args.nat, self._tags, self._child)
+        self._node_subnet_ids = net.node_subnet_ids
         self.control_plane = self._control_plane(net)
         self.cluster_name = self._from_control_plane("name")
         self.kubeconfig = pulumi.Output.secret(self.control_plane.kubeconfig_json)
         self.node_subnet_ids = pulumi.Output.all(*net.node_subnet_ids)
-        self.zone_names = pulumi.Output.all(*net.zone_names)
+        self.zone_names = net.zone_names
         self.security_group_id = self._security_group_id()
 
         self.kubernetes_provider = self._kubernetes_provider()
@@ -115,6 +125,31 @@ class GpuCluster(pulumi.ComponentResource):
             }
         )
 
+    def zones_of_pool(
+        self, pool: str, demand: Demand, among: pulumi.Output[list[str]] | None = None
+    ) -> pulumi.Output[list[str]]:
+        """The zones of the cluster, or of `among`, in which the nodes of a pool may run: they sell its instance types.
+
+        A node group stays in its zones for as long as one of them sells its types.
+        """
+        return zones_of_pool(self._market, pool, demand, self.zone_names if among is None else among)
+
+    def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
+        """The subnets for nodes in these zones. A subnet elsewhere that is not there yet makes them no secret."""
+
+        def pick(known: Sequence[list[str]]) -> pulumi.Output[list[str]]:
+            wanted, here = known
+            if strange := [zone for zone in wanted if zone not in here]:
+                raise pulumi.RunError(
+                    f"cluster.zones: the stack has no subnet in {', '.join(strange)} any more, where model files are "
+                    "on a volume. Keep that zone, or write `cache: node` first."
+                )
+            return pulumi.Output.all(
+                *(id for id, zone in zip(self._node_subnet_ids, here, strict=True) if zone in wanted)
+            )
+
+        return pulumi.Output.all(zones, self.zone_names).apply(pick)
+
     def _control_plane(self, net: Network) -> eks.Cluster:
         """The control plane, with the arguments that were run against the real provider.
 
@@ -129,7 +164,9 @@ class GpuCluster(pulumi.ComponentResource):
             name=args.cluster_name,
             version=args.kubernetes,
             vpc_id=net.vpc.id,
-            subnet_ids=net.subnet_ids,
+            # No others, ever: EKS accepts only subnets in the very zones with which a cluster was created
+            # (aws/containers-roadmap#2258). Nodes may run in any zone of the VPC.
+            subnet_ids=net.subnet_ids[:CONTROL_PLANE_ZONES],
             skip_default_node_group=True,
             skip_default_security_groups=True,
             authentication_mode=eks.AuthenticationMode.API,
@@ -196,7 +233,8 @@ class GpuCluster(pulumi.ComponentResource):
         return managed_node_group(
             f"{self._name}-system",
             cluster_name=self.cluster_name,
-            subnet_ids=self.node_subnet_ids,
+            # Those of the control plane: a zone that is added later would replace the group.
+            subnet_ids=self._node_subnet_ids[:CONTROL_PLANE_ZONES],
             shape=NodeShape(
                 ami_type=versions.SYSTEM_AMI_TYPES[args.system_arch],
                 kubernetes=args.kubernetes,

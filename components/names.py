@@ -33,6 +33,8 @@ TOLERATED = ({"key": GPU_TAINT, "operator": "Exists"}, {"key": MODE_TAINT, "oper
 
 TAG_PROJECT = "tandem:project"
 TAG_STACK = "tandem:stack"
+TAG_ZONES = "tandem:zones"
+"""On a group of GPU nodes: the zones that it lives in. The next `up` reads them, and leaves the group there."""
 EBS_CSI_TAG = "ebs.csi.aws.com/cluster"
 """AmazonEBSCSIDriverPolicyV2 lets the driver attach only volumes that carry this tag."""
 

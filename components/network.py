@@ -1,13 +1,15 @@
 """The network of a cluster: a VPC with public subnets in every zone and, unless nodes are public, private ones."""
 
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
 import pulumi_aws as aws
 
 from components.names import named
-from sharing.setup import ZONES_WITHOUT_EKS, Nat
+from components.zones import Market, next_zone, settled
+from sharing.setup import Nat
 
 SUBNET_SLOTS = 16
 """Equal parts of the VPC's range: a public and a private one for each of at most six zones, some spare."""
@@ -18,15 +20,28 @@ class Network:
     """What the rest of a cluster needs of its network."""
 
     vpc: aws.ec2.Vpc
-    zone_names: list[pulumi.Output[str]]
+    zone_names: pulumi.Output[list[str]]
     subnet_ids: list[pulumi.Output[str]]
-    """The subnets of nodes and control plane, one a zone. The control plane does not wait for their routes."""
+    """The subnets of nodes and control plane, one in each zone. The control plane does not wait for their routes."""
     node_subnet_ids: list[pulumi.Output[str]]
     """The same, known once their way to the internet is there: a node that boots earlier cannot join."""
 
 
-def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], child: pulumi.ResourceOptions) -> Network:
-    """Registers the network `name`; every resource gets the options `child`."""
+def network(
+    name: str,
+    cidr: str,
+    zones: int,
+    zone_names: Sequence[str],
+    market: Market,
+    nat: Nat,
+    tags: dict[str, str],
+    child: pulumi.ResourceOptions,
+) -> Network:
+    """Registers the network `name`; every resource gets the options `child`.
+
+    Zones are chosen once. Each public subnet keeps the zone with which it was created, whatever AWS sells there later,
+    and everything else takes its zone from that subnet. A new subnet avoids the zones of those before it.
+    """
     vpc = aws.ec2.Vpc(
         f"{name}-vpc",
         cidr_block=cidr,
@@ -35,7 +50,6 @@ def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], ch
         tags=named(tags, name),
         opts=child,
     )
-    zone_names = _zone_names(zones, child)
     public, private = _ranges(cidr, zones)
     gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=named(tags, name), opts=child)
 
@@ -48,9 +62,13 @@ def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], ch
         opts=child,
     )
     subnets, routed_ids, tables = [], [], [outward]
-    for index, zone in enumerate(zone_names):
-        subnets.append(_subnet(f"{name}-public-{index}", vpc, public[index], zone, nat == "none", tags, child))
+    taken: list[pulumi.Output[str]] = []
+    once = pulumi.ResourceOptions.merge(child, pulumi.ResourceOptions(ignore_changes=["availabilityZone"]))
+    for index in range(zones):
+        zone = next_zone(market, zones, zone_names, taken)
+        subnets.append(_subnet(f"{name}-public-{index}", vpc, public[index], zone, nat == "none", tags, once))
         routed_ids.append(_routed(f"{name}-public-{index}", subnets[index], outward, to_internet, child))
+        taken.append(subnets[index].availability_zone)
 
     if nat != "none":
         public_ids, subnets, routed_ids = routed_ids, [], []
@@ -58,7 +76,7 @@ def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], ch
             _nat_gateway(f"{name}-nat-{index}", public_ids[index], tags, child)
             for index in range(1 if nat == "single" else zones)
         ]
-        for index, zone in enumerate(zone_names):
+        for index, zone in enumerate(taken):
             table = _route_table(f"{name}-private-{index}", vpc, tags, child)
             route = aws.ec2.Route(
                 f"{name}-private-{index}-internet",
@@ -72,23 +90,11 @@ def network(name: str, cidr: str, zones: int, nat: Nat, tags: dict[str, str], ch
             tables.append(table)
     _s3_endpoint(f"{name}-s3", vpc, tables, tags, child)
     return Network(
-        vpc=vpc, zone_names=zone_names, subnet_ids=[subnet.id for subnet in subnets], node_subnet_ids=routed_ids
+        vpc=vpc,
+        zone_names=settled(zone_names, taken),
+        subnet_ids=[subnet.id for subnet in subnets],
+        node_subnet_ids=routed_ids,
     )
-
-
-def _zone_names(count: int, child: pulumi.ResourceOptions) -> list[pulumi.Output[str]]:
-    found = aws.get_availability_zones_output(
-        state="available",
-        exclude_zone_ids=list(ZONES_WITHOUT_EKS),
-        filters=[aws.GetAvailabilityZonesFilterArgs(name="opt-in-status", values=["opt-in-not-required"])],
-        opts=pulumi.InvokeOptions(parent=child.parent),
-    )
-
-    def pick(index: int) -> pulumi.Output[str]:
-        # Stock mocks answer an invoke with nothing: then the zones have no names.
-        return found.apply(lambda zones: zones.names[index] if zones.names else f"zone-{index}")
-
-    return [pick(index) for index in range(count)]
 
 
 def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:

@@ -46,6 +46,7 @@ def managed_node_group(
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]],
     shape: NodeShape,
     tags: dict[str, str],
+    group_tags: Mapping[str, pulumi.Input[str]] | None = None,
     autoscaled: bool = False,
     replaced_with: str | None = None,
     update_config: aws.eks.NodeGroupUpdateConfigArgs | None = None,
@@ -56,6 +57,7 @@ def managed_node_group(
 
     The group is replaced by a new one whenever `replaced_with` changes; with `delete_first` the old one goes before the
     new one comes. Without an `update_config`, EKS adds up to two nodes for each zone while it updates the group.
+    `group_tags` are on the group alone.
     """
     role = aws.iam.Role(f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), tags=tags, opts=child)
     policies = [
@@ -89,7 +91,7 @@ def managed_node_group(
         update_config=update_config,
         labels=dict(shape.labels),
         taints=list(shape.taints),
-        tags=named(tags, name),
+        tags={**named(tags, name), **(group_tags or {})},
         opts=pulumi.ResourceOptions.merge(child, own),
     )
 

@@ -7,7 +7,7 @@ import pulumi
 import pulumi_aws as aws
 
 from components import versions
-from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TOKEN
+from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from components.node_group import NodeShape, managed_node_group
 from sharing.gpus import alike
 from sharing.modes import Sharing
@@ -26,7 +26,9 @@ class SpotGpuNodeGroupArgs:
     cluster_name: pulumi.Input[str]
     """EKS cluster that the nodes join. An Output of the cluster, so that the nodes go before it does."""
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
-    """Subnets that the nodes may run in."""
+    """Subnets that the nodes may run in. EKS refuses the group if the zone of one does not sell one of its types."""
+    zones: pulumi.Input[Sequence[str]] = ()
+    """Zones of these subnets: a tag of the group, by which `GpuCluster.zones_of_pool` leaves it there."""
     sharing: Sharing
     """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes."""
     mode_taint: pulumi.Input[str] | None = None
@@ -89,6 +91,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                 ],
             ),
             tags=dict(args.tags),
+            group_tags={TAG_ZONES: pulumi.Output.from_input(args.zones).apply(" ".join)} if args.zones else None,
             # A card is cut before the first pod comes, and not under running ones.
             replaced_with=args.sharing.cut(kind.gpu),
             update_config=ONE_BY_ONE,

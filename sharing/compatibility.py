@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import karpenter, tables
+from sharing import karpenter, tables, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import driver_cuts, idle_slices, judged, more_shares, ollama_on_slices, reboots, turns
@@ -280,7 +280,7 @@ def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         tenants = [tenant for tenant in setup.tenants_of(pool) if tenant.cache == "volume"]
         if tenants:
-            rule = f"a volume lives in one zone: the pool {pool.name} runs in the first zone only"
+            rule = f"a volume lives in one zone: the pool {pool.name} runs in one zone only"
             yield Problem(f"{tenants[0].path}.cache", "volume", rule, "`cache: node` runs in any zone.")
 
 
@@ -336,6 +336,8 @@ RULES: tuple[Rule, ...] = (
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and memory hold the pods", True, _host_holds_pods, ("models", "sharing", TYPES, *NODES)),
     Rule("Karpenter cuts no cards", True, karpenter.no_partitions, ("sharing",)),
+    Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
+    Rule("zones are the region's", True, zones.misnamed, ("aws:region",)),
     Rule("the region is known", False, _unknown_region),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),

@@ -156,6 +156,8 @@ class Setup:
     kubernetes: str
     support: Support
     zones: int
+    zone_names: tuple[str, ...] = ()
+    """Empty: the zones are chosen by what they sell."""
     nat: Nat
     public_access_cidrs: tuple[str, ...]
     system_types: tuple[str, ...]

@@ -34,6 +34,7 @@ from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
 from sharing.system import system_types
+from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
 from stacks.config import RefusedError, StackConfig
 from stacks.naming import cluster_name
@@ -81,6 +82,30 @@ class Plan:
         once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
         return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
+    def zones(self, into: GpuCluster, pool: Pool) -> pulumi.Output[list[str]]:
+        """The zones of a pool's nodes."""
+        among = self.volume_zone(into, pool).apply(lambda zone: [zone]) if self.in_one_zone(pool) else None
+        return into.zones_of_pool(pool.name, pool_demand(pool), among)
+
+    def volume_zone(self, into: GpuCluster, pool: Pool) -> pulumi.Output[str]:
+        """The zone of the models' volumes: one that sells the pool's types, chosen once and kept in the state, since
+        a volume does not move.
+        """
+        if pool.name not in self._volume_zones:
+            first = into.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
+            once = random.RandomId(
+                f"{PROJECT}-{pool.name}-zone",
+                byte_length=1,
+                keepers={"zone": first},
+                opts=pulumi.ResourceOptions(ignore_changes=["keepers"]),
+            )
+            self._volume_zones[pool.name] = once.keepers.apply(lambda kept: str((kept or {})["zone"]))
+        return self._volume_zones[pool.name]
+
+    @cached_property
+    def _volume_zones(self) -> dict[str, pulumi.Output[str]]:
+        return {}
+
     @cached_property
     def tags(self) -> dict[str, str]:
         """The one tag set."""
@@ -107,7 +132,9 @@ def cluster(plan: Plan) -> GpuCluster:
             cluster_name=cluster_name(pulumi.get_stack()),
             kubernetes=settings.kubernetes,
             support=settings.support,
-            zones=settings.zones,
+            zones=plan.setup.zones,
+            zone_names=plan.setup.zone_names,
+            demands=demands(plan.setup)[1:],
             cidr=settings.cidr,
             nat=settings.nat,
             public_access_cidrs=settings.public_access_cidrs,
@@ -133,13 +160,14 @@ def gpu_nodes(plan: Plan, into: GpuCluster) -> dict[str, pulumi.Resource]:
 
 
 def _node_group(plan: Plan, into: GpuCluster, pool: Pool) -> SpotGpuNodeGroup:
-    """The nodes of a pool: in the first zone, where a model's volume holds them there."""
-    subnets = into.node_subnet_ids.apply(lambda ids: ids[:1]) if plan.in_one_zone(pool) else into.node_subnet_ids
+    """The nodes of a pool: in the zones that sell its types, or in the one of the models' volumes."""
+    zones = plan.zones(into, pool)
     return SpotGpuNodeGroup(
         f"{PROJECT}-{pool.name}",
         SpotGpuNodeGroupArgs(
             cluster_name=into.cluster_name,
-            subnet_ids=subnets,
+            subnet_ids=into.subnets_in(zones),
+            zones=zones,
             sharing=pool.sharing,
             mode_taint=plan.mode_taints[pool.name],
             instance_types=pool.instance_types,
@@ -164,7 +192,10 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
         f"{PROJECT}-karpenter",
         KarpenterGpuPoolArgs(
             cluster_name=into.cluster_name,
-            node_subnet_ids=into.node_subnet_ids,
+            # All zones: Karpenter knows which of them sell what. The zones of each pool are asked for the error alone.
+            node_subnet_ids=pulumi.Output.all(into.node_subnet_ids, *(plan.zones(into, pool) for pool in pools)).apply(
+                lambda known: list(known[0])
+            ),
             security_group_id=into.security_group_id,
             pools=[
                 KarpenterPool(
@@ -175,7 +206,7 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
                     capacity=pool.capacity,
                     max_nodes=pool.max,
                     volume_gib=pool.volume_gib,
-                    zone=into.zone_names.apply(lambda names: names[0]) if plan.in_one_zone(pool) else None,
+                    zone=plan.volume_zone(into, pool) if plan.in_one_zone(pool) else None,
                 )
                 for pool in pools
             ],
@@ -255,7 +286,7 @@ def _model(fit: Fit, plan: Plan, into: GpuCluster) -> OllamaModel:
         mode_taint=plan.mode_taints[fit.pool.name],
         resource_name=fit.verdict.shares.resource,
         running=fit.pool.desired > 0,
-        zone=into.zone_names.apply(lambda names: names[0]) if tenant.cache == "volume" else None,
+        zone=plan.volume_zone(into, fit.pool) if tenant.cache == "volume" else None,
     )
 
 

@@ -17,7 +17,7 @@ from sharing.prices import Book
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
-from stacks.shape import OWN_NUMBERS, SECTIONS, GpuNodes, StackConfig, pool_name
+from stacks.shape import FEWEST_ZONES, OWN_NUMBERS, SECTIONS, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 MOST_PASSES = 5
 """A repaired mistake can uncover the next (an unknown mode hides a wrong number of replicas); no more than these."""
@@ -39,6 +39,7 @@ STAND_INS: dict[str, Any] = {
     "cluster.system-nodes.instance-types[]": "t3.medium",
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
     "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
+    "cluster.zone-names[]": "us-east-1a",
 }
 """What is put for an unreadable value that has no default, only to be able to judge the rest of the file."""
 
@@ -161,6 +162,7 @@ def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]
             if name in names[:index] and f"{path}[{index}]" not in misread:
                 yield Problem(f"{path}[{index}]", name, "stands twice", "Keep one of the two.")
     yield from _admin_contradictions(config, misread)
+    yield from _zone_contradictions(config.cluster, misread)
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)
 
@@ -187,6 +189,17 @@ def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:
         yield Problem(f"{path}.min", str(nodes.min), rule, "Write `min: 0`.")
     if not nodes.desired and nodes.min:
         yield Problem(f"{path}.min", str(nodes.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.")
+
+
+def _zone_contradictions(cluster: ClusterSettings, misread: set[str]) -> Iterator[Problem]:
+    path, names = "cluster.zone-names", cluster.zone_names
+    if touches([path, "cluster.zones"], misread) or not names:
+        return
+    if len(names) < FEWEST_ZONES:
+        yield Problem(path, ", ".join(names), "EKS needs two zones", "Add another zone.")
+    elif "zones" in cluster.model_fields_set and cluster.zones != len(names):
+        rule = f"lists {len(names)} zones, and `zones` is {cluster.zones}"
+        yield Problem(path, ", ".join(names), rule, "Remove `zones`: the list says how many.")
 
 
 def _named_in_doubt(config: StackConfig, misread: Collection[str]) -> bool:

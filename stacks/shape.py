@@ -16,6 +16,8 @@ from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Rep
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
 MOST_POOLS = 10
+FEWEST_ZONES = 2
+"""EKS puts its control plane into two zones at least."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """What describes a model that the catalogue does not have."""
 GIB = 2**30
@@ -197,7 +199,15 @@ class ClusterSettings(Section):
     support: Support = Field(
         default="standard", description="EKS support that may be paid: `extended` is six times as dear."
     )
-    zones: int = Field(default=2, ge=2, le=6, description="Availability zones; EKS wants two.")
+    zones: int = Field(
+        default=FEWEST_ZONES,
+        ge=FEWEST_ZONES,
+        le=6,
+        description="How many Availability Zones; those that sell the stack's instance types.",
+    )
+    zone_names: Annotated[list[str], Field(max_length=6)] = Field(
+        default=[], description="These zones instead, e.g. `[us-east-1a, us-east-1d]`; at least two."
+    )
     cidr: VpcCidr = Field(default="10.0.0.0/16", description="Network of the VPC.")
     nat: Nat = Field(
         default="single",
@@ -335,7 +345,8 @@ class StackConfig(Section):
             region=self.region,
             kubernetes=self.cluster.kubernetes,
             support=self.cluster.support,
-            zones=self.cluster.zones,
+            zones=len(self.cluster.zone_names) or self.cluster.zones,
+            zone_names=tuple(self.cluster.zone_names),
             nat=self.cluster.nat,
             public_access_cidrs=tuple(self.cluster.public_access_cidrs),
             system_types=tuple(self.cluster.system_nodes.instance_types),

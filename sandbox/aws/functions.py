@@ -6,6 +6,7 @@ import json
 import zlib
 from typing import Any
 
+from sandbox.aws.offers import OFFERINGS, offerings
 from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, digest
 from sandbox.protocol import Answer, Question, Refused, Values
@@ -170,7 +171,7 @@ def _overridden(statements: list[Values], later: list[Values]) -> list[Values]:
     return kept + [one for one in later if "Sid" not in one or one["Sid"] in named]
 
 
-ANSWERS: dict[str, Answer] = {
+ANSWERS: dict[str, Answer | Values] = {
     "aws:index/getAvailabilityZones:getAvailabilityZones": _zones,
     "aws:index/getPartition:getPartition": _partition,
     "aws:index/getRegion:getRegion": _region,
@@ -179,4 +180,7 @@ ANSWERS: dict[str, Answer] = {
     "aws:ssm/getParameter:getParameter": _parameter,
     "aws:eks/getAddonVersion:getAddonVersion": _addon_version,
     "aws:iam/getPolicyDocument:getPolicyDocument": _policy_document,
+    OFFERINGS: lambda question: offerings(question, {}),
+    # Nothing is up before the first `up`; a world knows more (sandbox/world/functions.py).
+    "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
 }

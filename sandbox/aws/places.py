@@ -10,8 +10,17 @@ from sandbox.identity import ACCOUNT
 from sandbox.protocol import Values
 
 DEFAULT_REGION = "us-east-1"
-ZONES = 6
-"""Zones that every region has here; in fact us-east-1 alone has so many, and a program must not count on an order."""
+ZONES = {
+    "us-east-1": "123456",
+    "us-west-1": "13",
+    "us-west-2": "1234",
+    "ca-central-1": "124",
+    "ap-northeast-1": "124",
+    "ap-northeast-2": "1234",
+}
+"""Numbers of a region's zones as a newer account sees them; other regions have three. A program must not count on an
+order. Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
+"""
 _DIRECTIONS = {
     "north": "n",
     "south": "s",
@@ -57,7 +66,8 @@ class Place:
         """Zone names to zone ids, e.g. us-east-1a to use1-az1. Real accounts have them shuffled."""
         *area, number = self.region.split("-")
         code = "".join(_DIRECTIONS.get(part, part) for part in area) + number
-        return {f"{self.region}{chr(ord('a') + index)}": f"{code}-az{index + 1}" for index in range(ZONES)}
+        numbers = ZONES.get(self.region, "123")
+        return {f"{self.region}{letter}": f"{code}-az{number}" for letter, number in zip("abcdef", numbers)}  # noqa: B905
 
     def zone_id(self, zone: str) -> str:
         """The id of a zone's name; "" for a name that the region does not have."""

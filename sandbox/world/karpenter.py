@@ -16,7 +16,18 @@ from typing import Any
 from sandbox.identity import digest
 from sandbox.world import quotas
 from sandbox.world.hardware import instance_types
-from sandbox.world.nodes import EFFECTS, HOST_LABEL, SUBNET, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets
+from sandbox.world.nodes import (
+    EFFECTS,
+    HOST_LABEL,
+    SUBNET,
+    TYPE_LABEL,
+    ZONE_LABEL,
+    cluster_at,
+    launch,
+    made,
+    meets,
+    sold_in,
+)
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, chart
 from sandbox.world.scheduler import groups, placed
@@ -193,7 +204,8 @@ def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) ->
         for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
             place = things.get(SUBNET, subnet)
             zone = place.outputs.get("availabilityZone") if place else None
-            if place is None or (zones is not None and zone not in zones):
+            # A zone without the type is no offering (offering/base_resolver.go, `itZones.Has(zone)`).
+            if place is None or (zones is not None and zone not in zones) or not sold_in(things, subnet, [kind]):
                 continue
             name = f"new-{len(new)}"
             node = Thing(type=NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)

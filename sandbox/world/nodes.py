@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from sandbox.aws.offers import zones_selling
+from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, digest
 from sandbox.world import quotas
 from sandbox.world.store import State
@@ -182,9 +185,13 @@ def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) 
 
 
 def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
-    subnets = values_at(group.inputs, "subnetIds")
     cluster = cluster_named(things, group.inputs.get("clusterName"))
     kind, spot = launched(group)
+    # Auto Scaling goes on to another zone where it gets none.
+    given = values_at(group.inputs, "subnetIds")
+    subnets = [one for one in given if sold_in(things, one, [kind])]
+    if given and not subnets:
+        return
     instance, node = launch(
         things,
         state,
@@ -199,6 +206,16 @@ def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
     )
     node.cluster = str(cluster.outputs["endpoint"]) if cluster else ""
     node.outputs = _described(node.id, group, instance)
+
+
+def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
+    """Whether the zone of a subnet sells the types."""
+    subnet = things.get(SUBNET, subnet_id)
+    if subnet is None:
+        return True
+    place = Place.of(subnet.inputs.get("region"), subnet.provider)
+    zone = subnet.outputs.get("availabilityZone")
+    return all(zone in zones_selling(place, kind, things.offers) for kind in kinds)
 
 
 def launch(

@@ -53,6 +53,8 @@ class State:
     """Kubernetes objects that went with their cluster, and its API server."""
     journal: list[Event] = field(default_factory=list)
     """What happened to cards, in this order."""
+    offers: dict[str, list[str]] = field(default_factory=dict)
+    """Zones that sell an instance type, where somebody has changed them."""
 
 
 class Store:
@@ -122,6 +124,7 @@ def _written(state: State) -> dict[str, Any]:
         "buried": [[*key, cluster] for key, cluster in state.buried.items()],
         "things": [_as_dict(thing) for thing in state.things],
         "journal": [_as_dict(event) for event in state.journal],
+        "offers": state.offers,
     }
 
 
@@ -158,6 +161,7 @@ def _state(path: Path) -> State:
         recycled = {str(group): int(count) for group, count in raw["recycled"].items()}
         # A world that is older than the journal goes on without what has happened so far.
         journal = [Event(**one) for one in raw.get("journal", ())]
+        offers = {str(name): [str(zone) for zone in zones] for name, zones in raw.get("offers", {}).items()}
         return State(
             serial=int(raw["serial"]),
             things=things,
@@ -166,5 +170,6 @@ def _state(path: Path) -> State:
             peaks=dict(raw.get("peaks", {})),
             buried=buried,
             journal=journal,
+            offers=offers,
         )
     raise wrong("lacks parts of the state, as if edited by hand")

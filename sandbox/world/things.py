@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -107,12 +107,15 @@ class Things:
         *,
         quotas: dict[str, int] | None = None,
         peaks: dict[str, int] | None = None,
+        offers: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._by_key: dict[Key, Thing] = {thing.key: thing for thing in things}
         self.quotas = {} if quotas is None else quotas
         """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
         self.peaks = {} if peaks is None else peaks
         """Most vCPUs that ever ran at once, by code of the quota."""
+        self.offers = {} if offers is None else offers
+        """Zones in which this account gets an instance type, where they are not those that every account has."""
 
     def __iter__(self) -> Iterator[Thing]:
         return iter(list(self._by_key.values()))

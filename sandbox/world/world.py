@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.cloud import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Question
-from sandbox.world import controllers, jobs
+from sandbox.world import controllers, functions, jobs
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
@@ -67,7 +67,9 @@ class World:
     ) -> None:
         self._store = Store(path)
         self._state = self._store.load()
-        self._things = Things(self._state.things, quotas=self._state.quotas, peaks=self._state.peaks)
+        self._things = Things(
+            self._state.things, quotas=self._state.quotas, peaks=self._state.peaks, offers=self._state.offers
+        )
         self._faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -209,7 +211,10 @@ class World:
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
         """What a function answers. Raises `Refused` for one that is not emulated."""
         self._touch()
-        return dict(self._cloud.answer(Question(token=token, args=args, provider=provider)))
+        question = Question(token=token, args=args, provider=provider)
+        with self._changed:
+            found = functions.answer(self._things, question)
+        return dict(self._cloud.answer(question) if found is None else found)
 
     def _identity(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.identity(question.provider))
@@ -255,6 +260,12 @@ class World:
         with self._changed:
             thing = self._existing(type, id)
             controllers.delete(self._things, thing, self._state)
+            self._save()
+
+    def sell(self, instance_type: str, zones: Collection[str]) -> None:
+        """AWS sells the type in these zones from now on, and in no others."""
+        with self._changed:
+            self._state.offers[instance_type] = sorted(zones)
             self._save()
 
     # How a call goes.

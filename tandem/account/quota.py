@@ -1,14 +1,14 @@
 """Whether the account lets a stack up: quotas against needs, types against zones, the role of spot."""
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sharing import quotas, tables
+from sharing import quotas, tables, zones
 from sharing.gpus import instance_types
 from sharing.quotas import Need
-from sharing.setup import ZONES_WITHOUT_EKS, Capacity, Pool, Setup
+from sharing.setup import ZONES_WITHOUT_EKS, Capacity, Setup
+from sharing.zones import NoZoneError
 from tandem.account import services
 from tandem.account.leftovers import owner_of
 from tandem.account.session import Account, code, explained
@@ -78,7 +78,7 @@ def answer(account: Account, stack: str, setup: Setup) -> Answer:
     warnings += [
         f"AWS does not say how much {check.need.quota.title} allows" for check in checks if check.verdict == "unknown"
     ]
-    return Answer(checks=tuple(checks), problems=tuple(problems), warnings=tuple(warnings))
+    return Answer(checks=tuple(checks), problems=tuple(map(str, problems)), warnings=tuple(warnings))
 
 
 def quota_checks(account: Account, stack: str, setup: Setup) -> list[Check]:
@@ -142,42 +142,44 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
     return known
 
 
-def offers(account: Account, setup: Setup) -> tuple[list[str], list[str]]:
-    """Whether the zones of the stack have its types: problems where none has, warnings where some have not."""
-    zones = _zones(account)[: setup.zones]
+def offers(account: Account, setup: Setup) -> tuple[list[NoZoneError], list[str]]:
+    """Whether the zones that a new stack takes sell its types: problems where none does, warnings where some do not."""
+    everywhere = _zones(account)
+    wanted = zones.demands(setup)
+    offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
+    taken = zones.choose(setup.zone_names or everywhere, setup.zones, wanted, offered)
     problems, warnings = [], []
-    if len(zones) < setup.zones:
-        problems.append(f"cluster.zones is {setup.zones}, and {account.region} has {len(zones)} in which EKS runs")
-    wanted = sorted({*setup.system_types, *(name for pool in setup.pools for name in pool.instance_types)})
-    offered = {name: set[str]() for name in wanted}
-    filters = [{"Name": "instance-type", "Values": wanted}]
+    if len(taken) < setup.zones:
+        reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
+        problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
+    for demand in wanted:
+        try:
+            zones.place(demand, taken, offered)
+        except NoZoneError as problem:
+            problems.append(problem)
+            continue
+        lacking = {name: [zone for zone in taken if zone not in offered.get(name, ())] for name in demand.types}
+        warnings += [
+            f"{demand.path}: {name} is not offered in {', '.join(bare)}" for name, bare in lacking.items() if bare
+        ]
+    return problems, warnings
+
+
+def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[str, set[str]]:
+    """Those of the zones that sell each type."""
+    found: dict[str, set[str]] = {}
+    filters = [{"Name": "instance-type", "Values": types}]
     for page in account.pages(
         "ec2", "describe_instance_type_offerings", LocationType="availability-zone", Filters=filters
     ):
         for raw in page["InstanceTypeOfferings"]:
-            offered[raw["InstanceType"]].add(raw["Location"])
-    for path, names, places in _placed(setup, zones):
-        if not any(offered[name] & set(places) for name in names):
-            problems.append(f"{path}: {', '.join(names)} not offered in {', '.join(places) or account.region}")
-            continue
-        lacking = {name: [zone for zone in places if zone not in offered[name]] for name in names}
-        warnings += [f"{path}: {name} is not offered in {', '.join(bare)}" for name, bare in lacking.items() if bare]
-    return problems, warnings
-
-
-def _placed(setup: Setup, zones: list[str]) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
-    """Where which types must be offered: a pool whose models keep their files on volumes lives in the first zone."""
-    yield "cluster.system-nodes.instance-types", setup.system_types, zones
-    for pool in setup.pools:
-        yield f"{pool.path}.instance-types", pool.instance_types, zones[:1] if _in_one_zone(setup, pool) else zones
-
-
-def _in_one_zone(setup: Setup, pool: Pool) -> bool:
-    return any(tenant.cache == "volume" for tenant in setup.tenants_of(pool))
+            if raw["Location"] in everywhere:
+                found.setdefault(raw["InstanceType"], set()).add(raw["Location"])
+    return found
 
 
 def _zones(account: Account) -> list[str]:
-    """The zones from which the program takes the first ones."""
+    """The zones among which the program chooses."""
     found = account.client("ec2").describe_availability_zones()["AvailabilityZones"]
     return sorted(
         zone["ZoneName"]

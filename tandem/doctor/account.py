@@ -56,9 +56,9 @@ def check_offerings(case: Case) -> Iterator[Finding]:
 
     problems, warnings = quota.offers(case.account(), _setup(case))
     for problem in problems:
-        yield stops(problem, "Write other instance types, or another region.")
+        yield stops(problem.reason, problem.fix)
     for line in warnings:
-        yield warning(line, "Nodes of that type come in the other zones alone.")
+        yield warning(line, "Its nodes come up in the other zones.")
     if not problems and not warnings:
         yield ok("each zone offers each instance type")
 

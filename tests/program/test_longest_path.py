@@ -14,6 +14,7 @@ from tandem.first_token import NODE_CLAIM, first_token
 NEEDS = {
     ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",
     ("ec2/vpc:Vpc", "ec2/subnet:Subnet"): "a subnet lies in a VPC",
+    ("ec2/subnet:Subnet", "ec2/subnet:Subnet"): "each takes a zone that those before it have not taken",
     ("ec2/subnet:Subnet", "iam/role:Role"): "eks.Cluster, which makes its role itself, begins when it has its subnets",
     ("iam/role:Role", "iam/rolePolicyAttachment:RolePolicyAttachment"): "a policy is attached to a role",
     ("iam/rolePolicyAttachment:RolePolicyAttachment", "eks/cluster:Cluster"): "the control plane acts by its policies",

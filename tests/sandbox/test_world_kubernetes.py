@@ -256,6 +256,7 @@ LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
 def test_a_node_offers_the_slices_of_its_layout(
     account: Account, layout: dict[str, int], config: dict[str, Any], values: dict[str, Any], offered: dict[str, int]
 ) -> None:
+    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
     account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
     account.gpu_operator(layout, config, **values)
     for resource in {PLAIN, LARGE, SMALL, *offered}:
@@ -268,6 +269,7 @@ def test_a_node_offers_the_slices_of_its_layout(
 
 
 def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready(account: Account) -> None:
+    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
     account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "odd"})
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
@@ -278,6 +280,7 @@ def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready
 
 
 def test_two_device_plugins_at_a_time_offer_nothing_to_count_on(account: Account) -> None:
+    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
     account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     account.device_plugin()

@@ -263,6 +263,36 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "one (gpu-operator#2415) (got karpenter). Write `provisioner: node-group` under gpu-nodes.",
         ),
     ],
+    "the region has the zones": [
+        (
+            setup(region="us-west-1", zones=3),
+            "cluster.zones: us-west-1 has 2 zones in which EKS runs (got 3). Write `zones: 2` or fewer.",
+        ),
+        (
+            setup(region="eu-west-1", zones=4),
+            "cluster.zones: eu-west-1 has 3 zones in which EKS runs (got 4). Write `zones: 3` or fewer.",
+        ),
+        (
+            setup(zones=6, zone_names=tuple(f"us-east-1{letter}" for letter in "abcdef")),
+            "cluster.zone-names: us-east-1 has 5 zones in which EKS runs (got 6). Write `zones: 5` or fewer.",
+        ),
+    ],
+    "zones are the region's": [
+        (
+            setup(zone_names=("us-east-1a", "us-west-2b")),
+            "cluster.zone-names[1]: is no zone of us-east-1, the stack's region (got 'us-west-2b'). "
+            "Write us-east-1a, for example.",
+        ),
+        (
+            setup(zone_names=("us-east-1-bos-1a", "us-east-1a")),
+            "cluster.zone-names[0]: must be an Availability Zone: EKS has no control plane in other kinds of zone "
+            "(got 'us-east-1-bos-1a'). Write us-east-1a, for example.",
+        ),
+        (
+            setup(zone_names=("us-east-1a", "us-east-1a")),
+            "cluster.zone-names[1]: stands twice (got us-east-1a). Keep one of the two.",
+        ),
+    ],
     "the region is known": [
         (
             setup(region="us-east-11"),
@@ -391,7 +421,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "a volume binds the pool to a zone": [
         (
             setup(tenants=(*tenants(SMALL), *tenants(SMALL, SMALL, cache="volume")[1:])),
-            "models[1].cache: a volume lives in one zone: the pool gpu runs in the first zone only (got volume). "
+            "models[1].cache: a volume lives in one zone: the pool gpu runs in one zone only (got volume). "
             "`cache: node` runs in any zone.",
         ),
     ],
@@ -521,6 +551,12 @@ KEPT: dict[str, list[Setup]] = {
         replace(on("g6e.xlarge", sharing=TimeSlicing(replicas=14)), tenants=MANY),
     ],
     "Karpenter cuts no cards": [on("g7e.2xlarge", sharing=Mig()), brought()],
+    "the region has the zones": [
+        setup(zones=5),
+        setup(region="us-west-2", zones=4),
+        setup(region="us-gov-west-1", zones=6),  # not in AWS's list: AWS itself will say
+    ],
+    "zones are the region's": [setup(), setup(zone_names=("us-east-1f", "us-east-1d"))],
     "the region is known": [setup(region="ap-south-2")],
     "standard support does not end soon": [
         setup(kubernetes="1.34", today=day("2026-12-02")),
@@ -581,7 +617,7 @@ def found_by(name: str, whole: Setup) -> list[str]:
 def test_every_rule_is_broken_and_kept_by_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert names == list(BROKEN) == list(KEPT)
-    assert [rule.refuses for rule in RULES] == [True] * 13 + [False] * 21
+    assert [rule.refuses for rule in RULES] == [True] * 15 + [False] * 21
 
 
 @pytest.mark.parametrize(
@@ -592,7 +628,7 @@ def test_every_rule_is_broken_and_kept_by_a_test() -> None:
 def test_a_broken_rule_is_told_with_its_way_out(name: str, whole: Setup, message: str) -> None:
     assert message in found_by(name, whole)
     refused, doubted = [str(one) for one in problems(whole)], [str(one) for one in warnings(whole)]
-    refuses = list(BROKEN).index(name) < 13
+    refuses = list(BROKEN).index(name) < 15
     assert (message in refused, message in doubted) == (refuses, not refuses)
 
 

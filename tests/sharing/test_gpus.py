@@ -120,7 +120,7 @@ def test_every_type_has_a_price_or_an_estimate_that_says_so(name: str) -> None:
 
 
 def test_all_tables_are_looked_at() -> None:
-    assert len(TABLES) == 13
+    assert len(TABLES) == 14
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -149,6 +149,7 @@ KEYS = {
     "service_prices": ("region", "item"),
     "spot_prices": ("region", "instance_type"),
     "system_instances": ("instance_type",),
+    "zones": ("zone_id",),
 }
 
 

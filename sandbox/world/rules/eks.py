@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandbox.aws.offers import zones_selling
+from sandbox.aws.places import Place
 from sandbox.world import quotas
 from sandbox.world.nodes import (
     SUBNET,
@@ -90,6 +92,22 @@ def _cluster_network(case: Case) -> str | None:
     return "Subnets specified must be in at least two different AZs" if subnets and len(zones) < 2 else None
 
 
+def _zones_of(case: Case, inputs: Any) -> set[str]:
+    found = [case.things.get(SUBNET, one) for one in values_at(inputs, "vpcConfig.subnetIds")]
+    return {str(one.outputs.get("availabilityZone")) for one in found if one is not None}
+
+
+def _other_zones(case: Case) -> str | None:
+    before = _zones_of(case, case.thing.inputs) if case.thing else set()
+    after = _zones_of(case, case.inputs)
+    if before == after:
+        return None
+    return (
+        f"Provided subnets belong to the AZs '{','.join(sorted(after))}'. But they should belong to the exact set of "
+        f"AZs '{','.join(sorted(before))}' in which subnets were provided during cluster creation."
+    )
+
+
 def _cluster_taken(case: Case) -> str | None:
     name = case.inputs.get("name")
     return f"Cluster already exists with name: {name}" if case.things.get(CLUSTER, name) else None
@@ -136,6 +154,22 @@ def _no_node_role(case: Case) -> str | None:
 def _no_subnet(case: Case) -> str | None:
     absent = [one for one in values_at(case.inputs, "subnetIds") if case.things.get(SUBNET, one) is None]
     return f"The subnet ID '{absent[0]}' does not exist" if absent else None
+
+
+def _not_sold(case: Case) -> str | None:
+    """One type that one of the zones does not sell is enough, whether or not a node would come up there."""
+    place = Place.of(case.inputs.get("region"), case.provider)
+    found = [case.things.get(SUBNET, one) for one in values_at(case.inputs, "subnetIds")]
+    for zone in sorted({str(one.outputs.get("availabilityZone")) for one in found if one is not None}):
+        for name in values_at(case.inputs, "instanceTypes"):
+            selling = zones_selling(place, str(name), case.things.offers)
+            if zone not in selling:
+                return (
+                    f"Your requested instance type ({name}) is not supported in your requested Availability Zone "
+                    f"({zone}). Please retry your request by not specifying an Availability Zone or choosing "
+                    f"{', '.join(selling)}."
+                )
+    return None
 
 
 def _no_template(case: Case) -> str | None:
@@ -299,10 +333,20 @@ RULES: tuple[Rule, ...] = (
         source=API + "API_DeleteCluster.html",
         refuses=_has_groups,
     ),
+    Rule(
+        types=(CLUSTER,),
+        on=("update",),
+        code="InvalidParameterException",
+        # The words of the error are in many public programs; the request to lift the rule is this one.
+        source="https://github.com/aws/containers-roadmap/issues/2258",
+        refuses=_other_zones,
+    ),
     _row(IN_CLUSTER, "ResourceNotFoundException", "API_DescribeCluster.html", _no_cluster),
     _row((NODE_GROUP,), "ResourceInUseException", "API_CreateNodegroup.html", _group_taken),
     _row((NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_node_role),
     _row((NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_subnet),
+    # The API's own answer, status 400: awslabs/ec2-spot-workshops#154. One type of several: eksctl-io/eksctl#3531.
+    _row((NODE_GROUP,), "InvalidRequestException", "https://github.com/eksctl-io/eksctl/issues/6461", _not_sold),
     Rule(
         types=(NODE_GROUP,),
         on=("create", "update"),

@@ -125,25 +125,31 @@ def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path
     code, told = run(capsys, stack(tmp_path, zones=6))
     assert code == 1
     # moto has six, and in one of them, use1-az3, EKS has no control plane.
-    assert told["problems"] == ["cluster.zones is 6, and us-east-1 has 5 in which EKS runs"]
+    assert told["problems"] == [
+        "cluster.zones: us-east-1 has 5 zones in which EKS runs (got 6). Write `zones: 5` or fewer."
+    ]
 
 
 @pytest.mark.parametrize(
-    ("gpu", "cache", "problem", "warning"),
+    ("gpu", "problem", "warning"),
     [
-        ("ab", "node", "", ""),
-        ("a", "node", "", "g4dn.xlarge is not offered in us-east-1b"),
-        ("c", "node", "g4dn.xlarge not offered in us-east-1a, us-east-1b", ""),
-        ("a", "volume", "", ""),
-        # Where models keep their files on volumes, all nodes are in the first zone.
-        ("b", "volume", "g4dn.xlarge not offered in us-east-1a", ""),
+        ("ab", "", ""),
+        ("df", "", ""),
+        ("d", "", "g4dn.xlarge is not offered in us-east-1a"),
+        # EKS has no control plane in us-east-1e, which is use1-az3 for moto.
+        (
+            "e",
+            "no zone of the stack (us-east-1a, us-east-1b) sells g4dn.xlarge. No other zone of the region sells them "
+            "to this account. Write other types, or take another region.",
+            "",
+        ),
     ],
 )
 def test_types_must_be_offered_in_the_zones_that_the_stack_takes(
-    generous: Emulated, tmp_path: Path, capsys: Capture, gpu: str, cache: str, problem: str, warning: str
+    generous: Emulated, tmp_path: Path, capsys: Capture, gpu: str, problem: str, warning: str
 ) -> None:
     generous.offers = {"g4dn.xlarge": gpu, "t3.medium": "abcdf"}
-    code, told = run(capsys, stack(tmp_path, cache=cache))
+    code, told = run(capsys, stack(tmp_path))
     path = "gpu-nodes.instance-types: "
     assert told["problems"] == ([path + problem] if problem else [])
     assert told["warnings"] == ([path + warning] if warning else [])

@@ -1,0 +1,43 @@
+"""What EC2 sells in which zone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sandbox.aws.places import Place
+from sandbox.protocol import Question, Values
+
+OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
+Offers = Mapping[str, Sequence[str]]
+"""Zones by instance type."""
+SCARCE: Mapping[tuple[str, str], str] = {("us-east-1", "g7e"): "bd"}
+"""Families that few zones of a region sell, by the letters of those. Everything else is sold everywhere here, which is
+kinder than AWS. Source: skypilot-org/skypilot-catalog@00148f2 catalogs/v8/aws/vms.csv, which lists g7e in two zones of
+us-east-1; AWS maps letters to zones by account, so these two are as good as any.
+"""
+
+
+def zones_selling(place: Place, instance_type: str, own: Offers) -> list[str]:
+    """Zones of the region that sell the type; `own` comes before what holds for every account."""
+    if instance_type in own:
+        return [zone for zone in own[instance_type] if zone in place.zones]
+    letters = SCARCE.get((place.region, instance_type.partition(".")[0]))
+    return [zone for zone in place.zones if letters is None or zone[-1] in letters]
+
+
+def offerings(question: Question, own: Offers) -> Values:
+    """The answer of the data source: parallel lists. Only the filter `instance-type` is known here.
+
+    Source: terraform-provider-aws, ec2_instance_type_offerings_data_source.go.
+    """
+    place = Place.of(question.args.get("region"), question.provider)
+    types = [value for one in question.args.get("filters") or () for value in one["values"]]
+    found = [(name, zone) for name in types for zone in zones_selling(place, name, own)]
+    return {
+        **question.args,
+        "id": place.region,
+        "region": place.region,
+        "instanceTypes": [name for name, _ in found],
+        "locations": [zone for _, zone in found],
+        "locationTypes": ["availability-zone" for _ in found],
+    }

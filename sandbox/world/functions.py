@@ -1,0 +1,43 @@
+"""Functions whose answer depends on what exists, or on what this account is offered."""
+
+from __future__ import annotations
+
+from sandbox.aws.offers import OFFERINGS, offerings
+from sandbox.protocol import Question, Values
+from sandbox.world.nodes import groups_of
+from sandbox.world.things import CLUSTER, NODE_GROUP, CloudError, Thing, Things
+
+CLUSTERS = "aws:eks/getClusters:getClusters"
+GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
+GROUP = "aws:eks/getNodeGroup:getNodeGroup"
+API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
+
+
+def answer(things: Things, question: Question) -> Values | None:
+    """The answer, or None for a function that needs nothing of the world. Raises CloudError as AWS does."""
+    args = question.args
+    if question.token == OFFERINGS:
+        return offerings(question, things.offers)
+    if question.token == CLUSTERS:
+        return {"id": "clusters", "names": [one.id for one in things.of(CLUSTER)]}
+    if question.token == GROUPS:
+        if things.get(CLUSTER, args["clusterName"]) is None:
+            message = f"No cluster found for name: {args['clusterName']}."
+            raise CloudError("ResourceNotFoundException", message, API + "API_ListNodegroups.html")
+        names = [one.outputs["nodeGroupName"] for one in groups_of(things, args["clusterName"])]
+        return {**args, "id": args["clusterName"], "names": names}
+    if question.token == GROUP:
+        return _described(things, f"{args['clusterName']}:{args['nodeGroupName']}")
+    return None
+
+
+def _described(things: Things, identity: str) -> Values:
+    group: Thing | None = things.get(NODE_GROUP, identity)
+    if group is None:
+        message = f"No node group found for name: {identity.partition(':')[2]}."
+        raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")
+    keys = ("clusterName", "nodeGroupName", "instanceTypes", "labels", "subnetIds", "capacityType", "amiType", "arn")
+    described = {key: group.outputs[key] for key in keys if group.outputs.get(key) is not None}
+    status = group.outputs.get("status", "ACTIVE")
+    tags = group.outputs.get("tagsAll") or group.inputs.get("tags") or {}
+    return {**described, "id": identity, "tags": tags, "status": status}

@@ -1,0 +1,142 @@
+"""Availability zones: how many a region has for EKS, which of them a stack takes, and which a pool may use."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from sharing import tables
+from sharing.problems import Problem
+from sharing.setup import ZONES_WITHOUT_EKS, Pool, Setup
+
+Offers = Mapping[str, Iterable[str]] | None
+"""The zones that sell each instance type; None: nobody knows, so every zone may."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """Instance types that nodes need, and of which a zone must have enough kinds."""
+
+    path: str
+    """Where they stand in the stack file, e.g. `gpu-nodes.instance-types`."""
+    types: tuple[str, ...]
+    every: bool
+    """True for a node group: EKS refuses one with a type that one of its zones does not sell
+    (eksctl-io/eksctl#3531, awslabs/ec2-spot-workshops#154). Karpenter takes whichever type a zone sells.
+    """
+
+    def met_in(self, zone: str, offers: Offers) -> bool:
+        """Whether nodes can come up in the zone."""
+        if offers is None:
+            return True
+        sold = [zone in offers.get(name, ()) for name in self.types]
+        return all(sold) if self.every else any(sold)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Group:
+    """A node group that is there already."""
+
+    zones: tuple[str, ...]
+    types: frozenset[str]
+
+
+class NoZoneError(Exception):
+    """No zone will do: why, and what to write instead."""
+
+    def __init__(self, reason: str, fix: str) -> None:
+        self.reason, self.fix = reason, fix
+        super().__init__(f"{reason}. {fix}")
+
+
+def pool_demand(pool: Pool) -> Demand:
+    """What a pool of GPU nodes needs of a zone."""
+    types, every = pool.instance_types, pool.provisioner == "node-group"
+    return Demand(path=f"{pool.path}.instance-types", types=types, every=every)
+
+
+def system_demand(types: Sequence[str]) -> Demand:
+    """What the system nodes need of a zone."""
+    return Demand(path="cluster.system-nodes.instance-types", types=tuple(types), every=True)
+
+
+def demands(setup: Setup) -> list[Demand]:
+    """What the nodes of a stack need of its zones: the system nodes first."""
+    return [system_demand(setup.system_types), *map(pool_demand, setup.pools)]
+
+
+def choose(
+    zones: Sequence[str], count: int, wanted: Sequence[Demand], offers: Offers, taken: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """The zones that a stack takes: those that it has, then those that serve the most demands, by most of them.
+
+    Fewer than `count` where there are no more. System nodes live in the first two: the first demand comes first there.
+    """
+    free = [zone for zone in zones if zone not in taken]
+    more = min(max(count - len(taken), 0), len(free))
+
+    def served(added: tuple[str, ...]) -> tuple[int, int, int]:
+        met = [sum(one.met_in(zone, offers) for zone in (*taken, *added)) for one in wanted]
+        return sum(map(bool, met)), sum(met[:1]), sum(met)
+
+    # Of equally good ones `max` gives the first, and combinations come in the order of `zones`.
+    best = max(combinations(free, more), key=served)
+    return (*taken, *sorted(best, key=lambda zone: [not one.met_in(zone, offers) for one in wanted[:1]]))
+
+
+def place(demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None) -> list[str]:
+    """The zones of a pool, among those of its stack: it stays where it is as long as one of its zones sells its types.
+
+    Raises `NoZoneError` where none does. A group that needs no new node for it stays even then.
+    """
+    selling = [zone for zone in zones if demand.met_in(zone, offers)]
+    kept = [zone for zone in zones if group and zone in group.zones]
+    unchanged = group is not None and group.types == set(demand.types)
+    if still := [zone for zone in kept if zone in selling]:
+        # A group with other types is a new one, which EKS refuses in a zone that does not sell them.
+        return kept if unchanged else still
+    if selling or (unchanged and kept):
+        return selling or kept
+    raise _unsold(demand, zones, offers or {})
+
+
+def _unsold(demand: Demand, zones: Sequence[str], offers: Mapping[str, Iterable[str]]) -> NoZoneError:
+    types, here = ", ".join(demand.types), ", ".join(zones)
+    everywhere = sorted({zone for name in demand.types for zone in offers.get(name, ())})
+    if elsewhere := [zone for zone in everywhere if demand.met_in(zone, offers)]:
+        fix = f"Add one of {', '.join(elsewhere)} by a larger `cluster.zones` or by `cluster.zone-names`."
+    elif everywhere and demand.every:
+        sold = "; ".join(f"{name}: {', '.join(offers.get(name, ())) or 'nowhere'}" for name in demand.types)
+        fix = f"A node group needs a zone that sells all of its types ({sold}). Keep types that one zone sells."
+    else:
+        fix = "No other zone of the region sells them to this account. Write other types, or take another region."
+    return NoZoneError(f"{demand.path}: no zone of the stack ({here}) sells {types}", fix)
+
+
+def most(region: str) -> int | None:
+    """Zones of a region in which EKS runs; None for a region that the table does not have."""
+    ids = [row["zone_id"] for row in tables.read("zones").rows if row["region"] == region]
+    return sum(id not in ZONES_WITHOUT_EKS for id in ids) if ids else None
+
+
+def too_many(setup: Setup) -> Iterator[Problem]:
+    """More zones than the region has."""
+    limit = most(setup.region)
+    if limit is not None and setup.zones > limit:
+        path = "cluster.zone-names" if setup.zone_names else "cluster.zones"
+        rule = f"{setup.region} has {limit} zones in which EKS runs"
+        yield Problem(path, str(setup.zones), rule, f"Write `zones: {limit}` or fewer.")
+
+
+def misnamed(setup: Setup) -> Iterator[Problem]:
+    """Zones of another region, zones that are no Availability Zones, and zones that are listed twice."""
+    for index, zone in enumerate(setup.zone_names):
+        path = f"cluster.zone-names[{index}]"
+        letter = zone.removeprefix(setup.region)
+        if not zone.startswith(setup.region):
+            rule = f"is no zone of {setup.region}, the stack's region"
+            yield Problem(path, f"'{zone}'", rule, f"Write {setup.region}a, for example.")
+        elif len(letter) != 1 or not letter.islower():
+            rule = "must be an Availability Zone: EKS has no control plane in other kinds of zone"
+            yield Problem(path, f"'{zone}'", rule, f"Write {setup.region}a, for example.")
+        elif zone in setup.zone_names[:index]:
+            yield Problem(path, zone, "stands twice", "Keep one of the two.")
