@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 """A region of each partition that is enabled in every account."""
+NOT_DEPLOYED = "not deployed yet"
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 ADDON = "aws:eks/addon:Addon"
 RELEASE = "kubernetes:helm.sh/v3:Release"

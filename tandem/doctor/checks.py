@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tandem.calling import CallError, printable
-from tandem.doctor import account, builds, credentials, deployed, machine, registries, releases
+from tandem.doctor import account, builds, credentials, deployed, machine, pulumi_state, registries, releases
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, unknown
 from tandem.extras import missing
@@ -127,6 +127,13 @@ CHECKS = (
         about="No cluster of another stack has the name, and this stack's cluster is ACTIVE.",
         source="cluster",
         run=deployed.check_cluster,
+    ),
+    Check(
+        name="state",
+        title="Pulumi state",
+        about="No node group or add-on failed in the last `up`, and no operation was left without an end.",
+        source="cluster",
+        run=pulumi_state.check_state,
     ),
     Check(
         name="node-groups",

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from stacks import naming
-from tandem.doctor.case import ADDON, NODE_GROUP, Case
+from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, stops, warning
+from tandem.doctor.pulumi_state import StateError, read_state
 
-NOT_DEPLOYED = "not deployed yet"
 UNDER_WAY = ("CREATING", "UPDATING", "DELETING")
 PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
@@ -68,10 +68,10 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     named = (raw.get("tags") or {}).get("Name", "")
     what = f"{title} {own}"
     status, issues = str(raw["status"]), _issues(raw)
-    replace = f"pulumi up --stack {case.planned_stack.name} --replace '{_urn(case, type_, own, named)}'"
+    urn = _urn(case, type_, own, named)
+    replace = f"pulumi up --stack {case.planned_stack.name} --replace '{urn}'"
     if status == "CREATE_FAILED":
-        # EKS never heals it (aws/containers-roadmap#764). The engine has it as a resource with init errors.
-        return warning(f"{what} failed to create{issues}", "Remove the cause: the next `pulumi up` replaces it.")
+        return _judge_failed(case, f"{what} failed to create{issues}", urn, replace)
     if status == "DEGRADED" and kind == "nodegroup":
         # aws/containers-roadmap#2204: "not in Active State"; #2326: it stays so until it has scaled out once.
         return stops(f"{what} is DEGRADED and refuses updates{issues}", replace)
@@ -82,6 +82,18 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     if status != "ACTIVE" or issues:
         return warning(f"{what} is {status}{issues}", f"Remove the cause. Where it stays: {replace}")
     return ok(f"{own} is ACTIVE")
+
+
+def _judge_failed(case: Case, found: str, urn: str, replace: str) -> Finding:
+    """EKS never heals it (aws/containers-roadmap#764); whether `up` replaces it depends on what the state knows."""
+    try:
+        marked = urn in read_state(case).failed
+    except StateError:
+        return warning(found, f"Remove the cause: the next `pulumi up` replaces it, but after a refresh: {replace}")
+    if marked:
+        return warning(found, "Remove the cause: the next `pulumi up` replaces it.")
+    # A refresh clears the mark, and `up` then refuses to go on with the group.
+    return stops(found, f"Remove the cause, then: {replace}")
 
 
 def _issues(raw: Any) -> str:

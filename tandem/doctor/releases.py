@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tandem.connection import NotConnectedError
-from tandem.doctor.case import Case
-from tandem.doctor.deployed import NOT_DEPLOYED
+from tandem.doctor.case import NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown
 
 HELM = {"owner": "helm"}

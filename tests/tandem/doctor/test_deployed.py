@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,8 +16,10 @@ from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, REGION, Emulated
 from tests.tandem.doctor.conftest import Cases
 from tests.tandem.doctor.findings import finding, findings, summary
+from tests.tandem.fake_pulumi import pulumi
 
 CLUSTER = "tandem-timeslice"
+Machine = Callable[..., None]
 GROUP_URN = "urn:pulumi:timeslice::tandem::tandem:index:SpotGpuNodeGroup$aws:eks/nodeGroup:NodeGroup::tandem-gpu-group"
 NO_CAPACITY = {
     "code": "AsgInstanceLaunchFailures",
@@ -71,7 +75,10 @@ def test_a_healthy_node_group_is_fine(up: Creation, case: Cases) -> None:
     behaviour="EKS keeps a node group that failed to create, and never heals it.",
     source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
 )
-def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it(up: Creation, case: Cases) -> None:
+def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it(
+    up: Creation, case: Cases, machine: Machine
+) -> None:
+    machine("pulumi", exported(failed(GROUP_URN)))
     group(up, "ACTIVE")
     own = group(up, "CREATE_FAILED", NO_CAPACITY)
     broken, healthy = findings("node-groups", case("timeslice"))
@@ -80,7 +87,88 @@ def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it
         f"node group {own} failed to create: AsgInstanceLaunchFailures "
         "(Could not launch Spot Instances. UnfulfillableCapacity)"
     )
-    assert "the next `pulumi up` replaces it" in broken.fix
+    assert broken.fix == "Remove the cause: the next `pulumi up` replaces it."
+
+
+REPLACE = f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
+
+
+@pytest.mark.real_world(
+    behaviour="`pulumi refresh` takes the mark of a failed creation out of the state, and EKS keeps the failed group.",
+    source="pulumi pkg/resource/deploy/step.go, RefreshStep; tests/engine/test_failed_groups.py",
+)
+def test_a_failed_group_that_a_refresh_has_seen_stops_up(up: Creation, case: Cases, machine: Machine) -> None:
+    machine("pulumi", exported({"urn": GROUP_URN, "type": "aws:eks/nodeGroup:NodeGroup"}))
+    group(up, "CREATE_FAILED", NO_CAPACITY)
+    found = finding("node-groups", case("timeslice"))
+    assert (found.verdict, found.fix) == ("stops", f"Remove the cause, then: {REPLACE}")
+
+
+def test_without_the_state_both_ways_are_named(up: Creation, case: Cases, machine: Machine) -> None:
+    machine("pulumi", "", code=255)
+    group(up, "CREATE_FAILED", NO_CAPACITY)
+    found = finding("node-groups", case("timeslice"))
+    assert found.verdict == "warning"
+    assert found.fix.endswith(REPLACE)
+
+
+def exported(*resources: Any, pending: Any = ()) -> str:
+    """What `pulumi stack export` prints (pulumi 3.260; sdk/go/common/apitype/core.go)."""
+    deployment = {"manifest": {}, "resources": list(resources), "pending_operations": list(pending)}
+    return json.dumps({"version": 3, "deployment": deployment})
+
+
+def failed(urn: str) -> dict[str, Any]:
+    type_ = urn.split("::")[2].rpartition("$")[2]
+    return {"urn": urn, "type": type_, "id": "x", "initErrors": ["waiting for EKS Node Group create: CREATE_FAILED"]}
+
+
+@pytest.mark.real_world(
+    behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
+    source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
+)
+def test_a_failed_update_is_found_in_the_state_with_the_command_that_keeps_the_group(
+    case: Cases, machine: Machine
+) -> None:
+    machine("pulumi", exported({"urn": "urn:a::b::c::fine", "type": "c"}, failed(GROUP_URN)))
+    found = finding("state", case("timeslice"))
+    assert found.verdict == "warning"
+    assert found.found.startswith("tandem-gpu-group: its creation or last update failed")
+    assert found.fix.endswith(": pulumi up --refresh --stack timeslice")
+
+
+def test_an_operation_that_never_ended_is_found_in_the_state(case: Cases, machine: Machine) -> None:
+    machine("pulumi", exported(pending=[{"type": "creating", "resource": {"urn": GROUP_URN}}]))
+    found = finding("state", case("timeslice"))
+    assert (found.verdict, found.fix) == ("warning", "pulumi refresh --stack timeslice")
+    assert "creating tandem-gpu-group" in found.found
+
+
+@pytest.mark.parametrize(
+    ("printed", "code", "verdict", "told"),
+    [
+        (exported(), 0, "ok", "not deployed yet"),
+        (exported({"urn": "urn:a::b::c::fine", "type": "c"}), 0, "ok", "no failed resource, no unfinished operation"),
+        ("{}", 0, "unknown", "`pulumi stack export` printed no state"),
+        ("error", 0, "unknown", "`pulumi stack export` printed no state"),
+        ("", 255, "unknown", "Pulumi does not show the state: it gave no reason"),
+    ],
+)
+def test_what_the_state_says_is_told(
+    case: Cases, machine: Machine, printed: str, code: int, verdict: str, told: str
+) -> None:
+    machine("pulumi", printed, code)
+    assert summary("state", case("timeslice")) == [(verdict, told)]
+
+
+def test_a_state_that_nobody_shows_is_not_fine(case: Cases, machine: Machine, tmp_path: Path) -> None:
+    assert finding("state", case("timeslice")).verdict == "unknown"
+    pulumi(tmp_path, says="error: no stack named 'timeslice' found\n", code=6)
+    assert summary("state", case("timeslice")) == [("ok", "not deployed yet")]
+    pulumi(tmp_path, says="error: PULUMI_ACCESS_TOKEN must be set.\n", code=255)
+    assert summary("state", case("timeslice")) == [
+        ("unknown", "Pulumi does not show the state: PULUMI_ACCESS_TOKEN must be set")
+    ]
 
 
 @pytest.mark.real_world(
@@ -123,13 +211,13 @@ def test_a_group_that_pulumi_does_not_know_by_name_is_looked_up_there(up: Creati
     ("status", "verdict", "told"),
     [
         ("ACTIVE", "ok", "coredns is ACTIVE"),
-        ("CREATE_FAILED", "warning", "the next `pulumi up` replaces it"),
+        ("CREATE_FAILED", "warning", "replaces it, but after a refresh: pulumi up --stack timeslice --replace"),
         ("DEGRADED", "warning", "tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns'"),
         ("UPDATE_FAILED", "warning", "tandem-coredns'"),
     ],
 )
 def test_the_health_of_add_ons_is_told(
-    up: Creation, emulated: Emulated, case: Cases, status: str, verdict: str, told: str
+    up: Creation, emulated: Emulated, machine: Machine, case: Cases, status: str, verdict: str, told: str
 ) -> None:
     emulated.addons[CLUSTER, "coredns"] = OURS
     emulated.addon_status["coredns"] = status
@@ -218,7 +306,8 @@ LOGIN = "aws eks update-kubeconfig --region us-east-1 --name tandem-timeslice"
             "kubectl delete secret sh.helm.release.v1.llama2-7b.v1 --namespace ollama",
         ),
         (
-            [secret("llama2-7b", 9, "deployed"), secret("llama2-7b", 10, "pending-upgrade")],
+            # As the API server lists them, by name.
+            [secret("llama2-7b", 10, "pending-upgrade"), secret("llama2-7b", 9, "deployed")],
             "helm rollback llama2-7b 9 --namespace ollama",
         ),
         (

@@ -1,0 +1,97 @@
+"""What Pulumi's state says of an `up` that failed, or was killed: no call to AWS shows that."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
+from tandem.doctor.finding import Finding, ok, unknown, warning
+
+SECONDS = 120
+NO_STACK = "no stack named"
+REPLACED = (NODE_GROUP, ADDON)
+"""Types that the program replaces after a failure (`replace_on_changes` with `#initerror`)."""
+
+
+class StateError(Exception):
+    """Pulumi does not show the state; the message is one line."""
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What of the state tells of failures."""
+
+    deployed: bool
+    failed: tuple[str, ...] = ()
+    """URNs whose creation or last update failed, of types that the next `up` replaces for it."""
+    unfinished: tuple[str, ...] = ()
+    """Operations that a killed `up` left without an end, e.g. `creating tandem-gpu-group`."""
+
+
+def read_state(case: Case) -> State:
+    """Asks Pulumi, which decrypts nothing for it; raises `StateError`."""
+    program = shutil.which("pulumi")
+    if program is None:
+        raise StateError("there is no `pulumi` on the PATH to ask for the state")
+    command = [program, "stack", "export", "--stack", case.planned_stack.name, "--non-interactive"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=case.project,
+            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise StateError(f"`pulumi stack export` gave no answer in {SECONDS} s") from None
+    if done.returncode and NO_STACK in done.stderr:
+        return State(deployed=False)
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
+        raise StateError(f"Pulumi does not show the state: {why.removeprefix('error:').strip().rstrip('.')}")
+    try:
+        return _parse(json.loads(done.stdout)["deployment"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise StateError("`pulumi stack export` printed no state") from None
+
+
+def _parse(deployment: Any) -> State:
+    """The keys are those of pulumi, sdk/go/common/apitype/core.go, DeploymentV3 and ResourceV3."""
+    resources = deployment.get("resources") or []
+    failed = [str(each["urn"]) for each in resources if each.get("initErrors") and each["type"] in REPLACED]
+    unfinished = [
+        f"{each['type']} {str(each['resource']['urn']).rpartition('::')[2]}"
+        for each in deployment.get("pending_operations") or []
+    ]
+    return State(deployed=bool(resources), failed=tuple(failed), unfinished=tuple(unfinished))
+
+
+def check_state(case: Case) -> Iterator[Finding]:
+    """Resources whose creation or last update failed, and operations that never ended."""
+    try:
+        state = read_state(case)
+    except StateError as error:
+        yield unknown(str(error), "Log in with `pulumi login`, or see `pulumi stack ls`.")
+        return
+    stack = case.planned_stack.name
+    for urn in state.failed:
+        # The engine has the same mark after a failed creation and after a failed update.
+        yield warning(
+            f"{urn.rpartition('::')[2]}: its creation or last update failed, and the next `up` replaces it",
+            f"To keep it where it is ACTIVE, and finish the update: pulumi up --refresh --stack {stack}",
+        )
+    if state.unfinished:
+        yield warning(
+            f"an `up` was killed, or still runs: {', '.join(state.unfinished)}",
+            f"pulumi refresh --stack {stack}",
+        )
+    if not state.failed and not state.unfinished:
+        yield ok("no failed resource, no unfinished operation" if state.deployed else NOT_DEPLOYED)
