@@ -4,7 +4,7 @@ Shipped to the cluster as it is, so it needs nothing but Python's standard libra
 plugin and feature discovery need a while, so it looks until all is as promised twice in a row, or the time is up.
 
 Environment: PROMISE (JSON, see `Promise`), NODE (name of the node that the pod runs on), LIMIT_SECONDS, PAUSE_SECONDS,
-API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`).
+API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`), PLUGIN_NAMESPACE and PLUGIN_SELECTOR (the plugin's pods).
 """
 
 import http.client
@@ -38,17 +38,25 @@ class Promise:
     """What feature discovery and the MIG manager say of it."""
 
 
+@dataclass(frozen=True)
+class Plugin:
+    """How to find the device plugin's pods."""
+
+    namespace: str
+    selector: str
+
+
 def differences(promise: Promise, node: Mapping[str, Any]) -> list[str]:
     """What the node offers otherwise than promised, in words."""
     offered, labels = node.get("status", {}).get("allocatable", {}), node["metadata"].get("labels", {})
     return [
         *(
-            f"it offers {offered.get(resource, 'no')} {resource}, {shares} were promised"
+            f"it advertises {offered.get(resource, 'no')} {resource}; {shares} are expected"
             for resource, shares in promise.allocatable.items()
             if offered.get(resource) != str(shares)
         ),
         *(
-            f"its label {label} is {labels.get(label, 'missing')}, promised was {value}"
+            f"its label {label} is {labels.get(label, 'missing')}; expected: {value}"
             for label, value in promise.labels.items()
             if labels.get(label) != value
         ),
@@ -68,30 +76,50 @@ def seen(promise: Promise, node: Mapping[str, Any]) -> str:
     )
 
 
-def prove(promise: Promise, node: str, look: Callable[[], Any], limit: float, pause: float) -> tuple[bool, str]:
+def prove(
+    promise: Promise, node: str, look: Callable[[], Any], limit: float, pause: float, plugin: Plugin
+) -> tuple[bool, str]:
     """Looks until all is as promised or the time is up; returns which, and what to print."""
     until, good, found = time.monotonic() + limit, 0, ["no look at it succeeded"]
+    last: dict[str, Any] | None = None
     while True:
         try:
-            last = look()
+            last = dict(look())
             found = differences(promise, last)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            found = [f"the API server did not tell: {error}"]
+            found = [f"the API server gives no answer: {error}"]
         good = 0 if found else good + 1
-        if good == LOOKS:
+        if last is not None and good == LOOKS:
             return True, seen(promise, last)
         if time.monotonic() > until:
             break
         time.sleep(pause)
     lines = [
-        f"promised: {promise.told}",
-        f"saw: node {node} for {limit:g} s",
-        *(f"- {one}" for one in found or ["all as promised, but only at the very end"]),
-        "The device plugin and feature discovery make this from the label nvidia.com/device-plugin.config:",
-        f"`kubectl describe node {node}`, and the logs of their pods on it.",
-        "Then run `pulumi up` again: it proves anew.",
+        f"expected: {promise.told}",
+        f"found: node {node}, for {limit:g} s",
+        *(f"- {one}" for one in found or ["all as expected, but only at the very end"]),
+        *remedy(promise, node, last, plugin),
+        "Then run `pulumi up` again; it repeats the proof.",
     ]
     return False, "\n".join(lines)
+
+
+def remedy(promise: Promise, node: str, seen: Mapping[str, Any] | None, plugin: Plugin) -> list[str]:
+    """What to do. A plugin that advertises 0 of a resource has registered it and lost it, and does not register again:
+    only a new pod helps (NVIDIA/k8s-device-plugin issue 1645)."""
+    if seen is None:
+        return ["Check that the API server answers: `kubectl get nodes`."]
+    offered = seen.get("status", {}).get("allocatable", {})
+    pods = f"-n {plugin.namespace} {{}} -l {plugin.selector} --field-selector spec.nodeName={node}"
+    if any(offered.get(resource) in (None, "0") for resource in promise.allocatable):
+        return [
+            "The NVIDIA device plugin's pod on this node advertises no share. Replace it:",
+            f"`kubectl {pods.format('delete pod')}`",
+        ]
+    return [
+        "The device plugin and feature discovery set this. Read their logs:",
+        f"`kubectl {pods.format('get pod')}`",
+    ]
 
 
 def reader(server: str, credentials: Path, node: str) -> Callable[[], Any]:
@@ -126,7 +154,8 @@ def main(environment: Mapping[str, str]) -> int:
     node = environment["NODE"]
     look = reader(environment["API_SERVER"], Path(environment["CREDENTIALS"]), node)
     limit, pause = float(environment["LIMIT_SECONDS"]), float(environment["PAUSE_SECONDS"])
-    kept, text = prove(promise, node, look, limit, pause)
+    plugin = Plugin(environment["PLUGIN_NAMESPACE"], environment["PLUGIN_SELECTOR"])
+    kept, text = prove(promise, node, look, limit, pause, plugin)
     print(text, file=sys.stdout if kept else sys.stderr, flush=True)
     return 0 if kept else 1
 

@@ -3,11 +3,15 @@
 Shipped to the cluster as it is, so it needs nothing but Python's standard library and the driver's libcuda.
 
 Pod 0 is the judge. The others come to it by the name that an Indexed Job gives it, for which no pod needs access to the
-Kubernetes API. Each opens its device and keeps it open until the judge has asked everything and tells all of them the
+Kubernetes API. Each opens its device and keeps it open until the judge has asked everything and gives all of them the
 same verdict: whichever pod's log is read, and whichever ends first, it says the same.
 
+A pod that an eviction or a spot interruption ends comes again, perhaps on another node: the others wait for it, the
+judge asks everything once more, and a new judge is looked for by its name.
+
 Environment: PROMISE (JSON, see `Promise`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that resolves to
-every pod that runs), PORT, LIMIT_SECONDS (for all pods to come), STEP_SECONDS (for one answer).
+every pod that runs), PORT, LIMIT_SECONDS (for all pods to come), BACK_SECONDS (for an interrupted one to come again),
+STEP_SECONDS (for one answer), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
 """
 
 import contextlib
@@ -18,74 +22,16 @@ import sys
 import threading
 import time
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Protocol
 
 from components.cuda_share import FULL, CudaError, Share
+from components.share_verdict import Answer, Promise, failure, grouped, misplaced, missized, pods_in_words, told
 
-SMALL_MIB = 64
-"""Allocated where no limit is promised: the share works at all."""
-CONTEXT_MIB = 400
-"""Left of an MPS share for the context itself, which counts against the limit; a guess above what contexts take."""
-MOST_LINES = 8
-"""Findings told one by one: of a failed container's log, Kubernetes keeps 2,048 bytes."""
+UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
+GONE = "went away"
 HELLO_SECONDS = 5
 PAUSE_SECONDS = 0.2
-
-Answer = dict[str, Any]
-WAYS_OUT = (
-    (
-        "did not come",
-        "Fewer shares are free than promised. Look at what holds the others: `kubectl get pods -A -o wide`.",
-    ),
-    (
-        "cannot load",
-        "The container got no driver: the nodes need the NVIDIA variant of the AMI, whose runtime mounts it.",
-    ),
-    ("CUDA_ERROR_MPS", "Look at the log of the MPS control daemon on that node."),
-    ("hung", "Under MPS a process waits while another user's processes hold the server. Stop them."),
-    (
-        "CUDA_ERROR_DEVICE_UNAVAILABLE",
-        "Another process holds the card, which admits one: stop the pods of the old mode.",
-    ),
-    ("CUDA_ERROR_NO_DEVICE", "The device plugin gave the pod no card: look at its log on that node."),
-    ("were promised", "The device plugin shares cards in another way: look at the node's labels nvidia.com/*."),
-    ("of memory visible", "The node has another GPU, or other slices, than planned."),
-    ("devices visible", "The pod got devices that it did not ask for: look at the device plugin's log on that node."),
-    ("more than its share", "Memory is not limited: the pod does not go through the MPS daemon that sets the limit."),
-    ("of its share", "Something else holds memory of the card, or the shares are too small: use fewer replicas."),
-)
-"""What to do, by words of a finding."""
-
-
-@dataclass(frozen=True)
-class Promise:
-    """What the pods are to find."""
-
-    told: str
-    """The promise in words."""
-    shares: int
-    """Shares of the resource on the node."""
-    pods: int
-    """Pods of this proof: one a share, or fewer where the node takes no more."""
-    per_device: int
-    """Shares of one card, or of one MIG slice."""
-    sees_mib: tuple[int, int]
-    """Least and most memory that a pod may see."""
-    limit_mib: int | None
-    """What one process may allocate, where that is enforced by MPS."""
-
-    @property
-    def above_mib(self) -> int:
-        """An allocation that must fail."""
-        return (self.limit_mib or 0) + SMALL_MIB
-
-    @property
-    def within_mib(self) -> int:
-        """An allocation that must succeed in all pods at once."""
-        if self.limit_mib is None:
-            return SMALL_MIB
-        return max(min(self.limit_mib * 4 // 5, self.limit_mib - CONTEXT_MIB), self.limit_mib // 4)
 
 
 class Pod(Protocol):
@@ -98,8 +44,8 @@ class Pod(Protocol):
 class Here:
     """The pod of this process. Answers hold `error` where the driver failed, which ends the questions."""
 
-    def __init__(self, promise: Promise) -> None:
-        self._promise = promise
+    def __init__(self, promise: Promise, exclusive: float) -> None:
+        self._promise, self._exclusive = promise, exclusive
         self._share: Share | None = None
         self.question = ""
         """The last one: what hangs, if anything does."""
@@ -110,8 +56,10 @@ class Here:
     def hear(self, until: float | None = None) -> Answer:
         del until
         try:
-            self._share = self._share or Share()
+            self._share = self._share or open_share(self._exclusive)
             if self.question == "look":
+                # What an interrupted round has taken.
+                self._share.free()
                 return asdict(self._share.look())
             if self.question == "within":
                 return {"refused": self._share.allocate(self._promise.within_mib)}
@@ -122,6 +70,26 @@ class Here:
             return {"error": str(error)}
 
 
+def open_share(exclusive: float) -> Share:
+    """The pod's share. Tries again while a GPU that was shared by MPS is still in EXCLUSIVE_PROCESS mode."""
+    until = time.monotonic() + exclusive
+    while True:
+        try:
+            return Share()
+        except CudaError as error:
+            if UNAVAILABLE not in str(error) or time.monotonic() > until:
+                raise
+            time.sleep(PAUSE_SECONDS)
+
+
+class Interrupted(Exception):
+    """Pods that went away while they were asked."""
+
+    def __init__(self, indexes: list[int]) -> None:
+        super().__init__(indexes)
+        self.indexes = indexes
+
+
 class There:
     """Another pod, at the end of a connection with one JSON object a line."""
 
@@ -130,7 +98,7 @@ class There:
         self._stream = connection.makefile("rw", encoding="utf-8", newline="\n")
 
     def tell(self, message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # a pod that is gone is noticed when it is heard
+        with contextlib.suppress(OSError):  # a pod that went away is noticed when it is heard
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()
 
@@ -145,7 +113,7 @@ class There:
             return {"error": "hung: it gave no answer"}
         except (OSError, ValueError):
             answer = None
-        return answer if isinstance(answer, dict) else {"error": "went away"}
+        return answer if isinstance(answer, dict) else {"error": GONE}
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -153,16 +121,27 @@ class There:
         self._connection.close()
 
 
-def preside(promise: Promise, here: Here, port: int, limit: float, step: float) -> Answer:
-    """The judge's part: waits for the pods, questions them, tells all the verdict and returns it."""
+def preside(promise: Promise, here: Here, port: int, limit: float, back: float, step: float) -> Answer:
+    """The judge's part: waits for the pods, questions them, gives all the verdict and returns it."""
+    others: dict[int, There] = {}
+    patience, lost = Patience(limit, back), list[int]()
     with socket.create_server(("", port), backlog=promise.pods) as server:
-        others = gather(server, promise.pods, time.monotonic() + limit)
-    pods: dict[int, Pod] = {0: here, **dict(sorted(others.items()))}
-    missing = [index for index in range(promise.pods) if index not in pods]
-    if missing:
-        found, seen = [f"{_pods(missing)} did not come within {limit:g} s"], dict[int, Answer]()
-    else:
-        found, seen = examine(promise, pods, step)
+        while True:
+            gather(server, promise.pods, patience.until, others)
+            pods: dict[int, Pod] = {0: here, **dict(sorted(others.items()))}
+            missing = [index for index in range(promise.pods) if index not in pods]
+            if missing:
+                found, seen = [patience.exhausted(missing, lost)], dict[int, Answer]()
+                break
+            try:
+                found, seen = examine(promise, pods, step)
+                break
+            except Interrupted as interrupted:
+                lost = interrupted.indexes
+                print(f"{pods_in_words(lost)}: {GONE}; waiting for the replacement", file=sys.stderr, flush=True)
+                patience.renew()
+                for index in lost:
+                    others.pop(index).close()
     verdict = {"kept": not found, "text": told(promise, found, seen, len(pods))}
     for other in others.values():
         other.tell({"verdict": verdict})
@@ -170,9 +149,28 @@ def preside(promise: Promise, here: Here, port: int, limit: float, step: float) 
     return verdict
 
 
-def gather(server: socket.socket, wanted: int, until: float) -> dict[int, There]:
-    """The pods that come in time, by index. Whoever else connects is sent away."""
-    came: dict[int, There] = {}
+class Patience:
+    """Until when pods may come: at first, and once more when one was interrupted."""
+
+    def __init__(self, limit: float, back: float) -> None:
+        self._limit, self._back = limit, back
+        self.until = time.monotonic() + limit
+        self._is_renewed = False
+
+    def renew(self) -> None:
+        """The first interruption gives time for a new node; further ones have what is left of it."""
+        if not self._is_renewed:
+            self.until, self._is_renewed = time.monotonic() + self._back, True
+
+    def exhausted(self, missing: list[int], lost: list[int]) -> str:
+        """Who did not come in time, in words."""
+        if set(missing) & set(lost):
+            return f"{pods_in_words(missing)} {GONE} and did not come back within {self._back:g} s"
+        return f"{pods_in_words(missing)} did not come within {self._limit:g} s"
+
+
+def gather(server: socket.socket, wanted: int, until: float, came: dict[int, There]) -> None:
+    """Adds the pods that come in time, by index. A pod that comes again replaces itself; strangers are sent away."""
     while len(came) < wanted - 1:
         server.settimeout(max(until - time.monotonic(), 0.01))
         try:
@@ -181,25 +179,29 @@ def gather(server: socket.socket, wanted: int, until: float) -> dict[int, There]
             break
         pod = There(connection)
         index = pod.hear(min(until, time.monotonic() + HELLO_SECONDS)).get("index")
-        if isinstance(index, int) and 0 < index < wanted and index not in came:
+        if isinstance(index, int) and 0 < index < wanted:
+            if index in came:
+                came[index].close()
             came[index] = pod
         else:
             pod.close()
-    return came
 
 
 def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[list[str], dict[int, Answer]]:
-    """Questions the pods; returns what is not as promised, in words, and what each saw."""
+    """Questions the pods; returns what is not as expected, in words, and what each saw. Raises `Interrupted`."""
 
     def ask(question: str, chosen: Iterable[int]) -> dict[int, Answer]:
         for index in chosen:
             pods[index].ask(question)
         until = time.monotonic() + step
-        return {index: pods[index].hear(until) for index in chosen}
+        answers = {index: pods[index].hear(until) for index in chosen}
+        if away := [index for index, answer in answers.items() if answer.get("error") == GONE]:
+            raise Interrupted(away)
+        return answers
 
     # All at once: from here on every pod holds its context.
     seen = ask("look", list(pods))
-    found = _failed(seen) or [*_misplaced(promise, seen), *_missized(promise, seen)]
+    found = _failed(seen) or [*misplaced(promise, seen), *missized(promise, seen)]
     if found:
         return found, seen
     if promise.limit_mib is not None:
@@ -207,7 +209,7 @@ def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[lis
         above: dict[int, Answer] = {}
         for index in pods:
             above |= ask("above", [index])
-        found += _failed(above) or _grouped(
+        found += _failed(above) or grouped(
             {
                 index: f"could take {promise.above_mib:,} MiB, more than its share"
                 if answer["refused"] is None
@@ -219,7 +221,7 @@ def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[lis
     if not found:
         # All hold theirs at the end: the shares add up.
         within = ask("within", list(pods))
-        found = _failed(within) or _grouped(
+        found = _failed(within) or grouped(
             {
                 index: f"could not take {promise.within_mib:,} MiB of its share: {answer['refused']}"
                 for index, answer in within.items()
@@ -230,102 +232,40 @@ def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[lis
 
 
 def _failed(answers: Mapping[int, Answer]) -> list[str]:
-    return _grouped({index: answer["error"] for index, answer in answers.items() if "error" in answer})
+    return grouped({index: answer["error"] for index, answer in answers.items() if "error" in answer})
 
 
-def _misplaced(promise: Promise, seen: Mapping[int, Answer]) -> list[str]:
-    """Pods with more than one device, and devices with another number of pods than was promised."""
-    found = _grouped(
-        {
-            index: f"{one['devices']} devices visible instead of one"
-            for index, one in seen.items()
-            if one["devices"] != 1
-        }
-    )
-    all_taken = promise.pods == promise.shares
-    for id, pods in _by_device(seen).items():
-        if len(pods) > promise.per_device or (all_taken and len(pods) < promise.per_device):
-            found.append(
-                f"{id} has {len(pods)} of the pods ({_pods(pods)}), {promise.per_device} were promised on each"
-            )
-    return found
+def testify(
+    promise: Promise, here: Here, index: int, judge: tuple[str, int], service: str, limit: float, back: float
+) -> Answer:
+    """The part of every other pod: comes to the judge, answers it, and returns its verdict. A judge that goes away is
+    replaced, like every pod, so its successor is looked for.
+    """
+    patience, found = Patience(limit, back), f"pod 0, the judge, did not come within {limit:g} s"
+    while (there := come(judge, patience.until)) is not None:
+        there.tell({"index": index})
+        verdict = answer(there, here)
+        there.close()
+        if verdict is not None:
+            return verdict
+        patience.renew()
+        found = f"pod 0, the judge, {GONE} without a verdict and did not come back within {back:g} s"
+        time.sleep(PAUSE_SECONDS)
+    return {"kept": False, "text": failure(promise, [f"{_running(service)} of {promise.pods} pods run"], [found])}
 
 
-def _missized(promise: Promise, seen: Mapping[int, Answer]) -> list[str]:
-    least, most = promise.sees_mib
-    wrong = {}
-    for index, one in seen.items():
-        sizes = [size for size in (one["total_mib"], one["info_total_mib"]) if not least <= size <= most]
-        if sizes:
-            wrong[index] = f"{sizes[0]:,} MiB of memory visible, not {least:,} to {most:,}"
-    return _grouped(wrong)
-
-
-def told(promise: Promise, found: list[str], seen: Mapping[int, Answer], came: int) -> str:
-    """The verdict in words: one line of JSON when the promise is kept, else promise, fact and what to do."""
-    looked = {index: one for index, one in seen.items() if "uuid" in one}
-    by_device = _by_device(looked)
-    if not found:
-        measured = ("total_mib", "info_total_mib", "info_free_mib")
-        return json.dumps(
-            {
-                "proved": promise.told,
-                "devices": {id: {"name": seen[pods[0]]["name"], "pods": pods} for id, pods in by_device.items()},
-                **{key: sorted({one[key] for one in seen.values()}) for key in measured},
-                "held_mib": promise.within_mib,
-                "refused_mib": None if promise.limit_mib is None else promise.above_mib,
-            }
-        )
-    devices = [f"{looked[pods[0]]['name']} {id} with {_pods(pods)}" for id, pods in by_device.items()]
-    facts = [f"{came} of {promise.pods} pods", *devices[:MOST_LINES]]
-    more = [f"and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else []
-    return failure(promise, facts, [*found[:MOST_LINES], *more])
-
-
-def failure(promise: Promise, facts: list[str], found: list[str]) -> str:
-    """Promise, fact, what differs, what to do."""
-    ways = [way for word, way in WAYS_OUT if any(word in one for one in found)]
-    lines = [f"promised: {promise.told}", f"saw: {'; '.join(facts)}", *(f"- {one}" for one in found), *ways]
-    return "\n".join([*lines, "Then run `pulumi up` again: it proves anew."])
-
-
-def _by_device(seen: Mapping[int, Answer]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for index, one in seen.items():
-        found.setdefault(one["uuid"], []).append(index)
-    return found
-
-
-def _grouped(statements: Mapping[int, str]) -> list[str]:
-    """The same said of several pods is said once."""
-    said: dict[str, list[int]] = {}
-    for index, statement in statements.items():
-        said.setdefault(statement, []).append(index)
-    return [f"{_pods(pods)}: {statement}" for statement, pods in said.items()]
-
-
-def _pods(indexes: list[int]) -> str:
-    return f"pod{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"
-
-
-def testify(promise: Promise, here: Here, index: int, judge: tuple[str, int], service: str, limit: float) -> Answer:
-    """The part of every other pod: comes to the judge, answers it, and returns its verdict."""
-    there = come(judge, time.monotonic() + limit)
-    if there is None:
-        facts = [f"{_running(service)} of {promise.pods} pods run"]
-        return {"kept": False, "text": failure(promise, facts, [f"pod 0, the judge, did not come within {limit:g} s"])}
-    there.tell({"index": index})
+def answer(judge: There, here: Here) -> Answer | None:
+    """Answers the judge's questions; returns its verdict, or None when it goes away."""
     while True:
-        message = there.hear()
+        message = judge.hear()
         if "question" in message:
             here.ask(message["question"])
-            there.tell(here.hear())
+            judge.tell(here.hear())
         elif "verdict" in message:
             verdict: Answer = message["verdict"]
             return verdict
         else:
-            found = ["pod 0, the judge, went away without a verdict"]
-            return {"kept": False, "text": failure(promise, [f"pod {index} was asked {here.question!r}"], found)}
+            return None
 
 
 def come(judge: tuple[str, int], until: float) -> There | None:
@@ -365,14 +305,15 @@ def main(environment: Mapping[str, str]) -> int:
     promise = Promise(**{**given, "sees_mib": tuple(given["sees_mib"])})
     index, port = int(environment["JOB_COMPLETION_INDEX"]), int(environment["PORT"])
     limit, step = float(environment["LIMIT_SECONDS"]), float(environment["STEP_SECONDS"])
-    here = Here(promise)
-    # Three questions, and one more step to be told the verdict by.
-    watch(limit + 4 * step, here, promise, index)
+    back, exclusive = float(environment["BACK_SECONDS"]), float(environment["EXCLUSIVE_SECONDS"])
+    here = Here(promise, exclusive)
+    # Three questions and a verdict, and all of it once more after an interruption.
+    watch(limit + back + 8 * step, here, promise, index)
     if index == 0:
-        verdict = preside(promise, here, port, limit, step)
+        verdict = preside(promise, here, port, limit, back, step)
     else:
         judge = environment["JUDGE"], port
-        verdict = testify(promise, here, index, judge, environment["SERVICE"], limit)
+        verdict = testify(promise, here, index, judge, environment["SERVICE"], limit, back)
     print(verdict["text"], file=sys.stdout if verdict["kept"] else sys.stderr, flush=True)
     return 0 if verdict["kept"] else 1
 

@@ -9,6 +9,8 @@ from typing import Any
 from sharing.gpus import Gpu
 from sharing.modes import LAYOUT_STATE_LABEL, Sharing
 
+MPS_LABEL = "nvidia.com/mps.capable"
+"""Node label on which the MPS daemon is scheduled."""
 TOLERANCE = 0.1
 """Part by which the memory that CUDA shows may differ from the catalogue's: drivers differ by 2 %, the next larger or
 smaller card or slice by half."""
@@ -110,6 +112,9 @@ def to_node(promised: Sequence[Promise]) -> dict[str, Any]:
         labels[f"{one.resource}.replicas"] = str(one.per_device)
     if any(one.device == "slice" for one in promised):
         labels[LAYOUT_STATE_LABEL] = "success"
+    # Feature discovery writes it under every mode (k8s-device-plugin internal/lm/nvml.go, newSharingLabeler). `false`
+    # takes the MPS daemon off the node, and the GPU leaves EXCLUSIVE_PROCESS mode after that.
+    labels[MPS_LABEL] = str(any(one.strategy == "mps" for one in promised)).lower()
     return {
         "told": "; ".join(one.told for one in promised),
         "allocatable": {one.resource: one.per_node for one in promised},

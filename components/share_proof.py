@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any, cast
@@ -13,24 +13,39 @@ import pulumi_kubernetes as k8s
 from components import versions
 from components.names import POOL_LABEL, PROOF_LABEL, TOKEN, TYPE_LABEL, safe_name, tolerations
 from components.share_promise import Promise, fingerprint, promises, to_node
+from components.share_waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, minutes, waits
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
 
 Manifest = dict[str, Any]
-SCRIPTS = ("cuda_share", "share_prober", "node_prober")
+SCRIPTS = ("cuda_share", "share_prober", "share_verdict", "node_prober")
 """Modules of this package that run in the cluster, on their own."""
 FOLDER = "/proof"
 PORT = 7077
 ROOT, NOBODY = 0, 65534
-NODE_SECONDS, NODE_DEADLINE = 600, 1200
-"""Time for a node to offer what was promised once the pod runs; and with the node's own start."""
-PODS_SECONDS, STEP_SECONDS, PODS_DEADLINE = 300, 60, 900
-"""Time for all pods to come; for one answer; and for everything."""
-LONGER_THAN_DEADLINES = "25m"
-"""The Job is to say why it failed before Pulumi gives up on it, which would be after ten minutes."""
+DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
+"""A pod that its node's shutdown, an eviction or a spot interruption ends is replaced, and counts as no failure.
+
+Only `Ignore`: a Job that ends by `FailJob` has a reason that Pulumi does not know, and waits for (pulumi-kubernetes
+provider/pkg/await/checker/job/check.go, collectJobConditionErrors).
+"""
 NEVER_MOVED = {"karpenter.sh/do-not-disrupt": "true"}
 """Karpenter takes no node away under such a pod of its own accord."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+@dataclass(frozen=True)
+class PluginPods:
+    """How to find the device plugin's pods."""
+
+    namespace: str
+    selector: str
+
+
+DEVICE_PLUGIN = PluginPods("nvidia-device-plugin", "app.kubernetes.io/name=nvidia-device-plugin")
+"""Of the plugin's own chart, whatever its releases are called (templates/_helpers.tpl, selectorLabels)."""
+GPU_OPERATOR = PluginPods("gpu-operator", "app=nvidia-device-plugin-daemonset")
+"""Of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +67,8 @@ class ShareProofArgs:
     mode_taint: pulumi.Input[str] | None = None
     """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Another one takes the shares from whoever
     tolerated the old, and proves anew."""
+    plugin: PluginPods = field(default_factory=lambda: DEVICE_PLUGIN)
+    """The pods of the device plugin: an error names them where a node advertises no share."""
     tolerations: Sequence[Mapping[str, str]] = ()
     """For taints of the nodes besides `nvidia.com/gpu` and `tandem/mode`, as Kubernetes writes tolerations."""
 
@@ -153,13 +170,14 @@ class ShareProof(pulumi.ComponentResource):
         self, name: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
     ) -> k8s.batch.v1.Job:
         """A Job that stays as it was made until promise or taint are others, or it has failed."""
+        longer = minutes(spec["activeDeadlineSeconds"])
         meta.annotations = {"pulumi.com/replaceUnready": "true"}
         # A new image or taint would replace the Job, and its pods would wait for shares that the models hold.
         once = pulumi.ResourceOptions(
             ignore_changes=["spec"],
             # The next one may have the same name: of a switch that is taken back, or of a proof that failed.
             delete_before_replace=True,
-            custom_timeouts=pulumi.CustomTimeouts(create=LONGER_THAN_DEADLINES, update=LONGER_THAN_DEADLINES),
+            custom_timeouts=pulumi.CustomTimeouts(create=longer, update=longer),
         )
         return k8s.batch.v1.Job(
             name, metadata=meta, spec=cast(Any, spec), opts=pulumi.ResourceOptions.merge(opts, once)
@@ -186,7 +204,10 @@ def shares_job(
         "SERVICE": share,
         "PORT": str(PORT),
         "LIMIT_SECONDS": str(PODS_SECONDS),
+        "BACK_SECONDS": str(waits(args.sharing).back),
         "STEP_SECONDS": str(STEP_SECONDS),
+        # Under MPS the mode is what it should be, and who gets no context does not reach the MPS daemon.
+        "EXCLUSIVE_SECONDS": str(0 if promise.strategy == "mps" else EXCLUSIVE_SECONDS),
         # What of the driver NVIDIA's runtime mounts; the plugin says which device.
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
     }
@@ -204,7 +225,7 @@ def shares_job(
         "completionMode": "Indexed",
         "completions": promise.pods,
         "parallelism": promise.pods,
-        **_once({PROOF_LABEL: share}, pod, PODS_DEADLINE),
+        **_once({PROOF_LABEL: share}, pod, waits(args.sharing).pods_job),
     }
 
 
@@ -218,6 +239,8 @@ def node_job(
         "PAUSE_SECONDS": "5",
         "API_SERVER": "https://kubernetes.default.svc",
         "CREDENTIALS": CREDENTIALS,
+        "PLUGIN_NAMESPACE": args.plugin.namespace,
+        "PLUGIN_SELECTOR": args.plugin.selector,
     }
     container = _container("node_prober", environment)
     container["env"].append({"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
@@ -227,13 +250,14 @@ def node_job(
         "securityContext": _security(NOBODY),
         "automountServiceAccountToken": True,
     }
-    return _once({PROOF_LABEL: "node"}, pod, NODE_DEADLINE)
+    return _once({PROOF_LABEL: "node"}, pod, waits(args.sharing).node_job)
 
 
 def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
     """A Job that tries once within `deadline` seconds, and stays: gone, it would be made again by the next update."""
     return {
         "backoffLimit": 0,
+        "podFailurePolicy": {"rules": [DISRUPTED]},
         "activeDeadlineSeconds": deadline,
         "template": {"metadata": {"labels": {**labels}, "annotations": {**NEVER_MOVED}}, "spec": pod},
     }
@@ -247,8 +271,8 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
         "serviceAccountName": account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
-        # Not on a node of the mode before, that is about to go.
-        "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.node_labels(args.gpu)},
+        # Not on a node of the mode before, that is about to go, nor on one that has still to be cut.
+        "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.node_labels(args.gpu), **args.sharing.ready_labels},
         "affinity": _of_types(args.instance_types),
         "tolerations": [
             *tolerations(args.mode_taint or args.sharing.config_name),

@@ -32,9 +32,16 @@ KARPENTER_CHART = "1.14.1"
 KARPENTER_CRD_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter-crd"
 KARPENTER_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter"
 
-# renovate: datasource=docker depName=python
-PROBER_IMAGE = "python:3.13.14-slim-trixie@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6"
-"""What the shares are proved with, by digest of the multi-platform index (docker-library/repo-info, 2026-08)."""
+# renovate: datasource=docker depName=public.ecr.aws/docker/library/python
+PROBER_IMAGE = (
+    "public.ecr.aws/docker/library/python:3.13.14-slim-trixie"
+    "@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6"
+)
+"""What the shares are proved with, by digest of the multi-platform index (docker-library/repo-info, 2026-08).
+
+From the mirror of Docker's official images on ECR Public: Docker Hub limits pulls without a login by address, and a
+stack's nodes share one. A digest names the content, so the mirror has this image or none.
+"""
 
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"

@@ -30,6 +30,7 @@ from components.karpenter_gpu_pool import KarpenterPool
 from components.names import PROJECT, stack_tags
 from components.ollama_pair import OllamaModel
 from components.share_promise import fingerprint, promises
+from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
@@ -249,6 +250,7 @@ def share_proofs(plan: Plan, into: GpuCluster, needs: Sequence[pulumi.Resource])
                 pool=pool.name,
                 mode_taint=plan.mode_taints[pool.name],
                 namespace=f"share-proof-{pool.name}",
+                plugin=GPU_OPERATOR if pool.sharing.needs_mig_manager else DEVICE_PLUGIN,
             ),
             _inside(plan, into, *needs),
         )

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.world import journal, karpenter
+from sandbox.world import disruptions, journal, karpenter
 from sandbox.world.plugin import advertised, labels_seen
 from sandbox.world.pods import Values, pods_of_job
 from sandbox.world.scheduler import placed
@@ -41,8 +41,14 @@ def why_failed(things: Things, server: str, namespace: str, name: str, inputs: V
     promise = _promise(inputs)
     resources = {resource for pod in pods_of_job(name, inputs) for resource in pod.needs}
     for node in _places(things, server, namespace, name, inputs):
-        if isinstance(node, Thing) and (found := list(_differences(things, node, promise, resources))):
-            return f"{MESSAGES[FAILED]}; promised: {promise.get('told')}; node {node.id}: {'; '.join(found)}"
+        if not isinstance(node, Thing):
+            continue
+        if disturbed := disruptions.reboot(things, node, inputs) or (
+            disruptions.exclusive(things, node, inputs) if resources else None
+        ):
+            return f"{MESSAGES[FAILED]}; {disturbed}"
+        if found := list(_differences(things, node, promise, resources)):
+            return f"{MESSAGES[FAILED]}; expected: {promise.get('told')}; node {node.id}: {'; '.join(found)}"
     return None
 
 
@@ -56,11 +62,20 @@ def run(things: Things, job: Thing, state: State) -> None:
         if why is not None:
             condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
             job.outputs["status"] = {"failed": 1, "conditions": [condition]}
+            _end_disruptions(given)
             return
     job.outputs["status"] = {"succeeded": len(pods), "conditions": [{"type": "Complete", "status": "True"}]}
     nodes = {one.id: one for one in placed(things, job.cluster, job.namespace, pods) if isinstance(one, Thing)}
+    _end_disruptions(given)
     for node in nodes.values():
         journal.note_proof(things, job, node, state)
+
+
+def _end_disruptions(given: tuple[Things, str, str, str, Values]) -> None:
+    """By the time a Job has ended, its nodes have rebooted and old daemons have ended."""
+    for node in _places(*given):
+        if isinstance(node, Thing):
+            disruptions.end(node)
 
 
 def failure_of(job: Thing) -> str | None:
@@ -120,10 +135,10 @@ def _differences(things: Things, node: Thing, promise: dict[str, Any], resources
     for resource, count in counts.items():
         found = offers[resource].count if resource in offers else "no"
         if found != count:
-            yield f"it offers {found} {resource}, {count} were promised"
+            yield f"it advertises {found} {resource}; {count} are expected"
     for label, value in promise.get("labels", {}).items():
         if labels.get(label) != value:
-            yield f"its label {label} is {labels.get(label, 'missing')}, promised was {value}"
+            yield f"its label {label} is {labels.get(label, 'missing')}; expected: {value}"
     for resource in sorted(resources & offers.keys()):
         if promise.get("limit_mib") and offers[resource].strategy != "mps":
             yield f"a process was given more than the {promise['limit_mib']:,} MiB of its share of {resource}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sandbox.world.disruptions import LEFT_EXCLUSIVE
 from sandbox.world.plugin import STARTED, config_of, plugins_on
 from sandbox.world.store import Event, State
 from sandbox.world.things import NODE, POD, Thing, Things
@@ -10,6 +11,9 @@ CLASH = "plugins"
 """Where a node says which releases ran a device plugin there last."""
 IN_FORCE = "config"
 """Where a node says which config its plugin had last. Nobody changes its cards while it has none."""
+
+MPS_IN_FORCE = "mps"
+"""Where a node says whether that config shares by MPS."""
 
 
 def note_stops(things: Things, state: State) -> None:
@@ -29,6 +33,9 @@ def note_modes(things: Things, state: State) -> None:
         node.outputs[CLASH] = plugins
         config, before = config_of(things, node), node.outputs.get(IN_FORCE)
         if config is not None and config.name != before:
+            if node.outputs.get(MPS_IN_FORCE) and not config.is_mps:
+                node.outputs[LEFT_EXCLUSIVE] = True
+            node.outputs[MPS_IN_FORCE] = config.is_mps
             node.outputs[IN_FORCE] = config.name
             state.journal.append(Event(kind="mode", node=node.id, config=config.name, before=before or ""))
 

@@ -151,6 +151,9 @@ def labels_seen(things: Things, node: Thing) -> dict[str, str]:
     if LAYOUT_LABEL in has:
         has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
     if plugin is not None and _labels_features(things, plugin):
+        # internal/lm/nvml.go, newSharingLabeler: also `false` where the config shares in another way.
+        config = config_of(things, node)
+        has["nvidia.com/mps.capable"] = "true" if config is not None and config.is_mps else "false"
         for resource, offer in advertised(things, node).items():
             has[f"{resource}.sharing-strategy"] = offer.strategy
             has[f"{resource}.replicas"] = str(offer.replicas)

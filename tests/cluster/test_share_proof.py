@@ -248,9 +248,9 @@ def test_the_reader_tells_promise_and_fact_of_a_node_with_fewer_shares(
     labelled(2)
     status, text = read(deployed, tmp_path)
     assert status == 1
-    assert "promised: 4 shares of nvidia.com/gpu on a node with 1 T4" in text
-    assert "- it offers 2 nvidia.com/gpu, 4 were promised" in text
-    assert "- its label nvidia.com/gpu.replicas is 2, promised was 4" in text
+    assert "expected: 4 shares of nvidia.com/gpu on a node with 1 T4" in text
+    assert "- it advertises 2 nvidia.com/gpu; 4 are expected" in text
+    assert "- its label nvidia.com/gpu.replicas is 2; expected: 4" in text
 
 
 def test_without_the_right_the_reader_says_so(

@@ -40,6 +40,14 @@ int cuDeviceGet(int *device, int ordinal) { *device = 7; return ordinal < number
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     if (device != 7) return 101;
     while (getenv("FAKE_HANG")) pause();
+    // In EXCLUSIVE_PROCESS mode, with another process on the GPU, for as long as that file is there.
+    if (getenv("FAKE_EXCLUSIVE") && access(getenv("FAKE_EXCLUSIVE"), F_OK) == 0) {
+        char seen[4096];
+        snprintf(seen, sizeof seen, "%s.seen", getenv("FAKE_EXCLUSIVE"));
+        FILE *file = fopen(seen, "w");
+        if (file) fclose(file);
+        return 46;
+    }
     *context = &taken;
     return number("FAKE_CONTEXT", SUCCESS);
 }

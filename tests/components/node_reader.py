@@ -18,7 +18,7 @@ def read_node(
 
     `limit` is how long it waits for the promise, in seconds. The certificate of an https server lies in `folder`.
     """
-    (folder / "components").mkdir()
+    (folder / "components").mkdir(parents=True)
     for name, text in script_texts().items():
         (folder / "components" / name).write_text(text, encoding="utf-8")
     (folder / "token").write_text(token, encoding="utf-8")
@@ -29,6 +29,8 @@ def read_node(
         "PAUSE_SECONDS": "0.01",
         "API_SERVER": server,
         "CREDENTIALS": str(folder),
+        "PLUGIN_NAMESPACE": "nvidia-device-plugin",
+        "PLUGIN_SELECTOR": "app.kubernetes.io/name=nvidia-device-plugin",
         "PATH": os.environ["PATH"],
     }
     done = subprocess.run(

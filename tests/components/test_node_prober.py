@@ -16,7 +16,11 @@ from sharing.modes import Mps
 from tests.components.node_reader import read_node
 
 PROMISE = to_node(promises(Mps(replicas=4), gpus()["t4"], 1))
-LABELS = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/gpu.replicas": "4"}
+LABELS = {
+    "nvidia.com/gpu.sharing-strategy": "mps",
+    "nvidia.com/gpu.replicas": "4",
+    "nvidia.com/mps.capable": "true",
+}
 Answer = tuple[int, dict[str, Any]]
 
 
@@ -95,16 +99,16 @@ def test_a_node_that_still_changes_is_waited_for(server: Server, tmp_path: Path)
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (node("2"), "- it offers 2 nvidia.com/gpu, 4 were promised"),
-        (node(None), "- it offers no nvidia.com/gpu, 4 were promised"),
-        (node("8"), "- it offers 8 nvidia.com/gpu, 4 were promised"),
+        (node("2"), "- it advertises 2 nvidia.com/gpu; 4 are expected"),
+        (node(None), "- it advertises no nvidia.com/gpu; 4 are expected"),
+        (node("8"), "- it advertises 8 nvidia.com/gpu; 4 are expected"),
         (
             node(sharing_strategy="time-slicing"),
-            "- its label nvidia.com/gpu.sharing-strategy is time-slicing, promised was mps",
+            "- its label nvidia.com/gpu.sharing-strategy is time-slicing; expected: mps",
         ),
-        (node(replicas=""), "- its label nvidia.com/gpu.replicas is missing, promised was 4"),
-        ((403, {"message": "nodes is forbidden"}), "- the API server did not tell: 403 nodes is forbidden"),
-        ((200, {"metadata": {}}), "- it offers no nvidia.com/gpu, 4 were promised"),
+        (node(replicas=""), "- its label nvidia.com/gpu.replicas is missing; expected: 4"),
+        ((403, {"message": "nodes is forbidden"}), "- the API server gives no answer: 403 nodes is forbidden"),
+        ((200, {"metadata": {}}), "- it advertises no nvidia.com/gpu; 4 are expected"),
     ],
 )
 def test_a_node_that_offers_something_else_is_refused_with_promise_and_fact(
@@ -112,10 +116,28 @@ def test_a_node_that_offers_something_else_is_refused_with_promise_and_fact(
 ) -> None:
     status, text = read(server, tmp_path, answer, limit="0.2")
     assert status == 1
-    assert text.startswith("promised: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each")
-    assert "saw: node gpu-0 for 0.2 s" in text
+    assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each")
+    assert "found: node gpu-0, for 0.2 s" in text
     assert said in text
-    assert text.endswith("Then run `pulumi up` again: it proves anew.")
+    assert text.endswith("Then run `pulumi up` again; it repeats the proof.")
+
+
+@pytest.mark.real_world(
+    behaviour="A device plugin whose shares the kubelet lost advertises 0 until its pod is replaced",
+    source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",
+)
+def test_a_node_with_no_share_is_refused_with_the_plugins_pod_and_the_command_that_helps(
+    server: Server, tmp_path: Path
+) -> None:
+    status, text = read(server, tmp_path, node("0"), limit="0.2")
+    assert status == 1
+    assert "- it advertises 0 nvidia.com/gpu; 4 are expected" in text
+    command = (
+        "`kubectl -n nvidia-device-plugin delete pod -l app.kubernetes.io/name=nvidia-device-plugin "
+        "--field-selector spec.nodeName=gpu-0`"
+    )
+    assert command in text.splitlines()
+    assert "delete" not in read(server, tmp_path / "other", node("2"), limit="0.2")[1]
 
 
 def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
@@ -123,5 +145,5 @@ def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
         deaf.bind(("127.0.0.1", 0))
         status, text = run(deaf.getsockname()[1], tmp_path, limit="0.2")
     assert status == 1
-    assert "- the API server did not tell: " in text
+    assert "- the API server gives no answer: " in text
     assert "refused" in text

@@ -77,7 +77,15 @@ class Pods:
             (folder / "components" / name).write_text(text, encoding="utf-8")
         self.port = free_port()
 
-    def start(self, promise: Promise, index: int, fake: Mapping[str, str], limit: str = LONG, step: str = LONG) -> None:
+    def start(
+        self,
+        promise: Promise,
+        index: int,
+        fake: Mapping[str, str],
+        limit: str = LONG,
+        step: str = LONG,
+        back: str = LONG,
+    ) -> None:
         environment = {
             "PROMISE": json.dumps(promise.to_pods()),
             "JOB_COMPLETION_INDEX": str(index),
@@ -85,7 +93,9 @@ class Pods:
             "SERVICE": "localhost",
             "PORT": str(self.port),
             "LIMIT_SECONDS": limit,
+            "BACK_SECONDS": back,
             "STEP_SECONDS": step,
+            "EXCLUSIVE_SECONDS": "0",
             "LD_LIBRARY_PATH": str(self._driver),
             "PATH": os.environ["PATH"],
             **fake,
@@ -99,16 +109,27 @@ class Pods:
             text=True,
         )
 
-    def run(self, promise: Promise, *, every: Mapping[str, str] | None = None, some: Fakes | None = None) -> "Ends":
+    def run(
+        self, promise: Promise, *, every: Mapping[str, str] | None = None, some: Fakes | None = None, back: str = LONG
+    ) -> "Ends":
         """All pods, with drivers that behave alike but for some."""
         for index in range(promise.pods):
-            self.start(promise, index, {**(every or {}), **(some or {}).get(index, {})})
+            self.start(promise, index, {**(every or {}), **(some or {}).get(index, {})}, back=back)
         return self.ends()
+
+    def replace(self, promise: Promise, index: int, fake: Mapping[str, str]) -> int:
+        """Starts a pod again once it has ended, as its Job does; returns how it ended."""
+        status = self._processes[index].wait()
+        self.start(promise, index, fake)
+        return status
 
     def ends(self) -> "Ends":
         """Exit status and last words of each pod, once all have ended."""
         told = {index: process.communicate()[0].strip() for index, process in self._processes.items()}
         return {index: (self._processes[index].returncode, text) for index, text in told.items()}
+
+    def is_alive(self, index: int) -> bool:
+        return self._processes[index].poll() is None
 
     def end(self) -> None:
         for process in self._processes.values():
@@ -189,22 +210,22 @@ def test_more_shares_than_a_node_takes_pods_are_proved_with_some(cluster: Pods) 
 
 def test_a_pod_on_another_card_is_refused(cluster: Pods) -> None:
     text = refused(cluster.run(TIME_SLICES, some={2: {"FAKE_CARD": "187"}}))
-    assert text.startswith("promised: 3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card")
-    assert "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb has 1 of the pods (pod 2), 3 were promised on each" in text
-    assert "saw: 3 of 3 pods; Tesla T4 aaaaaaaa-" in text
-    assert "shares cards in another way" in text
-    assert text.endswith("Then run `pulumi up` again: it proves anew.")
+    assert text.startswith("expected: 3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card")
+    assert "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb has 1 of the pods (pod 2); 3 are expected on each" in text
+    assert "found: 3 of 3 pods; Tesla T4 aaaaaaaa-" in text
+    assert "shares GPUs in another way" in text
+    assert text.endswith("Then run `pulumi up` again; it repeats the proof.")
 
 
 def test_two_pods_on_one_whole_card_are_refused(cluster: Pods) -> None:
-    assert "has 2 of the pods (pods 0, 1), 1 were promised on each" in refused(
+    assert "has 2 of the pods (pods 0, 1); 1 are expected on each" in refused(
         cluster.run(promised(Exclusive(), cards=2))
     )
 
 
 def test_two_pods_on_one_slice_are_refused(cluster: Pods) -> None:
     text = refused(cluster.run(SLICES, every={"FAKE_MIB": "4864"}, some={2: {"FAKE_CARD": "204"}}))
-    assert "has 2 of the pods (pods 0, 1), 1 were promised on each" in text
+    assert "has 2 of the pods (pods 0, 1); 1 are expected on each" in text
 
 
 def test_too_many_pods_on_a_card_are_refused_even_where_not_all_shares_are_taken(cluster: Pods) -> None:
@@ -242,7 +263,7 @@ def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, t
     assert ledger.read_text().split() == ["5184", "-5184"]
     assert "3 to a card, 5,120 MiB each, enforced" in text
     assert "- pod 1: could take 5,184 MiB, more than its share" in text
-    assert "does not go through the MPS daemon" in text
+    assert "does not use the MPS daemon" in text
 
 
 def test_an_allocation_within_the_share_that_fails_is_refused(cluster: Pods) -> None:
@@ -263,18 +284,22 @@ def test_a_refusal_for_another_reason_than_the_limit_proves_nothing(cluster: Pod
 def test_no_driver_in_the_container_is_told(cluster: Pods, tmp_path: Path) -> None:
     text = refused(cluster.run(TIME_SLICES, every={"LD_LIBRARY_PATH": str(tmp_path)}))
     assert "pods 0, 1, 2: cannot load libcuda.so.1" in text
-    assert "NVIDIA variant of the AMI" in text
+    assert "NVIDIA variant of the EKS AMI" in text
 
 
 @pytest.mark.parametrize(
     ("fake", "said", "way"),
     [
         ({"FAKE_INIT": "805"}, "cuInit: CUDA_ERROR_MPS_CONNECTION_FAILED", "log of the MPS control daemon"),
-        ({"FAKE_INIT": "100"}, "cuInit: CUDA_ERROR_NO_DEVICE", "gave the pod no card"),
+        ({"FAKE_INIT": "100"}, "cuInit: CUDA_ERROR_NO_DEVICE", "gave the pod no GPU"),
         ({"FAKE_COUNT": "0"}, "cuDeviceGet: CUDA_ERROR_INVALID_DEVICE", "run `pulumi up` again"),
-        ({"FAKE_CONTEXT": "46"}, "cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE", "pods of the old mode"),
+        (
+            {"FAKE_CONTEXT": "46"},
+            "cuDevicePrimaryCtxRetain: CUDA_ERROR_DEVICE_UNAVAILABLE",
+            "still in EXCLUSIVE_PROCESS mode",
+        ),
         ({"FAKE_INIT": "4242"}, "cuInit: CUDA error 4242", "run `pulumi up` again"),
-        ({"FAKE_COUNT": "2"}, "2 devices visible instead of one", "did not ask for"),
+        ({"FAKE_COUNT": "2"}, "2 devices visible instead of one", "did not request"),
     ],
 )
 @pytest.mark.parametrize("index", [0, 2])
@@ -290,9 +315,9 @@ def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {}, limit=SHORT)
     ends = cluster.ends()
     text = refused(ends)
-    assert "saw: 1 of 3 pods" in text
+    assert "found: 1 of 3 pods" in text
     assert "- pods 1, 2 did not come within 2 s" in text
-    assert "Fewer shares are free than promised" in text
+    assert "Too few shares are free" in text
 
 
 def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
@@ -304,22 +329,69 @@ def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
 def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
     text = refused(cluster.ends())
-    assert "saw: 1 of 3 pods run" in text
+    assert "found: 1 of 3 pods run" in text
     assert "pod 0, the judge, did not come within 2 s" in text
 
 
-def test_a_pod_that_dies_is_named(cluster: Pods) -> None:
-    ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}})
+def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
+    ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
-    assert "- pod 1: went away" in refused(ends)
+    [last] = {text.partition("waiting for the replacement")[2].strip() or text for _, text in ends.values()}
+    assert "- pod 1 went away and did not come back within 2 s" in last
 
 
-def test_a_judge_that_dies_is_named(cluster: Pods) -> None:
-    ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}})
+def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
+    ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(0) == (3, "")
     for status, text in ends.values():
         assert status == 1
-        assert "pod 0, the judge, went away without a verdict" in text
+        assert "pod 0, the judge, went away without a verdict and did not come back within 2 s" in text
+
+
+@pytest.mark.parametrize("index", [0, 1], ids=["judge", "other"])
+@pytest.mark.real_world(
+    behaviour="A pod of a Job that a node's shutdown or an eviction ends is replaced by a pod of the same index",
+    source="kubernetes v1.36 pkg/controller/job/pod_failure_policy.go and indexed_job_utils.go",
+)
+def test_a_pod_that_is_interrupted_in_the_middle_and_replaced_is_waited_for(cluster: Pods, index: int) -> None:
+    for one in range(MPS.pods):
+        cluster.start(MPS, one, {**ENFORCED, **({"FAKE_DIE": "1"} if one == index else {})})
+    assert cluster.replace(MPS, index, ENFORCED) == 3
+    ends = cluster.ends()
+    assert {status for status, _ in ends.values()} == {0}, ends
+    summaries = [json.loads(text.splitlines()[-1]) for _, text in ends.values()]
+    assert all(one == summaries[0] for one in summaries)
+    # What the others held of the round before is given back: all shares add up again.
+    assert summaries[0]["held_mib"] == 4096
+
+
+def test_a_pod_that_comes_again_before_the_others_have_come_takes_its_own_place(cluster: Pods) -> None:
+    cluster.start(TIME_SLICES, 0, {})
+    with patient_connection(cluster.port) as interrupted:
+        interrupted.sendall(b'{"index": 1}\n')
+    cluster.start(TIME_SLICES, 1, {})
+    cluster.start(TIME_SLICES, 2, {})
+    ends = cluster.ends()
+    assert {status for status, _ in ends.values()} == {0}, ends
+
+
+def test_a_gpu_that_leaves_exclusive_process_mode_in_time_is_proved(cluster: Pods, tmp_path: Path) -> None:
+    mode = tmp_path / "exclusive"
+    mode.touch()
+    left = {"FAKE_EXCLUSIVE": str(mode), "EXCLUSIVE_SECONDS": LONG}
+    one = promised(Exclusive())
+    cluster.start(one, 0, left)
+    while not (tmp_path / "exclusive.seen").exists():
+        assert cluster.is_alive(0)
+    mode.unlink()
+    assert proved(cluster.ends())
+
+
+def test_a_gpu_that_stays_in_exclusive_process_mode_is_named_with_the_remedy(cluster: Pods) -> None:
+    text = refused(cluster.run(promised(Exclusive()), every={"FAKE_CONTEXT": "46", "EXCLUSIVE_SECONDS": "0.5"}))
+    assert "CUDA_ERROR_DEVICE_UNAVAILABLE" in text
+    assert "`nvidia-smi -c 0`" in text
+    assert "replace the node" in text
 
 
 def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods) -> None:
@@ -328,7 +400,7 @@ def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods
     cluster.start(TIME_SLICES, 0, {}, step="3")
     ends = cluster.ends()
     assert "pod 2 hung in the driver when asked 'look'" in ends[2][1]
-    assert "another user's processes hold the server" in ends[2][1]
+    assert "processes of another user hold the server" in ends[2][1]
     del ends[2]
     assert "- pod 2: hung: it gave no answer" in refused(ends)
 

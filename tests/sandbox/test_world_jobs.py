@@ -179,19 +179,19 @@ def told_otherwise(replicas: int) -> Callable[[Switching], object]:
 
 
 WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
-    "fewer shares": (told_otherwise(1), "it offers 1 nvidia.com/gpu, 2 were promised"),
-    "more shares": (told_otherwise(3), "it offers 3 nvidia.com/gpu, 2 were promised"),
+    "fewer shares": (told_otherwise(1), "it advertises 1 nvidia.com/gpu; 2 are expected"),
+    "more shares": (told_otherwise(3), "it advertises 3 nvidia.com/gpu; 2 are expected"),
     "another mode": (
         with_plugin(
             lambda values: values["config"]["map"].update({TURNS.config_name: json.dumps(MPS.plugin_config())})
         ),
-        "its label nvidia.com/gpu.sharing-strategy is mps, promised was time-slicing",
+        "its label nvidia.com/gpu.sharing-strategy is mps; expected: time-slicing",
     ),
     "no feature discovery": (
         with_plugin(lambda values: values.update(gfd={"enabled": False})),
-        "its label nvidia.com/gpu.replicas is missing, promised was 2",
+        "its label nvidia.com/gpu.replicas is missing; expected: 2",
     ),
-    "no plugin": (lambda account: account.drop(RELEASE, "kube-system/plugin"), "it offers no nvidia.com/gpu"),
+    "no plugin": (lambda account: account.drop(RELEASE, "kube-system/plugin"), "it advertises no nvidia.com/gpu"),
 }
 
 
@@ -200,14 +200,14 @@ def test_the_node_is_read_and_promise_and_fact_are_told(account: Switching, case
     account.make(JOB, **job(node_spec(TURNS), "before"))
     change, words = WRONG[case]
     change(account)
-    told = "promised: 2 shares of nvidia.com/gpu on a node with 1 T4"
+    told = "expected: 2 shares of nvidia.com/gpu on a node with 1 T4"
     with refused("BackoffLimitExceeded", f"{told}.*{words}"):
         account.make(JOB, **job(node_spec(TURNS)))
     assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "BackoffLimitExceeded"
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(told_otherwise(3), "offers 3 nvidia.com/gpu, 2 were"), (None, "more than the .* MiB")]
+    ("change", "words"), [(told_otherwise(3), "advertises 3 nvidia.com/gpu; 2 are"), (None, "more than the .* MiB")]
 )
 def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
     account: Switching, change: Callable[[Switching], object] | None, words: str

@@ -1,0 +1,66 @@
+"""What disturbs a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
+
+from __future__ import annotations
+
+from sandbox.world.hardware import instance_types
+from sandbox.world.nodes import TYPE_LABEL, labels
+from sandbox.world.plugin import config_of, cut
+from sandbox.world.pods import Values
+from sandbox.world.things import Thing, Things, value_at, values_at
+from sharing.modes import LAYOUT_STATE_LABEL
+
+REBOOTED = "rebooted"
+"""Where a node says that the MIG manager has rebooted it."""
+LEFT_EXCLUSIVE = "leftExclusive"
+"""Where a node says that its MPS daemon's pod is still ending."""
+RESET_BY_REBOOT = ("a100", "a30")
+"""GPUs that change their MIG mode by a reset, which an instance gets by a reboot only. Hopper and later need none.
+
+Source: NVIDIA MIG User Guide, "Enable MIG Mode"; mig-parted deployments/container, WITH_REBOOT.
+"""
+DAEMON_GRACE_SECONDS = 30
+"""The MPS daemon's pod has Kubernetes' default `terminationGracePeriodSeconds`: its chart sets none. Source:
+k8s-device-plugin v0.20.0 daemonset-mps-control-daemon.yml; mps/daemon.go, Stop: the compute mode is reset last."""
+
+
+def reboot(things: Things, node: Thing, job: Values) -> str | None:
+    """Why a Job's pod does not live through the MIG manager's reboot of its node; None when it does, or none comes.
+
+    Source: mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go (label `rebooting`, then `chroot /host reboot`). The
+    kubelet fails the node's pods with the condition DisruptionTarget (kubernetes v1.36
+    pkg/kubelet/nodeshutdown/nodeshutdown_manager.go), and the Job controller counts the failure unless a rule ignores
+    it (pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy).
+    """
+    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
+    if kind is None or kind.gpu.name not in RESET_BY_REBOOT or not cut(things, node) or node.outputs.get(REBOOTED):
+        return None
+    if LAYOUT_STATE_LABEL in (value_at(job, "spec.template.spec.nodeSelector") or {}):
+        return None
+    if _ignores_disruptions(job):
+        return None
+    return f"pod was terminated in response to imminent node shutdown: the MIG manager reboots {node.id}"
+
+
+def exclusive(things: Things, node: Thing, job: Values) -> str | None:
+    """Why a process of a mode without MPS gets no context just after MPS; None when it does, or tries long enough."""
+    config = config_of(things, node)
+    if not node.outputs.get(LEFT_EXCLUSIVE) or config is None or config.is_mps:
+        return None
+    variables = values_at(job, "spec.template.spec.containers.env")
+    retries = next((float(one["value"]) for one in variables if one.get("name") == "EXCLUSIVE_SECONDS"), 0.0)
+    if retries > DAEMON_GRACE_SECONDS:
+        return None
+    return f"CUDA_ERROR_DEVICE_UNAVAILABLE: the GPU of {node.id} is in EXCLUSIVE_PROCESS until the MPS daemon has ended"
+
+
+def end(node: Thing) -> None:
+    """Both are over: the node has rebooted, and the daemon's pod has ended."""
+    node.outputs[REBOOTED] = True
+    node.outputs.pop(LEFT_EXCLUSIVE, None)
+
+
+def _ignores_disruptions(job: Values) -> bool:
+    return any(
+        rule.get("action") == "Ignore" and "DisruptionTarget" in values_at(rule, "onPodConditions.type")
+        for rule in values_at(job, "spec.podFailurePolicy.rules")
+    )

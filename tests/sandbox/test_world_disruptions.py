@@ -1,0 +1,129 @@
+"""What disturbs the pods of a proof on a GPU node: a reboot of the MIG manager's, and what MPS leaves behind."""
+
+from typing import Any
+
+import pytest
+
+from components import feature_discovery, gpu_operator
+from components.share_promise import promises
+from components.share_proof import ShareProofArgs, node_job, shares_job
+from sandbox.world.things import Thing
+from sharing.gpus import gpus
+from sharing.modes import Mig
+from tests.sandbox.mode_pieces import JOB, MPS, PROOF, TURNS, WHOLE, Switching, job, prepare_proof, shares_spec
+from tests.sandbox.world_pieces import RELEASE, TAINT, Account, refused
+
+A100 = gpus()["a100-40gb"]
+SLICES = Mig()
+IGNORED = {"rules": [{"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}]}
+
+
+@pytest.fixture
+def cut() -> Account:
+    """A node with eight A100 that the MIG manager has still to cut."""
+    account = Account()
+    account.cluster()
+    account.nodes()
+    discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
+    account.make(RELEASE, "discovery", **discovery, values=feature_discovery.values())
+    values = gpu_operator.values([(SLICES, A100)])
+    account.make(RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=values)
+    mode = {"key": "tandem/mode", "value": SLICES.config_name, "effect": "NO_EXECUTE"}
+    labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **SLICES.node_labels(A100)}
+    account.gpu_nodes(instanceTypes=["p4d.24xlarge"], labels=labels, taints=[TAINT, mode])
+    prepare_proof(account)
+    return account
+
+
+def specs() -> dict[str, dict[str, Any]]:
+    """Specs of the proof's two Jobs for that node."""
+    args = ShareProofArgs(sharing=SLICES, gpu=A100, gpus_per_node=8, namespace=PROOF)
+    promised = promises(SLICES, A100, 8)
+    return {
+        "node": node_job(promised, args, "scripts", "node-prober"),
+        "shares": shares_job(promised[0], args, "shares-job", "shares", "shares", "scripts", "share-prober"),
+    }
+
+
+def unprepared(spec: dict[str, Any], **changed: Any) -> dict[str, Any]:
+    """A Job that neither waits for the slices nor bears a reboot, but for `changed`."""
+    plain = job(spec)
+    plain["spec"].pop("podFailurePolicy", None)
+    plain["spec"]["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
+    plain["spec"] |= changed
+    return plain
+
+
+@pytest.mark.real_world(
+    behaviour="The MIG manager reboots a node whose GPUs change their MIG mode only by a reset, and fails its pods",
+    source="mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go; kubernetes v1.36 nodeshutdown_manager.go",
+)
+def test_a_job_on_a_node_that_is_being_cut_fails_once(cut: Account) -> None:
+    given = unprepared(specs()["node"])
+    with refused("BackoffLimitExceeded", "imminent node shutdown"):
+        cut.make(JOB, **given)
+    cut.drop(JOB, f"{PROOF}/job")
+    cut.make(JOB, **given)
+
+
+def test_a_job_that_ignores_disruptions_lives_through_the_reboot(cut: Account) -> None:
+    cut.make(JOB, **unprepared(specs()["node"], podFailurePolicy=IGNORED))
+
+
+def test_pods_that_wait_for_the_slices_never_meet_the_reboot(cut: Account) -> None:
+    given = unprepared(specs()["node"])
+    given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mig.config.state": "success"}
+    cut.make(JOB, **given)
+
+
+@pytest.mark.parametrize("role", ["node", "shares"])
+def test_the_proof_waits_for_the_slices_and_would_bear_a_reboot(cut: Account, role: str) -> None:
+    given = job(specs()[role])
+    assert given["spec"]["podFailurePolicy"] == IGNORED
+    assert given["spec"]["template"]["spec"]["nodeSelector"]["nvidia.com/mig.config.state"] == "success"
+    cut.make(JOB, **given)
+
+
+@pytest.mark.real_world(
+    behaviour="After MPS a GPU stays in EXCLUSIVE_PROCESS mode until the pod of the MPS daemon has ended",
+    source="k8s-device-plugin v0.20.0 cmd/mps-control-daemon/mps/daemon.go, Stop",
+)
+@pytest.mark.parametrize("now", [TURNS, WHOLE], ids=["timeslice", "exclusive"])
+def test_a_process_that_does_not_retry_fails_just_after_mps(now: Any) -> None:
+    account = Switching(MPS)
+    account.switch(now)
+    given = job(shares_spec(now))
+    [container] = given["spec"]["template"]["spec"]["containers"]
+    container["env"] = [one for one in container["env"] if one["name"] != "EXCLUSIVE_SECONDS"]
+    with refused("BackoffLimitExceeded", "EXCLUSIVE_PROCESS"):
+        account.make(JOB, **given)
+    account.drop(JOB, f"{PROOF}/job")
+    account.make(JOB, **given)
+
+
+@pytest.mark.parametrize("now", [TURNS, WHOLE], ids=["timeslice", "exclusive"])
+def test_the_proof_outlasts_the_end_of_the_mps_daemon(now: Any) -> None:
+    account = Switching(MPS)
+    account.switch(now)
+    account.make(JOB, **job(shares_spec(now)))
+
+
+@pytest.mark.real_world(
+    behaviour="Feature discovery labels a node without MPS `nvidia.com/mps.capable=false`",
+    source="k8s-device-plugin v0.20.0 internal/lm/nvml.go, newSharingLabeler",
+)
+def test_a_node_says_whether_it_shares_by_mps() -> None:
+    account = Switching(MPS)
+    given = job(shares_spec(MPS))
+    given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mps.capable": "true"}
+    account.make(JOB, **given)
+    account.switch(TURNS)
+    with refused("DeadlineExceeded", "node affinity/selector"):
+        account.make(JOB, "late", **job(given["spec"], "late"))
+
+
+def test_nodes_are_things_that_remember() -> None:
+    account = Switching(MPS)
+    account.switch(TURNS)
+    [node] = [one for one in account.world.things() if isinstance(one, Thing) and one.outputs.get("leftExclusive")]
+    assert node.outputs["metadata"]["labels"]["tandem/pool"] == "gpu"
