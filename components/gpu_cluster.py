@@ -126,16 +126,19 @@ class GpuCluster(pulumi.ComponentResource):
         )
 
     def zones_of_pool(
-        self, pool: str, demand: Demand, among: pulumi.Output[list[str]] | None = None
+        self, pool: str, demand: Demand, volume_zone: pulumi.Output[str] | None = None
     ) -> pulumi.Output[list[str]]:
-        """The zones of the cluster, or of `among`, in which the nodes of a pool may run: they sell its instance types.
+        """The zones of the cluster in which the nodes of a pool may run: they sell its instance types. Only that of its
+        volumes, if it has some.
 
         A node group stays in its zones for as long as one of them sells its types.
         """
-        return zones_of_pool(self._market, pool, demand, self.zone_names if among is None else among)
+        if volume_zone is None:
+            return zones_of_pool(self._market, pool, demand, self.zone_names)
+        return zones_of_pool(self._market, pool, demand, volume_zone.apply(lambda zone: [zone]), bound=True)
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
-        """The subnets for nodes in these zones. A subnet elsewhere that is not there yet makes them no secret."""
+        """The subnets for nodes in these zones. A preview knows them, also while a subnet is added in another zone."""
 
         def pick(known: Sequence[list[str]]) -> pulumi.Output[list[str]]:
             wanted, here = known

@@ -9,7 +9,7 @@ import pulumi_aws as aws
 
 from components.names import POOL_LABEL, TAG_ZONES
 from sharing.setup import ZONES_WITHOUT_EKS
-from sharing.zones import Demand, Group, NoZoneError, Offers, choose, place
+from sharing.zones import Demand, Group, NoZoneError, Offers, choose, place, unsold
 
 Groups = dict[str, list[Group]]
 """The node groups that are there, by the pool that they are of."""
@@ -75,9 +75,11 @@ def settled(names: Sequence[str], zones: Sequence[pulumi.Output[str]]) -> pulumi
 
 
 def zones_of_pool(
-    market: Market, pool: str, demand: Demand, zones: pulumi.Output[list[str]]
+    market: Market, pool: str, demand: Demand, zones: pulumi.Output[list[str]], *, bound: bool = False
 ) -> pulumi.Output[list[str]]:
-    """The zones of a pool's nodes, among those of the cluster; an error where none of them sells its types."""
+    """The zones of a pool's nodes, among `zones`; an error where none of them sells its types, or, for a group that is
+    there and keeps its types, a warning. `bound` says that the only zone is that of a volume.
+    """
 
     def pick(known: Sequence[Any]) -> list[str]:
         has, offers, groups = known
@@ -85,9 +87,12 @@ def zones_of_pool(
         # After a failed replacement there are two: the newer one has the types that are asked for.
         group = next((one for one in found if one.types == set(demand.types)), found[0] if found else None)
         try:
-            return place(demand, has, offers, group)
+            placed = place(demand, has, offers, group, bound=bound)
         except NoZoneError as reason:
             raise _error(str(reason)) from None
+        if not any(demand.met_in(zone, offers) for zone in placed):
+            pulumi.log.warn(f"{unsold(demand, placed, offers, bound=bound)} Nodes that stop do not come back.")
+        return placed
 
     return pulumi.Output.all(zones, market.offers, market.groups).apply(pick)
 

@@ -83,10 +83,13 @@ def choose(
     return (*taken, *sorted(best, key=lambda zone: [not one.met_in(zone, offers) for one in wanted[:1]]))
 
 
-def place(demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None) -> list[str]:
+def place(
+    demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None, *, bound: bool = False
+) -> list[str]:
     """The zones of a pool, among those of its stack: it stays where it is as long as one of its zones sells its types.
 
-    Raises `NoZoneError` where none does. A group that needs no new node for it stays even then.
+    `bound` says that the only zone is that of a volume. Raises `NoZoneError` where no zone sells the types, unless a
+    group with these types is there: its nodes run on.
     """
     selling = [zone for zone in zones if demand.met_in(zone, offers)]
     kept = [zone for zone in zones if group and zone in group.zones]
@@ -96,14 +99,19 @@ def place(demand: Demand, zones: Sequence[str], offers: Offers, group: Group | N
         return kept if unchanged else still
     if selling or (unchanged and kept):
         return selling or kept
-    raise _unsold(demand, zones, offers or {})
+    raise unsold(demand, zones, offers, bound=bound)
 
 
-def _unsold(demand: Demand, zones: Sequence[str], offers: Mapping[str, Iterable[str]]) -> NoZoneError:
+def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool = False) -> NoZoneError:
+    """Why none of the zones will do, and what would."""
+    offers = offers or {}
+    if bound:
+        fix = "Models with `cache: volume` keep the pool there: write a type that the zone sells, or `cache: node`."
+        return NoZoneError(f"{demand.path}: {', '.join(zones)} does not sell {', '.join(demand.types)}", fix)
     types, here = ", ".join(demand.types), ", ".join(zones)
     everywhere = sorted({zone for name in demand.types for zone in offers.get(name, ())})
     if elsewhere := [zone for zone in everywhere if demand.met_in(zone, offers)]:
-        fix = f"Add one of {', '.join(elsewhere)} by a larger `cluster.zones` or by `cluster.zone-names`."
+        fix = f"Raise `cluster.zones`, or add one of these to `cluster.zone-names`: {', '.join(elsewhere)}."
     elif everywhere and demand.every:
         sold = "; ".join(f"{name}: {', '.join(offers.get(name, ())) or 'nowhere'}" for name in demand.types)
         fix = f"A node group needs a zone that sells all of its types ({sold}). Keep types that one zone sells."

@@ -85,8 +85,8 @@ class Plan:
 
     def zones(self, into: GpuCluster, pool: Pool) -> pulumi.Output[list[str]]:
         """The zones of a pool's nodes."""
-        among = self.volume_zone(into, pool).apply(lambda zone: [zone]) if self.in_one_zone(pool) else None
-        return into.zones_of_pool(pool.name, pool_demand(pool), among)
+        volume_zone = self.volume_zone(into, pool) if self.in_one_zone(pool) else None
+        return into.zones_of_pool(pool.name, pool_demand(pool), volume_zone)
 
     def volume_zone(self, into: GpuCluster, pool: Pool) -> pulumi.Output[str]:
         """The zone of the models' volumes: one that sells the pool's types, chosen once and kept in the state, since

@@ -1,0 +1,133 @@
+"""Which zones a stack takes, and which of them a pool: the rules without AWS."""
+
+from __future__ import annotations
+
+import pytest
+
+from sharing.zones import Demand, Group, NoZoneError, choose, most, place, pool_demand, system_demand
+from tests.sharing.builders import pool
+
+ZONES = ("a", "b", "d", "e", "f")
+SYSTEM = system_demand(["t3.medium"])
+
+
+def group(*types: str) -> Demand:
+    return Demand(path="gpu-nodes.instance-types", types=types, every=True)
+
+
+def karpenter(*types: str) -> Demand:
+    return Demand(path="gpu-nodes.instance-types", types=types, every=False)
+
+
+def offers(**letters: str) -> dict[str, list[str]]:
+    return {"t3.medium": list(ZONES), **{name: list(found) for name, found in letters.items()}}
+
+
+@pytest.mark.parametrize(
+    ("count", "demands", "sold", "taken", "chosen"),
+    [
+        (2, [group("g")], {"g": "de"}, "", "de"),
+        (3, [group("g")], {"g": "de"}, "", "ade"),
+        (2, [group("g"), group("h")], {"g": "de", "h": "f"}, "", "df"),
+        (2, [group("g"), group("h")], {"g": "abd", "h": "bf"}, "", "ab"),
+        # A group needs all of its types in one zone, Karpenter takes what there is.
+        (2, [group("g", "h")], {"g": "abf", "h": "bf"}, "", "bf"),
+        (2, [karpenter("g", "h")], {"g": "e", "h": "f"}, "", "ef"),
+        # What is taken stays, and what is added is what lacks.
+        (3, [group("g")], {"g": "f"}, "ab", "abf"),
+        (2, [group("g")], {"g": "f"}, "ab", "ab"),
+        # No zone sells it: the first ones, and `place` says what is wrong.
+        (2, [group("g")], {}, "", "ab"),
+        (2, [group("g")], None, "", "ab"),
+        (6, [group("g")], {"g": "e"}, "", "abdef"),
+    ],
+)
+def test_a_stack_takes_the_zones_that_serve_most(
+    count: int, demands: list[Demand], sold: dict[str, str] | None, taken: str, chosen: str
+) -> None:
+    known = None if sold is None else offers(**sold)
+    assert choose(ZONES, count, [SYSTEM, *demands], known, tuple(taken)) == tuple(chosen)
+
+
+def test_system_nodes_get_the_first_zones_of_a_stack() -> None:
+    sold = {"t3.medium": ["d", "e", "f"], "g": ["a", "d", "e"]}
+    assert choose(ZONES, 3, [SYSTEM, group("g")], sold) == ("d", "e", "f")
+    assert choose(ZONES, 2, [SYSTEM, group("g")], {**sold, "g": ["a"]}) == ("d", "a")
+
+
+@pytest.mark.parametrize(
+    ("sold", "there", "placed"),
+    [
+        ("de", None, "de"),
+        ("de", "d", "d"),
+        ("ade", "de", "de"),
+        ("ae", "de", "de"),  # one of its zones is enough to stay
+        ("ab", "de", "ab"),
+        ("", "de", "de"),  # nothing is better: its nodes still run
+        ("e", "ef", "e"),  # the stack gave up f
+    ],
+)
+def test_a_pool_stays_as_long_as_a_zone_of_its_own_sells_its_types(sold: str, there: str | None, placed: str) -> None:
+    now = None if there is None else Group(zones=tuple(there), types=frozenset({"g"}))
+    assert place(group("g"), ("a", "b", "d", "e"), offers(g=sold), now) == list(placed)
+
+
+def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> None:
+    there = Group(zones=("d", "e"), types=frozenset({"g"}))
+    sold = offers(g="de", h="ae", i="")
+    assert place(group("g", "h"), ZONES, sold, there) == ["e"]
+    with pytest.raises(NoZoneError, match="Write other types, or take another region"):
+        place(group("i"), ZONES, sold, there)
+
+
+@pytest.mark.parametrize(
+    ("demand", "message"),
+    [
+        (
+            group("g"),
+            "gpu-nodes.instance-types: no zone of the stack (a, b) sells g. Raise `cluster.zones`, or add one of these "
+            "to `cluster.zone-names`: f.",
+        ),
+        (
+            group("g", "h"),
+            "gpu-nodes.instance-types: no zone of the stack (a, b) sells g, h. A node group needs a zone that sells "
+            "all of its types (g: f; h: e). Keep types that one zone sells.",
+        ),
+        (
+            karpenter("i"),
+            "gpu-nodes.instance-types: no zone of the stack (a, b) sells i. No other zone of the region sells them to "
+            "this account. Write other types, or take another region.",
+        ),
+    ],
+)
+def test_a_pool_without_a_zone_is_an_error_with_what_would_do(demand: Demand, message: str) -> None:
+    with pytest.raises(NoZoneError) as refused:
+        place(demand, ("a", "b"), offers(g="f", h="e"))
+    assert str(refused.value) == message
+
+
+def test_a_pool_that_a_volume_binds_is_refused_other_types() -> None:
+    there = Group(zones=("b",), types=frozenset({"g"}))
+    assert place(group("g"), ("b",), offers(g="a"), there, bound=True) == ["b"]
+    with pytest.raises(NoZoneError) as refused:
+        place(group("h"), ("b",), offers(h="a"), there, bound=True)
+    assert str(refused.value) == (
+        "gpu-nodes.instance-types: b does not sell h. Models with `cache: volume` keep the pool there: write a type "
+        "that the zone sells, or `cache: node`."
+    )
+
+
+def test_karpenter_needs_one_type_and_a_group_all() -> None:
+    assert not pool_demand(pool(provisioner="karpenter")).every
+    assert pool_demand(pool()).every
+
+
+@pytest.mark.parametrize(
+    ("region", "zones"),
+    # AWS's list: six zones less use1-az3, three less usw1-az2, three of which cac1-az3 is none any more.
+    [("us-east-1", 5), ("us-west-1", 2), ("us-west-2", 4), ("ca-central-1", 3), ("eu-west-1", 3), ("nowhere-1", None)],
+)
+def test_a_region_has_as_many_zones_as_aws_lists_without_those_that_eks_does_not_use(
+    region: str, zones: int | None
+) -> None:
+    assert most(region) == zones
