@@ -69,11 +69,18 @@ def run(judged: Judged) -> Planned:
 
 
 def program_graph(config: StackConfig, stack: str) -> "Graph":
-    """Everything that the program registers for `config`."""
+    """Everything that the program registers for `config`.
+
+    Which zones an account has and what it is sold there only AWS knows: here every zone sells everything.
+    """
     import stacks
+    from sandbox.aws.offers import OFFERINGS, ZONES
+    from sandbox.cloud import Cloud
     from sandbox.in_process import run as run_in_process
 
-    return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack)
+    named = {ZONES: {"names": config.cluster.zone_names}} if config.cluster.zone_names else {}
+    cloud = Cloud(answers={OFFERINGS: {}, **named})
+    return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack, cloud=cloud)
 
 
 def switched(judged: Judged, file: Path, outputs: Path | None) -> "Switches":

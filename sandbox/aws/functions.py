@@ -6,7 +6,7 @@ import json
 import zlib
 from typing import Any
 
-from sandbox.aws.offers import OFFERINGS, offerings
+from sandbox.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, digest
 from sandbox.protocol import Answer, Question, Refused, Values
@@ -172,7 +172,7 @@ def _overridden(statements: list[Values], later: list[Values]) -> list[Values]:
 
 
 ANSWERS: dict[str, Answer | Values] = {
-    "aws:index/getAvailabilityZones:getAvailabilityZones": _zones,
+    ZONES: _zones,
     "aws:index/getPartition:getPartition": _partition,
     "aws:index/getRegion:getRegion": _region,
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,

@@ -8,6 +8,7 @@ from sandbox.aws.places import Place
 from sandbox.protocol import Question, Values
 
 OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
+ZONES = "aws:index/getAvailabilityZones:getAvailabilityZones"
 Offers = Mapping[str, Sequence[str]]
 """Zones by instance type."""
 SCARCE: Mapping[tuple[str, str], str] = {("us-east-1", "g7e"): "bd"}

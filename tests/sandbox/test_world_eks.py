@@ -316,3 +316,48 @@ def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> No
     template = account.make(TEMPLATE, name="t")
     first = account.outputs(TEMPLATE, template)
     assert account.change(TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}
+
+
+@pytest.mark.real_world(
+    behaviour="EKS refuses a node group if the zone of one of its subnets does not sell one of its instance types",
+    source="awslabs/ec2-spot-workshops#154, eksctl-io/eksctl#6461, eksctl-io/eksctl#3531",
+)
+@pytest.mark.parametrize(("second", "count"), [("g4dn.2xlarge", 1), ("g4dn.xlarge", 1), ("g4dn.xlarge", 0)])
+def test_each_zone_of_a_group_must_sell_each_of_its_types(account: Account, second: str, count: int) -> None:
+    account.cluster()
+    account.world.sell(second, ["us-east-1a"])
+    with refused("InvalidRequestException", rf"\({second}\) is not supported in your requested Availability Zone"):
+        account.nodes("gpu", count=count, instanceTypes=["g4dn.xlarge", second])
+    account.nodes("gpu", count=count, instanceTypes=["g4dn.xlarge", second], subnetIds=account.subnets[:1])
+
+
+@pytest.mark.real_world(
+    behaviour="EKS accepts only subnets in the very zones with which a control plane was created",
+    source="aws/containers-roadmap#2258; InvalidParameterException of UpdateClusterConfig",
+)
+def test_a_control_plane_keeps_its_zones(account: Account) -> None:
+    account.cluster()
+    where = {"availabilityZone": "us-east-1d", "cidrBlock": "10.0.200.0/24"}
+    third = account.make(SUBNET, "third", vpcId=account.vpc, **where)
+    for subnets in ([*account.subnets, third], [account.subnets[0], third]):
+        with refused("InvalidParameterException", "should belong to the exact set of AZs 'us-east-1a,us-east-1b'"):
+            account.change(CLUSTER, "c", vpcConfig={"subnetIds": subnets})
+    again = account.make(SUBNET, "again", vpcId=account.vpc, **where | {"availabilityZone": "us-east-1a"})
+    account.change(CLUSTER, "c", vpcConfig={"subnetIds": [again, account.subnets[1]]})
+
+
+def test_groups_are_listed_and_described_as_eks_does(account: Account) -> None:
+    def ask(function: str, **args: str) -> dict[str, object]:
+        return account.world.invoke(f"aws:eks/{function}", args, {})
+
+    assert ask("getClusters:getClusters")["names"] == []
+    with refused("ResourceNotFoundException", "No cluster found"):
+        ask("getNodeGroups:getNodeGroups", clusterName="c")
+    account.cluster()
+    assert ask("getClusters:getClusters")["names"] == ["c"]
+    account.nodes("gpu", count=0, instanceTypes=["g4dn.xlarge"], labels={"one": "1"}, tags={"two": "2"})
+    assert ask("getNodeGroups:getNodeGroups", clusterName="c")["names"] == ["gpu"]
+    found = ask("getNodeGroup:getNodeGroup", clusterName="c", nodeGroupName="gpu")
+    assert (found["instanceTypes"], found["labels"], found["tags"]) == (["g4dn.xlarge"], {"one": "1"}, {"two": "2"})
+    with refused("ResourceNotFoundException", "No node group found"):
+        ask("getNodeGroup:getNodeGroup", clusterName="c", nodeGroupName="other")

@@ -1,0 +1,63 @@
+"""Zones of whole stacks, run in this process with what AWS may sell."""
+
+from __future__ import annotations
+
+import pulumi
+import pytest
+
+import stacks
+from components.names import PROJECT
+from sandbox.aws.offers import OFFERINGS, offerings
+from sandbox.cloud import Cloud
+from sandbox.graph import Graph, plain
+from sandbox.in_process import run
+from tandem.plan import program_graph
+from tests.program.conftest import config_of
+
+SUBNET = "aws:ec2/subnet:Subnet"
+NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+
+
+def graph_of(name: str, letters: str) -> Graph:
+    """The stack in an account to which GPU types are sold in these zones of us-east-1 alone."""
+    zones = [f"us-east-1{letter}" for letter in letters]
+    own = dict.fromkeys(("g4dn.xlarge", "g4dn.2xlarge"), zones)
+    cloud = Cloud(answers={OFFERINGS: lambda question: offerings(question, own)})
+    return run(lambda: stacks.build(config_of(name)), project=PROJECT, stack=name, cloud=cloud)
+
+
+def zones_of(graph: Graph) -> str:
+    return "".join(sorted({plain(one.inputs)["availabilityZone"][-1] for one in graph.of_type(SUBNET)}))
+
+
+@pytest.mark.real_world(
+    behaviour="Karpenter starts a node only in a zone that sells its type, and a volume keeps the node in its zone",
+    source="karpenter-provider-aws pkg/providers/instancetype/offering/base_resolver.go, itZones.Has(zone)",
+)
+def test_karpenters_volumes_are_where_its_types_are_sold() -> None:
+    graph = graph_of("karpenter-volumes", "df")
+    assert zones_of(graph) == "df"
+    volume = plain(graph.named("tandem-ollama-llama2-7b-volume").inputs)
+    [pool] = graph.of_type(NODE_POOL)
+    wanted = {one["key"]: one["values"] for one in plain(pool.inputs)["spec"]["template"]["spec"]["requirements"]}
+    assert volume["availabilityZone"] == "us-east-1d"
+    assert wanted["topology.kubernetes.io/zone"] == ["us-east-1d"]
+
+
+def test_karpenter_gets_the_subnets_of_all_zones() -> None:
+    graph = graph_of("karpenter", "f")
+    [node_class] = graph.of_type("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass")
+    assert zones_of(graph) == "af"
+    assert len(plain(node_class.inputs)["spec"]["subnetSelectorTerms"]) == 2
+
+
+@pytest.mark.parametrize("stack", ["karpenter", "timeslice", "volumes"])
+def test_a_stack_whose_types_nobody_sells_is_refused_in_a_preview(stack: str) -> None:
+    with pytest.raises(pulumi.RunError, match=r"^gpu-nodes.instance-types: no zone of the stack .* sells g4dn"):
+        graph_of(stack, "")
+
+
+def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
+    config = config_of("mig")
+    named = config.cluster.model_copy(update={"zone_names": ["us-east-1c", "us-east-1f"]})
+    assert zones_of(program_graph(config.model_copy(update={"cluster": named}), "mig")) == "cf"
