@@ -7,7 +7,16 @@ from dataclasses import dataclass, replace
 from sharing import karpenter, tables, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
-from sharing.mig_rules import driver_cuts, idle_slices, judged, more_shares, ollama_on_slices, reboots, turns
+from sharing.mig_rules import (
+    driver_cuts,
+    idle_slices,
+    judged,
+    more_shares,
+    ollama_on_slices,
+    one_configuration,
+    reboots,
+    turns,
+)
 from sharing.modes import Mps
 from sharing.paths import rests_on, touches
 from sharing.pin_rules import numbers
@@ -338,6 +347,7 @@ RULES: tuple[Rule, ...] = (
     Rule("Karpenter cuts no cards", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
     Rule("zones are the region's", True, zones.misnamed, ("aws:region",)),
+    Rule("pools with MIG have one configuration", True, one_configuration, ("sharing",)),
     Rule("the region is known", False, _unknown_region),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),

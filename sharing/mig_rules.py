@@ -35,6 +35,21 @@ def driver_cuts(setup: Setup) -> Iterator[Problem]:
                 yield Problem(path, known.name, f"{rule}; the pinned AMI has {setup.pins.driver}", fix)
 
 
+def one_configuration(setup: Setup) -> Iterator[Problem]:
+    """All pools with MIG share the GPU Operator, of which a cluster has one, and its one default configuration.
+
+    The plugin starts every node with the default and does not survive a switch to another (docs/decisions/0001).
+    """
+    pools = [*_cut(setup)]
+    for pool in pools[1:]:
+        first = pools[0]
+        if pool.sharing.config_name != first.sharing.config_name:
+            found = f"{pool.sharing.config_name} here, {first.sharing.config_name} in {first.name}"
+            rule = "pools with MIG must have the same `strategy`, `replicas` and `allocation-policy`"
+            fix = f"Write the sharing of {first.name} here, with a `layout` of its own; or take another stack."
+            yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix)
+
+
 def ollama_on_slices(setup: Setup) -> Iterator[Problem]:
     """Since 0.13.2 Ollama was seen to overlook slices and to serve from the CPU."""
     for pool in _cut(setup):

@@ -38,7 +38,7 @@ def manifests(graph: Graph) -> list[Object]:
 def releases(graph: Graph, chart: str) -> Iterator[Mapping[str, Any]]:
     for release in graph.of_type(RELEASE):
         inputs = plain(release.inputs)
-        if inputs["chart"] == chart:
+        if inputs["chart"].rpartition("/")[2] == chart:
             yield inputs
 
 

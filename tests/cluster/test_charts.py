@@ -55,10 +55,12 @@ def render(plane: ControlPlane, request: pytest.FixtureRequest, tmp_path_factory
     def rendered(release: Mapping[str, Any]) -> list[dict[str, Any]]:
         values = folder / f"{release['name']}.json"
         values.write_text(json.dumps(release["values"]), encoding="utf-8")
+        repository = release.get("repositoryOpts") or {}
         if at is None:
-            source = [release["chart"], "--repo", release["repositoryOpts"]["repo"], "--version", release["version"]]
+            found = ["--repo", repository["repo"]] if repository else []
+            source = [release["chart"], *found, "--version", release["version"]]
         else:
-            chart = Path(at) / release["chart"]
+            chart = Path(at) / release["chart"].rpartition("/")[2]
             described = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
             assert described["version"] == release["version"], chart
             source = [str(chart)]

@@ -1,0 +1,104 @@
+"""Pools that come, go, are renamed and switched: no GPU node ever has two device plugins, and none is left without."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sandbox.world import Event, World
+from sandbox.world.nodes import labels
+from sandbox.world.plugin import plugins_on
+from sandbox.world.things import Things
+from tests.engine.emulated import Raise, Stack
+
+NODE = "kubernetes:core/v1:Node"
+T4 = {"instance-types": ["g4dn.xlarge"], "capacity": "spot"}
+TWO_TURNS, TWO_BY_MPS = {"mode": "timeslice", "replicas": 2}, {"mode": "mps", "replicas": 2}
+LLAMA, MISTRAL = ({"name": name, "context": 2048} for name in ("llama2:7b", "mistral:7b"))
+
+
+def pools(*them: dict[str, Any], on: tuple[str, str] = ("gpu", "gpu")) -> dict[str, Any]:
+    """Sections of a stack file with these pools, and which pool each of the two models is on."""
+    models = [{**model, "pool": name} for model, name in zip((LLAMA, MISTRAL), on, strict=True)]
+    return {"gpu-nodes": [*them], "models": models, "budget": {}}
+
+
+def pool(name: str, sharing: dict[str, Any] | None = None, **values: Any) -> dict[str, Any]:
+    return {"name": name, **T4, **({"sharing": sharing} if sharing else {}), **values}
+
+
+STEPS = {
+    "a pool comes": (
+        pools(pool("gpu"), pool("more", TWO_BY_MPS), on=("gpu", "more")),
+        {"gpu": "timeslice-2", "more": "mps-2"},
+    ),
+    "both switch": (
+        pools(pool("gpu", {"mode": "exclusive"}), pool("more", TWO_TURNS), on=("gpu", "more")),
+        {"gpu": "exclusive", "more": "timeslice-2"},
+    ),
+    "one is renamed": (
+        pools(pool("gpu", {"mode": "exclusive"}), pool("other", TWO_TURNS), on=("gpu", "other")),
+        {"gpu": "exclusive", "other": "timeslice-2"},
+    ),
+    "one goes": (pools(pool("other", TWO_TURNS), on=("other", "other")), {"other": "timeslice-2"}),
+}
+"""What the file says next, and the configuration of each pool's nodes afterwards."""
+
+
+def clashes(stack: Stack) -> list[Event]:
+    found: list[Event] = []
+    stack.behind(lambda world: found.extend(event for event in world.journal if event.kind == "clash"))
+    return found
+
+
+def plugins(stack: Stack) -> dict[str, list[str]]:
+    """The releases with a plugin on the nodes of each pool."""
+    found: dict[str, list[str]] = {}
+
+    def look(world: World) -> None:
+        things = Things(world.things())
+        for node in things.of(NODE):
+            if name := labels(node).get("tandem/pool"):
+                found.setdefault(name, []).extend(one.id for one in plugins_on(things, node))
+
+    stack.behind(look)
+    return found
+
+
+@pytest.mark.real_world(
+    behaviour="Two device plugins on one node both register with the kubelet, and the one that comes last takes the "
+    "GPUs from the other.",
+    source="kubelet pkg/kubelet/cm/devicemanager/manager.go, PluginConnected (an endpoint of the same resource is "
+    "overwritten)",
+)
+def test_pools_that_come_switch_change_their_name_and_go_have_one_plugin_on_each_node(raised: Raise) -> None:
+    stack = raised("timeslice", pools(pool("gpu")))
+    for step, (sections, configs) in STEPS.items():
+        stack.configure(sections)
+        run = stack.up()
+        assert run.code == 0, (step, run.errors)
+        assert clashes(stack) == [], step
+        assert plugins(stack) == {name: [f"nvidia-device-plugin/nvidia-device-plugin-{name}"] for name in configs}, step
+        assert stack.findings().agree, step
+    assert stack.destroy().code == 0
+    found = stack.findings()
+    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+
+
+RTX = {"instance-types": ["g7e.2xlarge"]}
+ALL_ALIKE = {"mode": "mig", "strategy": "single", "layout": "all-1g.24gb"}
+
+
+def test_a_pool_goes_to_mig_and_back_beside_one_that_stays_whole(raised: Raise) -> None:
+    whole, cut = pool("gpu", TWO_TURNS), pool("big", TWO_BY_MPS, **RTX)
+    stack = raised("timeslice", pools(whole, cut, on=("gpu", "big")))
+    operator, chart = "gpu-operator/gpu-operator", "nvidia-device-plugin/nvidia-device-plugin-{}"
+    for sharing, served_by in ((ALL_ALIKE, operator), (TWO_TURNS, chart.format("big"))):
+        stack.configure(pools(whole, pool("big", sharing, **RTX), on=("gpu", "big")))
+        run = stack.up()
+        assert run.code == 0, run.errors
+        assert clashes(stack) == []
+        assert plugins(stack) == {"gpu": [chart.format("gpu")], "big": [served_by]}
+        assert "tandem-sharing-gpu-plugin" not in {name for names in run.changed.values() for name in names}
+        assert stack.findings().agree
