@@ -21,8 +21,8 @@ PREVENTED = {
     "tandem-aws-ebs-csi-driver after tandem-ebs-csi-role-policy": "VolumeInUse",
     "tandem-aws-ebs-csi-driver after tandem-eks-pod-identity-agent": "VolumeInUse",
     "tandem-ollama after tandem-aws-ebs-csi-driver": "VolumeInUse",
-    "tandem-gpu-proof after tandem-gpu": "JobFailed",
-    "tandem-gpu-proof after tandem-karpenter": "JobFailed",
+    "tandem-sharing-gpu-plugin after tandem-gpu": "JobFailed",
+    "tandem-sharing-gpu-plugin after tandem-karpenter": "JobFailed",
     "tandem-gpu-proof after tandem-sharing": "JobFailed",
     "tandem-ollama after tandem-gpu-proof": "JobFailed",
     "tandem-karpenter-controller after tandem-coredns": "Timeout",
@@ -45,9 +45,10 @@ HARMLESS = {
     "with the cluster without being uninstalled; the edge makes `up` fail early where system nodes cannot come",
     "tandem-system after tandem-system-role-AmazonSSMManagedInstanceCore": "nodes join without; only a shell is late",
     "tandem-gpu-group after tandem-gpu-group-role-AmazonSSMManagedInstanceCore": "the same",
-    "tandem-ollama after tandem-gpu": "pods wait for nodes, and EKS drains the nodes of a group that goes; the edge "
-    "saves the 15 minutes that draining may take",
-    "tandem-ollama after tandem-karpenter": "the same, and no node is brought for pods that are about to go",
+    "tandem-ollama after tandem-sharing": "pods wait for shares; on a switch without a proof the edge keeps them away "
+    "until the node has the new mode",
+    "tandem-sharing-gpu-plugin after tandem-sharing-discovery": "GPU feature discovery crashes and restarts until the "
+    "custom resources are there that it writes",
     "tandem-gpu-proof-shares-gpu-job after tandem-gpu-proof-node-job": "the emulated plugin has a new mode at once; a "
     "real one starts anew, and pods that come earlier would prove shares of the old mode",
     "tandem-karpenter-controller after tandem-system": "the CSI driver and DNS, for which it waits, have pods there",

@@ -126,11 +126,13 @@ def test_a_switch_that_failed_half_way_is_finished_or_taken_back_by_the_next_up(
 
 
 def assert_no_mode_meets_another(events: list[Event]) -> None:
-    """Nothing starts on a node but in its mode, when that is proved, and when all of another mode have stopped."""
+    """Nothing starts on a node but in its mode, when that is proved, and when all of another mode have stopped; and no
+    node has two device plugins."""
     modes: dict[str, str] = {}
     proved: set[str] = set()
     running: dict[str, Event] = {}
     for event in events:
+        assert event.kind != "clash", event
         if event.kind == "mode":
             modes[event.node] = event.config
             proved.discard(event.node)
