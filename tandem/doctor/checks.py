@@ -109,7 +109,7 @@ CHECKS = (
     Check(
         name="registry-logins",
         title="Registry logins",
-        about="No login on this machine has expired for a registry from which Helm pulls charts (Karpenter's).",
+        about="No login on this machine has expired for a registry from which Helm pulls charts.",
         source="stack",
         run=registries.check_logins,
         applies=registries.pulls_from_registries,

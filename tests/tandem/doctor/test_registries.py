@@ -6,11 +6,12 @@ import base64
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tandem.doctor.case import Stack
+from tandem.doctor.case import RELEASE, Case, Stack
 from tandem.doctor.checks import checks_for
 from tests.tandem.doctor.conftest import Cases, planned
 from tests.tandem.doctor.findings import finding, findings, summary
@@ -49,13 +50,31 @@ PAST, FUTURE = 1_700_000_000, 4_100_000_000
 """2023, and 2099-12-04: before and after the time of the tests."""
 
 
-def test_only_stacks_whose_charts_come_from_a_registry_are_checked(case: Cases) -> None:
-    assert "registry-logins" in [check.name for check in checks_for(case("karpenter"))]
-    assert "registry-logins" not in [check.name for check in checks_for(case("timeslice"))]
+def with_charts(case: Case, *charts: str) -> Case:
+    """The case with releases of these charts alone."""
+    assert case.stack
+    releases: Any = [SimpleNamespace(type=RELEASE, inputs={"chart": chart}) for chart in charts]
+    case.stack = Stack(case.stack.judged, replace(case.stack.planned, graph=releases))
+    return case
 
 
-def test_no_login_is_fine(case: Cases) -> None:
-    assert summary("registry-logins", case("karpenter")) == [("ok", f"no login for {PUBLIC}, and none is needed")]
+def test_only_charts_that_come_from_a_registry_are_checked(case: Cases) -> None:
+    assert "registry-logins" not in [check.name for check in checks_for(with_charts(case("timeslice"), "ollama"))]
+    there = with_charts(case("timeslice"), "ollama", "oci://a.example/b", "oci://a.example/c", "oci://d.example/e")
+    assert "registry-logins" in [check.name for check in checks_for(there)]
+    assert summary("registry-logins", there) == [
+        ("ok", "no login for a.example, and none is needed"),
+        ("ok", "no login for d.example, and none is needed"),
+    ]
+
+
+def test_karpenters_charts_come_from_public_ecr(case: Cases) -> None:
+    assert ("ok", f"no login for {PUBLIC}, and none is needed") in summary("registry-logins", case("karpenter"))
+
+
+@pytest.fixture
+def karpenter(case: Cases) -> Case:
+    return with_charts(case("karpenter"), f"oci://{PUBLIC}/karpenter/karpenter")
 
 
 @pytest.mark.real_world(
@@ -83,18 +102,18 @@ def test_no_login_is_fine(case: Cases) -> None:
     ],
 )
 def test_a_login_that_has_expired_stops_up(
-    case: Cases, home: Path, login: Any, verdict: str, path: str, logout: str
+    karpenter: Case, home: Path, login: Any, verdict: str, path: str, logout: str
 ) -> None:
     write(home / path, {"auths": {PUBLIC: login, "other": {}}})
-    found = finding("registry-logins", case("karpenter"))
+    found = finding("registry-logins", karpenter)
     assert found.verdict == verdict
     assert found.fix == ("" if verdict == "ok" else logout)
 
 
 @pytest.mark.parametrize(("helper", "verdict"), [("ecr-login", "ok"), ("desktop", "warning")])
-def test_a_helper_that_renews_the_login_is_fine(case: Cases, home: Path, helper: str, verdict: str) -> None:
+def test_a_helper_that_renews_the_login_is_fine(karpenter: Case, home: Path, helper: str, verdict: str) -> None:
     write(home / ".docker" / "config.json", {"credHelpers": {PUBLIC: helper}})
-    assert finding("registry-logins", case("karpenter")).verdict == verdict
+    assert finding("registry-logins", karpenter).verdict == verdict
 
 
 @pytest.mark.parametrize(
@@ -106,23 +125,23 @@ def test_a_helper_that_renews_the_login_is_fine(case: Cases, home: Path, helper:
     ],
 )
 def test_logins_are_found_where_the_environment_says(
-    case: Cases, home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, path: str
+    karpenter: Case, home: Path, monkeypatch: pytest.MonkeyPatch, variable: str, path: str
 ) -> None:
     monkeypatch.setenv(variable, str(home / "elsewhere"))
     write(home / path, {"auths": {PUBLIC: {"auth": token({"expiration": PAST})}}})
-    assert finding("registry-logins", case("karpenter")).verdict == "stops"
+    assert finding("registry-logins", karpenter).verdict == "stops"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"auths": 3}'])
-def test_a_file_of_logins_that_cannot_be_read_is_not_fine(case: Cases, home: Path, text: str) -> None:
+def test_a_file_of_logins_that_cannot_be_read_is_not_fine(karpenter: Case, home: Path, text: str) -> None:
     write(home / ".docker" / "config.json", text)
-    assert finding("registry-logins", case("karpenter")).verdict == "unknown"
+    assert finding("registry-logins", karpenter).verdict == "unknown"
 
 
-def test_a_token_is_never_shown(case: Cases, home: Path) -> None:
+def test_a_token_is_never_shown(karpenter: Case, home: Path) -> None:
     secret = token({"expiration": PAST})
     write(home / ".docker" / "config.json", {"auths": {PUBLIC: {"auth": secret}}})
-    assert all(secret[:12] not in each.found + each.fix for each in findings("registry-logins", case("karpenter")))
+    assert all(secret[:12] not in each.found + each.fix for each in findings("registry-logins", karpenter))
 
 
 def test_the_images_of_a_shipped_stack_are_far_from_docker_hubs_limit(case: Cases) -> None:
