@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -266,3 +267,11 @@ def test_nodes_that_are_written_after_the_update_are_told_by_their_times() -> No
     state = json.dumps({"deployment": {"resources": [group]}})
     nodes = items(written("2026-11-22T05:00:00Z", "2026-11-22T05:00:40Z"))
     assert readings.nodes_after_update(nodes, state) == {"seconds": 30}
+
+
+def test_questions_that_the_documents_name_are_asked() -> None:
+    text = (ROOT / "docs" / "reference" / "emulation.md").read_text(encoding="utf-8")
+    _, _, table = text.partition("## Without a source")
+    named = {name for row in table.splitlines() for name in re.findall(r"`([a-z0-9-]+)`", row.rpartition(" | ")[2])}
+    assert named
+    assert named <= {one.id for one in QUESTIONS}
