@@ -4,6 +4,7 @@ import datetime
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -11,7 +12,7 @@ import pulumi
 import pytest
 
 import stacks
-from components import versions
+from components import device_plugin, versions
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
 from sandbox.in_process import run
 from sharing.problems import Problem
@@ -63,6 +64,25 @@ def test_a_switch_of_mode_changes_the_nodes_taint_the_plugin_the_proof_and_what_
         for model in models:
             [_, tolerated] = after.named(model).inputs["values"]["tolerations"]
             assert tolerated == {"key": "tandem/mode", "operator": "Equal", "value": has}
+
+
+@pytest.mark.real_world(
+    behaviour="An upgrade of the plugin restarts the MPS daemon, and models that live on have lost their GPU.",
+    source="k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mount-shm.go; NVIDIA/k8s-device-plugin issue 669",
+)
+def test_another_release_of_an_mps_pools_plugin_evicts_its_models_and_proves_again(
+    configs: Configs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def keepers(mode: str) -> dict[str, str]:
+        graph = program_graph(configs(mode), mode)
+        return dict(graph.named("tandem-gpu-mode").inputs["keepers"])
+
+    before = {mode: keepers(mode) for mode in ("mps", "timeslice")}
+    newer = replace(device_plugin.CHART, version="0.20.1")
+    monkeypatch.setattr(device_plugin, "CHART", newer)
+    after = {mode: keepers(mode) for mode in before}
+    assert before["mps"] != after["mps"]
+    assert before["timeslice"] == after["timeslice"]
 
 
 def mode_taint(taints: list[dict[str, str]]) -> str:
