@@ -53,6 +53,10 @@ class GpuClusterArgs:
     admins: Sequence[str] = ()
     """IAM roles and users that administer the cluster: all of them, whoever creates it among them. Empty: EKS admits
     the one that creates it, and later additions may not name that one."""
+    profile: str | None = None
+    """Profile of the AWS configuration that the kubeconfig uses; that of the AWS provider."""
+    role_arn: str | None = None
+    """Role that the kubeconfig assumes; that of the AWS provider."""
     logs: bool = False
     """Control-plane logs, in a log group of ours that goes with the stack."""
     system_types: Sequence[str] = ("t3.medium",)
@@ -103,7 +107,7 @@ class GpuCluster(pulumi.ComponentResource):
         self._node_subnet_ids = net.node_subnet_ids
         self.control_plane = self._control_plane(net)
         self.cluster_name = self._from_control_plane("name")
-        self.kubeconfig = pulumi.Output.secret(self.control_plane.kubeconfig_json)
+        self.kubeconfig = pulumi.Output.secret(self._kubeconfig())
         self.node_subnet_ids = pulumi.Output.all(*net.node_subnet_ids)
         self.zone_names = net.zone_names
         self.security_group_id = self._security_group_id()
@@ -205,6 +209,20 @@ class GpuCluster(pulumi.ComponentResource):
             retention_in_days=LOG_DAYS,
             tags=self._tags,
             opts=self._child,
+        )
+
+    def _kubeconfig(self) -> pulumi.Output[str]:
+        """The kubeconfig, with the credentials of the AWS provider.
+
+        Not by `provider_credential_opts`: the component leaves the profile out of what it returns (cluster.ts,
+        `kubeconfigWithoutProfile`), and `get_kubeconfig` does not work under stock mocks.
+        """
+        options = {"--role-arn": self._args.role_arn, "--profile": self._args.profile}
+        words = [word for option, value in options.items() if value for word in (option, value)]
+        return (
+            self.control_plane.kubeconfig_json.apply(lambda text: _with_arguments(text, words))
+            if words
+            else (self.control_plane.kubeconfig_json)
         )
 
     def _from_control_plane(self, attribute: str) -> pulumi.Output[str]:
@@ -313,6 +331,15 @@ class GpuCluster(pulumi.ComponentResource):
             allow_volume_expansion=True,
             opts=pulumi.ResourceOptions(parent=self, provider=self.kubernetes_provider),
         )
+
+
+def _with_arguments(kubeconfig: str, words: Sequence[str]) -> str:
+    """The kubeconfig with more arguments for `aws eks get-token`; as it is where mocks know none."""
+    if not kubeconfig:
+        return kubeconfig
+    config = json.loads(kubeconfig)
+    config["users"][0]["user"]["exec"]["args"] += words
+    return json.dumps(config, separators=(",", ":"))
 
 
 def _entry_name(arn: str) -> str:

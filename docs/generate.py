@@ -27,6 +27,7 @@ from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.matrix import WAYS, Cell, cells, cheapest
 from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
 from stacks.config import load_file
+from stacks.provider_keys import HONOURED, REGION
 from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettings, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
 from tandem.report import PlanReport
@@ -103,11 +104,22 @@ def dev_stack() -> str:
         "# The stack to try first: the cheapest that works. Every key is here, commented ones with their default.",
         "config:",
         _line("  ", "aws:region", "us-east-1", region, is_set=True),
+        *(_line("  ", key, _plain(field.default), field.description, is_set=False) for key, field in _provider_keys()),
     ]
     for section in ("sharing", "gpu-nodes", "models", "cluster", "budget"):
         lines += ["", f"  tandem:{section}:", *_section(section)]
     tags = StackConfig.model_fields["tags"]
     return "\n".join([*lines, "", _line("  ", "tandem:tags", {}, tags.description, is_set=False), ""])
+
+
+def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
+    """Keys of the AWS provider that a stack file may have, without the region."""
+    fields = StackConfig.model_fields.values()
+    yield from ((field.alias, field) for field in fields if field.alias in HONOURED and field.alias != REGION)
+
+
+def _plain(value: object) -> object:
+    return value.model_dump() if isinstance(value, BaseModel) else value
 
 
 def _section(section: str) -> Iterator[str]:
@@ -293,6 +305,7 @@ def keys_table() -> str:
     """Every key of a stack file."""
     rows = [("key", "default", "what")]
     rows.append(("`aws:region`", "", StackConfig.model_fields["region"].description or ""))
+    rows += [(f"`{key}`", "", field.description or "") for key, field in _provider_keys()]
     for section, (model, _) in SECTIONS.items():
         prefix = "models[]" if section == "models" else section
         for key, field in _fields(model):

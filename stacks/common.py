@@ -56,7 +56,21 @@ class Plan:
     @cached_property
     def aws_provider(self) -> aws.Provider:
         """The one AWS provider; without it eks.Cluster would bring a second, older one of its own."""
-        return aws.Provider(PROJECT, region=self.config.region)
+        config = self.config
+        roles = [
+            aws.ProviderAssumeRoleArgs(role_arn=one.role_arn, session_name=one.session_name, duration=one.duration)
+            for one in config.assume_roles
+        ]
+        return aws.Provider(
+            PROJECT,
+            region=config.region,
+            profile=config.profile,
+            assume_roles=roles or None,
+            allowed_account_ids=config.allowed_account_ids or None,
+            default_tags=aws.ProviderDefaultTagsArgs(tags=config.default_tags.tags)
+            if config.default_tags.tags
+            else None,
+        )
 
     @cached_property
     def caller(self) -> str:
@@ -109,8 +123,8 @@ class Plan:
 
     @cached_property
     def tags(self) -> dict[str, str]:
-        """The one tag set."""
-        return stack_tags(pulumi.get_stack(), self.config.tags)
+        """The one tag set. Controllers tag what they make, so the provider's default tags are in it."""
+        return stack_tags(pulumi.get_stack(), {**self.config.default_tags.tags, **self.config.tags})
 
 
 def accept(config: StackConfig) -> Plan:
@@ -139,6 +153,8 @@ def cluster(plan: Plan) -> GpuCluster:
             cidr=settings.cidr,
             nat=settings.nat,
             public_access_cidrs=settings.public_access_cidrs,
+            profile=plan.config.profile,
+            role_arn=plan.config.assume_roles[-1].role_arn if plan.config.assume_roles else None,
             admins=[*settings.admins, *({plan.caller} - {"", *settings.admins})],
             logs=settings.logs,
             system_types=settings.system_nodes.instance_types,

@@ -26,7 +26,15 @@ def load_stack() -> StackConfig:
     config = pulumi.Config("tandem")
     sections = {key: _value(text) for key in SECTIONS if (text := config.get(key)) is not None}
     name = f"Pulumi.{pulumi.get_stack()}.yaml"
-    return read_values(sections, pulumi.Config("aws").get("region"), name).accepted()
+    return read_values(sections, _provider_values(), name).accepted()
+
+
+def _provider_values() -> dict[str, str]:
+    """Values of all `aws:` keys. `pulumi.Config` cannot list keys, and one that is overlooked would not be refused."""
+    from pulumi.runtime.config import CONFIG, get_config_env
+
+    known = {**get_config_env(), **CONFIG.get()}
+    return {key: value for key, value in known.items() if key.startswith("aws:")}
 
 
 def _value(text: str) -> Any:

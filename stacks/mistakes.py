@@ -17,6 +17,7 @@ from sharing.prices import Book
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
+from stacks.provider_keys import HONOURED, refuse_keys
 from stacks.shape import FEWEST_ZONES, OWN_NUMBERS, SECTIONS, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 MOST_PASSES = 5
@@ -38,6 +39,9 @@ STAND_INS: dict[str, Any] = {
     "gpu-nodes[].sharing.mode": "timeslice",
     "cluster.system-nodes.instance-types[]": "t3.medium",
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
+    "aws:assumeRoles[]": {"roleArn": "arn:aws:iam::111122223333:role/ci"},
+    "aws:assumeRoles[].roleArn": "arn:aws:iam::111122223333:role/ci",
+    "aws:allowedAccountIds[]": "111122223333",
     "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
     "cluster.zone-names[]": "us-east-1a",
 }
@@ -75,21 +79,26 @@ def read_file(path: Path, today: datetime.date | None = None, book: Book | None 
     Raises `stacks.source.UnreadableError` when it is no YAML.
     """
     found = source.read(path, SECTIONS)
-    return read_values(found.sections, found.region, path.name, found.problems, today, found.unread, book)
+    return read_values(found.sections, found.provider, path.name, found.problems, today, found.unread, book)
 
 
 def read_values(
     sections: Mapping[str, Any],
-    region: object,
+    provider: Mapping[str, Any],
     name: str,
     problems: tuple[Problem, ...] = (),
     today: datetime.date | None = None,
     unread: Collection[str] = (),
     book: Book | None = None,
 ) -> Reading:
-    """Judges the values of a stack file; `name` stands in messages, `problems` and `unread` were found before."""
-    raw = {key: value for key, value in sections.items() if value is not None}
-    config, misread, doubtful = _validated(raw if region is None else {**raw, source.REGION: region}, unread)
+    """Judges the values of a stack file, `provider` those of its `aws:` keys.
+
+    `name` stands in messages, `problems` and `unread` were found before.
+    """
+    problems = (*problems, *refuse_keys(provider))
+    honoured = {key: value for key, value in provider.items() if key in HONOURED}
+    raw = {key: value for key, value in {**sections, **honoured}.items() if value is not None}
+    config, misread, doubtful = _validated(raw, unread)
     unreadable = {problem.path for problem in (*problems, *misread)} | doubtful
     wrong = [*misread, *_contradictions(config, unreadable)]
     unreadable |= {problem.path for problem in wrong}

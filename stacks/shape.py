@@ -5,13 +5,14 @@ import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
 
 from components import versions
-from components.names import CONTROLLERS_TAGS
 from sharing.models import KvType, Model, Served, largest_vocabulary, models
 from sharing.modes import Sharing
 from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from stacks.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
+from stacks.section import Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
@@ -21,10 +22,6 @@ FEWEST_ZONES = 2
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """What describes a model that the catalogue does not have."""
 GIB = 2**30
-
-
-def _kebab(name: str) -> str:
-    return name.replace("_", "-")
 
 
 def _network(text: str) -> str:
@@ -49,20 +46,6 @@ def _number_from_text(value: object) -> object:
 Cidr = Annotated[str, AfterValidator(_network), Field(json_schema_extra={"fix": "Write it as 203.0.113.7/32."})]
 VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
 Number = Annotated[float, BeforeValidator(_number_from_text)]
-
-
-class Section(BaseModel):
-    """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are mistakes."""
-
-    model_config = ConfigDict(
-        frozen=True,
-        extra="forbid",
-        strict=True,
-        alias_generator=_kebab,
-        validate_by_alias=True,
-        validate_by_name=True,
-        protected_namespaces=(),
-    )
 
 
 class GpuNodes(Section):
@@ -236,26 +219,6 @@ class Budget(Section):
     )
 
 
-def _tag_key(key: str) -> str:
-    if key.lower().startswith("aws:"):
-        raise ValueError("must not begin with aws:, which is AWS's own")
-    if key.startswith(CONTROLLERS_TAGS):
-        raise ValueError("is a tag by which EKS or Karpenter knows its own")
-    if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
-        raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
-    return key
-
-
-def _tag_value(text: str) -> str:
-    if not re.fullmatch(r"[\w .:/=+@-]{0,256}", text):
-        raise ValueError("must be at most 256 letters, digits, spaces or .:/=+@-_")
-    return text
-
-
-TagKey = Annotated[str, AfterValidator(_tag_key)]
-TagValue = Annotated[str, AfterValidator(_tag_value)]
-
-
 class StackConfig(Section):
     """A whole stack file: its `tandem:` keys and `aws:region`."""
 
@@ -264,6 +227,25 @@ class StackConfig(Section):
         pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$",
         description="AWS region.",
         json_schema_extra={"fix": "Write `aws:region: us-east-1`, for example."},
+    )
+    profile: str | None = Field(
+        alias="aws:profile",
+        default=None,
+        pattern=r"^\S.*$",
+        description="Profile of your AWS configuration; the usual credentials when absent.",
+        json_schema_extra={"fix": "Write a name that `aws configure list-profiles` prints."},
+    )
+    assume_roles: Annotated[list[AssumedRole], BeforeValidator(from_json), Field(max_length=1)] = Field(
+        alias="aws:assumeRoles",
+        default=[],
+        description="The role to assume, with `roleArn`; one at most, since the AWS CLI cannot assume two in a row.",
+        json_schema_extra={"fix": "Write `aws:assumeRoles: [{roleArn: arn:aws:iam::111122223333:role/ci}]`."},
+    )
+    allowed_account_ids: Annotated[list[AccountId], BeforeValidator(from_json), Field(max_length=20)] = Field(
+        alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may be in; any when absent."
+    )
+    default_tags: Annotated[DefaultTags, BeforeValidator(from_json)] = Field(
+        alias="aws:defaultTags", default=DefaultTags(), description="Tags as `tags: {…}`; `tandem:tags` go before them."
     )
     sharing: Sharing = Field(description="How the pods share a GPU.")
     gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
@@ -370,5 +352,7 @@ def default_id(name: str) -> str:
     return plain if plain[:1].isalpha() else f"m-{plain}"
 
 
-SECTIONS = tuple(_kebab(name) for name in StackConfig.model_fields if name != "region")
+SECTIONS = tuple(
+    kebab(name) for name, field in StackConfig.model_fields.items() if not (field.alias or "").startswith("aws:")
+)
 """The `tandem:` keys."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import yaml
 
 from sharing.problems import Problem, did_you_mean, near
+from stacks.provider_keys import REGION
 
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
@@ -21,7 +22,6 @@ PROJECT = "tandem"
 MOST_DEPTH = 100
 """Lists and mappings in each other. libyaml's composer recurses in C: 100,000 of them end the whole process."""
 
-REGION = "aws:region"
 EXAMPLE = "Pulumi.dev.yaml shows every key."
 IN_OTHER_WORDS = {
     "but found another document": "it holds more than one document",
@@ -61,12 +61,17 @@ class Source:
 
     sections: dict[str, Any]
     """The values of the `tandem:` keys, by key."""
-    region: Any
-    """The value of `aws:region`; None when it is missing."""
+    provider: dict[str, Any]
+    """The values of the `aws:` keys, by whole key."""
     problems: tuple[Problem, ...]
     """Mistakes of the file as a file: doubled and misspelt keys."""
     unread: tuple[str, ...] = ()
     """Settings that probably stand in the file, but under a misspelt key."""
+
+    @property
+    def region(self) -> Any:
+        """The value of `aws:region`; None when it is missing."""
+        return self.provider.get(REGION)
 
 
 def read(path: Path, sections: tuple[str, ...]) -> Source:
@@ -89,7 +94,7 @@ def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     everything = (*sections, REGION)
     if not isinstance(document, dict):
         found = "" if document is None else f"{_kind(document)} instead"
-        return Source({}, None, (*problems, Problem("config", found, "is missing", EXAMPLE)), everything)
+        return Source({}, {}, (*problems, Problem("config", found, "is missing", EXAMPLE)), everything)
     unknown = [str(key) for key in document if key not in FILE_KEYS]
     problems += [Problem(key, "", "unknown key", did_you_mean(key, FILE_KEYS)) for key in unknown]
     config = document.get("config")
@@ -97,10 +102,11 @@ def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
         if not near("config", unknown):
             rule = "is missing" if config is None else "must be a mapping"
             problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE))
-        return Source({}, None, tuple(problems), everything)
+        return Source({}, {}, tuple(problems), everything)
     known, misspelt, unread = _sections(config, sections)
     doubled_config = any(problem.path == "config" for problem in doubled)
-    return Source(known, config.get(REGION), (*problems, *misspelt), everything if doubled_config else unread)
+    provider = {str(key): value for key, value in config.items() if str(key).startswith("aws:")}
+    return Source(known, provider, (*problems, *misspelt), everything if doubled_config else unread)
 
 
 def _kind(value: object) -> str:

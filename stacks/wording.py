@@ -19,7 +19,14 @@ from stacks.shape import StackConfig
 Loc = tuple[int | str, ...]
 """Where something stands: keys and numbers of list items."""
 MISSING = "is missing"
+BY_PROFILE = "The AWS CLI in the kubeconfig cannot send it: put role and setting into a profile, write `aws:profile`."
 WAYS_OUT = {
+    **{
+        f"aws:assumeRoles[].{key}": BY_PROFILE
+        for key in ("externalId", "policy", "policyArns", "sourceIdentity", "tags", "transitiveTagKeys")
+    },
+    "aws:assumeRoles[]": "Write `{roleArn: arn:aws:iam::111122223333:role/ci}`, for example.",
+    "aws:defaultTags": "Write `aws:defaultTags: {tags: {team: ml}}`, for example.",
     "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
     "sharing.mode": "Write `mode: timeslice`, for example.",
     "gpu-nodes.name": "Only pools in a list have names: `[{name: fast, …}]`.",

@@ -91,6 +91,14 @@ class CloudServicer(Servicer):
         super().__init__(package, version)
         self._world = world
 
+    def Configure(
+        self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
+    ) -> provider_pb2.ConfigureResponse:
+        with _answered(context):
+            if self._package == "aws":
+                self._world.callers.admit(plain(wire.read(request.args)))
+        return super().Configure(request, context)
+
     def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
         olds, news = wire.read(request.olds), wire.read(request.news)
         response = provider_pb2.CheckResponse()

@@ -14,6 +14,8 @@ from sandbox.world.things import CloudError, value_at
 
 PROFILES = "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html"
 
+ACCOUNTS = "https://registry.terraform.io/providers/hashicorp/aws/latest/docs#allowed_account_ids"
+
 
 @dataclass(slots=True)
 class Callers:
@@ -37,6 +39,12 @@ class Callers:
             raise CloudError("ProfileNotFound", f"failed to get shared config profile, {profile}", PROFILES)
         own = self.profiles[str(profile)] if profile else self.ambient
         return next((str(one) for one in reversed(roles) if one), "") or own or _user(region)
+
+    def admit(self, provider: Values) -> None:
+        """What the AWS provider checks before anything else. Raises CloudError."""
+        number, allowed = account(self.of(provider)), _listed(provider.get("allowedAccountIds"))
+        if allowed and number not in allowed:
+            raise CloudError("WrongAccount", f"AWS account ID not allowed: {number}", ACCOUNTS)
 
     def identity(self, provider: Values) -> Values:
         """What sts:GetCallerIdentity says."""

@@ -72,7 +72,9 @@ def _command(
     parser = commands.add_parser(name, help=what, description=description, epilog=EXIT_CODES[name])
     add_stack(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.add_argument("--profile", metavar="NAME", help="AWS profile (default: the ambient credentials)")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or the usual credentials)"
+    )
     parser.set_defaults(run=run)
     return parser
 
@@ -89,7 +91,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     if parsed.yes and not parsed.delete:
         raise CallError("--yes agrees to what --delete asks: write both.")
     stack, region = _stack_and_region(parsed)
-    account = connect(region, parsed.profile)
+    account = connect(region, _profile(parsed))
 
     from tandem.account import leftovers, show
 
@@ -162,7 +164,7 @@ def _quota(parsed: argparse.Namespace) -> int:
 
     stack, region = _stack_and_region(parsed)
     judged = accepted(parsed.stack)
-    account = connect(region, parsed.profile)
+    account = connect(region, _profile(parsed))
 
     from tandem.account import quota, show
 
@@ -193,7 +195,7 @@ def _prices(parsed: argparse.Namespace) -> int:
                 kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
                 continue
             with _status(f"asking AWS for the prices of {region} …"):
-                read = prices.read(connect(region, parsed.profile), now)
+                read = prices.read(connect(region, _profile(parsed)), now)
             kept.append((read, kept_prices.keep(read)))
         except (AccountError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
@@ -226,6 +228,18 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
         region = found
     known_region(region)
     return stack, region
+
+
+def _profile(parsed: argparse.Namespace) -> str | None:
+    """The profile that was asked for, or that of the stack file where there is one."""
+    from stacks import source
+    from stacks.shape import SECTIONS
+
+    path = stack_file(parsed.stack) if getattr(parsed, "stack", None) else None
+    if parsed.profile or path is None or not path.is_file():
+        return parsed.profile or None
+    found = source.read(path, SECTIONS).provider.get("aws:profile")
+    return found if isinstance(found, str) else None
 
 
 def known_region(region: str) -> None:

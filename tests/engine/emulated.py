@@ -65,7 +65,7 @@ class Stack:
         """Puts values into sections of the stack file."""
         values = yaml.safe_load(self.place.stack_file.read_text(encoding="utf-8"))
         for section, content in sections.items():
-            key = f"tandem:{section}"
+            key = section if section.startswith("aws:") else f"tandem:{section}"
             before = values["config"].get(key)
             merged = isinstance(content, dict) and isinstance(before, dict)
             values["config"][key] = {**before, **content} if merged else content

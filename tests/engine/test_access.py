@@ -8,6 +8,7 @@ from sandbox.world.callers import Callers
 from tests.engine.emulated import Raise, Stack
 
 ANNA, CI = "arn:aws:iam::123456789012:role/people/anna", "arn:aws:iam::123456789012:role/ci"
+WORK = "arn:aws:iam::999999999999:role/work"
 
 
 def as_(stack: Stack, principal: str) -> Stack:
@@ -59,3 +60,45 @@ def test_whoever_runs_up_is_let_in_before_anything_is_changed_inside(nothing: Ra
     rescued = as_(stack, CI).up()
     assert rescued.code == 0, rescued.errors
     assert stack.destroy().code == 0
+
+
+@pytest.mark.real_world(
+    behaviour="An explicit AWS provider and the kubeconfig of eks.Cluster do not use aws:profile or aws:assumeRoles.",
+    source="https://www.pulumi.com/registry/packages/aws/installation-configuration/; pulumi-eks cluster.ts",
+)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"aws:profile": "work"},
+        {"aws:assumeRoles": [{"roleArn": WORK}]},
+        {"aws:assumeRoles": [{"roleArn": WORK}], "aws:profile": "other"},
+    ],
+    ids=["profile", "role", "role by profile"],
+)
+def test_provider_and_kubeconfig_use_the_credentials_of_the_stack_file(
+    nothing: Raise, settings: dict[str, object]
+) -> None:
+    stack = nothing("dev", {**settings, "aws:allowedAccountIds": ["999999999999"], "cluster": {"admins": [WORK]}})
+    stack.callers = Callers(ambient=ANNA, profiles={"work": WORK, "other": CI})
+    created = stack.up()
+    assert created.code == 0, created.errors
+    entries = [one["inputs"] for one in stack.state()["resources"] if one["type"].endswith(":AccessEntry")]
+    assert [one["principalArn"] for one in entries] == [WORK]
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"aws:profile": "wrok"}, "failed to get shared config profile, wrok"),
+        ({"aws:allowedAccountIds": ["999999999999"]}, "AWS account ID not allowed: 123456789012"),
+    ],
+)
+def test_a_wrong_profile_or_account_is_refused_before_anything_is_created(
+    nothing: Raise, settings: dict[str, object], words: str
+) -> None:
+    stack = nothing("dev", settings)
+    refused = stack.up()
+    assert refused.code != 0
+    assert words in "".join(refused.errors)
+    assert stack.findings().things == 0
+    assert len(refused.errors) <= 2, refused.errors

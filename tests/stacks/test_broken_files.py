@@ -352,6 +352,42 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("cluster.admins[8]", "is not the ARN of an IAM role or user"),
         ],
     ),
+    "credentials in the stack file": (
+        stack("  aws:accessKey: AKIAEXAMPLE\n  aws:secretKey: hunter2\n  aws:token: {secure: abc}\n"),
+        [
+            ("aws:accessKey", "is refused: the AWS CLI in the kubeconfig would not use it. Put it into a profile"),
+            ("aws:secretKey", "is refused: the AWS CLI in the kubeconfig would not use it. Put it into a profile"),
+            ("aws:token", "is refused: the AWS CLI in the kubeconfig would not use it. Put it into a profile"),
+        ],
+    ),
+    "keys of the provider that are not passed on": (
+        stack("  aws:assumeRole: {roleArn: x}\n  aws:skipMetadataApiCheck: true\n  aws:proifle: work\n"),
+        [
+            ("aws:assumeRole", "Write `aws:assumeRoles: [{roleArn: …}]`."),
+            ("aws:skipMetadataApiCheck", "Remove it."),
+            ("aws:proifle", "Did you mean aws:profile"),
+        ],
+    ),
+    "values of the provider": (
+        stack(
+            "  aws:profile: ''\n  aws:assumeRoles: [{roleArn: ci, externalId: secret}]\n"
+            "  aws:allowedAccountIds: [12, x]\n  aws:defaultTags: {team: ml}\n"
+        ),
+        [
+            ("aws:profile", "Write a name that `aws configure list-profiles` prints."),
+            ("aws:assumeRoles[0].roleArn", "Write `roleArn: arn:aws:iam::111122223333:role/ci`"),
+            ("aws:assumeRoles[0].externalId", "The AWS CLI in the kubeconfig cannot send it"),
+            ("aws:allowedAccountIds[1]", 'Write `aws:allowedAccountIds: ["111122223333"]`.'),
+            ("aws:defaultTags.team", "unknown key"),
+        ],
+    ),
+    "two roles in a row": (
+        stack(
+            "  aws:assumeRoles: [{roleArn: 'arn:aws:iam::111122223333:role/a'}, "
+            "{roleArn: 'arn:aws:iam::111122223333:role/b'}]\n"
+        ),
+        [("aws:assumeRoles", "must have at most 1 entry")],
+    ),
     "an admin twice": (
         stack(cluster="{admins: ['arn:aws:iam::111122223333:role/ci', 'arn:aws:iam::111122223333:role/ci']}"),
         [("cluster.admins[1]", "stands twice")],
@@ -897,5 +933,5 @@ def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pyt
 @settings(max_examples=80, deadline=None)
 @given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
 def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
-    reading = read_values(sections, region, "Pulumi.x.yaml")
+    reading = read_values(sections, {"aws:region": region}, "Pulumi.x.yaml")
     assert all(str(problem) for problem in reading.problems)

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import contextvars
 import datetime
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 import pulumi
+import pulumi_aws as aws
 import pytest
 import yaml
+from pydantic.alias_generators import to_camel
 
 from components import versions
 from sharing.models import KvType, largest_vocabulary
 from stacks.config import RefusedError, StackConfig, load_file, load_stack
 from stacks.mistakes import read_file, read_values
+from stacks.provider_keys import HONOURED, REFUSED
 from stacks.shape import SECTIONS, default_id
 
 ROOT = Path(__file__).parents[2]
@@ -27,7 +31,7 @@ OWN = {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-di
 
 
 def config(**sections: Any) -> StackConfig:
-    return read_values({**LEAST, **sections}, "us-east-1", "Pulumi.test.yaml", today=TODAY).accepted()
+    return read_values({**LEAST, **sections}, {"aws:region": "us-east-1"}, "Pulumi.test.yaml", today=TODAY).accepted()
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -270,7 +274,7 @@ def test_several_pools_are_the_same_by_file_and_by_pulumi() -> None:
 
 def test_a_pool_that_no_model_uses_is_a_warning() -> None:
     unused = {**SEVERAL, "models": SEVERAL["models"][:1]}
-    reading = read_values({**LEAST, **unused}, "us-east-1", "Pulumi.test.yaml", today=TODAY)
+    reading = read_values({**LEAST, **unused}, {"aws:region": "us-east-1"}, "Pulumi.test.yaml", today=TODAY)
     assert reading.problems == ()
     assert [one.path for one in reading.assessment.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
 
@@ -332,3 +336,43 @@ def test_pulumi_refuses_text_where_a_section_should_be() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"aws:region": "us-east-1", "tandem:sharing": "timeslice", "tandem:models": "[]"})
     assert [problem.path for problem in refused.value.problems] == ["sharing", "models"]
+
+
+CI = "arn:aws:iam::111122223333:role/ci"
+
+
+def test_keys_of_the_provider_are_read_as_the_file_and_as_pulumi_writes_them(tmp_path: Path) -> None:
+    least = {"tandem:sharing": {"mode": "timeslice"}, "tandem:models": [{"name": "llama3.2:1b"}]}
+    written: dict[str, Any] = {
+        "aws:region": "us-east-1",
+        "aws:profile": "work",
+        "aws:assumeRoles": [{"roleArn": CI, "sessionName": "up"}],
+        "aws:allowedAccountIds": [111122223333, 12345, "000000000007"],
+        "aws:defaultTags": {"tags": {"team": "ml"}},
+        **least,
+    }
+    file = tmp_path / "Pulumi.work.yaml"
+    file.write_text(yaml.safe_dump({"config": written}), encoding="utf-8")
+    found = load_file(file, TODAY)
+    assert (found.profile, found.assume_roles[0].role_arn, found.assume_roles[0].session_name) == ("work", CI, "up")
+    assert found.allowed_account_ids == ["111122223333", "000000012345", "000000000007"]
+    assert found.default_tags.tags == {"team": "ml"}
+    assert under_pulumi(as_pulumi_hands_it(file)) == found
+
+
+def test_pulumi_refuses_every_key_of_the_provider_that_is_not_honoured_and_shows_no_value() -> None:
+    values = {
+        "aws:region": "us-east-1",
+        "tandem:sharing": '{"mode": "timeslice"}',
+        "tandem:models": '[{"name": "llama3.2:1b"}]',
+    }
+    with pytest.raises(RefusedError) as refused:
+        under_pulumi({**values, "aws:secretKey": "hunter2", "aws:proifle": "work"})
+    assert [problem.path for problem in refused.value.problems] == ["aws:secretKey", "aws:proifle"]
+    assert "hunter2" not in str(refused.value)
+
+
+def test_every_key_of_the_provider_is_honoured_or_refused_with_its_reason() -> None:
+    keys = [name for name in inspect.signature(aws.ProviderArgs.__init__).parameters if "self" not in name]
+    known = {*HONOURED, *(f"aws:{key}" for key in REFUSED)}
+    assert {f"aws:{to_camel(key)}" for key in keys} <= known

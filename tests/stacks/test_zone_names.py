@@ -15,7 +15,7 @@ SECTIONS = {"sharing": {"mode": "timeslice"}, "models": [{"name": "llama3.2:1b"}
 
 def read(region: str = "us-east-1", **cluster: Any) -> Reading:
     settings = {key.replace("_", "-"): value for key, value in cluster.items()}
-    return read_values({**SECTIONS, "cluster": settings}, region, "Pulumi.tried.yaml")
+    return read_values({**SECTIONS, "cluster": settings}, {"aws:region": region}, "Pulumi.tried.yaml")
 
 
 def test_names_say_how_many_zones_there_are() -> None:

@@ -1,0 +1,52 @@
+"""The shape of the `aws:` keys that a stack file may have."""
+
+import json
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from stacks.section import Section, TagKey, TagValue
+
+
+def from_json(value: object) -> object:
+    """A value that may be written as JSON text."""
+    # Pulumi hands structured values to a program as JSON text; `pulumi config set` without --path stores them so.
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            return json.loads(value)
+        except ValueError:
+            return value
+    return value
+
+
+def _account_from_number(value: object) -> object:
+    # `pulumi config set --path` stores digits as a number, unless the first one is a zero.
+    return f"{value:012d}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+AccountId = Annotated[
+    str,
+    BeforeValidator(_account_from_number),
+    Field(pattern=r"^[0-9]{12}$", json_schema_extra={"fix": 'Write `aws:allowedAccountIds: ["111122223333"]`.'}),
+]
+
+
+class AssumedRole(Section):
+    """A role that Pulumi, and the AWS CLI in the kubeconfig, assume. Keys are those of the AWS provider."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    role_arn: str = Field(
+        pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$",
+        description="ARN of the role.",
+        json_schema_extra={"fix": "Write `roleArn: arn:aws:iam::111122223333:role/ci`, for example."},
+    )
+    session_name: str | None = Field(default=None, description="Name of the session in AWS's records.")
+    duration: str | None = Field(default=None, description="How long a session lasts, e.g. `2h`.")
+
+
+class DefaultTags(Section):
+    """Tags on every AWS resource."""
+
+    tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(default={}, description="The tags.")

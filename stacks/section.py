@@ -1,0 +1,47 @@
+"""What all sections of a stack file have in common, and the types that several of them use."""
+
+import re
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from components.names import CONTROLLERS_TAGS
+
+
+def kebab(name: str) -> str:
+    """A key as the stack file writes it."""
+    return name.replace("_", "-")
+
+
+class Section(BaseModel):
+    """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are mistakes."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=kebab,
+        validate_by_alias=True,
+        validate_by_name=True,
+        protected_namespaces=(),
+    )
+
+
+def _tag_key(key: str) -> str:
+    if key.lower().startswith("aws:"):
+        raise ValueError("must not begin with aws:, which is AWS's own")
+    if key.startswith(CONTROLLERS_TAGS):
+        raise ValueError("is a tag by which EKS or Karpenter knows its own")
+    if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
+        raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
+    return key
+
+
+def _tag_value(text: str) -> str:
+    if not re.fullmatch(r"[\w .:/=+@-]{0,256}", text):
+        raise ValueError("must be at most 256 letters, digits, spaces or .:/=+@-_")
+    return text
+
+
+TagKey = Annotated[str, AfterValidator(_tag_key)]
+TagValue = Annotated[str, AfterValidator(_tag_value)]
