@@ -14,7 +14,7 @@ from components.names import TOKEN, plugin_release
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
 
-TIMEOUT_SECONDS = 600
+TIMEOUT_SECONDS = 900
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
     "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge"]}),
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
-    "cluster": (ClusterSettings, {"nat": "none"}),
+    "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
     "budget": (Budget, {"max-usd-per-hour": 0.5}),
 }

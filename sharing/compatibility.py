@@ -300,14 +300,14 @@ def _nat_traffic(setup: Setup) -> Iterator[Problem]:
 
 
 def _open_endpoint(setup: Setup) -> Iterator[Problem]:
-    for index, cidr in enumerate(setup.public_access_cidrs):
-        if cidr in EVERYWHERE:
-            rule = "the Kubernetes API answers the whole internet (IAM still guards it)"
-            yield Problem(f"cluster.public-access-cidrs[{index}]", cidr, rule, "Write your own address, as a.b.c.d/32.")
-    if not setup.public_access_cidrs:
-        rule = "the Kubernetes API answers inside the VPC only"
-        fix = "Run `pulumi up` from there, or write your own address, as a.b.c.d/32."
-        yield Problem("cluster.public-access-cidrs", "[]", rule, fix)
+    path = "cluster.public-access-cidrs"
+    if not setup.public_access_is_written:
+        rule = "is missing: the Kubernetes API answers the whole internet, and IAM alone guards it"
+        yield Problem(path, "", rule, 'Write your own address as ["a.b.c.d/32"], or ["0.0.0.0/0"] to agree.')
+    elif not setup.public_access_cidrs:
+        rule = "the Kubernetes API answers inside the VPC only, and `pulumi up` must reach it"
+        fix = "Run `pulumi up` through a bastion, a VPN or CI inside the VPC, or write your own address as a.b.c.d/32."
+        yield Problem(path, "[]", rule, fix)
 
 
 def _unknown_region(setup: Setup) -> Iterator[Problem]:

@@ -60,10 +60,10 @@ def on_demand_instead(setup: Setup) -> Iterator[Problem]:
     """The plan is made at the spot price."""
     for pool in pools(setup):
         offers = [prices.on_demand(known.name, setup.region, setup.book).usd_per_hour for known in pool.known_types]
-        if pool.capacity == "spot" and offers:
-            rule = f"where there is no spot capacity Karpenter takes on-demand, up to ${max(offers):.3f} an hour a node"
-            fix = "`provisioner: node-group` waits for spot instead."
-            yield Problem(f"{pool.path}.capacity", "spot", rule, fix)
+        if pool.capacity == "spot" and pool.on_demand_fallback and offers:
+            rule = f"without spot capacity, Karpenter buys on-demand at up to ${max(offers):.3f} per hour and node"
+            fix = "Write `on-demand-fallback: false` to wait for spot."
+            yield Problem(f"{pool.path}.on-demand-fallback", "true", rule, fix)
 
 
 def unequal_counts(setup: Setup) -> Iterator[Problem]:

@@ -53,6 +53,8 @@ class Pool:
     """Where its sharing stands in the stack file: the stack's, or `gpu-nodes[0].sharing`."""
     provisioner: Provisioner = "node-group"
     """What brings the nodes: an EKS managed node group, or Karpenter when pods wait."""
+    on_demand_fallback: bool = False
+    """Whether Karpenter may buy on-demand when there is no spot capacity."""
     replacement: Replacement = "create-first"
     """Whether a node group that is replaced goes after the new one has come, or before."""
 
@@ -167,6 +169,8 @@ class Setup:
     max_usd_per_hour: float | None
     pins: Pins
     today: datetime.date
+    public_access_is_written: bool = True
+    """Whether the stack file says who may reach the Kubernetes API: a written value is consent."""
     book: Book | None = None
     """Prices that were read from AWS; None: the tables of `sharing/data` hold."""
 

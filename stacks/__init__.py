@@ -17,10 +17,16 @@ AWS_CLI_MISSING = (
 )
 
 
+OLDEST_PULUMI = ">=3.214.0"
+"""As in Pulumi.yaml, which a CLI before 3.219 does not heed. An older engine ignores `replacement_trigger`, and shares
+would not be proved again after a switch."""
+
+
 def run() -> None:
     """The program that Pulumi runs. A refusal is told without a traceback."""
     import pulumi
 
+    pulumi.require_pulumi_version(OLDEST_PULUMI)
     if shutil.which("aws") is None:
         # A warning: the provider, which may run elsewhere, has the last word.
         pulumi.log.warn(AWS_CLI_MISSING)

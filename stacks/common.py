@@ -221,6 +221,7 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
                     mode_taint=plan.mode_taints[pool.name],
                     instance_types=pool.instance_types,
                     capacity=pool.capacity,
+                    on_demand_fallback=pool.on_demand_fallback,
                     max_nodes=pool.max,
                     volume_gib=pool.volume_gib,
                     zone=plan.volume_zone(into, pool) if plan.in_one_zone(pool) else None,

@@ -170,6 +170,10 @@ def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]
         for index, name in enumerate(names):
             if name in names[:index] and f"{path}[{index}]" not in misread:
                 yield Problem(f"{path}[{index}]", name, "stands twice", "Keep one of the two.")
+    for path, nodes in pools.items():
+        if nodes.on_demand_fallback and (nodes.provisioner, nodes.capacity) != ("karpenter", "spot"):
+            rule = "has an effect only with `provisioner: karpenter` and `capacity: spot`"
+            yield Problem(f"{path}.on-demand-fallback", "true", rule, "Leave it out.")
     yield from _admin_contradictions(config, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from _pool_contradictions(config, misread)

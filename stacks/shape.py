@@ -69,6 +69,12 @@ class GpuNodes(Section):
     volume_gib: int = Field(
         default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
     )
+    on_demand_fallback: bool = Field(
+        default=False,
+        description="Karpenter with `capacity: spot`: whether it may buy on-demand, at two to three times the price, "
+        "when there is no spot capacity.",
+        json_schema_extra={"fix": "Write `on-demand-fallback: true` or `on-demand-fallback: false`."},
+    )
     replacement: Replacement = Field(
         default="create-first",
         description="When nodes must be replaced: `create-first` needs quota for both groups, `delete-first` stops the "
@@ -197,7 +203,7 @@ class ClusterSettings(Section):
         description="NAT gateways: `single`, `per-zone`, or `none` = nodes in public subnets, no ingress (cheapest).",
     )
     public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
-        default=["0.0.0.0/0"], description="Who may reach the Kubernetes API from outside; `[]` = nobody."
+        default=["0.0.0.0/0"], description="Who may reach the Kubernetes API from outside the VPC; `[]` = nobody."
     )
     admins: Annotated[list[str], Field(max_length=50)] = Field(
         default=[],
@@ -307,6 +313,7 @@ class StackConfig(Section):
             sharing=own or self.sharing,
             sharing_path=f"{path}.sharing" if own else "sharing",
             provisioner=nodes.provisioner,
+            on_demand_fallback=nodes.on_demand_fallback,
             replacement=nodes.replacement,
         )
 
@@ -331,6 +338,7 @@ class StackConfig(Section):
             zone_names=tuple(self.cluster.zone_names),
             nat=self.cluster.nat,
             public_access_cidrs=tuple(self.cluster.public_access_cidrs),
+            public_access_is_written="public_access_cidrs" in self.cluster.model_fields_set,
             system_types=tuple(self.cluster.system_nodes.instance_types),
             system_nodes=self.cluster.system_nodes.count,
             pools=pools,

@@ -55,6 +55,9 @@ class KarpenterPool:
     instance_types: Sequence[str] = ("g4dn.xlarge",)
     """EC2 types, all with the same GPU; several make spot capacity likelier."""
     capacity: Capacity = "spot"
+    on_demand_fallback: bool = False
+    """Whether a pool on spot may buy on-demand. Karpenter does so without a word, also where the account lacks the
+    service-linked role for spot (karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go)."""
     """`spot`: spot first, on-demand where there is none. `on-demand`: nothing else."""
     max_nodes: int = 1
     """Most nodes. Not GPUs: Karpenter would count shares."""
@@ -126,7 +129,7 @@ def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
 def node_pool(pool: KarpenterPool) -> Manifest:
     """The NodePool: which types, what they are labelled and tainted with, how many, and when one goes."""
     types = alike(pool.instance_types)
-    capacity = ("spot", "on-demand") if pool.capacity == "spot" else ("on-demand",)
+    capacity = ("spot", "on-demand") if pool.capacity == "spot" and pool.on_demand_fallback else (pool.capacity,)
     requirements = [
         _in("kubernetes.io/os", "linux"),
         _in("kubernetes.io/arch", types[0].arch),

@@ -58,6 +58,7 @@ from sandbox.world.things import (
 )
 
 CHART = "karpenter"
+CAPACITY_LABEL = "karpenter.sh/capacity-type"
 POOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 CARD = "nvidia.com/gpu"
@@ -176,9 +177,23 @@ def _unable(things: Things, server: str, pool: Thing, new: list[NewNode]) -> str
         return "its EC2NodeClass is not ready"
     if (reason := _unjoinable(things, server, node_class)) is not None:
         return reason
+    if _capacity_type(things, pool) is None:
+        return "all requested instance types were unavailable during launch: no spot capacity"
     limit = value_at(pool.inputs, "spec.limits.nodes")
     have = len(claims_of(things, pool)) + sum(one.pool is pool for one in new)
     return "all available instance types exceed limits" if limit is not None and have >= int(limit) else None
+
+
+def _capacity_type(things: Things, pool: Thing) -> str | None:
+    """What Karpenter buys: spot where the pool allows it; without spot on-demand, where the pool allows that.
+
+    Without the service-linked role it takes spot for unavailable, and says so in an event alone.
+    karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go, `getCapacityType` and `checkODFallback`.
+    """
+    allowed = _required(pool, CAPACITY_LABEL) or ["on-demand"]
+    if "spot" in allowed and things.has_spot:
+        return "spot"
+    return "on-demand" if "on-demand" in allowed else None
 
 
 def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
@@ -216,6 +231,7 @@ def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) ->
 def _described(things: Things, server: str, pool: Thing, name: str, kind: str, zone: str) -> dict[str, Any]:
     own = {
         POOL_LABEL: pool.id,
+        CAPACITY_LABEL: str(_capacity_type(things, pool)),
         TYPE_LABEL: kind,
         ZONE_LABEL: zone,
         HOST_LABEL: name,

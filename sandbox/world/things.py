@@ -110,6 +110,8 @@ class Things:
         offers: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         self._by_key: dict[Key, Thing] = {thing.key: thing for thing in things}
+        self.has_spot = True
+        """Whether EC2 sells spot: there is capacity, and the account has the service-linked role for it."""
         self.quotas = {} if quotas is None else quotas
         """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
         self.peaks = {} if peaks is None else peaks

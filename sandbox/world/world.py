@@ -88,6 +88,15 @@ class World:
         return self._faults
 
     @property
+    def has_spot(self) -> bool:
+        """Whether EC2 sells spot to this account."""
+        return self._things.has_spot
+
+    @has_spot.setter
+    def has_spot(self, value: bool) -> None:
+        self._things.has_spot = value
+
+    @property
     def recycled(self) -> dict[str, int]:
         """How many nodes an update has replaced, by node group."""
         return dict(self._state.recycled)

@@ -105,7 +105,9 @@ POOLS = {
 
 def manifests(pool: Pool) -> Iterator[Object]:
     """The objects that our component makes of the pool, in the order in which they have to be made."""
-    ours = KarpenterPool(name=pool.name, sharing=pool.sharing, instance_types=pool.types, max_nodes=40)
+    ours = KarpenterPool(
+        name=pool.name, sharing=pool.sharing, instance_types=pool.types, on_demand_fallback=True, max_nodes=40
+    )
     subnets, group = ["subnet-0123456789abcdef0"], "sg-0123456789abcdef0"
     yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_id=group, tags={"team": "ml"})
     yield from node_overlays(ours)

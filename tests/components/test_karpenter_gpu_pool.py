@@ -131,16 +131,25 @@ def requirements(pool: KarpenterPool) -> dict[str, list[str]]:
     return {one["key"]: one["values"] for one in found}
 
 
-def test_a_pool_takes_its_types_alone_and_spot_before_on_demand() -> None:
+@pytest.mark.real_world(
+    behaviour="Karpenter buys on-demand where it is allowed and spot is not to be had, with no more than an event.",
+    source="karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go (MarkCapacityTypeUnavailable)",
+)
+def test_a_pool_takes_its_types_alone_and_buys_on_demand_only_where_that_is_allowed() -> None:
     pool = replace(ONE, instance_types=("g4dn.xlarge", "g4dn.12xlarge"))
     assert requirements(pool) == {
         "kubernetes.io/os": ["linux"],
         "kubernetes.io/arch": ["amd64"],
-        "karpenter.sh/capacity-type": ["spot", "on-demand"],
+        "karpenter.sh/capacity-type": ["spot"],
         "node.kubernetes.io/instance-type": ["g4dn.xlarge", "g4dn.12xlarge"],
         "karpenter.k8s.aws/instance-gpu-count": ["1", "4"],
     }
-    assert requirements(replace(ONE, capacity="on-demand"))["karpenter.sh/capacity-type"] == ["on-demand"]
+    for pool, bought in (
+        (replace(ONE, on_demand_fallback=True), ["spot", "on-demand"]),
+        (replace(ONE, capacity="on-demand"), ["on-demand"]),
+        (replace(ONE, capacity="on-demand", on_demand_fallback=True), ["on-demand"]),
+    ):
+        assert requirements(pool)["karpenter.sh/capacity-type"] == bought
     assert requirements(replace(ONE, instance_types=("g5g.xlarge",)))["kubernetes.io/arch"] == ["arm64"]
 
 

@@ -50,6 +50,16 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             ],
         },
     ),
+    "karpenter-fallback": (
+        "karpenter",
+        {
+            "gpu-nodes": {
+                "provisioner": "karpenter",
+                "instance-types": ["g4dn.xlarge"],
+                "on-demand-fallback": True,
+            },
+        },
+    ),
     "karpenter": (
         "karpenter",
         {

@@ -458,9 +458,9 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     ],
     "Karpenter falls back to on-demand": [
         (
-            brought("g4dn.xlarge", "g4dn.2xlarge", capacity="spot"),
-            "gpu-nodes.capacity: where there is no spot capacity Karpenter takes on-demand, up to $0.752 an hour a "
-            "node (got spot). `provisioner: node-group` waits for spot instead.",
+            brought("g4dn.xlarge", "g4dn.2xlarge", capacity="spot", on_demand_fallback=True),
+            "gpu-nodes.on-demand-fallback: without spot capacity, Karpenter buys on-demand at up to $0.752 per hour "
+            "and node (got true). Write `on-demand-fallback: false` to wait for spot.",
         ),
     ],
     "Karpenter's types have one number of GPUs": [
@@ -486,19 +486,15 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     ],
     "the API endpoint is not open to all": [
         (
-            setup(public_access_cidrs=("192.0.2.1/32", "0.0.0.0/0")),
-            "cluster.public-access-cidrs[1]: the Kubernetes API answers the whole internet (IAM still guards it) "
-            "(got 0.0.0.0/0). Write your own address, as a.b.c.d/32.",
-        ),
-        (
-            setup(public_access_cidrs=("::/0",)),
-            "cluster.public-access-cidrs[0]: the Kubernetes API answers the whole internet (IAM still guards it) "
-            "(got ::/0). Write your own address, as a.b.c.d/32.",
+            setup(public_access_cidrs=("0.0.0.0/0",), public_access_is_written=False),
+            "cluster.public-access-cidrs: is missing: the Kubernetes API answers the whole internet, and IAM alone "
+            'guards it. Write your own address as ["a.b.c.d/32"], or ["0.0.0.0/0"] to agree.',
         ),
         (
             setup(public_access_cidrs=()),
-            "cluster.public-access-cidrs: the Kubernetes API answers inside the VPC only (got []). "
-            "Run `pulumi up` from there, or write your own address, as a.b.c.d/32.",
+            "cluster.public-access-cidrs: the Kubernetes API answers inside the VPC only, and `pulumi up` must reach "
+            "it (got []). Run `pulumi up` through a bastion, a VPN or CI inside the VPC, or write your own address as "
+            "a.b.c.d/32.",
         ),
     ],
 }
@@ -616,7 +612,7 @@ KEPT: dict[str, list[Setup]] = {
     "every pool has a model": [setup(), several(pool())],
     "a volume binds the pool to a zone": [setup(tenants=tenants(SMALL, cache="volume", pool="other"))],
     "Karpenter's nodes are counted by the models": [brought(max=9), brought(desired=0), on("g4dn.xlarge", min=1)],
-    "Karpenter falls back to on-demand": [brought(), on("g4dn.xlarge"), brought("odd", capacity="spot")],
+    "Karpenter falls back to on-demand": [brought(), on("g4dn.xlarge"), brought(capacity="spot")],
     "Karpenter's types have one number of GPUs": [
         brought("g4dn.xlarge", "g4dn.2xlarge"),
         brought("odd"),
@@ -624,7 +620,10 @@ KEPT: dict[str, list[Setup]] = {
     ],
     "Karpenter has two controllers": [brought(), replace(on("g4dn.xlarge"), system_nodes=1)],
     "NAT traffic is paid": [setup(nat="none")],
-    "the API endpoint is not open to all": [setup(public_access_cidrs=("10.0.0.0/8",))],
+    "the API endpoint is not open to all": [
+        setup(public_access_cidrs=("10.0.0.0/8",)),
+        setup(public_access_cidrs=("0.0.0.0/0",)),
+    ],
 }
 
 

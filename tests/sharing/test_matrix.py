@@ -173,7 +173,7 @@ def test_a_budget_and_the_pool_of_the_stack_do_not_count() -> None:
 def test_only_what_is_doubtful_about_the_way_itself_is_told() -> None:
     open_to_all = replace(PAIR, public_access_cidrs=("0.0.0.0/0",), nat="single", system_nodes=1)
     [cell] = cells(open_to_all, types=["g4dn.xlarge"], ways=["mps"], provisioners=["karpenter"])
-    assert [warning.path for warning in cell.warnings] == ["sharing.mode", "gpu-nodes.capacity"]
+    assert [warning.path for warning in cell.warnings] == ["sharing.mode"]
 
 
 def test_the_first_rule_that_refuses_is_named() -> None:

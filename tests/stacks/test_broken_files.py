@@ -388,6 +388,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         ),
         [("aws:assumeRoles", "must have at most 1 entry")],
     ),
+    "a fallback that nothing uses": (
+        stack(gpu_nodes="{instance-types: [g4dn.xlarge], on-demand-fallback: true}"),
+        [("gpu-nodes.on-demand-fallback", "has an effect only with `provisioner: karpenter` and `capacity: spot`")],
+    ),
     "an admin twice": (
         stack(cluster="{admins: ['arn:aws:iam::111122223333:role/ci', 'arn:aws:iam::111122223333:role/ci']}"),
         [("cluster.admins[1]", "stands twice")],
