@@ -6,8 +6,10 @@
 set -eu
 tag=$1 num_gpu=$2 num_batch=$3 server_seconds=${4:-120} pull_seconds=${5:-900}
 log=${CONTAINER_LOG:-/proc/1/fd/1} termination_log=${TERMINATION_LOG:-/dev/termination-log} gpu=${GPU_DEVICE:-/dev/nvidiactl}
-pause=${PAUSE_SECONDS:-2}
+pause=${PAUSE_SECONDS:-2} watch=${WATCH_DIRECTORY:-/watch} server=${SERVER_PID:-1}
 
+# Until this start has succeeded, the sidecar (model_watch.py) asks nothing of the server.
+rm -f "$watch/started" "$watch/lost" 2>/dev/null || :
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
@@ -75,3 +77,16 @@ case $loaded in
 *"100% GPU"*) say "all layers of $tag are on the GPU. ollama ps: $loaded" ;;
 *) fail "cannot tell where $tag is. ollama ps: $loaded" ;;
 esac
+
+# The sidecar cannot end the server from its own container: it writes `lost`, and this process ends it. It outlives the hook,
+# and must hold no output of the hook open, for which kubelet would wait. A server that hangs while it stops has closed its port
+# first, so the liveness probe ends it.
+if [ -d "$watch" ]; then
+    (
+        while kill -0 "$server" && ! [ -e "$watch/lost" ]; do sleep "$pause"; done
+        { cat "$watch/lost" >"$termination_log"; } || :
+        rm -f "$watch/lost"
+        kill "$server"
+    ) </dev/null >/dev/null 2>&1 &
+    : >"$watch/started"
+fi

@@ -1,5 +1,6 @@
 """OllamaPair: two or more models, each an Ollama server of its own on one share of a GPU."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -31,6 +32,12 @@ ALL_LAYERS = 999
 """More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
 RELEASE_SECONDS = 2700
 """Time for image and model to come over a slow line; a model that fails to load says so much earlier."""
+WATCH_FOLDER = "/watch"
+"""Shared by the server's container and the sidecar that watches the model; `model_start.sh` knows it, too."""
+SCRIPT_FOLDER = "/script"
+WATCH_CPU_MILLIS, WATCH_MEMORY_MIB = 10, 32
+"""What the sidecar requests of what is planned for a model's pod."""
+NOBODY = 65534
 STOP_SECONDS = 30
 """Requests under way may end; less than a spot node's two minutes."""
 
@@ -93,7 +100,16 @@ class OllamaPair(pulumi.ComponentResource):
             ),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        releases = {model.served.id: self._release(model, namespace) for model in args.models}
+        # Named by its content: a pod that reads another script is another pod.
+        script = k8s.core.v1.ConfigMap(
+            f"{name}-model-watch",
+            metadata=k8s.meta.v1.ObjectMetaArgs(
+                name=f"model-watch-{_digest(watch_script())}", namespace=namespace.metadata.name
+            ),
+            data={"model_watch.py": watch_script()},
+            opts=pulumi.ResourceOptions(parent=self),
+        ).metadata.name
+        releases = {model.served.id: self._release(model, namespace, script) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
         self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
@@ -102,7 +118,9 @@ class OllamaPair(pulumi.ComponentResource):
         )
         self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
 
-    def _release(self, model: OllamaModel, namespace: k8s.core.v1.Namespace) -> k8s.helm.v3.Release:
+    def _release(
+        self, model: OllamaModel, namespace: k8s.core.v1.Namespace, script: pulumi.Input[str]
+    ) -> k8s.helm.v3.Release:
         id = model.served.id
         claim = self._claim(model, namespace) if model.cache == "volume" else None
         # No deleted_with: the pods must go before their claim, their volume and their nodes.
@@ -113,7 +131,7 @@ class OllamaPair(pulumi.ComponentResource):
             chart="ollama",
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=values(model, claim.metadata.name if claim else None),
+            values=values(model, claim.metadata.name if claim else None, script),
             timeout=RELEASE_SECONDS,
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -165,7 +183,7 @@ class OllamaPair(pulumi.ComponentResource):
         )
 
 
-def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
+def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.Input[str]) -> dict[str, Any]:
     """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
     served = model.served
     return {
@@ -174,14 +192,18 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, An
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
         "ollama": {"gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name}},
         "resources": {
-            "requests": {"cpu": f"{POD_CPU_MILLIS}m", "memory": f"{POD_MEMORY_MIB}Mi"},
+            "requests": {
+                "cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m",
+                "memory": f"{POD_MEMORY_MIB - WATCH_MEMORY_MIB}Mi",
+            },
             "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
         },
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": tolerations(model.mode_taint),
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
-        **_model_files(model, claim),
+        "initContainers": [watch_container(served)],
+        **_files(model, claim, script),
         "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
@@ -216,13 +238,73 @@ def _start_script() -> str:
     return files("components").joinpath("model_start.sh").read_text(encoding="utf-8")
 
 
-def _model_files(model: OllamaModel, claim: pulumi.Output[Any] | None) -> dict[str, Any]:
+def watch_container(served: Served) -> dict[str, Any]:
+    """The native sidecar: its readiness counts for the pod, and the chart has no place for other containers."""
+    settings = {
+        "MODEL": served.model.name,
+        "CONTEXT": str(served.effective_context),
+        "SERVER": f"http://127.0.0.1:{OLLAMA_PORT}",
+        "DIRECTORY": WATCH_FOLDER,
+        "PERIOD_SECONDS": "30",
+        "RETRY_SECONDS": "10",
+        # As long as a load over a slow line; a busy server keeps it waiting, which harms nobody.
+        "LOAD_SECONDS": "900",
+        "TOKEN_SECONDS": "20",
+        # A chat that pauses for less finds its prompt in the cache.
+        "IDLE_SECONDS": "300",
+        # NVIDIA's runtime gives this container no GPU.
+        "NVIDIA_VISIBLE_DEVICES": "void",
+    }
+    resources = {"cpu": f"{WATCH_CPU_MILLIS}m", "memory": f"{WATCH_MEMORY_MIB}Mi"}
+    return {
+        "name": "model-watch",
+        "image": versions.PROBER_IMAGE,
+        "restartPolicy": "Always",
+        "command": ["python", "-u", "-B", "-m", "components.model_watch"],
+        "workingDir": SCRIPT_FOLDER,
+        "env": [{"name": name, "value": value} for name, value in settings.items()],
+        "resources": {"requests": resources, "limits": {"memory": f"{2 * WATCH_MEMORY_MIB}Mi"}},
+        "readinessProbe": {"exec": {"command": ["test", "-e", f"{WATCH_FOLDER}/ready"]}, "periodSeconds": 2},
+        "securityContext": {
+            "runAsUser": NOBODY,
+            "runAsGroup": NOBODY,
+            "runAsNonRoot": True,
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        },
+        "volumeMounts": [
+            {"name": "watch", "mountPath": WATCH_FOLDER},
+            {"name": "watch-script", "mountPath": SCRIPT_FOLDER, "readOnly": True},
+        ],
+    }
+
+
+@cache
+def watch_script() -> str:
+    """The sidecar's script as it is shipped."""
+    return files("components").joinpath("model_watch.py").read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:8]
+
+
+def _files(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.Input[str]) -> dict[str, Any]:
+    """The volumes of the pod, and where the server has them."""
+    items = [{"key": "model_watch.py", "path": "components/model_watch.py"}]
+    volumes: list[dict[str, Any]] = [
+        {"name": "watch", "emptyDir": {}},
+        {"name": "watch-script", "configMap": {"name": script, "items": items}},
+    ]
+    mounts = [{"name": "watch", "mountPath": WATCH_FOLDER}]
     if claim is not None:
-        return {"persistentVolume": {"enabled": True, "existingClaim": claim}}
+        disk = {"persistentVolume": {"enabled": True, "existingClaim": claim}}
+        return {**disk, "volumes": volumes, "volumeMounts": mounts}
     path = f"{NODE_MODELS_DIRECTORY}/{model.served.id}"
     return {
-        "volumes": [{"name": "models", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}],
-        "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}],
+        "volumes": [{"name": "models", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}, *volumes],
+        "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}, *mounts],
     }
 
 

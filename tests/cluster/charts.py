@@ -59,6 +59,8 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
     pod = {
         "serviceAccountName": name,
         "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"],
+        # `tpl (toYaml . )`: as they are (templates/deployment.yaml; rendered with Helm 3.22 and seen).
+        "initContainers": values["initContainers"],
         "containers": [container],
         "volumes": [data, *values.get("volumes", [])],
         "nodeSelector": values["nodeSelector"],

@@ -101,8 +101,16 @@ class Kubelet:
     def _path(self, one: Object) -> str:
         return f"/api/v1/namespaces/{NAMESPACE}/pods/{one['metadata']['name']}"
 
+    def interrupt(self, one: Object, reason: str) -> None:
+        """The kubelet ends a pod because its node goes, or because it was evicted."""
+        condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "interrupted"}
+        self._patch(one, {"phase": "Failed", "conditions": [*one["status"].get("conditions", []), condition]})
+
     def becomes(self, phase: str, one: Object) -> None:
-        change = {"status": {"phase": phase}}
+        self._patch(one, {"phase": phase})
+
+    def _patch(self, one: Object, status: Object) -> None:
+        change = {"status": status}
         self._cluster.api.call("PATCH", f"{self._path(one)}/status", change, content="merge-patch+json")
 
 
@@ -186,6 +194,39 @@ def test_a_failed_job_does_not_try_again(
     assert job.wait(one_gives_up)["reason"] == "BackoffLimitExceeded"
 
 
+@pytest.mark.real_world(
+    behaviour="The Job controller replaces an interrupted pod under the same index, and counts no failure",
+    source="kubernetes v1.36 pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy",
+)
+@pytest.mark.parametrize("reason", ["TerminationByKubelet", "EvictionByEvictionAPI"])
+def test_an_interrupted_pod_comes_again_and_the_job_still_completes(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object], reason: str
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 4)
+    job = Kubelet(deployed, job_of(proof, "shares"))
+    deployed.wait_for("all pods had a node", lambda: sum("nodeName" in one["spec"] for one in job.pods()) == 4)
+    [first] = [one for one in job.pods() if one["spec"]["hostname"] == f"{job.name}-1"]
+    job.interrupt(first, reason)
+
+    def replaced() -> bool:
+        return any(
+            one["spec"]["hostname"] == f"{job.name}-1" and one["metadata"]["uid"] != first["metadata"]["uid"]
+            for one in job.pods()
+        )
+
+    assert job.wait(replaced)["type"] == "Complete"
+
+
+def test_without_its_failure_policy_an_interruption_fails_the_job(
+    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+) -> None:
+    gpu_nodes(deployed, graphs("mps"), 4)
+    job = Kubelet(deployed, job_of(proof, "shares"), podFailurePolicy=None)
+    deployed.wait_for("all pods had a node", lambda: sum("nodeName" in one["spec"] for one in job.pods()) == 4)
+    job.interrupt(job.pods()[0], "TerminationByKubelet")
+    assert job.wait()["reason"] == "BackoffLimitExceeded"
+
+
 def test_a_node_without_the_promised_share_gets_no_pod_of_the_proof(
     deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
 ) -> None:
@@ -228,7 +269,7 @@ def labelled(deployed: Deployment, graphs: Callable[[str], Graph]) -> Callable[[
     def offer(shares: int) -> None:
         gpu_nodes(deployed, graphs("mps"), shares)
         label = f"{GPU_RESOURCE}.sharing-strategy", f"{GPU_RESOURCE}.replicas"
-        deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares)})
+        deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares), "nvidia.com/mps.capable": "true"})
 
     return offer
 

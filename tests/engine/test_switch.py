@@ -170,7 +170,7 @@ def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_mode
     stack.behind(spoil)
     failed = switch(stack, "mps")
     assert failed.code != 0
-    assert any("expected: 2 shares" in error and "offers" in error for error in failed.errors), failed.errors
+    assert any("expected: 2 shares" in error and "advertises" in error for error in failed.errors), failed.errors
     assert "start" not in in_order(journal(stack)[len(before) :])
     run = stack.up("--refresh")
     assert run.code == 0, run.errors

@@ -5,9 +5,10 @@ Beside it lie `places` (how many layers it claims to put on its card: full, part
 `free` (MiB free on the card); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
 llama.cpp's form.
 
-It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as
-it is asked for; a prompt with `DIE` in it ends the process
-in the middle.
+It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as it is asked for; a prompt with
+`DIE` in it ends the process in the middle, one with `LONG` makes each word 64 KiB. Three files beside it change that:
+while there is `hold`, answers wait; while there is `loading`, the model loads; with `lost`, the GPU is lost, and the
+process ends when it uses it.
 """
 
 import http.server
@@ -47,7 +48,8 @@ class Healthy(http.server.BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(b'{"status": "ok"}')
+        status = "loading model" if (here / "loading").exists() else "ok"
+        self.wfile.write(json.dumps({"status": status}).encode())
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -64,11 +66,14 @@ class Healthy(http.server.BaseHTTPRequestHandler):
     def complete(self, asked: dict[str, Any]) -> None:
         prompt = str(asked.get("prompt") or asked.get("messages"))
         count = asked.get("n_predict") or asked.get("max_tokens") or 8
+        while (here / "hold").exists():
+            time.sleep(0.01)
+        end_if_lost()
         for number in range(count):
             if "DIE" in prompt and number == count // 2:
                 os._exit(1)
             time.sleep(0.002)
-            self.say(f"w{number} ")
+            self.say(f"w{number} ".ljust(65536 if "LONG" in prompt else 0, "w"))
         timings = {"cache_n": 0, "prompt_n": len(prompt.split()), "prompt_ms": 1.5}
         self.say("", stop={**timings, "predicted_n": count, "predicted_ms": 2.5})
 
@@ -80,6 +85,12 @@ class Healthy(http.server.BaseHTTPRequestHandler):
             event = {"choices": [choice], "timings": stop or {}}
         self.wfile.write(f"data: {json.dumps(event)}\n\n".encode())
         self.wfile.flush()
+
+
+def end_if_lost() -> None:
+    if (here / "lost").exists():
+        print("CUDA error: the MPS client was terminated by the server", file=sys.stderr, flush=True)
+        os._exit(1)
 
 
 def main() -> None:
@@ -95,6 +106,7 @@ def main() -> None:
     else:
         with (here / "arguments").open("a") as log:
             print(*arguments, file=log)
+        end_if_lost()
         for line in LOAD[places]:
             print(line, file=sys.stderr, flush=True)
         if places == "out of memory":

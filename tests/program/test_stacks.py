@@ -361,8 +361,8 @@ def test_settings_of_a_model_reach_its_own_server_alone(graphs: Graphs) -> None:
 def test_model_files_lie_on_the_node_over_ollamas_own_directory(graphs: Graphs) -> None:
     values = graphs("timeslice").named("tandem-ollama-llama2-7b").inputs["values"]
     path = {"path": "/var/lib/tandem/models/llama2-7b", "type": "DirectoryOrCreate"}
-    assert values["volumes"] == [{"name": "models", "hostPath": path}]
-    assert values["volumeMounts"] == [{"name": "models", "mountPath": "/root/.ollama/models"}]
+    assert values["volumes"][0] == {"name": "models", "hostPath": path}
+    assert values["volumeMounts"][0] == {"name": "models", "mountPath": "/root/.ollama/models"}
     assert "persistentVolume" not in values
 
 
@@ -628,3 +628,35 @@ def test_models_go_before_the_pool_that_brings_their_nodes(graphs: Graphs) -> No
     assert pool.urn in comes_before(graph, graph.named("tandem-ollama").urn)
     for needed in ("tandem-eks-pod-identity-agent", "tandem-coredns", "tandem-aws-ebs-csi-driver"):
         assert graph.named(needed).urn in graph.named("tandem-karpenter-controller").dependencies
+
+
+@pytest.mark.real_world(
+    behaviour="A native sidecar's readiness counts for its pod, and it gets no GPU unless it asks for one",
+    source="kubernetes v1.36 pkg/kubelet/status/generate.go; ollama-helm 1.77.0 templates/deployment.yaml",
+)
+@pytest.mark.parametrize("name", ["timeslice", "volumes"])
+def test_a_sidecar_without_a_gpu_watches_each_model_with_the_script_of_this_program(graphs: Graphs, name: str) -> None:
+    graph = graphs(name)
+    [scripts] = [
+        plain(one.inputs)
+        for one in graph.of_type("kubernetes:core/v1:ConfigMap")
+        if plain(one.inputs)["metadata"]["name"].startswith("model-watch-")
+    ]
+    models = [plain(one.inputs) for one in graph.of_type(RELEASE) if plain(one.inputs)["chart"] == "ollama"]
+    assert len(models) == 2
+    for one in models:
+        values = one["values"]
+        [sidecar] = values["initContainers"]
+        assert sidecar["restartPolicy"] == "Always"
+        assert "readinessProbe" in sidecar
+        assert {"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"} in sidecar["env"]
+        assert set(sidecar["resources"]["limits"]) == {"memory"}
+        volumes = {volume["name"]: volume for volume in values["volumes"]}
+        assert volumes["watch-script"]["configMap"]["name"] == scripts["metadata"]["name"]
+        assert one["namespace"] == scripts["metadata"]["namespace"]
+        [shared] = [mount for mount in values["volumeMounts"] if mount["name"] == "watch"]
+        assert shared in sidecar["volumeMounts"]
+        # What the plan counts for a model's pod is what both of its containers request.
+        requests = [values["resources"]["requests"], sidecar["resources"]["requests"]]
+        assert sum(int(each["cpu"].removesuffix("m")) for each in requests) == 250
+        assert sum(int(each["memory"].removesuffix("Mi")) for each in requests) == 1024

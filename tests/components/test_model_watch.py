@@ -1,0 +1,96 @@
+"""What the sidecar makes of a server's answers, one by one; tests/ollama asks the real server."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from components.model_watch import Watch
+
+
+class Server(ThreadingHTTPServer):
+    """Answers every question for the model alike."""
+
+    answer: tuple[int, dict[str, str]] = (200, {})
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_GET(self) -> None:
+        self._say(200, {"models": []})
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say(*self.server.answer)
+
+    def _say(self, status: int, body: object) -> None:
+        self.send_response(status)
+        self.end_headers()
+        self.wfile.write(json.dumps(body).encode())
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def watch(server: Server, tmp_path: Path) -> Watch:
+    (tmp_path / "started").touch()
+    seconds = dict.fromkeys(("LOAD_SECONDS", "TOKEN_SECONDS", "IDLE_SECONDS"), "20")
+    place = {"SERVER": f"http://127.0.0.1:{server.server_port}", "DIRECTORY": str(tmp_path)}
+    return Watch({"MODEL": "m", "CONTEXT": "4096", **place, **seconds})
+
+
+LOST = (500, {"error": "llama-server process has terminated: exit status 1"})
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        (503, {"error": "server busy, please try again.  maximum pending requests exceeded"}),
+        (499, {"error": "request canceled"}),
+        (404, {"error": "model 'm' not found"}),
+        (400, {"error": '"m" does not support generate'}),
+        (500, {"error": "no slots available after 10 retries"}),
+        (500, {}),
+    ],
+    ids=lambda answer: f"{answer[0]} {answer[1].get('error', '')[:8]}",
+)
+def test_only_an_error_of_the_model_counts(
+    server: Server, watch: Watch, tmp_path: Path, answer: tuple[int, dict[str, str]]
+) -> None:
+    server.answer = answer
+    for _ in range(5):
+        watch.look()
+    assert (tmp_path / "ready").exists()
+    assert not (tmp_path / "lost").exists()
+
+
+def test_an_answer_between_errors_begins_the_count_again(server: Server, watch: Watch, tmp_path: Path) -> None:
+    for status in (LOST, LOST, (200, {}), LOST, LOST):
+        server.answer = status
+        watch.look()
+        assert (tmp_path / "ready").exists() == (status[0] == 200)
+    assert not (tmp_path / "lost").exists()
+    server.answer = LOST
+    watch.look()
+    assert "llama-server process has terminated" in (tmp_path / "lost").read_text()
+
+
+def test_a_busy_server_between_errors_is_no_answer(server: Server, watch: Watch, tmp_path: Path) -> None:
+    for status in (LOST, LOST, (503, {"error": "server busy"}), LOST):
+        server.answer = status
+        watch.look()
+        assert not (tmp_path / "ready").exists()
+    assert (tmp_path / "lost").exists()
