@@ -100,5 +100,6 @@ def test_a_wrong_profile_or_account_is_refused_before_anything_is_created(
     refused = stack.up()
     assert refused.code != 0
     assert words in "".join(refused.errors)
+    assert "Traceback" not in "".join(refused.errors)
     assert stack.findings().things == 0
     assert len(refused.errors) <= 2, refused.errors
