@@ -50,7 +50,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
-    "budget": (Budget, {"max-usd-per-hour": 0.5}),
+    "budget": (Budget, {"max-usd-per-hour": 1.0}),
 }
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
 POOLS_COMMENT = (

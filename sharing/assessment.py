@@ -1,7 +1,8 @@
 """All that the rules say of a setup: what refuses it, what is doubtful, whether the models fit, what it costs."""
 
+import math
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sharing import compatibility, prices
 from sharing.advice import Case, advice
@@ -119,9 +120,24 @@ def _old_prices(setup: Setup) -> list[Problem]:
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:
     limit = setup.max_usd_per_hour
-    if limit is None or bill.usd_per_hour <= limit:
+    if limit is None or bill.replacing_usd_per_hour <= limit:
         return []
+    if bill.usd_per_hour <= limit:
+        return [_over_budget_while_replacing(setup, bill, limit)]
     dearest = max(bill.lines, key=lambda line: line.usd_per_hour)
-    rule = f"the stack costs ${bill.usd_per_hour:.4f} an hour, more than its budget"
-    fix = f"The dearest line is {dearest.item}, ${dearest.usd_per_hour:.3f}. Take a cheaper one, or raise the budget."
+    rule = f"the stack costs ${bill.usd_per_hour:.4f} per hour, more than its budget"
+    fix = (
+        f"The most expensive line is {dearest.item}, ${dearest.usd_per_hour:.3f}. Make it cheaper, or raise the budget."
+    )
     return [Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)]
+
+
+def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float) -> Problem:
+    peak = math.ceil(bill.replacing_usd_per_hour * 100) / 100
+    rule = f"the stack costs up to ${bill.replacing_usd_per_hour:.4f} per hour while its nodes are replaced"
+    fix = f"Write `max-usd-per-hour: {peak:.2f}`"
+    groups = [pool for pool in setup.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
+    others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
+    if groups and cost(replace(setup, pools=others)).replacing_usd_per_hour <= limit:
+        fix += f", or `replacement: delete-first` under {' and '.join(pool.path for pool in groups)}"
+    return Problem("budget.max-usd-per-hour", f"{limit}", rule, f"{fix}.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from sharing import prices, tables
 from sharing.modes import Exclusive
+from sharing.quotas import added_nodes, added_system_nodes
 from sharing.setup import SYSTEM_VOLUME_GIB, Pool, Setup
 
 HOURS_PER_MONTH = 730
@@ -27,6 +28,8 @@ class Cost:
     """The bill of a running stack."""
 
     lines: tuple[Line, ...]
+    replacing_usd_per_hour: float
+    """At most, while nodes are updated or replaced: with the nodes that run beside the others then."""
     models: int
     dedicated_usd_per_hour: float
     """The whole stack again, at the same capacity type, with one GPU for each model."""
@@ -70,8 +73,10 @@ def cost(setup: Setup) -> Cost:
     oldest = min(gpu, key=lambda price: price.date)
     pulled = _first_start_gib(setup)
     through_nat = 0.0 if setup.nat == "none" else pulled
+    lines = tuple(_lines(setup))
     return Cost(
-        lines=tuple(_lines(setup)),
+        lines=lines,
+        replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
         models=len(setup.tenants),
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
         first_start_gib=pulled,
@@ -145,6 +150,18 @@ def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
         return full
     seen = prices.spot(instance_type, setup.region, setup.book)
     return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
+
+
+def _added_nodes(setup: Setup) -> float:
+    """Dollars per hour of the nodes that run beside the others while these are replaced, with disk and address."""
+    month = prices.service("ebs-gp3", setup.region).usd_per_hour / HOURS_PER_MONTH
+    address = prices.service("public-ipv4-hour", setup.region).usd_per_hour if setup.nat == "none" else 0.0
+    system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
+    found = added_system_nodes(setup) * (system + SYSTEM_VOLUME_GIB * month + address)
+    for pool in setup.pools:
+        nodes = added_nodes(pool, setup.nodes_of(pool))
+        found += nodes * (_node_price(pool, setup).usd_per_hour + pool.volume_gib * month + address)
+    return found
 
 
 def _volumes(setup: Setup) -> Line:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sharing import tables
-from sharing.setup import Capacity, Setup
+from sharing.setup import Capacity, Pool, Setup
 
 FAMILIES = {
     "g": ("g", "gr", "vt"),
@@ -14,6 +14,10 @@ FAMILIES = {
     "standard": ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"),
 }
 """Letters with which instance types begin, by the quota that counts them."""
+SURGE_PER_ZONE = 2
+"""Nodes for each zone by which EKS raises a node group while it updates it with the default strategy, as it does system
+nodes; GPU groups have the strategy MINIMAL, which adds none.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html, scale-up phase."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,8 @@ class Need:
     """With the nodes that are desired."""
     most: int
     """With as many nodes as there may be."""
+    replacing: int
+    """The same while nodes are updated or replaced."""
 
 
 @cache
@@ -60,10 +66,28 @@ def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
     return quota if quota in quotas() else None
 
 
+def added_nodes(pool: Pool, nodes: int) -> int:
+    """GPU nodes beside the `nodes` of a pool while these are replaced.
+
+    Karpenter keeps a drifted node until its replacement is ready, one at a time (the budget of the NodePool). Nodes
+    that came together expire together, each with a replacement; with quota for one more they take turns.
+    Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go and nodeclaim/expiration.
+    """
+    if pool.provisioner == "karpenter":
+        return min(nodes, 1)
+    return nodes if pool.replacement == "create-first" else 0
+
+
+def added_system_nodes(setup: Setup) -> int:
+    """System nodes beside those that run: the surge of an update, or a whole new group, whichever is more."""
+    return max(SURGE_PER_ZONE * setup.zones, setup.system_nodes)
+
+
 def needs(setup: Setup) -> tuple[Need, ...]:
     """What `setup`, all of whose types must be known, takes of each quota; only quotas that it touches at all."""
     now: Counter[str] = Counter()
     most: Counter[str] = Counter()
+    replacing: Counter[str] = Counter()
     for pool in setup.pools:
         # All types of a pool have the same card, so one quota counts them all; the largest is the safe plan.
         quota = vcpu_quota(pool.instance_types[0], pool.capacity)
@@ -71,15 +95,17 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         vcpu = max(known.vcpu for known in pool.known_types)
         now[quota] += pool.desired * vcpu
         most[quota] += pool.max * vcpu
+        replacing[quota] += (pool.max + added_nodes(pool, pool.max)) * vcpu
     system = max(_system_vcpu(name) for name in setup.system_types)
-    now["standard-on-demand"] = setup.system_nodes * system
-    # The node group may have one more while it replaces its nodes.
-    most["standard-on-demand"] = (setup.system_nodes + 1) * system
+    now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
+    replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system
     fixed = {"addresses": {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat], "vpcs": 1, "clusters": 1}
     for name, count in fixed.items():
-        now[name] = most[name] = count
+        now[name] = most[name] = replacing[name] = count
     return tuple(
-        Need(quota=quota, now=now[name], most=most[name]) for name, quota in quotas().items() if most[name] > 0
+        Need(quota=quota, now=now[name], most=most[name], replacing=replacing[name])
+        for name, quota in quotas().items()
+        if most[name] > 0
     )
 
 

@@ -221,7 +221,7 @@ class Budget(Section):
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Planning refuses a stack that costs more an hour (dollars).",
+        description="Planning refuses a stack that may cost more dollars per hour, also while its nodes are replaced.",
     )
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from stacks.config import StackConfig
 from stacks.mistakes import Reading, read_file
@@ -98,7 +99,15 @@ def switched(judged: Judged, file: Path, outputs: Path | None) -> "Switches":
 
 def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = None) -> "PlanReport":
     """The plan as data; `planned` is None for a refused stack, `switch` where no running one is looked at."""
-    from tandem.report import PlanReport, cost_report, model_reports, pool_report, problem_reports, switch_report
+    from tandem.report import (
+        PlanReport,
+        cost_report,
+        model_reports,
+        pool_report,
+        problem_reports,
+        quota_reports,
+        switch_report,
+    )
 
     reading, assessment = judged.reading, judged.reading.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
@@ -113,6 +122,7 @@ def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = 
         pools=[pool_report(pool, judged.setup.nodes_of(pool)) for pool in pools.values()],
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
+        quotas=quota_reports(needs(judged.setup) if assessment.cost else ()),
         time_to_first_token=_first_token(planned.first_token) if planned else None,
         resources=[_resource(resource) for resource in planned.graph] if planned else [],
         switch=switch_report(switch) if switch else None,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sharing.assessment import Assessment, Fit
 from sharing.problems import Problem
+from sharing.quotas import Need
 from sharing.setup import Pool
 
 if TYPE_CHECKING:
@@ -94,6 +95,8 @@ class CostReport:
 
     usd_per_hour: float
     usd_per_month: float
+    replacing_usd_per_hour: float
+    """At most, while nodes are updated or replaced."""
     lines: list[LineReport]
     per_model_hour: float
     dedicated_usd_per_hour: float
@@ -101,6 +104,18 @@ class CostReport:
     price_region: str
     price_date: str
     price_source: Literal["tables", "aws"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaReport:
+    """What the stack takes of a quota of AWS."""
+
+    quota: str
+    code: str
+    unit: str
+    needed: int
+    needed_at_max: int
+    needed_while_replacing: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,6 +215,7 @@ class PlanReport:
     pools: list[PoolReport] = field(default_factory=list)
     models: list[ModelReport] = field(default_factory=list)
     cost: CostReport | None = None
+    quotas: list[QuotaReport] = field(default_factory=list)
     time_to_first_token: FirstTokenReport | None = None
     resources: list[ResourceReport] = field(default_factory=list)
     switch: SwitchReport | None = None
@@ -269,6 +285,7 @@ def cost_report(assessment: Assessment) -> CostReport | None:
     return CostReport(
         usd_per_hour=round(bill.usd_per_hour, 4),
         usd_per_month=round(bill.usd_per_month, 2),
+        replacing_usd_per_hour=round(bill.replacing_usd_per_hour, 4),
         lines=[
             LineReport(item=line.item, usd_per_hour=round(line.usd_per_hour, 5), note=line.note) for line in bill.lines
         ],
@@ -279,6 +296,21 @@ def cost_report(assessment: Assessment) -> CostReport | None:
         price_date=bill.price_date,
         price_source=bill.price_source,
     )
+
+
+def quota_reports(needed: Iterable[Need]) -> list[QuotaReport]:
+    """What the stack takes of each quota."""
+    return [
+        QuotaReport(
+            quota=need.quota.title,
+            code=need.quota.code,
+            unit=need.quota.unit,
+            needed=need.now,
+            needed_at_max=need.most,
+            needed_while_replacing=need.replacing,
+        )
+        for need in needed
+    ]
 
 
 def switch_report(switches: "Switches") -> SwitchReport:

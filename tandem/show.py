@@ -14,7 +14,8 @@ from sharing.advice import in_mig
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
 from sharing.modes import Shares
-from sharing.setup import Pool
+from sharing.quotas import needs
+from sharing.setup import Pool, Setup
 from tandem.first_token import FirstToken
 from tandem.plan import Judged, Planned
 
@@ -56,6 +57,7 @@ def rules(console: Console, judged: Judged) -> None:
         if fits := [fit for fit in assessment.fits if fit.pool == pool]:
             _fit(console, pool, fits, judged.setup.region)
     _cost(console, assessment.cost)
+    _quotas(console, judged.setup)
 
 
 def resources(console: Console, planned: Planned) -> None:
@@ -118,6 +120,8 @@ def _cost(console: Console, bill: Cost) -> None:
         table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
     table.add_section()
     table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:.0f} a month")
+    peak = "at most, for minutes: old and new nodes together"
+    table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
     table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
     saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
     saving = f"${saved:.0f} a month more" if saved >= 0.5 else "the same"
@@ -128,6 +132,16 @@ def _cost(console: Console, bill: Cost) -> None:
     )
     table.caption_justify = "left"
     console.print(table)
+
+
+def _quotas(console: Console, setup: Setup) -> None:
+    """The vCPUs that the account must allow; `tandem quota` asks the account."""
+    told = [
+        f"{need.quota.title} {need.most} ({need.replacing} while nodes are replaced)"
+        for need in needs(setup)
+        if need.quota.unit == "vCPU"
+    ]
+    console.print(f"vCPU quotas needed: {'; '.join(told)}\n", highlight=False)
 
 
 def _tree(console: Console, graph: Graph) -> None:

@@ -19,7 +19,7 @@ SPOT_ROLE = "AWSServiceRoleForEC2Spot"
 SPOT_ROLE_COMMAND = "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com"
 MOST_TYPES_A_CALL = 100
 
-Verdict = Literal["ok", "short", "short at max", "unknown"]
+Verdict = Literal["ok", "short", "short at max", "short while replacing", "unknown"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +39,16 @@ class Check:
             return "unknown"
         if self.used + self.need.now > self.limit:
             return "short"
-        return "short at max" if self.used + self.need.most > self.limit else "ok"
+        if self.used + self.need.most > self.limit:
+            return "short at max"
+        return "short while replacing" if self.used + self.need.replacing > self.limit else "ok"
 
     def way_out(self, region: str) -> str:
         """The command that asks AWS for enough."""
         quota = self.need.quota
         return (
             f"aws service-quotas request-service-quota-increase --region {region} --service-code {quota.service} "
-            f"--quota-code {quota.code} --desired-value {self.used + self.need.most}"
+            f"--quota-code {quota.code} --desired-value {self.used + self.need.replacing}"
         )
 
 
@@ -61,7 +63,7 @@ class Answer:
 
     @property
     def short(self) -> bool:
-        """Whether something is missing."""
+        """Whether something is missing. What is short only while nodes are replaced stops no first `up`."""
         return bool(self.problems) or any(check.verdict in ("short", "short at max") for check in self.checks)
 
 
@@ -221,6 +223,7 @@ def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
                 "used": check.used,
                 "needed": check.need.now,
                 "needed_at_max": check.need.most,
+                "needed_while_replacing": check.need.replacing,
                 "verdict": check.verdict,
                 "way_out": check.way_out(account.region) if check.verdict.startswith("short") else "",
             }

@@ -17,7 +17,18 @@ from tandem.account.quota import Answer
 from tandem.account.session import Account
 from tandem.show import Output
 
-STYLES = {"ok": "green", "short": "bold red", "short at max": "bold red", "unknown": "yellow"}
+STYLES = {
+    "ok": "green",
+    "short": "bold red",
+    "short at max": "bold red",
+    "short while replacing": "yellow",
+    "unknown": "yellow",
+}
+
+QUOTA_FOR_BOTH = (
+    "The stack comes up. An update or replacement of its nodes may fail until the quota is raised; "
+    "`replacement: delete-first` under `gpu-nodes` needs no quota for a second GPU group."
+)
 
 
 def inventory(found: Inventory, account: Account) -> None:
@@ -69,7 +80,7 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
     title = f"Quotas for {escape(stack)} in account {account.id}, {account.region}"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("quota", overflow="fold")
-    for column in ("limit", "used", "needed", "at max"):
+    for column in ("limit", "used", "needed", "at max", "replacing"):
         table.add_column(column, justify="right")
     table.add_column("verdict", no_wrap=True)
     for check in found.checks:
@@ -77,14 +88,17 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
         limit = "?" if check.limit is None else f"{check.limit:,.0f}"
         verdict = f"[{STYLES[check.verdict]}]{check.verdict}[/]"
         quota = f"{need.quota.title} ({need.quota.unit})"
-        table.add_row(escape(quota), limit, f"{check.used:,}", f"{need.now:,}", f"{need.most:,}", verdict)
-    table.caption = "Used: by everything but this stack."
+        counts = [f"{count:,}" for count in (check.used, need.now, need.most, need.replacing)]
+        table.add_row(escape(quota), limit, *counts, verdict)
+    table.caption = "Used: by everything but this stack. Replacing: while nodes are updated or replaced."
     table.caption_justify = "left"
     console.print(table)
     for problem in found.problems:
         console.print(f"[bold red]short[/] {escape(problem)}", soft_wrap=not console.is_terminal)
     for warning in found.warnings:
         console.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=not console.is_terminal)
+    if any(check.verdict == "short while replacing" for check in found.checks):
+        console.print(QUOTA_FOR_BOTH, soft_wrap=not console.is_terminal)
     for check in found.checks:
         if check.verdict.startswith("short"):
             # Never folded: it is to be copied.

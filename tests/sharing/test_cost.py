@@ -35,6 +35,9 @@ def test_the_small_stack_costs_what_its_lines_say() -> None:
     assert bill.usd_per_hour == pytest.approx(0.42934, abs=1e-5)
     assert bill.usd_per_month == pytest.approx(0.42934 * 730, abs=0.01)
     assert bill.per_model_hour == bill.usd_per_hour / 2
+    # One more GPU node, and two system nodes for each of two zones, each with its disk and address.
+    gpu, system = 0.2156 + 100 * 0.08 / 730 + 0.005, 0.0416 + 20 * 0.08 / 730 + 0.005
+    assert bill.replacing_usd_per_hour == pytest.approx(0.42934 + gpu + 4 * system, abs=1e-3)
     assert (bill.models, bill.price_region, bill.price_date) == (2, "us-east-1", "2026-06-18")
 
 

@@ -83,7 +83,7 @@ def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
     four = tenants(*[SMALL] * 4)
     ours = cost(setup(pools=(here,), tenants=four))
     theirs = cost(setup(pools=(replace(here, provisioner="node-group", desired=2),), tenants=four))
-    assert ours == theirs
+    assert replace(ours, replacing_usd_per_hour=0.0) == replace(theirs, replacing_usd_per_hour=0.0)
 
 
 def test_a_pool_whose_cards_cannot_be_shared_so_is_refused_and_does_not_end_the_plan() -> None:

@@ -13,8 +13,12 @@ def needed(whole: Setup) -> dict[str, tuple[int, int]]:
     return {need.quota.name: (need.now, need.most) for need in needs(whole)}
 
 
+def replacing(whole: Setup) -> dict[str, int]:
+    return {need.quota.name: need.replacing for need in needs(whole)}
+
+
 def test_a_small_stack_needs_vcpus_a_vpc_and_a_cluster() -> None:
-    assert needed(setup()) == {"g-spot": (4, 4), "standard-on-demand": (4, 6), "vpcs": (1, 1), "clusters": (1, 1)}
+    assert needed(setup()) == {"g-spot": (4, 4), "standard-on-demand": (4, 4), "vpcs": (1, 1), "clusters": (1, 1)}
 
 
 @pytest.mark.parametrize(("nat", "zones", "addresses"), [("single", 3, 1), ("per-zone", 3, 3), ("none", 3, None)])
@@ -51,9 +55,54 @@ def test_pools_of_one_family_share_a_quota() -> None:
     assert (found["g-spot"], found["p-spot"]) == ((12, 12), (8, 8))
 
 
-def test_system_nodes_have_one_more_while_they_are_replaced() -> None:
-    found = needed(setup(system_types=("m5.xlarge", "t3.medium"), system_nodes=3))
-    assert found["standard-on-demand"] == (12, 16)
+@pytest.mark.parametrize(
+    ("zones", "nodes", "vcpus"),
+    [
+        # m5.xlarge has 4 vCPUs. AWS's own example: five zones, and the update launches up to 10 nodes.
+        (5, 3, (3 + 10) * 4),
+        (2, 1, (1 + 4) * 4),
+        # Changed subnets replace the group: a second one of as many nodes, where that is more than the surge.
+        (2, 6, (6 + 6) * 4),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="An update of system nodes launches up to two nodes for each zone beside them",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nodes: int, vcpus: int) -> None:
+    whole = setup(system_types=("m5.xlarge", "t3.medium"), system_nodes=nodes, zones=zones)
+    assert needed(whole)["standard-on-demand"] == (nodes * 4, nodes * 4)
+    assert replacing(whole)["standard-on-demand"] == vcpus
+
+
+@pytest.mark.parametrize(
+    ("options", "nodes"),
+    [
+        ({}, 3 + 3),
+        ({"replacement": "delete-first"}, 3),
+        ({"provisioner": "karpenter"}, 3 + 1),
+        ({"provisioner": "karpenter", "replacement": "delete-first"}, 3 + 1),
+    ],
+    ids=["create-first", "delete-first", "karpenter", "karpenter-delete-first"],
+)
+@pytest.mark.real_world(
+    behaviour="A drifted node of Karpenter's goes when its replacement is ready, and is beyond the limit until then",
+    source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
+)
+def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(options: dict[str, str], nodes: int) -> None:
+    whole = setup(pools=(pool("g5.2xlarge", desired=1, max=3, **options),))
+    # g5.2xlarge has 8 vCPUs (AWS, Amazon EC2 G5 instances).
+    assert needed(whole)["g-spot"][1] == 3 * 8
+    assert replacing(whole)["g-spot"] == nodes * 8
+
+
+def test_addresses_vpcs_and_clusters_are_not_replaced() -> None:
+    found = replacing(setup(nat="per-zone", zones=3))
+    assert {name: found[name] for name in ("addresses", "vpcs", "clusters")} == {
+        "addresses": 3,
+        "vpcs": 1,
+        "clusters": 1,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(instance_types()))

@@ -69,7 +69,14 @@ def test_a_generous_account_is_enough(generous: Emulated, tmp_path: Path, capsys
 
 @pytest.mark.parametrize(
     ("limit", "verdict", "code"),
-    [(8.0, "ok", 0), (7.0, "short at max", 1), (4.0, "short at max", 1), (3.0, "short", 1)],
+    [
+        (16.0, "ok", 0),
+        (15.0, "short while replacing", 0),
+        (8.0, "short while replacing", 0),
+        (7.0, "short at max", 1),
+        (4.0, "short at max", 1),
+        (3.0, "short", 1),
+    ],
 )
 def test_a_quota_is_short_now_or_at_max(
     generous: Emulated, tmp_path: Path, capsys: Capture, limit: float, verdict: str, code: int
@@ -78,11 +85,13 @@ def test_a_quota_is_short_now_or_at_max(
     found, told = run(capsys, stack(tmp_path))
     mine = row(told, "L-3819A6DF")
     assert (found, mine["verdict"], mine["needed"], mine["needed_at_max"]) == (code, verdict, 4, 8)
+    # Two nodes of 4 vCPUs at most, and two more while their group is replaced.
+    assert mine["needed_while_replacing"] == 16
     way_out = (
         "aws service-quotas request-service-quota-increase --region us-east-1 --service-code ec2 "
-        "--quota-code L-3819A6DF --desired-value 8"
+        "--quota-code L-3819A6DF --desired-value 16"
     )
-    assert mine["way_out"] == (way_out if code else "")
+    assert mine["way_out"] == (way_out if verdict != "ok" else "")
 
 
 def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
@@ -107,7 +116,7 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     generous.quotas["L-3819A6DF"] = 11.0
     code, told = run(capsys, stack(tmp_path))
     assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
-    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 12")
+    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 20")
 
 
 def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
@@ -177,6 +186,6 @@ def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_p
     assert main(["quota", stack(tmp_path)]) == 1
     out = capsys.readouterr().out
     assert f"Quotas for tried in account 123456789012, {REGION}" in out
-    assert "--quota-code L-3819A6DF --desired-value 8\n" in out
+    assert "--quota-code L-3819A6DF --desired-value 16\n" in out
     assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("aws "))
     assert CLUSTER not in out
