@@ -155,6 +155,11 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
         if change.lives:
             yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
         yield from _sharing(change, proof=proof, away=True)
+    elif change.pool.replacement == "delete-first" and not change.provisioner_differs:
+        yield from _eviction(change)
+        yield _step("nodes", "the old node group goes (delete-first)", f"{NODE_GROUP} delete", away=True)
+        yield _step("nodes", "a new node group comes", NODE_GROUP, away=True)
+        yield from _sharing(change, proof=proof, away=True)
     else:
         # The old nodes go when the new ones are there and have proved their shares.
         yield from _new_nodes(change, proof=proof)
@@ -175,7 +180,7 @@ def _same_nodes(change: Change) -> Step:
 
 def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
     if change.pool.provisioner == "node-group":
-        yield _step("nodes", "a new node group comes", NODE_GROUP, away=False)
+        yield _step("nodes", "a new node group comes, which needs quota beside the old one", NODE_GROUP, away=False)
     elif change.lives:
         # Karpenter brings a node when a pod waits for one.
         yield _step("nodes", f"a node comes for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof)

@@ -1,5 +1,7 @@
 """What a stack needs of the account's quotas."""
 
+from typing import Any
+
 import pytest
 
 from sharing import tables
@@ -89,7 +91,7 @@ def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nod
     behaviour="A drifted node of Karpenter's goes when its replacement is ready, and is beyond the limit until then",
     source="kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go, SimulateScheduling",
 )
-def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(options: dict[str, str], nodes: int) -> None:
+def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(options: dict[str, Any], nodes: int) -> None:
     whole = setup(pools=(pool("g5.2xlarge", desired=1, max=3, **options),))
     # g5.2xlarge has 8 vCPUs (AWS, Amazon EC2 G5 instances).
     assert needed(whole)["g-spot"][1] == 3 * 8

@@ -194,6 +194,16 @@ def test_to_and_from_mig_models_answer_until_new_nodes_have_proved_their_shares(
         assert all(minutes > downloaded(images_mib() + all_weights(planned)) for minutes in starts(switch).values())
 
 
+def test_a_group_that_is_deleted_first_leaves_the_models_away_until_the_new_one_has_proved_its_shares() -> None:
+    sharing = Mig(layout="all-1g.24gb")
+    was = stack(pool(CARD, sharing=TimeSlicing(replicas=2)))
+    [first] = switches(stack(pool(CARD, sharing=sharing)), running(was)).pools
+    [last] = switches(stack(pool(CARD, sharing=sharing, replacement="delete-first")), running(was)).pools
+    assert [step.away for step in last.steps] == [True] * len(last.steps)
+    assert kinds(last)[:3] == ["stop", "nodes", "nodes"]
+    assert sum(each.minutes for each in last.downtimes) > sum(each.minutes for each in first.downtimes)
+
+
 @pytest.mark.parametrize("told", ["cut", "shares"])
 def test_another_layout_replaces_the_nodes_and_leaves_the_operator(told: str) -> None:
     before, after = (pool(CARD, sharing=Mig(layout=layout)) for layout in ("all-1g.24gb", "all-2g.48gb"))
