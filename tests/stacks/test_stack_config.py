@@ -154,8 +154,8 @@ def test_own_numbers_win_over_the_catalogue() -> None:
 
 
 # `pulumi config set --path` writes true, false and whole numbers without a leading 0 as such, and everything else as
-# text, so also 0.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go); `--type float` would not.
-@pytest.mark.parametrize("written", ["0.5", "1", "12.75"])
+# text, so also 1.5 (coerce() in pulumi's sdk/go/common/resource/config/object.go); `--type float` would not.
+@pytest.mark.parametrize("written", ["1.5", "1", "12.75"])
 def test_a_budget_may_be_text_as_pulumi_config_set_writes_it(written: str) -> None:
     assert config(budget={"max-usd-per-hour": written}).budget.max_usd_per_hour == float(written)
 
