@@ -15,7 +15,7 @@ from components import versions
 from components.iam import POD_IDENTITY, managed_policy, trust
 from components.names import TOKEN
 from components.network import Network, network
-from components.node_group import NodeShape, managed_node_group
+from components.node_group import FAILED, NodeShape, managed_node_group
 from components.zones import ask, zones_of_pool
 from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
 from sharing.zones import Demand, system_demand
@@ -26,6 +26,15 @@ CONTROL_PLANE_ZONES = 2
 """Zones of the control plane, and of the system nodes: what EKS needs, and what every cluster has."""
 EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
 """ServiceAccount of the driver's controller, fixed by the add-on."""
+
+
+def _replace_failed_addons(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+    """Gives kube-proxy and vpc-cni, which `eks.Cluster` makes, the options of the add-ons made here."""
+    if child.type_ != "aws:eks/addon:Addon":
+        return None
+    child.opts.replace_on_changes = [FAILED]
+    child.opts.delete_before_replace = True
+    return pulumi.ResourceTransformResult(child.props, child.opts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -197,7 +206,7 @@ class GpuCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     # EKS makes a log group that nobody deletes, when it finds none of that name.
                     depends_on=[self._log_group()] if args.logs else None,
-                    transforms=[_admit_by_entries_alone] if args.admins else None,
+                    transforms=[_replace_failed_addons, *([_admit_by_entries_alone] if args.admins else [])],
                 ),
             ),
         )
@@ -290,7 +299,11 @@ class GpuCluster(pulumi.ComponentResource):
             resolve_conflicts_on_create="OVERWRITE",
             resolve_conflicts_on_update="OVERWRITE",
             tags=self._tags,
-            opts=pulumi.ResourceOptions.merge(self._child, pulumi.ResourceOptions(depends_on=[*needs])),
+            opts=pulumi.ResourceOptions.merge(
+                self._child,
+                # Deleted first: the name of an add-on is fixed.
+                pulumi.ResourceOptions(depends_on=[*needs], replace_on_changes=[FAILED], delete_before_replace=True),
+            ),
         )
 
     def _storage_driver(self) -> aws.eks.Addon:

@@ -19,6 +19,13 @@ NODE_POLICIES = (
     "AmazonSSMManagedInstanceCore",
 )
 """What kubelet, vpc-cni (which takes no Pod Identity here), image pulls and a shell by SSM need."""
+FAILED = "#initerror"
+"""In `replace_on_changes`: replaces a resource whose creation or update failed, instead of accepting it as it is.
+
+EKS keeps what it could not create, as CREATE_FAILED, and it never recovers. The engine takes it into the state with
+initialization errors and by default tries an update without changes, which the AWS provider calls a success
+(pulumi pkg/resource/deploy/step_generator.go, initErrorSpecialKey).
+"""
 TAGGED_WITH_INSTANCE = ("instance", "volume", "network-interface")
 
 
@@ -68,13 +75,14 @@ def managed_node_group(
     ]
     template = _launch_template(name, shape, tags, child)
     own = pulumi.ResourceOptions(
+        replace_on_changes=[FAILED],
         # The node group's data shows the role but not its policies: without them nodes start and never join.
         depends_on=policies,
         ignore_changes=["scalingConfig.desiredSize"] if autoscaled else None,
         replacement_trigger=replaced_with,
         delete_before_replace=delete_first or None,
     )
-    return aws.eks.NodeGroup(
+    group = aws.eks.NodeGroup(
         name,
         cluster_name=cluster_name,
         node_role_arn=role.arn,
@@ -94,6 +102,20 @@ def managed_node_group(
         tags={**named(tags, name), **(group_tags or {})},
         opts=pulumi.ResourceOptions.merge(child, own),
     )
+    pulumi.Output.all(group.urn, group.status).apply(lambda found: refuse_failed(*found))
+    return group
+
+
+def refuse_failed(urn: str, status: str | None) -> None:
+    """Refuses to go on with a group that never gets nodes.
+
+    `FAILED` replaces such a group, but not after `pulumi refresh`: that clears the mark and records the status.
+    """
+    if status == "CREATE_FAILED":
+        raise pulumi.RunError(
+            f"node group {urn.rpartition('::')[2]} failed to create (CREATE_FAILED) and EKS does not repair it. "
+            f"Run `pulumi up --replace '{urn}'`."
+        )
 
 
 def _launch_template(

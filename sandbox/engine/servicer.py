@@ -22,8 +22,15 @@ from sandbox.engine.unknown import after_update, expected
 from sandbox.graph import Secret, holds_secret, plain
 from sandbox.protocol import Creation, Refused, Values
 from sandbox.world import CloudError, IncompleteError, Lost, World
-from sandbox.world.names import DEFAULTS
+from sandbox.world.names import DEFAULTS, without_defaults
 
+BY_FRAMEWORK = (
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation",
+    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
+    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
+)
+"""Types that the Terraform AWS provider builds on the plugin framework (@FrameworkResource): after an error their
+state is as it was."""
 # Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.
 # (kubernetes: README of the provider, `clusterIdentifier`; aws: a region's resources are not in another one)
 PLACES: Mapping[str, tuple[str, ...]] = {"aws": ("region",), "kubernetes": ("clusterIdentifier",)}
@@ -167,6 +174,66 @@ class CloudServicer(Servicer):
             answer = self._world.invoke(request.tok, plain(wire.read(request.args)), dict(self._provider(context)))
             wire.write(answer, getattr(response, "return"))
         return response
+
+
+class TerraformServicer(CloudServicer):
+    """A provider that Pulumi bridges from Terraform: aws.
+
+    A failed update counts as made. The Terraform SDK writes the planned values into the state unless the resource asks
+    for partial state (terraform-plugin-sdk helper/schema/resource_data.go, ResourceData.State, and issue 476), which
+    node groups and add-ons do not. The bridge hands them on as those of a resource with initialization errors
+    (pulumi-terraform-bridge pkg/tfbridge/provider.go, Update). The engine saves them beside the old inputs
+    (pulumi pkg/engine/update.go, OnResourceStepPost). A Diff looks at the outputs, so the next one sees no difference,
+    and an Update without one is a success to the bridge. Only a refresh shows what is really there.
+    """
+
+    def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
+        olds, news = in_state(wire.read(request.old_inputs), wire.read(request.olds)), plain(wire.read(request.news))
+        found = self._world.diff(request.type, olds, news)
+        return _difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
+
+    def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
+        news, olds = wire.read(request.news), wire.read(request.olds)
+        if not self._world.diff(request.type, in_state(wire.read(request.old_inputs), olds), plain(news)).changed:
+            return provider_pb2.UpdateResponse(properties=request.olds)
+        if request.type in BY_FRAMEWORK or request.preview:
+            return super().Update(request, context)
+        planned = without_defaults({**plain(olds), **plain(news)})
+        response = provider_pb2.UpdateResponse()
+        with _answered(context, news):
+            try:
+                outputs = self._world.update(request.type, request.id, plain(news))
+            except Lost as lost:
+                raise IncompleteError(CloudError("RequestError", str(lost)), request.id, planned) from lost
+            except CloudError as error:
+                raise IncompleteError(error, request.id, planned) from error
+            wire.write(_marked(outputs, news), response.properties)
+        return response
+
+
+def in_state(inputs: Values, outputs: Values) -> dict[str, Any]:
+    """The inputs as the outputs have them: other ones after an update that failed.
+
+    Outputs that only add to an input what AWS computes say the same as the input.
+    """
+    given, shown = plain(inputs), plain(outputs)
+    return {
+        key: shown[key] if key in shown and _differs(key, shown[key], value) else value for key, value in given.items()
+    }
+
+
+def _differs(key: str, shown: Any, given: Any) -> bool:
+    if key in ("labels", "tags"):
+        return bool(shown != given)
+    return not _says(shown, given)
+
+
+def _says(shown: Any, given: Any) -> bool:
+    if isinstance(given, dict) and isinstance(shown, dict):
+        return all(_says(shown.get(key), value) for key, value in given.items())
+    if isinstance(given, list) and isinstance(shown, list) and len(given) == len(shown):
+        return all(_says(one, other) for one, other in zip(shown, given, strict=True))
+    return bool(shown == given)
 
 
 class KubernetesServicer(CloudServicer):

@@ -12,7 +12,7 @@ from pulumi.runtime.proto import provider_pb2_grpc
 
 from sandbox.engine.construct import ComponentServicer
 from sandbox.engine.random import RandomServicer
-from sandbox.engine.servicer import CloudServicer, KubernetesServicer, Servicer
+from sandbox.engine.servicer import KubernetesServicer, Servicer, TerraformServicer
 from sandbox.world import World
 
 DEBUG_PROVIDERS = "PULUMI_DEBUG_PROVIDERS"
@@ -26,7 +26,7 @@ all of its children."""
 def serving(world: World) -> Iterator[str]:
     """Serves the cloud as long as the block lasts; gives what PULUMI_DEBUG_PROVIDERS must say."""
     servicers: tuple[tuple[str, Servicer], ...] = (
-        ("aws", CloudServicer("aws", version("pulumi-aws"), world)),
+        ("aws", TerraformServicer("aws", version("pulumi-aws"), world)),
         ("kubernetes", KubernetesServicer("kubernetes", version("pulumi-kubernetes"), world)),
         ("eks", ComponentServicer("eks", version("pulumi-eks"))),
         ("random", RandomServicer("random", version("pulumi-random"))),

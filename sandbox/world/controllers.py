@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.world import jobs, journal, karpenter, plugin
-from sandbox.world.nodes import admit_creator, made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.nodes import admit_creator, instances, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.pods import brings_discovery, chart, pods_of
 from sandbox.world.scheduler import must_leave, placed
@@ -75,18 +75,26 @@ def group_and_kind(token: str) -> tuple[str, str]:
     return place.partition("/")[0], kind
 
 
-def created(things: Things, thing: Thing, state: State, caller: str) -> None:
-    """After a creation by `caller`."""
+def created(things: Things, thing: Thing, state: State, caller: str, *, joins: bool = True) -> None:
+    """After a creation by `caller`; nodes of a group that does not join never become any."""
     if thing.type == CLUSTER:
         make_control_plane(things, thing, state)
         admit_creator(things, thing, caller, state)
     elif thing.type == NODE_GROUP:
         make_access_entry(things, thing, state)
-        scale(things, thing, state)
+        if joins:
+            scale(things, thing, state)
     elif thing.type == RELEASE:
         _install(things, thing, state)
     elif thing.type == JOB:
         jobs.run(things, thing, state)
+    _settle(things, state)
+
+
+def reclaimed(things: Things, group: Thing, state: State) -> None:
+    """After EC2 took the instances of a node group back."""
+    for instance in instances(things, group):
+        things.remove(instance)
     _settle(things, state)
 
 

@@ -1,4 +1,7 @@
-"""Faults on demand: the n-th create, update or delete of a type fails, throttles, times out or loses its answer."""
+"""Faults on demand: the n-th create, update or delete of a type fails, throttles, times out or loses its answer.
+
+A node group or an add-on can also fail after EKS has taken the call (`failed`): it stays, as CREATE_FAILED.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +10,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.world.things import CloudError
+from sandbox.world.things import ADDON, NODE_GROUP, CloudError
 
 Operation = Literal["create", "update", "delete"]
-Kind = Literal["error", "throttle", "timeout", "lost"]
+Kind = Literal["error", "throttle", "timeout", "lost", "failed"]
 
 _SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html"
+_FAILED_SOURCE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
 _KUBERNETES_SOURCE = "https://kubernetes.io/docs/reference/using-api/api-concepts/ (metav1.StatusReason)"
+# What EKS says of a group or an add-on that it could not bring up: API_Issue.html and API_AddonIssue.html.
+_FAILED = {
+    NODE_GROUP: ("AsgInstanceLaunchFailures", "Could not launch Spot Instances. UnfulfillableCapacity"),
+    ADDON: ("InternalFailure", "The add-on could not be installed"),
+}
 # Service (the token's module) to its codes for a fault of its own, and for too many requests.
 _CODES = {
     "ec2": ("InternalError", "RequestLimitExceeded"),
@@ -23,6 +32,9 @@ _CODES = {
     "eks": ("ServerException", "ThrottlingException"),
     "kubernetes": ("InternalError", "TooManyRequests"),
 }
+
+STAYS_FAILED = (NODE_GROUP, ADDON)
+"""EKS keeps them after a failed creation, and the provider has their id then (d.SetId in node_group.go, addon.go)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +81,16 @@ class Faults:
                     fired = fault.kind
             return fired
 
+    def met(self, token: str, operation: Operation, name: str) -> tuple[Kind | None, CloudError | None]:
+        """The fault of this call, and the error of one that lets the call through. Raises that of any other."""
+        kind = self.next(token, operation, name)
+        if kind is None or kind == "lost":
+            return kind, None
+        error = fault_error(token, operation, kind)
+        if kind == "failed" and operation == "create" and token in STAYS_FAILED:
+            return kind, error
+        raise error
+
 
 def fault_error(token: str, operation: str, kind: Kind) -> CloudError:
     """What the API, or the provider that waits for it, says."""
@@ -76,6 +98,9 @@ def fault_error(token: str, operation: str, kind: Kind) -> CloudError:
     service = package if package == "kubernetes" else rest.partition("/")[0]
     broken, throttled = _CODES.get(service, ("InternalFailure", "ThrottlingException"))
     source = _KUBERNETES_SOURCE if service == "kubernetes" else _SOURCE
+    if kind == "failed" and token in _FAILED:
+        code, message = _FAILED[token]
+        return CloudError(code, f"{message} (an injected fault)", _FAILED_SOURCE)
     if kind == "throttle":
         return CloudError(throttled, f"Rate exceeded ({operation} of {token}; an injected fault)", source)
     if kind == "timeout":

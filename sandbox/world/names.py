@@ -43,7 +43,7 @@ def named(
         return inputs
     key, most = AUTONAMES[token]
     if inputs.get(key) or inputs.get("namePrefix"):
-        return {name: value for name, value in inputs.items() if name != DEFAULTS}
+        return without_defaults(inputs)
     kept = (old or {}).get(key) if key in (old or {}).get(DEFAULTS, ()) else None
     if kept is None and 0 < most < len(logical) + 1 + AWS_DIGITS:
         raise CloudError(
@@ -52,6 +52,11 @@ def named(
             _BRIDGE,
         )
     return {**inputs, key: kept or f"{logical}-{digits(AWS_DIGITS)}", DEFAULTS: [key]}
+
+
+def without_defaults(inputs: dict[str, Any]) -> dict[str, Any]:
+    """The inputs without the bridge's note on them."""
+    return {key: value for key, value in inputs.items() if key != DEFAULTS}
 
 
 def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:

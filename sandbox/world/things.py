@@ -41,6 +41,7 @@ NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 NODE_OVERLAY = "kubernetes:karpenter.sh/v1alpha1:NodeOverlay"
 NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
+CREATE_FAILED, DEGRADED = "CREATE_FAILED", "DEGRADED"
 ATTACHED_POLICY = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 
 
@@ -85,6 +86,14 @@ class Thing:
     """Order of creation; it makes ids unique."""
     provider: dict[str, Any] = field(default_factory=dict)
     """Inputs of the provider it was created with, without credentials."""
+    status: str = ""
+    """`CREATE_FAILED` or `DEGRADED`, as EKS calls it; empty for what is as it should be."""
+
+    def set_status(self, status: str) -> None:
+        """Notes what EKS calls it now; the provider shows it for node groups alone."""
+        self.status = status
+        if self.type == NODE_GROUP:
+            self.outputs["status"] = status
 
     @property
     def key(self) -> Key:

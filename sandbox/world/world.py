@@ -21,28 +21,27 @@ from sandbox.world import controllers, functions, jobs
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
-from sandbox.world.faults import Faults, fault_error
+from sandbox.world.faults import STAYS_FAILED, Faults
 from sandbox.world.kubeconfig import api_server
-from sandbox.world.names import named
+from sandbox.world.names import named, without_defaults
 from sandbox.world.outputs import outputs_after, outputs_of
-from sandbox.world.rules import access, ec2, eks, iam, karpenter, kubernetes
-from sandbox.world.rules import jobs as job_rules
+from sandbox.world.rules import kubernetes
+from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Event, Store
-from sandbox.world.things import JOB, CloudError, IncompleteError, Key, Lost, Thing, Things
-
-RULES = (
-    *kubernetes.FIRST,
-    *access.FIRST,
-    *ec2.RULES,
-    *iam.RULES,
-    *eks.RULES,
-    *access.RULES,
-    *kubernetes.RULES,
-    *job_rules.RULES,
-    *karpenter.RULES,
+from sandbox.world.things import (
+    CREATE_FAILED,
+    DEGRADED,
+    JOB,
+    NODE_GROUP,
+    CloudError,
+    IncompleteError,
+    Key,
+    Lost,
+    Thing,
+    Things,
 )
-"""In this order: who cannot reach an API server learns nothing else from it."""
+
 KUBERNETES = "kubernetes:"
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
@@ -133,7 +132,7 @@ class World:
     ) -> tuple[str, dict[str, Any]]:
         """Makes a thing and returns its id and outputs. Raises CloudError, or where it is there all the same
         IncompleteError, or Lost."""
-        kind = self._faulted(type, "create", name)
+        kind, fault = self._faulted(type, "create", name)
         cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
         caller = self.callers.of(provider)
 
@@ -151,7 +150,8 @@ class World:
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
             self._refuse("check", case())
-        with self._call("create", type, case) as failed:
+        with self._call("create", type, case) as error:
+            failed = error or fault
             serial = self._next()
             identity, outputs = outputs_of(self._cloud, self._things, type, name, serial, given, provider)
             thing = self._things.add(
@@ -167,7 +167,11 @@ class World:
                 )
             )
             self._state.buried.pop(thing.key, None)
-            controllers.created(self._things, thing, self._state, caller)
+            if failed is not None and type in STAYS_FAILED:
+                thing.set_status(CREATE_FAILED)
+            # Beyond a quota some nodes may come all the same.
+            joins = fault is None and (error is None or error.code != "NodeCreationFailure")
+            controllers.created(self._things, thing, self._state, caller, joins=joins)
             self._save()
         return identity, self._answer(thing, kind, failed)
 
@@ -185,7 +189,7 @@ class World:
     ) -> dict[str, Any]:
         """Changes a thing in place and returns its outputs; without a provider it is that of the creation."""
         thing = self._existing(type, id)
-        kind = self._faulted(type, "update", thing.name)
+        kind, _ = self._faulted(type, "update", thing.name)
         given = copy.deepcopy(inputs)
 
         def case() -> Case:
@@ -204,7 +208,7 @@ class World:
         thing = self._deletable(type, id)
         if thing is None:
             return
-        kind = self._faulted(type, "delete", thing.name)
+        kind, _ = self._faulted(type, "delete", thing.name)
 
         def case() -> Case:
             found = self._things.get(type, id) or thing
@@ -262,6 +266,14 @@ class World:
         """AWS sets a quota, by its code in the Service Quotas API; what runs goes on."""
         with self._changed:
             self._things.quotas[quota] = vcpus
+            self._save()
+
+    def reclaim(self, id: str) -> None:
+        """EC2 takes the spot nodes of a group back and has no others: it stays DEGRADED (containers-roadmap#2326)."""
+        with self._changed:
+            group = self._existing(NODE_GROUP, id)
+            group.set_status(DEGRADED)
+            controllers.reclaimed(self._things, group, self._state)
             self._save()
 
     def forget(self, type: str, id: str) -> None:
@@ -324,19 +336,17 @@ class World:
             self._moved_at = time.monotonic()
             self._changed.notify_all()
 
-    def _faulted(self, token: str, operation: Any, name: str) -> Any:
+    def _faulted(self, token: str, operation: Any, name: str) -> tuple[str | None, CloudError | None]:
         self._touch()
-        kind = self._faults.next(token, operation, name)
-        if kind is not None and kind != "lost":
-            raise fault_error(token, operation, kind)
-        return kind
+        return self._faults.met(token, operation, name)
 
     @staticmethod
     def _answer(thing: Thing, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
         """The outputs, unless the answer is another one."""
         if kind == "lost":
             raise Lost("the call succeeded, but the connection broke before its answer came (an injected fault)")
-        outputs = copy.deepcopy(thing.outputs)
+        # The provider reads nothing back after a failed creation: nothing that AWS computes is known.
+        outputs = copy.deepcopy(without_defaults(thing.inputs) if thing.status == CREATE_FAILED else thing.outputs)
         if failed is not None:
             raise IncompleteError(failed, thing.id, outputs)
         return outputs

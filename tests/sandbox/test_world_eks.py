@@ -204,11 +204,11 @@ def test_nodes_are_not_newer_than_their_cluster(account: Account) -> None:
 )
 def test_addons_with_a_deployment_need_a_node_without_a_taint(account: Account, addon: str) -> None:
     account.cluster()
-    with refused("InsufficientNumberOfReplicas"):
-        account.make(ADDON, clusterName="c", addonName=addon)
-    account.gpu_nodes()
-    with refused("InsufficientNumberOfReplicas"):
-        account.make(ADDON, clusterName="c", addonName=addon)
+    for group in ("no-node-yet", "only-tainted-ones"):
+        with refused("InsufficientNumberOfReplicas"):
+            account.make(ADDON, clusterName="c", addonName=addon)
+        account.drop(ADDON, f"c:{addon}")
+        account.gpu_nodes(group)
     account.nodes(taints=[{"key": "CriticalAddonsOnly", "value": "true", "effect": "NO_SCHEDULE"}])
     account.make(ADDON, clusterName="c", addonName=addon)
 

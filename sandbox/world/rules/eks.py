@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from sandbox.aws.offers import zones_selling
@@ -312,6 +313,11 @@ def _row(types: tuple[str, ...], code: str, page: str, refuses: Refusal) -> Rule
     return Rule(types=types, on=("create",), code=code, source=source, refuses=refuses)
 
 
+def _health(types: tuple[str, ...], code: str, page: str, refuses: Refusal) -> Rule:
+    """A reason for which EKS takes the call, tries, and gives up: what it was to make stays as CREATE_FAILED."""
+    return replace(_row(types, code, page, refuses), done=True)
+
+
 _JOINING = GUIDE + "troubleshooting.html#worker-node-fail"
 _HEALTH = API + "API_Issue.html"
 RULES: tuple[Rule, ...] = (
@@ -361,18 +367,10 @@ RULES: tuple[Rule, ...] = (
         source=API + "API_UpdateNodegroupVersion.html",
         refuses=_newer_than_cluster,
     ),
-    _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
-    _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
-    _row((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
-    Rule(
-        types=(NODE_GROUP,),
-        on=("create",),
-        code="AsgInstanceLaunchFailures",
-        source=_HEALTH,
-        refuses=_no_quota_for_nodes,
-        # EKS waits for the nodes, and the group stays as CREATE_FAILED.
-        done=True,
-    ),
+    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
+    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
+    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
+    _health((NODE_GROUP,), "AsgInstanceLaunchFailures", _HEALTH, _no_quota_for_nodes),
     Rule(
         types=(NODE_GROUP,),
         on=("update",),
@@ -381,7 +379,7 @@ RULES: tuple[Rule, ...] = (
         refuses=_no_quota_for_surge,
     ),
     _row((ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
-    _row((ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
+    _health((ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
     *(
         _row((ADDON,), "InvalidParameterException", "API_CreateAddon.html", _no_identity_role(path))
         for path in ("podIdentityAssociations.roleArn", "serviceAccountRoleArn")

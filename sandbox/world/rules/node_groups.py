@@ -1,0 +1,33 @@
+"""Rules of EKS for node groups that are not ACTIVE."""
+
+from __future__ import annotations
+
+from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.things import NODE_GROUP
+
+UPDATED_BY_EKS = (
+    *("launchTemplate", "releaseVersion", "version"),  # UpdateNodegroupVersion
+    *("labels", "scalingConfig", "taints", "updateConfig", "nodeRepairConfig"),  # UpdateNodegroupConfig
+)
+
+
+def _inactive(case: Case) -> str | None:
+    """Tags have a call of their own, TagResource."""
+    group = case.thing
+    if group is None or not group.status:
+        return None
+    if all(group.inputs.get(key) == case.inputs.get(key) for key in UPDATED_BY_EKS):
+        return None
+    return "Nodegroup cannot be updated as it is currently not in Active State"
+
+
+RULES: tuple[Rule, ...] = (
+    # aws/containers-roadmap issue 2204 has the words, for a group without spot capacity.
+    Rule(
+        types=(NODE_GROUP,),
+        on=("update",),
+        code="ResourceInUseException",
+        source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html",
+        refuses=_inactive,
+    ),
+)

@@ -1,0 +1,93 @@
+"""Node groups and add-ons that EKS could not bring up, and what it refuses then."""
+
+from typing import Any
+
+import pytest
+
+from sandbox.world import Fault, Faults, IncompleteError, World
+from tests.sandbox.world_pieces import ADDON, NODE_POLICIES, NODES, Account, refused
+
+INSTANCE, NODE = "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"
+
+
+@pytest.fixture
+def account() -> Account:
+    return Account()
+
+
+def failing(token: str, kind: Any = "failed") -> Account:
+    return Account(World(faults=Faults([Fault(type=token, operation="create", kind=kind)]), patience=0.0))
+
+
+@pytest.mark.real_world(
+    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
+    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
+)
+def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_update() -> None:
+    account = failing(NODES)
+    account.cluster()
+    with pytest.raises(IncompleteError, match="AsgInstanceLaunchFailures") as caught:
+        account.nodes()
+    assert caught.value.id == "c:system"
+    inputs = caught.value.outputs
+    assert not {"arn", "status", "resources"} & inputs.keys(), "nothing is read back after the failure"
+    assert account.outputs(NODES, "c:system")["status"] == "CREATE_FAILED"
+    assert not [one for one in account.world.things() if one.type in (NODE, INSTANCE)]
+    with refused("ResourceInUseException", "not in Active State"):
+        account.change(NODES, "c:system", labels={"a": "b"})
+    account.change(NODES, "c:system", tags={"a": "b"})
+    with refused("ResourceInUseException", "already exists"):
+        account.make(NODES, **inputs)
+    account.drop(NODES, "c:system")
+    assert account.make(NODES, **inputs) == "c:system"
+
+
+@pytest.mark.real_world(
+    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
+    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
+)
+def test_an_add_on_that_failed_to_create_keeps_its_name_until_it_is_deleted() -> None:
+    account = failing(ADDON)
+    with pytest.raises(IncompleteError):
+        account.cluster()
+    with refused("ResourceInUseException", "already exists"):
+        account.make(ADDON, clusterName="c", addonName="vpc-cni")
+    account.drop(ADDON, "c:vpc-cni")
+    account.make(ADDON, clusterName="c", addonName="vpc-cni")
+
+
+@pytest.mark.real_world(
+    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
+    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
+)
+@pytest.mark.parametrize("missing", NODE_POLICIES)
+def test_nodes_that_never_join_leave_a_failed_group(account: Account, missing: str) -> None:
+    account.cluster()
+    with pytest.raises(IncompleteError, match="NodeCreationFailure"):
+        account.nodes("a", *(policy for policy in NODE_POLICIES if policy != missing))
+    assert account.outputs(NODES, "c:a")["status"] == "CREATE_FAILED"
+
+
+def test_a_refused_creation_leaves_nothing() -> None:
+    account = failing(NODES, "error")
+    account.cluster()
+    with refused("ServerException"):
+        account.nodes()
+    assert account.world.read(NODES, "c:system") is None
+
+
+@pytest.mark.real_world(
+    behaviour="A spot node group without capacity becomes DEGRADED and refuses every update.",
+    source="aws/containers-roadmap#2204 and #2326",
+)
+def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_also_to_zero(account: Account) -> None:
+    account.cluster()
+    group = account.gpu_nodes(capacityType="SPOT")
+    account.world.reclaim(group)
+    assert account.outputs(NODES, group)["status"] == "DEGRADED"
+    assert not [one for one in account.world.things() if one.type == NODE]
+    changes = {"labels": {"a": "b"}, "taints": [], "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 1}}
+    for key, value in changes.items():
+        with refused("ResourceInUseException", "not in Active State"):
+            account.change(NODES, group, **{key: value})
+    account.drop(NODES, group)
