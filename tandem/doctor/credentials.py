@@ -47,6 +47,11 @@ def check_credentials(case: Case) -> Iterator[Finding]:
         said = str(access.error)
         yield stops(*_sentence(said)) if _is_refusal(access.error) else unknown(*_sentence(said))
         return
+    allowed = case.stack.judged.reading.config.allowed_account_ids if case.stack else []
+    if access.account and allowed and access.account.id not in allowed:
+        found = f"account {access.account.id} is not in `aws:allowedAccountIds` ({', '.join(allowed)})"
+        yield stops(found, "Use credentials of that account, or add this one.")
+        return
     lifetime = _lifetime(case)
     who = f"account {access.account.id}" if access.account else "accepted"
     yield _judge(case, lifetime, who)
@@ -86,7 +91,7 @@ def _is_refusal(error: Exception) -> bool:
     """Whether AWS, or the lack of credentials, says no. Else nothing is known: the network may be away."""
     from botocore import exceptions
 
-    from tandem.account.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, code
+    from tandem.account.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
 
     cause = error.__cause__ or error
     refusals = (
@@ -98,9 +103,13 @@ def _is_refusal(error: Exception) -> bool:
         exceptions.CredentialRetrievalError,
         RuntimeError,
     )
-    return isinstance(cause, refusals) or (
-        isinstance(cause, Exception) and code(cause) in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
-    )
+    if isinstance(cause, refusals):
+        return True
+    found = code(cause) if isinstance(cause, Exception) else ""
+    if getattr(cause, "operation_name", "") == "AssumeRole":
+        # Denied, no such role, or longer than an hour for a role that is assumed through another one.
+        return found not in THROTTLED
+    return found in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
 
 
 def _lifetime(case: Case) -> Lifetime:

@@ -1,6 +1,7 @@
 """Helm releases that a killed `up` left in `pending-*`: the next one is refused until they are put right."""
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -56,8 +57,8 @@ def check_releases(case: Case) -> Iterator[Finding]:
 
 def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
     """A way into the cluster that needs no outputs: a first `up` that was killed has written none."""
-    profile = ["--profile", case.profile] if case.profile else []
-    token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json", *profile]
+    token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json"]
+    token += [word for option in _identity(case) for word in option]
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": token}}
     cluster = {"server": raw["endpoint"], "certificate-authority-data": raw["certificateAuthority"]["data"]}
     return {
@@ -66,6 +67,12 @@ def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
         "contexts": [{"name": raw["name"], "context": {"cluster": "cluster", "user": "user"}}],
         "current-context": raw["name"],
     }
+
+
+def _identity(case: Case) -> list[tuple[str, str]]:
+    """Who asks, as options that `aws eks get-token` and `update-kubeconfig` both have."""
+    profile = [("--profile", case.profile)] if case.profile else []
+    return [*profile, *(("--role-arn", role.role_arn) for role in case.roles[-1:])]
 
 
 def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:
@@ -92,8 +99,8 @@ def _pending(revisions: Iterable[Revision]) -> Iterator[Revision]:
 
 def _repair(stuck: Revision, revisions: Iterable[Revision], cluster: str, case: Case) -> str:
     """The command that puts it right: back to the revision that was deployed, else without this one."""
-    profile = f" --profile {case.profile}" if case.profile else ""
-    login = f"aws eks update-kubeconfig --region {case.region} --name {cluster}{profile}"
+    identity = "".join(f" {option} {shlex.quote(value)}" for option, value in _identity(case))
+    login = f"aws eks update-kubeconfig --region {case.region} --name {cluster}{identity}"
     deployed = [
         revision.version
         for revision in revisions

@@ -1,0 +1,84 @@
+"""`aws:` keys of the stack file: the doctor looks with the identity that Pulumi takes, not with another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from stacks.provider_shape import AssumedRole
+from tandem.command import main
+from tandem.doctor.case import Case, Stack
+from tandem.doctor.releases import _kubeconfig
+from tests.tandem.account.emulated import Emulated
+from tests.tandem.doctor.conftest import ROOT, Cases
+from tests.tandem.doctor.findings import finding, summary
+
+ROLE = "arn:aws:iam::444455556666:role/deployer"
+
+
+def configured(case: Case, **keys: Any) -> Case:
+    """The case with keys of its stack file changed."""
+    assert case.stack
+    judged = case.stack.judged
+    config = judged.reading.config.model_copy(update=keys)
+    case.stack = Stack(replace(judged, reading=replace(judged.reading, config=config)), case.stack.planned)
+    return case
+
+
+def test_an_account_that_is_not_allowed_stops_up(emulated: Emulated, case: Cases) -> None:
+    other = configured(case("timeslice"), allowed_account_ids=["111122223333"])
+    assert summary("credentials", other) == [
+        ("stops", "account 123456789012 is not in `aws:allowedAccountIds` (111122223333)")
+    ]
+    same = configured(case("timeslice"), allowed_account_ids=["123456789012"])
+    assert finding("credentials", same).verdict == "ok"
+
+
+def test_the_account_is_that_of_the_role_which_pulumi_assumes(emulated: Emulated, case: Cases) -> None:
+    there = configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE)])
+    assert summary("credentials", there)[0][1].startswith("account 444455556666")
+    assert "AssumeRole" in emulated.calls
+
+
+@pytest.mark.real_world(
+    behaviour="STS refuses a session longer than an hour for a role that is assumed through another role.",
+    source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
+)
+@pytest.mark.parametrize(
+    ("code", "verdict"), [("AccessDenied", "stops"), ("ValidationError", "stops"), ("Throttling", "unknown")]
+)
+def test_a_role_that_cannot_be_assumed_stops_up(emulated: Emulated, case: Cases, code: str, verdict: str) -> None:
+    emulated.denied["AssumeRole"] = code
+    there = configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE, duration="2h")])
+    assert finding("credentials", there).verdict == verdict
+    assert finding("region", there).verdict == "unknown"
+
+
+def test_the_duration_of_the_stack_file_is_asked_for(emulated: Emulated, case: Cases) -> None:
+    asked = []
+    emulated._AssumeRole = lambda body, path: asked.append(body)  # type: ignore[attr-defined]
+    finding("credentials", configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE, duration="1h30m")]))
+    assert asked[0]["DurationSeconds"] == 5400
+
+
+def test_the_kubernetes_api_is_asked_with_the_same_identity(case: Cases) -> None:
+    there = configured(case("timeslice", profile="ci"), assume_roles=[AssumedRole(role_arn=ROLE)])
+    raw = {"name": "tandem-timeslice", "endpoint": "https://api.example", "certificateAuthority": {"data": ""}}
+    arguments = _kubeconfig(raw, there)["users"][0]["user"]["exec"]["args"]
+    assert arguments[-4:] == ["--profile", "ci", "--role-arn", ROLE]
+
+
+def test_the_profile_of_the_stack_file_counts_and_one_that_is_asked_for_beats_it(
+    emulated: Emulated, tmp_path: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    text = (ROOT / "Pulumi.dev.yaml").read_text()
+    file.write_text(text.replace("  aws:region:", "  aws:profile: nobody\n  aws:region:", 1))
+    assert main(["doctor", str(file), "--json"]) == 1
+    assert "nobody" in capsys.readouterr().out
+    main(["doctor", str(file), "--profile", "somebody", "--json"])
+    out = capsys.readouterr().out
+    assert "somebody" in out
+    assert "nobody" not in out
