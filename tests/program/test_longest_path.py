@@ -14,11 +14,15 @@ from tandem.first_token import NODE_CLAIM, first_token
 NEEDS = {
     ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",
     ("ec2/vpc:Vpc", "ec2/subnet:Subnet"): "a subnet lies in a VPC",
-    ("ec2/subnet:Subnet", "ec2/subnet:Subnet"): "each takes a zone that those before it have not taken",
+    (
+        "ec2/subnet:Subnet",
+        "ec2/subnet:Subnet",
+    ): "a new subnet takes a zone that the others do not have, and they remember theirs (docs/decisions/0013)",
     ("ec2/subnet:Subnet", "iam/role:Role"): "eks.Cluster, which makes its role itself, begins when it has its subnets",
     ("iam/role:Role", "iam/rolePolicyAttachment:RolePolicyAttachment"): "a policy is attached to a role",
     ("iam/rolePolicyAttachment:RolePolicyAttachment", "eks/cluster:Cluster"): "the control plane acts by its policies",
-    ("eks/cluster:Cluster", "eks/addon:Addon"): "kube-proxy and vpc-cni belong to a control plane",
+    ("eks/cluster:Cluster", "eks/accessEntry:AccessEntry"): "an access entry belongs to a control plane",
+    ("eks/accessEntry:AccessEntry", "eks/addon:Addon"): "eks.Cluster creates vpc-cni after the access entries",
     ("eks/addon:Addon", "eks/nodeGroup:NodeGroup"): "without vpc-cni a node never becomes ready",
     ("eks/nodeGroup:NodeGroup", "core/v1:Namespace"): "the plugin's feature discovery has pods on system nodes",
     ("core/v1:Namespace", "helm.sh/v3:Release"): "a release lies in a namespace",
@@ -33,6 +37,7 @@ NEEDS = {
     ("ebs/volume:Volume", "core/v1:PersistentVolume"): "a PersistentVolume names its volume",
     ("core/v1:PersistentVolume", "core/v1:PersistentVolumeClaim"): "a claim names its PersistentVolume",
     ("core/v1:PersistentVolumeClaim", "helm.sh/v3:Release"): "the pod mounts the claim",
+    ("core/v1:ConfigMap", "helm.sh/v3:Release"): "the model's sidecar mounts its script",
     (
         "eks/addon:Addon",
         "helm.sh/v3:Release",
