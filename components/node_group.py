@@ -112,10 +112,13 @@ def refuse_failed(urn: str, status: str | None) -> None:
     `FAILED` replaces such a group, but not after `pulumi refresh`: that clears the mark and records the status.
     """
     if status == "CREATE_FAILED":
-        raise pulumi.RunError(
+        problem = (
             f"node group {urn.rpartition('::')[2]} failed to create (CREATE_FAILED) and EKS does not repair it. "
             f"Run `pulumi up --replace '{urn}'`."
         )
+        # At once: the SDK notices the exception when all other calls have ended, and a proof waits for long.
+        pulumi.log.error(problem)
+        raise pulumi.RunError(problem)
 
 
 def _launch_template(
