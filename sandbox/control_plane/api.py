@@ -13,6 +13,8 @@ from urllib.parse import urlencode, urlsplit
 Object = Mapping[str, Any]
 FIELD_MANAGER = "tandem"
 TIMEOUT_SECONDS = 30
+WATCH_SECONDS = 3
+"""The server sends the changes of the past at once, and keeps the answer open for later ones."""
 
 
 class ApiError(RuntimeError):
@@ -40,6 +42,15 @@ class Api:
 
     def call(self, method: str, path: str, body: object = None, *, content: str = "json", **query: str) -> Any:
         """One request; returns the answer as JSON, or its text where it is none. Raises `ApiError`, or `OSError`."""
+        text = self._ask(method, path, body, content, query)
+        return json.loads(text) if text.startswith(("{", "[")) else text
+
+    def changes(self, path: str, since: str) -> list[dict[str, Any]]:
+        """Every change of the objects of a collection after a resource version, the oldest first."""
+        query = {"watch": "true", "resourceVersion": since, "timeoutSeconds": str(WATCH_SECONDS)}
+        return [json.loads(line) for line in self._ask("GET", path, None, "json", query).splitlines()]
+
+    def _ask(self, method: str, path: str, body: object, content: str, query: Mapping[str, str]) -> str:
         host = urlsplit(self.url)
         connection = http.client.HTTPSConnection(
             host.hostname or "", host.port, context=self._tls, timeout=TIMEOUT_SECONDS
@@ -58,7 +69,7 @@ class Api:
             connection.close()
         if answer.status >= 400:
             raise ApiError(answer.status, _message(text))
-        return json.loads(text) if text.startswith(("{", "[")) else text
+        return text
 
     def apply(self, wanted: Object, *, dry_run: bool = False) -> dict[str, Any]:
         """Applies an object on the server's side: unknown fields and fields of other managers are refused."""

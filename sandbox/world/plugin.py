@@ -11,15 +11,12 @@ from sandbox.identity import digest
 from sandbox.world.config_sidecar import ConfigSidecar
 from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels, meets
-from sandbox.world.pods import Values, brings_discovery, chart
+from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
+from sandbox.world.pods import Values, chart
 from sandbox.world.things import NODE, RELEASE, Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
-GPU_PRESENT = "nvidia.com/gpu.present"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
-OPERANDS_LABEL = "nvidia.com/gpu.deploy.operands"
-"""With the value `false` on a node, the GPU Operator runs nothing there.
-Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
 PLUGIN_POD = "pluginPod"
 """Where a node says how its plugin's pod is: see `_pod`."""
 COUNTED_ON = "countedOn"
@@ -143,11 +140,11 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
 
 
 def labels_seen(things: Things, node: Thing) -> dict[str, str]:
-    """A node's labels, with those that the MIG manager and feature discovery write.
+    """A node's labels, with those that the GPU Operator, the MIG manager and feature discovery write.
 
     Names: k8s-device-plugin internal/lm/resource.go.
     """
-    has, plugin = labels(node), _plugin(things, node)
+    has, plugin = operated(things, node), _plugin(things, node)
     if LAYOUT_LABEL in has:
         has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
     if plugin is not None and _labels_features(things, plugin):
@@ -213,20 +210,13 @@ def _is_on(values: Values, part: str) -> bool:
 
 def _labels_features(things: Things, plugin: Thing) -> bool:
     """Whether somebody finds out about the GPUs, and somebody else writes that on the node."""
-    return _is_on(_values(plugin), "gfd") and _discovers(things, plugin.cluster)
-
-
-def _discovers(things: Things, server: str) -> bool:
-    """Whether node feature discovery runs: a release of its own, or a part of another one."""
-    return any(one.cluster == server and brings_discovery(one.inputs) for one in things.of(RELEASE))
+    return _is_on(_values(plugin), "gfd") and discovers(things, plugin.cluster)
 
 
 def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
-    values, has = release.inputs.get("values") or {}, labels(node)
+    values, has = release.inputs.get("values") or {}, operated(things, node)
     if chart(release.inputs) == "gpu-operator":
-        # It does nothing for a node without the labels of feature discovery (seen by running it).
-        operated = _discovers(things, node.cluster) and has.get(OPERANDS_LABEL) != "false"
-        return operated and value_at(values, "devicePlugin.enabled") is not False
+        return has.get(DEVICE_PLUGIN) == "true" and value_at(values, "devicePlugin.enabled") is not False
     if chart(release.inputs) != "nvidia-device-plugin":
         return False
     selector = values.get("nodeSelector") or {}
@@ -237,7 +227,7 @@ def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
     if terms:
         return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
     # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (_kind(node) is not None and _discovers(things, node.cluster))
+    return has.get(GPU_PRESENT) == "true" or (_kind(node) is not None and discovers(things, node.cluster))
 
 
 def cut(things: Things, node: Thing) -> dict[str, int]:
@@ -245,6 +235,8 @@ def cut(things: Things, node: Thing) -> dict[str, int]:
 
     Empty where there is no manager, or no such layout, or the card cannot be cut so: then the card stays whole.
     """
+    if operated(things, node).get(MIG_MANAGER) != "true":
+        return {}
     kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
     for release in things.of(RELEASE):
         if release.cluster == node.cluster and chart(release.inputs) == "gpu-operator" and kind is not None:

@@ -5,10 +5,12 @@ written here against what helm renders, where it can. Images are without registr
 run here is left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 Object = dict[str, Any]
+Render = Callable[[Mapping[str, Any]], list[Object]]
+"""Helm, for one of our releases."""
 PLUGIN = "nvidia-device-plugin"
 NFD = "node-feature-discovery"
 NFD_VERSION = "v0.19.0"

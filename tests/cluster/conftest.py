@@ -1,12 +1,17 @@
 """One control plane for the whole tier, emptied after each test, and one more with Karpenter."""
 
 import datetime
-from collections.abc import Callable, Iterator
+import json
+import subprocess
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from components import versions
 from sandbox.control_plane.build import BuildError, GoMissingError, built
 from sandbox.control_plane.karpenter import Karpenter, karpenter
 from sandbox.control_plane.karpenter_types import for_sale
@@ -14,9 +19,14 @@ from sandbox.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from sandbox.control_plane.running import ControlPlane, control_plane
 from sandbox.graph import Graph
 from sharing.setup import Setup
+from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools
 from tests.program.conftest import STACKS, VARIANTS, config_of, graph_of
+
+CHARTS = (versions.DEVICE_PLUGIN_REPOSITORY, versions.GPU_OPERATOR_REPOSITORY, versions.OLLAMA_REPOSITORY)
+"""Where the charts are that the tests render."""
+REACH_SECONDS = 5
 
 
 @pytest.fixture(scope="session")
@@ -86,3 +96,36 @@ def graphs() -> Callable[[str], Graph]:
 @pytest.fixture(scope="session")
 def setups() -> Callable[[str], Setup]:
     return lambda name: config_of(name).setup(datetime.date.today())
+
+
+@pytest.fixture(scope="session")
+def render(plane: ControlPlane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Render:
+    """Renders one of our releases as Pulumi's Helm would."""
+    at: str | None = request.config.getoption("--charts")
+    if at is None:
+        for repository in CHARTS:
+            try:
+                urllib.request.urlopen(f"{repository}/index.yaml", timeout=REACH_SECONDS).close()
+            except OSError as error:
+                pytest.skip(f"charts: {repository} is not reachable ({error}), and no --charts FOLDER is given")
+    folder = tmp_path_factory.mktemp("charts")
+
+    def rendered(release: Mapping[str, Any]) -> list[dict[str, Any]]:
+        values = folder / f"{release['name']}.json"
+        values.write_text(json.dumps(release["values"]), encoding="utf-8")
+        repository = release.get("repositoryOpts") or {}
+        if at is None:
+            found = ["--repo", repository["repo"]] if repository else []
+            source = [release["chart"], *found, "--version", release["version"]]
+        else:
+            chart = Path(at) / release["chart"].rpartition("/")[2]
+            described = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
+            assert described["version"] == release["version"], chart
+            source = [str(chart)]
+        command = [plane.programs / "helm", "template", release["name"], *source, "--namespace", release["namespace"]]
+        known = ["--kube-version", plane.api.call("GET", "/version")["gitVersion"], "--include-crds", "--no-hooks"]
+        done = subprocess.run([*command, *known, "--values", values], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return [one for one in yaml.safe_load_all(done.stdout) if one]
+
+    return rendered

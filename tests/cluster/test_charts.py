@@ -3,23 +3,13 @@
 Needs the charts' repositories, or `--charts FOLDER` with a folder for each chart in it, as its source has them.
 """
 
-import json
-import subprocess
-import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
-
-from components import versions
-from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph
-from tests.cluster.charts import objects_of
+from tests.cluster.charts import Render, objects_of
 from tests.cluster.deployment import Deployment, manifests, releases
 
-REACH_SECONDS = 5
 NOT_OURS = frozenset(
     {
         "args",
@@ -36,41 +26,6 @@ NOT_OURS = frozenset(
     | {"securityContext", "startupProbe"}
 )
 """What a rendered pod or container may have beyond what is written here: nothing that admits or places it."""
-
-Render = Callable[[Mapping[str, Any]], list[dict[str, Any]]]
-
-
-@pytest.fixture(scope="session")
-def render(plane: ControlPlane, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Render:
-    """Renders one of our releases as Pulumi's Helm would."""
-    at: str | None = request.config.getoption("--charts")
-    if at is None:
-        for repository in (versions.DEVICE_PLUGIN_REPOSITORY, versions.OLLAMA_REPOSITORY):
-            try:
-                urllib.request.urlopen(f"{repository}/index.yaml", timeout=REACH_SECONDS).close()
-            except OSError as error:
-                pytest.skip(f"charts: {repository} is not reachable ({error}), and no --charts FOLDER is given")
-    folder = tmp_path_factory.mktemp("charts")
-
-    def rendered(release: Mapping[str, Any]) -> list[dict[str, Any]]:
-        values = folder / f"{release['name']}.json"
-        values.write_text(json.dumps(release["values"]), encoding="utf-8")
-        repository = release.get("repositoryOpts") or {}
-        if at is None:
-            found = ["--repo", repository["repo"]] if repository else []
-            source = [release["chart"], *found, "--version", release["version"]]
-        else:
-            chart = Path(at) / release["chart"].rpartition("/")[2]
-            described = yaml.safe_load((chart / "Chart.yaml").read_text(encoding="utf-8"))
-            assert described["version"] == release["version"], chart
-            source = [str(chart)]
-        command = [plane.programs / "helm", "template", release["name"], *source, "--namespace", release["namespace"]]
-        known = ["--kube-version", plane.api.call("GET", "/version")["gitVersion"], "--include-crds", "--no-hooks"]
-        done = subprocess.run([*command, *known, "--values", values], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return [one for one in yaml.safe_load_all(done.stdout) if one]
-
-    return rendered
 
 
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:

@@ -1,0 +1,209 @@
+"""The real GPU Operator on the control plane, and what it does to the nodes of our pools."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from sandbox.control_plane.api import ApiError
+from sandbox.control_plane.kept import Kept
+from sandbox.graph import Graph
+from sharing.modes import LAYOUT_STATE_LABEL, WHOLE_GPU_LABELS
+from tests.cluster.charts import Render
+from tests.cluster.deployment import Deployment, Object, manifests, releases
+from tests.cluster.nodes import Node, nodes
+
+PROGRAM, NAMESPACE = "gpu-operator", "gpu-operator"
+POLICY = "/apis/nvidia.com/v1/clusterpolicies"
+DISCOVERED = {
+    "feature.node.kubernetes.io/pci-10de.present": "true",
+    "feature.node.kubernetes.io/system-os_release.ID": "amzn",
+    "feature.node.kubernetes.io/system-os_release.VERSION_ID": "2023",
+}
+"""What feature discovery, as our release configures it, writes on a GPU node of the EKS AMI all at once."""
+NVIDIAS = re.compile("nvidia.com/")
+QUIET_SECONDS = 8.0
+"""How long nothing may change until it counts as all that happens. The operator looks again after 5 where it waits."""
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.3
+
+
+class Operated:
+    """A cluster with a pool of whole GPUs and one with MIG, through the steps of a scenario."""
+
+    def __init__(self, cluster: Deployment, graph: Graph, render: Render, *, unlabelled: bool) -> None:
+        """With `unlabelled`, the nodes with whole GPUs lack the label that keeps the operator away."""
+        self.cluster, self.api, self._graph, self._render = cluster, cluster.api, graph, render
+        self.nodes = dict(gpu_nodes(graph, unlabelled=unlabelled))
+        self._given = {name: dict(node["metadata"]["labels"]) for name, node in self.nodes.items()}
+        self._operator: Kept | None = None
+        for one in manifests(graph):
+            if one["kind"] == "Namespace":
+                self.api.apply(one)
+        self._since = {path: self._version(path) for path in ("/api/v1/nodes", "/api/v1/pods")}
+
+    def take(self, step: str) -> None:
+        """`nodes` join, `plugin` and `operator` are installed, `discovery` writes its labels, or loses them."""
+        match step:
+            case "nodes":
+                for node in self.nodes.values():
+                    self.cluster.join(node)
+                self.cluster.wait_for_nodes(*(node["metadata"]["name"] for node in self.nodes.values()))
+            case "plugin":
+                for release in releases(self._graph, "nvidia-device-plugin"):
+                    self.cluster.install(release)
+            case "operator":
+                self._install_operator()
+            case "discovery" | "discovery lost":
+                for node in self.nodes.values():
+                    lost: Mapping[str, Any] = dict.fromkeys(DISCOVERED)
+                    self.cluster.relabel(node["metadata"]["name"], lost if step == "discovery lost" else DISCOVERED)
+            case _:
+                raise ValueError(f"no step `{step}`")
+
+    def settled(self, expected: Object | None) -> Object:
+        """What is there when nothing changes any more; sooner or later it is what is expected, if anything is."""
+        seen, until, quiet = self.seen(), time.monotonic() + PATIENCE_SECONDS, time.monotonic() + QUIET_SECONDS
+        while time.monotonic() < until:
+            time.sleep(POLL_SECONDS)
+            if self._operator is not None:
+                self._operator.check()
+            now = self.seen()
+            if now != seen:
+                seen, quiet = now, time.monotonic() + QUIET_SECONDS
+            elif time.monotonic() > quiet and expected in (None, seen):
+                break
+        return seen
+
+    def seen(self) -> Object:
+        """Of each pool's node: the labels of NVIDIA that it was not given, and the DaemonSets with a pod there."""
+        pods = [pod for pod in self.api.list("v1", "Pod") if "deletionTimestamp" not in pod["metadata"]]
+        found: Object = {}
+        for pool, node in self.nodes.items():
+            name = node["metadata"]["name"]
+            there = self.api.get("v1", "Node", name)
+            labels = self._written(pool, there["metadata"]["labels"]) if there else {}
+            daemons = {daemon for daemon, target in map(_placed, pods) if target == name}
+            found[pool] = {"labels": labels, "daemons": sorted(daemons)}
+        return found
+
+    def history(self) -> Object:
+        """Of each pool's node: every DaemonSet that made a pod for it, and the values of each label that changed."""
+        daemons = {pool: set[str]() for pool in self.nodes}
+        values: dict[str, dict[str, list[str | None]]] = {pool: {} for pool in self.nodes}
+        pool_of = {node["metadata"]["name"]: pool for pool, node in self.nodes.items()}
+        for change in self.api.changes("/api/v1/pods", self._since["/api/v1/pods"]):
+            daemon, target = _placed(change["object"])
+            if target in pool_of:
+                daemons[pool_of[target]].add(daemon)
+        for change in self.api.changes("/api/v1/nodes", self._since["/api/v1/nodes"]):
+            metadata = change["object"]["metadata"]
+            if pool := pool_of.get(metadata["name"]):
+                given, rows = self._given[pool], values[pool]
+                for label in {*rows, *filter(NVIDIAS.match, metadata["labels"])}:
+                    row = rows.setdefault(label, [given.get(label)])
+                    if (value := metadata["labels"].get(label)) != row[-1]:
+                        row.append(value)
+        return {
+            pool: {
+                "daemons": sorted(daemons[pool]),
+                "labels": {label: row for label, row in sorted(values[pool].items()) if len(row) > 1},
+            }
+            for pool in self.nodes
+        }
+
+    def selectors(self) -> dict[str, dict[str, str]]:
+        """The node selector of every DaemonSet of the operator."""
+        found = self.api.list("apps/v1", "DaemonSet", NAMESPACE)
+        pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found}
+        return {name: pods[name]["nodeSelector"] for name in sorted(pods)}
+
+    def state(self) -> str:
+        """What the operator says of its ClusterPolicy."""
+        [policy] = self.api.call("GET", POLICY)["items"]
+        return str(policy.get("status", {}).get("state"))
+
+    def _written(self, pool: str, labels: Mapping[str, str]) -> dict[str, str]:
+        given = self._given[pool].items()
+        return {key: value for key, value in sorted(labels.items()) if NVIDIAS.match(key) and (key, value) not in given}
+
+    def _version(self, path: str) -> str:
+        return str(self.api.call("GET", path)["metadata"]["resourceVersion"])
+
+    def _install_operator(self) -> None:
+        """The chart's objects but the Deployment, whose program runs here."""
+        [release] = releases(self._graph, "gpu-operator")
+        objects = [one for one in self._render(release) if one["kind"] != "Deployment"]
+        definitions = [one for one in objects if one["kind"] == "CustomResourceDefinition"]
+        for one in definitions:
+            self._create(one)
+        self.cluster.wait_for(
+            "the API server knew the operator's objects", lambda: all(map(self._established, definitions))
+        )
+        for one in objects:
+            if one not in definitions:
+                self._create(one)
+        environment = {
+            "KUBECONFIG": str(self.cluster.plane.kubeconfig),
+            "OPERATOR_NAMESPACE": NAMESPACE,
+            "VALIDATOR_IMAGE": "none/validator:none",
+            "DRIVER_MANAGER_IMAGE": "none/driver-manager:none",
+        }
+        flags = "--metrics-bind-address=0", "--health-probe-bind-address=0"
+        log = self.cluster.plane.folder / f"{PROGRAM}.log"
+        self._operator = Kept([PROGRAM, *flags], log, environment=environment)
+
+    def _established(self, definition: Object) -> bool:
+        found = self.api.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"]) or {}
+        conditions = found.get("status", {}).get("conditions", [])
+        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+    def _create(self, one: Object) -> None:
+        """As Helm creates it: the server prunes the chart's `mig: null`, which it refuses to apply."""
+        namespace = one["metadata"].setdefault("namespace", NAMESPACE)
+        try:
+            self.api.call("POST", self.api.collection(one["apiVersion"], one["kind"], namespace), one)
+        except ApiError as error:
+            if error.status != 409:  # of an earlier scenario
+                raise
+
+    def stop(self) -> None:
+        if self._operator is not None:
+            self._operator.ask_to_stop()
+            self._operator.wait()
+            self.api.call("DELETE", POLICY, propagationPolicy="Background")
+
+
+@contextmanager
+def operated(cluster: Deployment, graph: Graph, render: Render, *, unlabelled: bool) -> Iterator[Operated]:
+    running = Operated(cluster, graph, render, unlabelled=unlabelled)
+    try:
+        yield running
+    finally:
+        running.stop()
+
+
+def gpu_nodes(graph: Graph, *, unlabelled: bool) -> Iterator[tuple[str, Node]]:
+    """The first node of each GPU pool as it joins: before the operator and feature discovery have seen it."""
+    for node in nodes(graph):
+        labels = node["metadata"]["labels"]
+        if pool := labels.get("tandem/pool"):
+            labels.pop(LAYOUT_STATE_LABEL, None)
+            if unlabelled:
+                for label in WHOLE_GPU_LABELS:
+                    labels.pop(label, None)
+            yield pool, node
+
+
+def _placed(pod: Object) -> tuple[str, str]:
+    """The DaemonSet that made a pod, and the node that it made it for, whether the pod is bound yet or not."""
+    [owner] = pod["metadata"].get("ownerReferences") or [{"kind": "", "name": ""}]
+    if owner["kind"] != "DaemonSet":
+        return "", ""
+    affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    [field] = affinity["nodeSelectorTerms"][0]["matchFields"]
+    [name] = field["values"]
+    return str(owner["name"]), str(name)

@@ -1,0 +1,96 @@
+"""The real GPU Operator on the real API server: what it writes on nodes, and on which of them its pods run.
+
+Build it from NVIDIA/gpu-operator at the pinned version, `go build ./cmd/gpu-operator`, and put it on the PATH. It reads
+its manifests where its image has them: copy `assets/*` and `manifests` to that folder. The chart comes from NVIDIA's
+repository, or from `--charts FOLDER`. With TANDEM_WRITE_TRACES=1 the traces are written instead of compared.
+"""
+
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sandbox.graph import Graph
+from stacks.config import StackConfig
+from tandem.plan import program_graph
+from tests.cluster.charts import Render
+from tests.cluster.deployment import Deployment
+from tests.cluster.gpu_operator import PROGRAM, operated
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACES = ROOT / "tests" / "sandbox" / "gpu_operator.json"
+MANIFESTS = Path("/opt/gpu-operator")
+"""Where the operator looks for its manifests (gpu-operator v26.7.0, controllers/state_manager.go, addState)."""
+SELECTORS: dict[str, dict[str, str]] = json.loads(TRACES.read_text(encoding="utf-8"))["selectors"]
+SCENARIOS: list[dict[str, Any]] = json.loads(TRACES.read_text(encoding="utf-8"))["traces"]
+POOLS = {
+    "gpu-nodes": [
+        {"name": "whole", "instance-types": ["g4dn.xlarge"], "sharing": {"mode": "timeslice", "replicas": 2}},
+        {
+            "name": "cut",
+            "instance-types": ["g7e.2xlarge"],
+            "sharing": {"mode": "mig", "strategy": "single", "layout": "all-1g.24gb"},
+        },
+    ],
+    "models": [
+        {"name": "llama3.2:1b", "context": 2048, "pool": "whole"},
+        {"name": "llama2:7b", "context": 2048, "pool": "cut"},
+    ],
+    "budget": {"max-usd-per-hour": 9.0},
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def program() -> None:
+    if shutil.which(PROGRAM) is None:
+        pytest.skip(f"`{PROGRAM}` is not on the PATH")
+    if not MANIFESTS.is_dir():
+        pytest.skip(f"`{PROGRAM}` has no manifests: {MANIFESTS} is not there")
+
+
+@pytest.fixture(scope="module")
+def graph() -> Graph:
+    """A pool with whole GPUs and one with MIG."""
+    told = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))["config"]
+    raw = {key.removeprefix("tandem:"): value for key, value in told.items()} | POOLS
+    return program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+
+
+@pytest.mark.real_world(
+    behaviour="The GPU Operator makes no pod for a node labelled `nvidia.com/gpu.deploy.operands: false`, whether it "
+    "or feature discovery comes first; it rewrites `nvidia.com/gpu.present`.",
+    source="gpu-operator v26.7.0, controllers/nodelabeling_controller.go, labelGPUNodes, run",
+)
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=[one["name"] for one in SCENARIOS])
+def test_the_traces_are_those_of_the_real_operator(
+    cluster: Deployment, graph: Graph, render: Render, scenario: dict[str, Any]
+) -> None:
+    writes = bool(os.environ.get("TANDEM_WRITE_TRACES"))
+    with operated(cluster, graph, render, unlabelled=scenario["unlabelled"]) as running:
+        seen: list[dict[str, Any]] = []
+        for number, step in enumerate(scenario["steps"]):
+            running.take(step)
+            seen.append(running.settled(None if writes else scenario["seen"][number]))
+            if not writes:
+                assert seen[-1] == scenario["seen"][number], step
+        found = {"seen": seen, "ever": running.history()}
+        assert running.selectors() == SELECTORS
+        assert running.state() == "ready"
+    if writes:
+        write(scenario, found)
+    else:
+        assert found == {key: scenario[key] for key in found}
+
+
+def write(scenario: dict[str, Any], found: dict[str, Any]) -> None:
+    """Puts what the operator did into the scenario's trace."""
+    scenario |= found
+    whole = json.loads(TRACES.read_text(encoding="utf-8"))
+    whole["traces"] = [scenario if one["name"] == scenario["name"] else one for one in whole["traces"]]
+    text = re.sub(r"\[[^\[\]{}]+]", lambda row: json.dumps(json.loads(row[0])), json.dumps(whole, indent=1))
+    TRACES.write_text(text + "\n", encoding="utf-8")

@@ -1,0 +1,93 @@
+"""The emulated GPU Operator does what the real one did: tests/cluster/test_gpu_operator.py wrote the traces."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from components import device_plugin, feature_discovery, gpu_operator
+from sandbox.world.nodes import labels
+from sandbox.world.plugin import cut, labels_seen, plugins_on
+from sandbox.world.things import NODE, Thing, Things
+from sharing.gpus import gpus
+from sharing.modes import WHOLE_GPU_LABELS, Mig, TimeSlicing
+from tests.sandbox.world_pieces import RELEASE, TAINT, Account
+
+WHOLE: dict[str, Any] = json.loads((Path(__file__).resolve().parent / "gpu_operator.json").read_text(encoding="utf-8"))
+TRACES, SELECTORS = WHOLE["traces"], WHOLE["selectors"]
+TURNS, SLICES = TimeSlicing(replicas=2), Mig()
+T4, RTX = gpus()["t4"], gpus()["rtx-pro-server-6000"]
+POOLS = {"whole": (TURNS, T4, "g4dn.xlarge"), "cut": (SLICES, RTX, "g7e.2xlarge")}
+PLUGINS = {
+    "nvidia-device-plugin-whole": "kube-system/plugin",
+    "nvidia-device-plugin-daemonset": "kube-system/gpu-operator",
+}
+"""The releases of the plugin's DaemonSets."""
+OPERATORS = ("nvidia.com/gpu.present", "nvidia.com/gpu.deploy.")
+IDS = [one["name"] for one in TRACES]
+
+
+def take(account: Account, step: str, *, unlabelled: bool) -> None:
+    def install(name: str, chart: str, values: dict[str, Any]) -> None:
+        account.make(RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
+
+    match step:
+        case "nodes":
+            for pool, (sharing, gpu, instance_type) in POOLS.items():
+                given = {"tandem/pool": pool, "nvidia.com/gpu.present": "true", **sharing.node_labels(gpu)}
+                kept = {key: value for key, value in given.items() if not (unlabelled and key in WHOLE_GPU_LABELS)}
+                # us-east-1b sells both types.
+                where = {"subnetIds": account.subnets[1:]}
+                account.gpu_nodes(pool, instanceTypes=[instance_type], labels=kept, taints=[TAINT], **where)
+        case "plugin":
+            install("plugin", "nvidia-device-plugin", device_plugin.values("whole", TURNS))
+        case "operator":
+            install("gpu-operator", "gpu-operator", gpu_operator.values([(SLICES, RTX)]))
+        case "discovery":
+            install("nfd", "node-feature-discovery", feature_discovery.values())
+        case "discovery lost":
+            account.drop(RELEASE, "kube-system/nfd")
+
+
+def seen(account: Account) -> dict[str, Thing]:
+    found = {labels(node).get("tandem/pool"): node for node in account.of(NODE)}
+    return {pool: found[pool] for pool in POOLS if pool in found}
+
+
+@pytest.mark.real_world(
+    behaviour="The GPU Operator starts its plugin and its MIG manager on a node only while feature discovery's PCI "
+    "label is there.",
+    source="gpu-operator v26.7.0, controllers/nodelabeling_controller.go, reconcileCommonGPULabel, run",
+)
+@pytest.mark.parametrize("trace", TRACES, ids=IDS)
+def test_the_emulation_has_the_plugins_and_labels_of_the_trace(trace: dict[str, Any]) -> None:
+    account = Account()
+    account.cluster()
+    account.nodes()
+    for step, real in zip(trace["steps"], trace["seen"], strict=True):
+        take(account, step, unlabelled=trace["unlabelled"])
+        things = Things(account.world.things())
+        for pool, node in seen(account).items():
+            daemons = real[pool]["daemons"]
+            releases = [PLUGINS[daemon] for daemon in daemons if daemon in PLUGINS]
+            assert [one.id for one in plugins_on(things, node)] == releases, (step, pool)
+            assert bool(cut(things, node)) is ("nvidia-mig-manager" in daemons), (step, pool)
+            given = labels(node).items()
+            written = {
+                label: value
+                for label, value in labels_seen(things, node).items()
+                if label.startswith(OPERATORS) and (label, value) not in given
+            }
+            assert written == real[pool]["labels"], (step, pool)
+
+
+@pytest.mark.parametrize("trace", TRACES, ids=IDS)
+def test_no_node_ever_had_two_plugins_and_the_label_keeps_the_whole_operator_away(trace: dict[str, Any]) -> None:
+    for pool, ever in trace["ever"].items():
+        labelled = pool == "whole" and not trace["unlabelled"]
+        [plugin] = set(ever["daemons"]) & PLUGINS.keys()
+        assert (plugin == "nvidia-device-plugin-whole") is labelled
+        assert bool(SELECTORS.keys() & set(ever["daemons"])) is not labelled
+        # Of the operator's labels it has only the one that says whether it has a GPU.
+        assert not labelled or ever["labels"].keys() <= {"nvidia.com/gpu.present"}
