@@ -125,7 +125,7 @@ def _system_nodes(setup: Setup) -> Line:
 
 
 def gpu_nodes(pool: Pool, setup: Setup) -> Line:
-    """The GPU nodes of a pool of known types: as many as run, at the price of its dearest type."""
+    """The GPU nodes of a pool of known types: as many as run, at the price of its most expensive type."""
     price, nodes = _node_price(pool, setup), setup.nodes_of(pool)
     dearest = _dearest(pool, setup)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
@@ -148,6 +148,8 @@ def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
     full = prices.on_demand(instance_type, setup.region, setup.book)
     if pool.capacity == "on-demand":
         return full
+    if pool.on_demand_fallback:
+        return replace(full, note=_notes("may fall back to on-demand, planned at that", full.note))
     seen = prices.spot(instance_type, setup.region, setup.book)
     return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
 

@@ -57,7 +57,7 @@ def settings_without_effect(setup: Setup) -> Iterator[Problem]:
 
 
 def on_demand_instead(setup: Setup) -> Iterator[Problem]:
-    """The plan is made at the spot price."""
+    """Cost and budget are planned at the on-demand price, which is most of the time more than the stack costs."""
     for pool in pools(setup):
         offers = [prices.on_demand(known.name, setup.region, setup.book).usd_per_hour for known in pool.known_types]
         if pool.capacity == "spot" and pool.on_demand_fallback and offers:

@@ -94,8 +94,10 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         assert quota is not None, "every GPU type is of a family that is counted"
         vcpu = max(known.vcpu for known in pool.known_types)
         now[quota] += pool.desired * vcpu
-        most[quota] += pool.max * vcpu
-        replacing[quota] += (pool.max + added_nodes(pool, pool.max)) * vcpu
+        for each in (quota, _fallback_quota(pool)):
+            if each:
+                most[each] += pool.max * vcpu
+                replacing[each] += (pool.max + added_nodes(pool, pool.max)) * vcpu
     system = max(_system_vcpu(name) for name in setup.system_types)
     now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
     replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system
@@ -107,6 +109,13 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         for name, quota in quotas().items()
         if most[name] > 0
     )
+
+
+def _fallback_quota(pool: Pool) -> str | None:
+    """The quota of the nodes that Karpenter buys without spot capacity. The first `up` may do without them, so they
+    count towards the most that there may be, not towards what is needed now.
+    """
+    return vcpu_quota(pool.instance_types[0], "on-demand") if pool.on_demand_fallback else None
 
 
 def _system_vcpu(instance_type: str) -> int:

@@ -95,8 +95,38 @@ def test_create_first_keeps_models_on_the_old_group_when_the_new_one_gets_no_cap
     assert failed.code != 0
     assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
     assert serving(stack) == ON_OLD
+    again = stack.up()
+    assert again.code != 0
+    assert any("MaxSpotInstanceCountExceeded" in error for error in again.errors), again.errors
+    assert serving(stack) == ON_OLD
     allow(stack, 4 + 8)
     run = stack.up()
+    assert run.code == 0, run.errors
+    assert (groups(stack), serving(stack)) == (["g4dn.2xlarge"], ON_NEW)
+    assert stack.findings().agree
+    assert stack.up().changed == {}
+
+
+@pytest.mark.real_world(
+    behaviour="A refresh clears the mark of a node group that failed to create and leaves the old group alone",
+    source="pulumi pkg/resource/deploy/step.go, RefreshStep.Apply; "
+    "terraform-provider-aws internal/service/eks/node_group.go, resourceNodeGroupRead",
+)
+def test_after_a_refresh_a_replacement_that_got_no_capacity_is_finished_by_the_command_that_up_names(
+    raised: Raise,
+) -> None:
+    stack = raised(STACK)
+    allow(stack, 4 + 7)
+    stack.configure(LARGER)
+    assert stack.up().code != 0
+    assert stack.refresh().code == 0
+    assert serving(stack) == ON_OLD
+    allow(stack, 4 + 8)
+    stopped = stack.up()
+    assert stopped.code != 0
+    [said] = [error for error in stopped.errors if "CREATE_FAILED" in error]
+    assert serving(stack) == ON_OLD
+    run = stack.up("--replace", said.partition("--replace '")[2].partition("'")[0])
     assert run.code == 0, run.errors
     assert (groups(stack), serving(stack)) == (["g4dn.2xlarge"], ON_NEW)
     assert stack.findings().agree

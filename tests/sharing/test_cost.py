@@ -107,6 +107,20 @@ def test_a_type_without_spot_price_is_planned_at_on_demand_and_says_so() -> None
     assert found.note == "spot; no spot price known, planned at on-demand"
 
 
+def test_a_pool_that_may_fall_back_to_on_demand_is_planned_at_its_price() -> None:
+    # us-east-1, on-demand: g4dn.2xlarge $0.752, g4dn.xlarge $0.526 (AWS price list, 2026-07-20).
+    here = pool(["g4dn.xlarge", "g4dn.2xlarge"], provisioner="karpenter", on_demand_fallback=True)
+    bill = cost(setup(pools=(here,)))
+    found = line(bill, "GPU nodes")
+    assert (found.item, found.usd_per_hour) == ("GPU nodes 1 × g4dn.2xlarge", 0.752)
+    assert found.note == "spot; dearest of its types; may fall back to on-demand, planned at that"
+    spot = cost(setup(pools=(replace(here, on_demand_fallback=False),)))
+    assert line(spot, "GPU nodes").usd_per_hour == 0.3269
+    # The node itself, and the one that takes its place when it drifts.
+    more = bill.replacing_usd_per_hour - spot.replacing_usd_per_hour
+    assert more == pytest.approx(2 * (0.752 - 0.3269))
+
+
 def test_a_type_that_has_no_price_anywhere_is_estimated_from_its_kind() -> None:
     bill = cost(setup(pools=(pool("p5e.48xlarge", Exclusive(), capacity="on-demand"),)))
     found = line(bill, "GPU nodes")

@@ -98,6 +98,15 @@ def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(option
     assert replacing(whole)["g-spot"] == nodes * 8
 
 
+def test_a_pool_that_may_fall_back_to_on_demand_needs_both_quotas() -> None:
+    here = pool("g5.2xlarge", max=3, provisioner="karpenter", on_demand_fallback=True)
+    whole = setup(pools=(here, pool("p3.2xlarge", name="steady", capacity="on-demand")))
+    # g5.2xlarge and p3.2xlarge have 8 vCPUs each. The first `up` may find spot capacity, so it needs no on-demand.
+    found = needed(whole)
+    assert (found["g-spot"], found["g-on-demand"], found["p-on-demand"]) == ((8, 24), (0, 24), (8, 8))
+    assert (replacing(whole)["g-spot"], replacing(whole)["g-on-demand"]) == (32, 32)
+
+
 def test_addresses_vpcs_and_clusters_are_not_replaced() -> None:
     found = replacing(setup(nat="per-zone", zones=3))
     assert {name: found[name] for name in ("addresses", "vpcs", "clusters")} == {
