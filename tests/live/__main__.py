@@ -6,24 +6,26 @@ import argparse
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Collection
 from pathlib import Path
 
 from tandem.sandbox.pulumi import NoPulumiError, executable
-from tests.live.attend import Record, attend, from_the_account
+from tests.live.attend import GROUPS, Asker, Record, attend, from_the_account, planned_values
 from tests.live.cloud import ROOT, Cloud, StepError, account, emulated
 from tests.live.questions import QUESTIONS, Question
 from tests.live.readings import Answer
-from tests.live.sessions import SESSIONS, RefusedError, Session, check_cap
+from tests.live.sessions import RETRY_HOURS, SESSIONS, RefusedError, Session, check_cap
 
 ANSWERS = Path(__file__).resolve().parent / "answers"
 TOOLS = ("pulumi", "aws", "kubectl", "helm")
 DRY_HOURS = 2.0
-SAMPLE = {"region": "us-east-1", "kubernetes": "1.36", "cluster": "c", "group": "g", "model": "llama2:7b"}
-"""Values for commands that are only looked at."""
+SAMPLE = {"cluster": "c", "group": "g"}
+"""Values that only a deployed stack has, for commands that are only looked at."""
 
 
 def main(arguments: list[str]) -> int:
@@ -50,16 +52,25 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.live", description="Runs the live checklist.")
-    parser.add_argument("sessions", nargs="*", choices=[[], *SESSIONS], metavar="SESSION", help=", ".join(SESSIONS))
+    parser.add_argument("sessions", nargs="*", type=_session, metavar="SESSION", help=", ".join(SESSIONS))
     parser.add_argument("--max-usd", type=float, metavar="USD", help="the most that the whole run may cost; required")
     parser.add_argument("--hours", type=float, default=3.0, help="time limit of each session (default: 3)")
-    parser.add_argument("--provoke", action="store_true", help="ask also what takes harm to answer")
+    parser.add_argument("--provoke", action="store_true", help="also ask the questions that disrupt the stack")
     parser.add_argument("--list", action="store_true", help="list the questions, and run nothing")
     return parser
 
 
+def _session(name: str) -> str:
+    if name not in SESSIONS:
+        raise argparse.ArgumentTypeError(f"{name!r} is no session. Choose from {', '.join(SESSIONS)}.")
+    return name
+
+
 def dry_run(sessions: list[Session]) -> int:
-    """Takes every session through the emulated cloud, and asks nothing."""
+    """Takes every session through the emulated cloud, and checks the commands of its questions without running them."""
+    if shutil.which("pulumi") is None:
+        print("skipped: `pulumi` is not on the PATH. Install it from https://www.pulumi.com/docs/install/.")
+        return 0
     try:
         executable()
     except NoPulumiError as reason:
@@ -70,24 +81,42 @@ def dry_run(sessions: list[Session]) -> int:
         with tempfile.TemporaryDirectory(prefix="tandem-live-") as folder:
             cloud = emulated(Path(folder), session.name)
             cloud.prepare(session.name)
-            records.append(attend(session, cloud, QUESTIONS, DRY_HOURS, _looked_at))
+            records.append(attend(session, cloud, QUESTIONS, DRY_HOURS, rehearse(cloud)))
     for record in records:
         _report(record)
     return 0 if all(one.is_gone and not one.errors and not one.unanswered for one in records) else 1
 
 
-def _looked_at(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
-    """In place of an answer: whether the commands can be made."""
-    return {"commands": len(question.commands(SAMPLE))}
+def rehearse(cloud: Cloud) -> Asker:
+    """Makes and checks a question's commands in place of running them. Raises StepError for a refused stack file."""
+    values = {**SAMPLE, **planned_values(cloud)}
+
+    def asker(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
+        commands = question.commands(values)
+        for command in (GROUPS.format_map(values), *commands):
+            check_command(command, cloud.tags)
+        return {"commands": len(commands)}
+
+    return asker
+
+
+def check_command(command: str, tags: Collection[str]) -> None:
+    """Raises ValueError for a command that cannot work: no region, or a model that no stack file has."""
+    for part in re.split(r"&&|\|\||[;|]", command):
+        if re.match(r"\s*aws ", part) and " --region " not in part:
+            raise ValueError(f"`{part.strip()}` has no --region. Add `--region <region>`.")
+    for name in re.findall(r"\bollama (?:run|show|stop) (\S+)", command):
+        if name not in tags:
+            raise ValueError(f"`{name}` is no model of the stack file ({', '.join(sorted(tags))}). Use `<model>`.")
 
 
 def live(sessions: list[Session], max_usd: float | None, hours: float, provoke: bool) -> int:
     """Runs the sessions in the account, one after the other. Raises RefusedError before anything is created."""
     if max_usd is None:
-        raise RefusedError("--max-usd is missing. Say what the run may cost at most, e.g. `--max-usd 10`.")
+        raise RefusedError("--max-usd is missing. Say what the run may cost at most, e.g. `--max-usd 30`.")
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if missing:
-        raise RefusedError(f"{', '.join(missing)} is not on the PATH. Install it first.")
+        raise RefusedError(f"not on the PATH: {', '.join(missing)}. Install them first.")
     if subprocess.run(["aws", "sts", "get-caller-identity"], capture_output=True).returncode:
         raise RefusedError("AWS credentials are missing or expired. Log in, e.g. with `aws sso login`.")
     clouds = {one.name: account(ROOT / ".tandem" / "live" / one.name, one.name) for one in sessions}
@@ -115,12 +144,15 @@ def _check_costs(sessions: list[Session], clouds: dict[str, Cloud], hours: float
         for step in session.steps:
             cloud.configure(step.sections)
             try:
-                prices.append(cloud.usd_per_hour())
+                prices.append(cloud.highest_usd_per_hour())
             except StepError as error:
                 raise RefusedError(str(error)) from error
         cloud.prepare(session.name)
         total += check_cap(max(prices), hours, max_usd - total)
-    print(f"At most ${total:.2f} for {len(sessions)} sessions of {hours:g} h each; the cap is ${max_usd:.2f}.")
+    print(
+        f"At most ${total:.2f} for {len(sessions)} sessions of {hours:g} h, each with {RETRY_HOURS:.1f} h of destroy "
+        f"attempts; the cap is ${max_usd:.2f}."
+    )
 
 
 def _write(record: Record) -> None:

@@ -16,12 +16,14 @@ from typing import Any
 from tests.live.cloud import DESTROYS, Cloud, StepError
 from tests.live.questions import Question
 from tests.live.readings import Answer
-from tests.live.sessions import RESERVE_HOURS, Session
+from tests.live.sessions import RESERVE_HOURS, Session, longest_hours
 
+LEFTOVERS_SECONDS = 600
 BEFORE = "before"
 """Questions of this step need no stack."""
 Asker = Callable[[Question, Cloud, float, float], Answer]
 """Answers a question: its cloud, how long the step took, how much time is left."""
+GROUPS = "aws eks list-nodegroups --region {region} --cluster-name {cluster} --output json"
 
 
 @dataclass
@@ -37,8 +39,12 @@ class Record:
 
 
 def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours: float, asker: Asker) -> Record:
-    """Runs the session. After an error, a delay or Ctrl-C it destroys the stack all the same."""
-    record, asked = Record(), [one for one in questions if one.session == session.name]
+    """Runs the session. After an error, a delay or Ctrl-C it destroys the stack all the same.
+
+    Questions that disrupt the stack are the last of their step.
+    """
+    asked = sorted((one for one in questions if one.session == session.name), key=lambda one: one.provokes)
+    record = Record()
     until = time.monotonic() + (hours - RESERVE_HOURS) * 3600
 
     def left() -> float:
@@ -67,10 +73,16 @@ def from_the_account(question: Question, cloud: Cloud, took: float, left: float)
     """Asks `kubectl` and `aws`. Raises StepError."""
     if not question.ask:
         return question.read(str(took))
-    values = {} if question.step == BEFORE else _values(cloud, left)
-    plan = json.loads(cloud.ask(f"{sys.executable} -m tandem plan {cloud.stack_file.name} --json", left))
-    values |= {"region": plan["cost"]["price_region"], "kubernetes": _kubernetes(plan)}
+    values = planned_values(cloud)
+    if question.step != BEFORE:
+        values |= _deployed_values(cloud, left)
     return question.read(*[cloud.ask(command, left) for command in question.commands(values)])
+
+
+def planned_values(cloud: Cloud) -> dict[str, str]:
+    """What commands need of the stack file. Raises StepError for a refused one."""
+    plan = cloud.plan()
+    return {"region": cloud.region, "kubernetes": _kubernetes(plan), "model": plan["models"][0]["name"]}
 
 
 def _kubernetes(plan: dict[str, Any]) -> str:
@@ -78,8 +90,8 @@ def _kubernetes(plan: dict[str, Any]) -> str:
     return str(line).rpartition(" ")[2]
 
 
-def _values(cloud: Cloud, left: float) -> dict[str, str]:
-    """What commands need of the stack; its kubeconfig is written for `kubectl`."""
+def _deployed_values(cloud: Cloud, left: float) -> dict[str, str]:
+    """What commands need of the deployed stack; its kubeconfig is written for `kubectl`."""
     outputs = json.loads(cloud.ask("pulumi stack output --json --show-secrets", left))
     kubeconfig = outputs["kubeconfig"]
     text = kubeconfig if isinstance(kubeconfig, str) else json.dumps(kubeconfig)
@@ -87,11 +99,8 @@ def _values(cloud: Cloud, left: float) -> dict[str, str]:
     path.touch(mode=0o600)
     path.write_text(text, encoding="utf-8")
     cluster = str(outputs["cluster_name"])
-    groups = json.loads(cloud.ask(f"aws eks list-nodegroups --cluster-name {cluster} --output json", left))[
-        "nodegroups"
-    ]
-    gpu = next((one for one in groups if "gpu" in one), "")
-    return {"cluster": cluster, "group": gpu, "model": next(iter(outputs["endpoints"]))}
+    groups = json.loads(cloud.ask(GROUPS.format(region=cloud.region, cluster=cluster), left))["nodegroups"]
+    return {"cluster": cluster, "group": next((one for one in groups if "gpu" in one), "")}
 
 
 def _ask(
@@ -125,7 +134,7 @@ def _destroy(session: Session, cloud: Cloud, record: Record) -> bool:
         else:
             return False
         if cloud.leftovers:
-            cloud.run(cloud.leftovers, 600)
+            cloud.run(cloud.leftovers, LEFTOVERS_SECONDS)
         return True
     except StepError as error:
         record.errors.append(f"{session.name}: {error}")
@@ -151,8 +160,10 @@ def _ending_politely() -> Iterator[None]:
 
 @contextmanager
 def _guarded(cloud: Cloud, hours: float) -> Iterator[None]:
-    """A second process that destroys the stack when this one is killed, or is late."""
-    command = [sys.executable, "-m", "tests.live.guard", f"{hours * 3600 + 600:.0f}", *cloud.destroy]
+    """A second process that destroys the stack once when this one is killed, or does not end."""
+    # Later than the last attempt of `_destroy` and the search for leftovers: the guard takes away Pulumi's lock.
+    seconds = longest_hours(hours) * 3600 + 2 * LEFTOVERS_SECONDS
+    command = [sys.executable, "-m", "tests.live.guard", f"{seconds:.0f}", *cloud.destroy]
     guard = subprocess.Popen(
         command, cwd=cloud.folder, env=cloud.environment, stdin=subprocess.PIPE, start_new_session=True
     )

@@ -59,6 +59,22 @@ class Cloud:
         (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
         values = yaml.safe_load((ROOT / f"Pulumi.{source}.yaml").read_text(encoding="utf-8"))
         self.stack_file.write_text(yaml.safe_dump({**values, **salt}), encoding="utf-8")
+        # Version 1 of the AWS CLI knows only the second name.
+        self.env |= dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), self.region)
+
+    @property
+    def region(self) -> str:
+        """The region of the stack file."""
+        return str(self._stack_values()["aws:region"])
+
+    @property
+    def tags(self) -> set[str]:
+        """Tags of the models in the stack file, as Ollama knows them."""
+        return {one["name"] for one in self._stack_values()["tandem:models"]}
+
+    def _stack_values(self) -> dict[str, Any]:
+        values: dict[str, Any] = yaml.safe_load(self.stack_file.read_text(encoding="utf-8"))["config"]
+        return values
 
     def configure(self, sections: Mapping[str, Any]) -> None:
         """Puts values into sections of the stack file."""
@@ -68,8 +84,12 @@ class Cloud:
             values["config"][key] = {**values["config"].get(key, {}), **content}
         self.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
 
-    def usd_per_hour(self) -> float:
-        """What the stack file costs as it stands."""
+    def highest_usd_per_hour(self) -> float:
+        """What the stack file costs as it stands, while its nodes are replaced. Raises StepError for a refused one."""
+        return float(self.plan()["cost"]["replacing_usd_per_hour"])
+
+    def plan(self) -> dict[str, Any]:
+        """What `tandem plan` says of the stack file. Raises StepError for a refused one."""
         done = subprocess.run(
             [*TANDEM, "plan", str(self.stack_file), "--json"],
             cwd=self.folder,
@@ -79,7 +99,8 @@ class Cloud:
         )
         if done.returncode:
             raise StepError(f"{self.stack_file.name} is refused: {done.stdout or done.stderr}")
-        return float(json.loads(done.stdout)["cost"]["usd_per_hour"])
+        planned: dict[str, Any] = json.loads(done.stdout)
+        return planned
 
     def run(self, command: Sequence[str], seconds: float) -> float:
         """Runs a command that changes the stack; returns how long it took. Raises StepError for a failure or a delay.

@@ -44,7 +44,7 @@ class Question:
     changes: str
     """What to do with the answer."""
     provokes: bool = False
-    """Asking does harm, so it takes `--provoke`."""
+    """Asking disrupts the stack, so it takes `--provoke`. It belongs to the session's last step."""
 
     def commands(self, values: dict[str, str]) -> list[str]:
         """The commands with the stack's values; raises KeyError for a value that does not exist."""
@@ -159,26 +159,6 @@ QUESTIONS: tuple[Question, ...] = (
         changes="durations.csv, and the duration that `tandem doctor` compares",
     ),
     _question(
-        "degraded-spot-group",
-        "Does a spot node group without capacity become DEGRADED and refuse updates?",
-        kind="likely",
-        doubt=LIVE_AWS + "5; aws/containers-roadmap issues 2204 and 2326",
-        session="timeslice",
-        step="up",
-        ask=(
-            # More nodes than any new account's quota: what the quota allows starts, and is paid for, until the end.
-            "aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --scaling-config minSize=0,maxSize=200,desiredSize=200 >/dev/null && sleep 900;"
-            " aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --labels addOrUpdateLabels={live=1} --output json 2>&1 || true",
-            "aws eks describe-nodegroup --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --output json",
-        ),
-        read=lambda update, group: {**readings.update_refused(update), **readings.health(group)},
-        changes="the emulated node group, and the command that the error names",
-        provokes=True,
-    ),
-    _question(
         "labels-and-taints",
         "Does EKS write labels and taints of an existing node in one patch?",
         kind="open",
@@ -242,9 +222,9 @@ QUESTIONS: tuple[Question, ...] = (
         step="mps",
         ask=(
             "kubectl delete pods -A -l app.kubernetes.io/name=nvidia-device-plugin"
-            " --field-selector status.phase=Running >/dev/null; sleep 300; "
+            " --field-selector status.phase=Running >/dev/null && sleep 300 && "
             + MODEL
-            + "ollama run <model> 'Say yes.' || true",
+            + "ollama run <model> 'Say yes.'",
             "kubectl get pods -n ollama -o json",
         ),
         read=lambda said, pods: {**readings.answered(said), **readings.restarts(pods)},
@@ -271,6 +251,26 @@ QUESTIONS: tuple[Question, ...] = (
         ask=("kubectl get jobs -n share-proof -o json",),
         read=readings.failed_jobs,
         changes="how long the proof retries",
+    ),
+    _question(
+        "degraded-spot-group",
+        "Does a spot node group without capacity become DEGRADED and refuse updates?",
+        kind="likely",
+        doubt=LIVE_AWS + "5; aws/containers-roadmap issues 2204 and 2326",
+        session="timeslice",
+        step="back",
+        ask=(
+            # More nodes than any new account's quota: what the quota allows starts, and is paid for, until the end.
+            "aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --scaling-config minSize=0,maxSize=200,desiredSize=200 >/dev/null && sleep 900;"
+            " aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --labels addOrUpdateLabels={live=1} --output json 2>&1 || true",
+            "aws eks describe-nodegroup --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --output json",
+        ),
+        read=lambda update, group: {**readings.update_refused(update), **readings.health(group)},
+        changes="the emulated node group, and the command that the error names",
+        provokes=True,
     ),
     _question(
         "mig-reboot",

@@ -6,8 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.live.cloud import DESTROYS, ENDING_SECONDS
+
 RESERVE_HOURS = 0.75
 """Of the time limit, what is left for the destroy: a control plane and a NAT gateway take 10 to 20 minutes to go."""
+RETRY_HOURS = (DESTROYS - 1) * RESERVE_HOURS + (DESTROYS + 1) * ENDING_SECONDS / 3600
+"""What a session may take beyond its time limit: later attempts to destroy, each with the whole reserve. A command that
+runs out of time is interrupted first, and has some minutes to end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,16 +54,23 @@ class RefusedError(Exception):
     """The session must not begin."""
 
 
+def longest_hours(hours: float) -> float:
+    """How long a session with this time limit may run until the last attempt to destroy ends."""
+    return hours + RETRY_HOURS
+
+
 def check_cap(usd_per_hour: float, hours: float, max_usd: float) -> float:
     """What a session costs at most, in dollars. Raises RefusedError for more than the cap, or too little time."""
     if hours <= RESERVE_HOURS:
         raise RefusedError(
             f"--hours {hours:g} leaves no time: {RESERVE_HOURS:g} h are for the destroy. Give more than that."
         )
-    cost = usd_per_hour * hours
+    longest = longest_hours(hours)
+    cost = usd_per_hour * longest
     if cost > max_usd:
         raise RefusedError(
-            f"--max-usd {max_usd:g} is too low: ${usd_per_hour:.2f} per hour for {hours:g} h is ${cost:.2f}. "
+            f"--max-usd {max_usd:g} is too low: ${usd_per_hour:.2f} per hour for {hours:g} h, "
+            f"and {RETRY_HOURS:.1f} h of destroy attempts, is ${cost:.2f}. "
             "Raise --max-usd, or lower --hours."
         )
     return cost

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +15,18 @@ import pytest
 
 from tests.live import __main__ as checklist
 from tests.live import readings
-from tests.live.attend import Record, attend
-from tests.live.cloud import ROOT, Cloud, StepError
+from tests.live.attend import Record, attend, from_the_account
+from tests.live.cloud import ROOT, Cloud, StepError, account
 from tests.live.questions import QUESTIONS, Question
 from tests.live.sessions import RESERVE_HOURS, SESSIONS, RefusedError, check_cap
 
 TIMESLICE = SESSIONS["timeslice"]
 DOUBTS = {"1", "2", "4", "5", "7", "8", "11", "13", "15", "17", "18", "20", "D"}
 """Items of the review that are likely or want a live check, and its section D."""
+
+
+TAGS = {"llama2:7b", "mistral:7b"}
+SAMPLE = {"region": "us-east-1", "kubernetes": "1.36", "cluster": "c", "group": "g", "model": "llama2:7b"}
 
 
 def nothing(question: Question, cloud: Cloud, took: float, left: float) -> dict[str, Any]:
@@ -53,20 +58,29 @@ def run(cloud: Cloud, hours: float = 2.0) -> Record:
 
 
 def test_the_cap_is_compared_with_the_price_of_the_whole_time_limit() -> None:
-    assert check_cap(0.5, 3, 1.5) == 1.5
-    with pytest.raises(RefusedError, match=r"\$0.50 per hour for 3 h is \$1.50"):
-        check_cap(0.5, 3, 1.49)
+    # 3 h, whose last 45 minutes are the first destroy; two more of these, and 5 minutes for each command to end.
+    assert check_cap(0.6, 3, 2.91) == pytest.approx(2.90)
+    with pytest.raises(RefusedError, match=r"\$0.60 per hour for 3 h, and 1.8 h of destroy attempts, is \$2.90"):
+        check_cap(0.6, 3, 2.89)
     with pytest.raises(RefusedError, match="are for the destroy"):
         check_cap(0.5, RESERVE_HOURS, 100)
 
 
 def test_the_planned_price_is_that_of_the_most_expensive_step(cloud: Cloud) -> None:
-    assert 0.3 < cloud.usd_per_hour() < 1.0
+    # $0.46 as it stands; while nodes are replaced, more than a GPU node ($0.22) and two system nodes ($0.08) more.
+    assert 0.46 + 0.22 + 2 * 0.08 < cloud.highest_usd_per_hour() < 1.0
     clouds = {"timeslice": cloud}
-    checklist._check_costs([TIMESLICE], clouds, 2.0, 2.0)
+    checklist._check_costs([TIMESLICE], clouds, 2.0, 4.0)
     with pytest.raises(RefusedError, match=r"--max-usd 0\.1 is too low"):
         checklist._check_costs([TIMESLICE], clouds, 2.0, 0.1)
     assert called(cloud) == []
+
+
+def test_the_cap_of_the_guide_is_enough(tmp_path: Path) -> None:
+    text = (ROOT / "docs" / "how-to" / "run-the-live-checklist.md").read_text(encoding="utf-8")
+    [(usd, hours)] = re.findall(r'LIVE="--max-usd (\d+) --hours (\d+)"', text)
+    clouds = {name: account(tmp_path / name, name) for name in SESSIONS}
+    checklist._check_costs(list(SESSIONS.values()), clouds, float(hours), float(usd))
 
 
 def test_a_live_run_needs_a_cap_before_anything_else(
@@ -77,7 +91,13 @@ def test_a_live_run_needs_a_cap_before_anything_else(
     assert checklist.main(["timeslice"]) == 2
     assert "--max-usd is missing" in capsys.readouterr().err
     assert checklist.main(["--max-usd", "5", "timeslice"]) == 2
-    assert "is not on the PATH" in capsys.readouterr().err
+    assert "not on the PATH: pulumi, aws, kubectl, helm. Install them first." in capsys.readouterr().err
+
+
+def test_an_unknown_session_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        checklist.main(["nosuch"])
+    assert "'nosuch' is no session. Choose from timeslice, mig, karpenter." in capsys.readouterr().err
 
 
 def test_without_the_variable_it_is_a_dry_run(
@@ -88,7 +108,8 @@ def test_without_the_variable_it_is_a_dry_run(
     assert checklist.main(["--max-usd", "5"]) == 0
     said = capsys.readouterr().out
     assert "TANDEM_LIVE is not 1" in said
-    assert "skipped: there is no `pulumi`" in said
+    assert "skipped: `pulumi` is not on the PATH" in said
+    assert "tandem plan" not in said
 
 
 # That it always destroys.
@@ -157,6 +178,21 @@ def test_a_question_that_cannot_be_asked_stops_nothing(cloud: Cloud) -> None:
     assert set(record.unanswered.values()) == {"StepError: connection refused"}
 
 
+def test_the_guard_waits_for_the_last_destroy(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[list[str]] = []
+    popen = subprocess.Popen
+
+    def starts(command: list[str], *arguments: Any, **options: Any) -> Any:
+        started.append(list(command))
+        return popen(command, *arguments, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", starts)
+    run(cloud, 2.0)
+    [seconds] = [float(one[3]) for one in started if one[1:3] == ["-m", "tests.live.guard"]]
+    # 2 h with the first destroy; two more of 45 minutes.
+    assert seconds > (2.0 + 2 * 0.75) * 3600
+
+
 @pytest.mark.parametrize(("said", "destroyed"), [(b"", True), (b"something\n", True), (b"done\n", False)])
 def test_the_guard_destroys_when_the_program_ends_without_a_word(tmp_path: Path, said: bytes, destroyed: bool) -> None:
     guard = [sys.executable, "-m", "tests.live.guard", "1000", "touch", "destroyed"]
@@ -185,9 +221,74 @@ def test_questions_belong_to_a_step_and_their_commands_can_be_made() -> None:
     assert len({one.id for one in QUESTIONS}) == len(QUESTIONS)
     for one in QUESTIONS:
         assert one.step in {"before", *(step.name for step in SESSIONS[one.session].steps)}, one.id
-        for command in one.commands(checklist.SAMPLE):
+        for command in one.commands(SAMPLE):
+            checklist.check_command(command, TAGS)
             assert "<" not in command.replace("</", ""), one.id
             assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, one.id
+
+
+def test_questions_that_disrupt_the_stack_are_the_last_of_their_session(cloud: Cloud) -> None:
+    for one in QUESTIONS:
+        assert not one.provokes or one.step == SESSIONS[one.session].steps[-1].name, one.id
+    harmless, disrupting = (replace(QUESTIONS[-1], id=id, session="timeslice", step="back") for id in ("a", "b"))
+    asked = (replace(disrupting, provokes=True), harmless)
+    assert list(attend(TIMESLICE, cloud, asked, 2.0, nothing).answers) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("command", "reason"),
+    [
+        ("aws eks list-nodegroups --cluster-name c", "has no --region"),
+        ("aws ec2 describe-regions --region r && aws sts get-caller-identity", "has no --region"),
+        ("kubectl exec -n ollama deploy/m -- ollama run llama2-7b 'Say yes.'", "`llama2-7b` is no model"),
+    ],
+)
+def test_a_rehearsal_refuses_commands_that_cannot_work(command: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        checklist.check_command(command, TAGS)
+
+
+def test_a_rehearsal_takes_its_values_from_the_stack_file(cloud: Cloud) -> None:
+    asker = checklist.rehearse(cloud)
+    for one in QUESTIONS:
+        assert asker(one, cloud, 0.0, 0.0) == {"commands": len(one.ask)}
+
+
+def test_commands_of_an_account_name_its_region_and_the_tag_of_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cloud = account(tmp_path, "timeslice")
+    cloud.prepare("timeslice")
+    outputs = json.dumps({"cluster_name": "c", "kubeconfig": {}, "endpoints": {"llama2-7b": "http://llama2-7b"}})
+    asked: list[str] = []
+
+    def ask(self: Cloud, command: str, seconds: float) -> str:
+        asked.append(command)
+        return outputs if command.startswith("pulumi") else '{"nodegroups": ["system", "gpu-1"]}'
+
+    monkeypatch.setattr(Cloud, "ask", ask)
+    for one in QUESTIONS:
+        if one.session == "timeslice" and one.ask:
+            from_the_account(replace(one, read=lambda *said: {}), cloud, 0.0, 1.0)
+    for command in asked:
+        checklist.check_command(command, TAGS)
+    assert any("ollama run llama2:7b" in one for one in asked)
+    assert any("--nodegroup-name gpu-1" in one for one in asked)
+    assert cloud.environment["AWS_REGION"] == "us-east-1"
+
+
+def test_a_model_that_gives_no_answer_is_not_answered(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    [one] = [one for one in QUESTIONS if one.id == "model-after-daemon-restart"]
+    tools = cloud.folder / "tools"
+    tools.mkdir()
+    kubectl = tools / "kubectl"
+    kubectl.write_text('#!/bin/sh\ncase "$1" in exec) exit 1;; get) echo deployment.apps/llama2-7b;; esac\n')
+    (tools / "sleep").write_text("#!/bin/sh\n")
+    for tool in tools.iterdir():
+        tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    with pytest.raises(StepError):
+        cloud.ask(one.commands(SAMPLE)[0], 60)
 
 
 def test_answers_are_those_of_known_questions() -> None:
