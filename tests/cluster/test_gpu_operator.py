@@ -43,14 +43,10 @@ POOLS = {
     ],
     "budget": {"max-usd-per-hour": 9.0},
 }
-
-
-@pytest.fixture(scope="module", autouse=True)
-def program() -> None:
-    if shutil.which(PROGRAM) is None:
-        pytest.skip(f"`{PROGRAM}` is not on the PATH")
-    if not MANIFESTS.is_dir():
-        pytest.skip(f"`{PROGRAM}` has no manifests: {MANIFESTS} is not there")
+pytestmark = [
+    pytest.mark.skipif(shutil.which(PROGRAM) is None, reason=f"`{PROGRAM}` is not on the PATH"),
+    pytest.mark.skipif(not MANIFESTS.is_dir(), reason=f"`{PROGRAM}` has no manifests: {MANIFESTS} is not there"),
+]
 
 
 @pytest.fixture(scope="module")
