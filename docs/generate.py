@@ -53,6 +53,8 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "budget": (Budget, {"max-usd-per-hour": 1.0}),
 }
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
+VALUES = ("proof", "tags")
+"""Keys of a stack file that are no sections."""
 POOLS_COMMENT = (
     "    # Or a list of pools, each with these keys, a `name`, and `sharing` where it has its own: see the README."
 )
@@ -108,8 +110,12 @@ def dev_stack() -> str:
     ]
     for section in ("sharing", "gpu-nodes", "models", "cluster", "budget"):
         lines += ["", f"  tandem:{section}:", *_section(section)]
-    tags = StackConfig.model_fields["tags"]
-    return "\n".join([*lines, "", _line("  ", "tandem:tags", {}, tags.description, is_set=False), ""])
+    lines.append("")
+    for name in VALUES:
+        field = StackConfig.model_fields[name]
+        default = field.default
+        lines.append(_line("  ", f"tandem:{name}", default, field.description, is_set=False))
+    return "\n".join([*lines, ""])
 
 
 def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
@@ -316,7 +322,9 @@ def keys_table() -> str:
         if model is GpuNodes:
             own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
             rows += [(f"`{section}[].{key}`", "", field.description or "") for key, field in own]
-    rows.append(("`tags`", "`{}`", StackConfig.model_fields["tags"].description or ""))
+    for name in VALUES:
+        field = StackConfig.model_fields[name]
+        rows.append((f"`{name}`", f"`{_yaml(field.default)}`", field.description or ""))
     return _markdown(rows)
 
 

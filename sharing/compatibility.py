@@ -294,9 +294,10 @@ def _volume_binds_zone(setup: Setup) -> Iterator[Problem]:
 
 
 def _nat_traffic(setup: Setup) -> Iterator[Problem]:
-    if setup.nat != "none":
-        rule = "images and model files come through NAT, each GB is paid"
-        yield Problem("cluster.nat", setup.nat, rule, "`nat: none` has no such charge: nodes with public addresses.")
+    if setup.nat != "none" and not setup.nat_is_written:
+        rule = "every GB of images and model files through the NAT gateway costs money"
+        fix = "Write `nat: none` for nodes with public addresses, or `nat: single` to accept it."
+        yield Problem("cluster.nat", "", rule, fix)
 
 
 def _open_endpoint(setup: Setup) -> Iterator[Problem]:

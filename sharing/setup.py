@@ -171,6 +171,8 @@ class Setup:
     today: datetime.date
     public_access_is_written: bool = True
     """Whether the stack file says who may reach the Kubernetes API: a written value is consent."""
+    nat_is_written: bool = True
+    """Whether the stack file says which NAT gateways it has: a written value accepts their price."""
     book: Book | None = None
     """Prices that were read from AWS; None: the tables of `sharing/data` hold."""
 

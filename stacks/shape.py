@@ -22,10 +22,26 @@ FEWEST_ZONES = 2
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """What describes a model that the catalogue does not have."""
 GIB = 2**30
+PRIVATE_NETWORKS = [
+    ipaddress.IPv4Network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
+]
+"""RFC 1918, loopback and link-local. `is_private` of Python also has the addresses of documentation."""
 
 
-def _network(text: str) -> str:
-    ipaddress.ip_network(text)
+def _public_network(text: str) -> str:
+    """A network that EKS takes in `publicAccessCidrs`.
+
+    EKS API reference, VpcConfigRequest: no IPv6 block for a cluster of IPv4. EKS user guide, "Configure
+    network access to cluster API server endpoint": a block cannot include reserved addresses.
+    """
+    if "/" not in text:
+        raise ValueError("must be a CIDR block, as in 203.0.113.7/32")
+    network = ipaddress.ip_network(text)
+    if isinstance(network, ipaddress.IPv6Network):
+        raise ValueError("must be IPv4, since the cluster is; EKS refuses IPv6 here")
+    if any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
+        raise ValueError("is a private range, which EKS refuses here")
     return text
 
 
@@ -43,7 +59,11 @@ def _number_from_text(value: object) -> object:
     return value
 
 
-Cidr = Annotated[str, AfterValidator(_network), Field(json_schema_extra={"fix": "Write it as 203.0.113.7/32."})]
+Cidr = Annotated[
+    str,
+    AfterValidator(_public_network),
+    Field(json_schema_extra={"fix": "Write your public address, for example 203.0.113.7/32."}),
+]
 VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
 Number = Annotated[float, BeforeValidator(_number_from_text)]
 
@@ -192,7 +212,7 @@ class ClusterSettings(Section):
         default=FEWEST_ZONES,
         ge=FEWEST_ZONES,
         le=6,
-        description="How many Availability Zones; those that sell the stack's instance types.",
+        description="How many Availability Zones; chosen among those that sell the stack's instance types.",
     )
     zone_names: Annotated[list[str], Field(max_length=6)] = Field(
         default=[], description="These zones instead, e.g. `[us-east-1a, us-east-1d]`; at least two."
@@ -251,7 +271,9 @@ class StackConfig(Section):
         alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may be in; any when absent."
     )
     default_tags: Annotated[DefaultTags, BeforeValidator(from_json)] = Field(
-        alias="aws:defaultTags", default=DefaultTags(), description="Tags as `tags: {…}`; `tandem:tags` go before them."
+        alias="aws:defaultTags",
+        default=DefaultTags(),
+        description="Tags as `tags: {…}`; `tandem:tags` take precedence.",
     )
     sharing: Sharing = Field(description="How the pods share a GPU.")
     gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
@@ -338,6 +360,7 @@ class StackConfig(Section):
             zone_names=tuple(self.cluster.zone_names),
             nat=self.cluster.nat,
             public_access_cidrs=tuple(self.cluster.public_access_cidrs),
+            nat_is_written="nat" in self.cluster.model_fields_set,
             public_access_is_written="public_access_cidrs" in self.cluster.model_fields_set,
             system_types=tuple(self.cluster.system_nodes.instance_types),
             system_nodes=self.cluster.system_nodes.count,

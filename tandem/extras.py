@@ -22,9 +22,15 @@ NEEDED = {
 
 
 def missing(error: ModuleNotFoundError, command: str) -> str:
-    """Says which extra `command` needs; raises `error` again where none of its extras has that package."""
+    """Says what `command` needs, and how to install its extras; raises `error` again where none has that package."""
     package = (error.name or "").partition(".")[0]
-    for extra in NEEDED.get(command, ()):
+    extras = NEEDED.get(command, ())
+    for extra in extras:
         if package in EXTRAS[extra]:
-            return f"`tandem {command}` needs {package}: pip install 'tandem[{extra}]'"
+            found = "boto3" if package == "botocore" else package
+            # The index has a package of another author by the name of ours, so this installs from the checkout.
+            return (
+                f"`tandem {command}` needs {found}. Run `.venv/bin/python -m pip install -e '.[{','.join(extras)}]'` "
+                "in the checkout."
+            )
     raise error

@@ -23,7 +23,9 @@ def add(commands: Commands) -> None:
         "stack", nargs="?", metavar="STACK|FILE", help="a stack (its file is Pulumi.STACK.yaml) or a file"
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.add_argument("--profile", metavar="NAME", help="AWS profile (default: the ambient credentials)")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or the usual credentials)"
+    )
     parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
     parser.set_defaults(run=_run)
 

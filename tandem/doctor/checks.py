@@ -15,7 +15,7 @@ from tandem.extras import missing
 AT_ONCE = 4
 """Checks that run at the same time: most of their time is waiting for AWS, which throttles who asks more."""
 
-SEE_CREDENTIALS = "AWS could not be asked: see the lines above"
+SEE_CREDENTIALS = "needs AWS credentials"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +51,7 @@ CHECKS = (
     Check(
         name="aws-cli",
         title="AWS CLI",
-        about="`aws` is on the PATH, and is 1.24.0, 2.7.0 or later.",
+        about="`aws` is on the PATH, and is version 2.7.0 or later, or 1.24.0 or later of version 1.",
         source="machine",
         run=machine.check_aws_cli,
     ),
@@ -175,9 +175,18 @@ def checks_for(case: Case) -> list[Check]:
 
 def examine(case: Case) -> list[Answered]:
     """Runs every check that applies; each answers, whatever happens to the others."""
-    gate = threading.BoundedSemaphore(AT_ONCE)
+    gate = threading.BoundedSemaphore(_at_once())
     started = [(check, _start(check, case, gate)) for check in checks_for(case)]
     return [Answered(check, finding) for check, future in started for finding in future.result()]
+
+
+def _at_once() -> int:
+    """One without boto3: a failing import in two threads at a time raises other errors than `ModuleNotFoundError`."""
+    try:
+        import boto3  # noqa: F401
+    except ModuleNotFoundError:
+        return 1
+    return AT_ONCE
 
 
 def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Future[list[Finding]]":
@@ -200,7 +209,7 @@ def _findings(check: Check, case: Case) -> list[Finding]:
     try:
         found.extend(_cleaned(finding) for finding in check.run(case))
     except ModuleNotFoundError as error:
-        found.append(_cleaned(unknown(missing(error, "doctor"))))
+        found.append(_cleaned(_unchecked(missing(error, "doctor"))))
     except CallError as error:
         found.append(_cleaned(unknown(SEE_CREDENTIALS) if error is case.access.error else _unchecked(str(error))))
     except machine.ProgramError as error:
@@ -217,8 +226,10 @@ def _findings(check: Check, case: Case) -> list[Finding]:
 
 
 def _is_of_aws(error: Exception) -> bool:
-    from botocore.exceptions import BotoCoreError, ClientError
-
+    try:
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ModuleNotFoundError:
+        return False
     return isinstance(error, BotoCoreError | ClientError)
 
 

@@ -12,6 +12,7 @@ from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, unknown, warning
 
 SECONDS = 120
+INSTALL = "Install Pulumi: https://www.pulumi.com/docs/install/"
 NO_STACK = "no stack named"
 REPLACED = (NODE_GROUP, ADDON)
 """Types that the program replaces after a failure (`replace_on_changes` with `#initerror`)."""
@@ -19,6 +20,10 @@ REPLACED = (NODE_GROUP, ADDON)
 
 class StateError(Exception):
     """Pulumi does not show the state; the message is one line."""
+
+    def __init__(self, message: str, fix: str = "Log in with `pulumi login`, or see `pulumi stack ls`.") -> None:
+        super().__init__(message)
+        self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ def read_state(case: Case) -> State:
     """Asks Pulumi, which decrypts nothing for it; raises `StateError`."""
     program = shutil.which("pulumi")
     if program is None:
-        raise StateError("there is no `pulumi` on the PATH to ask for the state")
+        raise StateError("there is no `pulumi` on the PATH to ask for the state", INSTALL)
     command = [program, "stack", "export", "--stack", case.planned_stack.name, "--non-interactive"]
     try:
         done = subprocess.run(
@@ -79,7 +84,7 @@ def check_state(case: Case) -> Iterator[Finding]:
     try:
         state = read_state(case)
     except StateError as error:
-        yield unknown(str(error), "Log in with `pulumi login`, or see `pulumi stack ls`.")
+        yield unknown(str(error), error.fix)
         return
     stack = case.planned_stack.name
     for urn in state.failed:
@@ -90,7 +95,7 @@ def check_state(case: Case) -> Iterator[Finding]:
         )
     if state.unfinished:
         yield warning(
-            f"an `up` was killed, or still runs: {', '.join(state.unfinished)}",
+            f"an `up` was killed, or is still running: {', '.join(state.unfinished)}",
             f"pulumi refresh --stack {stack}",
         )
     if not state.failed and not state.unfinished:

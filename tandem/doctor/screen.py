@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.markup import escape
+from rich.table import Table
 
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
@@ -28,17 +29,32 @@ def progress(text: str) -> Iterator[None]:
 
 
 def show(case: Case, answers: Sequence[Answered]) -> None:
-    """Every finding in a line that is never folded, since its fix is to be copied; then the counts."""
+    """Every finding, then the counts. A reader that is no terminal gets one line for each finding."""
     console = Output(highlight=False)
     width = max(len(answered.check.title) for answered in answers)
     for answered in answers:
         finding = answered.finding
         word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
-        fix = f" [bold]Fix:[/] {escape(finding.fix)}" if finding.fix else ""
-        stop = "." if finding.fix and not finding.found.endswith((".", "?")) else ""
         title = f"{answered.check.title:<{width}}"
-        console.print(f"{word}  {title}  {escape(finding.found)}{stop}{fix}", soft_wrap=True)
+        fix = f"[bold]Fix:[/] {escape(finding.fix)}" if finding.fix else ""
+        if console.is_terminal:
+            _show_wrapped(console, word, title, escape(finding.found), fix)
+            continue
+        stop = "." if fix and not finding.found.endswith((".", "?")) else ""
+        console.print(f"{word}  {title}  {escape(finding.found)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
+
+
+def _show_wrapped(console: Output, word: str, title: str, found: str, fix: str) -> None:
+    """A finding with its fix below it, both indented under what was found."""
+    row = Table.grid(padding=(0, 2))
+    row.add_column(no_wrap=True)
+    row.add_column(no_wrap=True)
+    row.add_column(overflow="fold")
+    row.add_row(word, title, found)
+    if fix:
+        row.add_row("", "", fix)
+    console.print(row)
 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:
@@ -50,7 +66,7 @@ def _summary(case: Case, answers: Sequence[Answered]) -> str:
     if counts["unknown"]:
         parts.append(f"[bold yellow]{counts['unknown']}[/] could not be checked")
     if counts["warning"]:
-        parts.append(f"[yellow]{counts['warning']}[/] to think about")
+        parts.append(f"[yellow]{counts['warning']}[/] warning{'s' * (counts['warning'] > 1)}")
     if not counts["stops"] and not counts["unknown"]:
         parts.insert(0, f"[green]nothing[/] would stop {what}")
     more = "" if case.stack else " `tandem doctor STACK` checks what a stack needs, too."

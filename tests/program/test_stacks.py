@@ -541,6 +541,20 @@ def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(
         assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
 
 
+def test_the_sandbox_has_providers_of_its_own_and_needs_no_aws_cli(
+    configs: Configs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stacks, "load_stack", lambda: configs("dev"))
+    monkeypatch.setattr(shutil, "which", lambda _: None)
+
+    def program() -> None:
+        monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", "aws:1,eks:1")
+        stacks.run()
+
+    logs = run(program, project="tandem", stack="dev").logs
+    assert not any("AWS CLI" in log.message for log in logs)
+
+
 def test_a_refusal_reaches_pulumi_without_a_traceback(configs: Configs, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse() -> StackConfig:
         raise RefusedError((Problem("sharing.mode", "'mig'", "unknown mode", "Known: mps."),), "Pulumi.dev.yaml")

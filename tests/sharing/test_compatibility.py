@@ -479,9 +479,9 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     ],
     "NAT traffic is paid": [
         (
-            setup(nat="per-zone"),
-            "cluster.nat: images and model files come through NAT, each GB is paid (got per-zone). "
-            "`nat: none` has no such charge: nodes with public addresses.",
+            setup(nat="single", nat_is_written=False),
+            "cluster.nat: every GB of images and model files through the NAT gateway costs money. Write `nat: none` "
+            "for nodes with public addresses, or `nat: single` to accept it.",
         ),
     ],
     "the API endpoint is not open to all": [
@@ -619,9 +619,9 @@ KEPT: dict[str, list[Setup]] = {
         on("g4dn.xlarge", "g4dn.metal"),
     ],
     "Karpenter has two controllers": [brought(), replace(on("g4dn.xlarge"), system_nodes=1)],
-    "NAT traffic is paid": [setup(nat="none")],
+    "NAT traffic is paid": [setup(nat="none"), setup(nat="single"), setup(nat="per-zone")],
     "the API endpoint is not open to all": [
-        setup(public_access_cidrs=("10.0.0.0/8",)),
+        setup(public_access_cidrs=("203.0.113.7/32",)),
         setup(public_access_cidrs=("0.0.0.0/0",)),
     ],
 }
@@ -806,7 +806,7 @@ def test_what_pools_with_the_stacks_sharing_have_in_common_is_told_once() -> Non
 
 
 def test_what_does_not_rest_on_the_unreadable_setting_is_still_told() -> None:
-    whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single")
+    whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single", nat_is_written=False)
     assert [one.path for one in problems(whole, ["sharing.mode"])] == [
         "gpu-nodes.instance-types[0]",
         "cluster.kubernetes",

@@ -397,12 +397,28 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [("cluster.admins[1]", "stands twice")],
     ),
     "bad networks": (
-        stack(cluster='{cidr: 10.0.0.0/8, public-access-cidrs: [1.2.3, 10.0.0.1/8, ""]}'),
+        stack(cluster='{cidr: 10.0.0.0/8, public-access-cidrs: [1.2.3, 10.0.0.1/8, "", x/8]}'),
         [
             ("cluster.cidr", "must be an IPv4 network between /16 and /22 (got '10.0.0.0/8'). Write 10.0.0.0/16"),
-            ("cluster.public-access-cidrs[0]", "(got '1.2.3'). Write it as 203.0.113.7/32"),
+            ("cluster.public-access-cidrs[0]", "must be a CIDR block, as in 203.0.113.7/32 (got '1.2.3')"),
             ("cluster.public-access-cidrs[1]", "has host bits set (got '10.0.0.1/8')"),
-            ("cluster.public-access-cidrs[2]", "does not appear to be an IPv4 or IPv6 network (got '')"),
+            ("cluster.public-access-cidrs[2]", "must be a CIDR block, as in 203.0.113.7/32 (got '')"),
+            ("cluster.public-access-cidrs[3]", "does not appear to be an IPv4 or IPv6 network (got 'x/8')"),
+        ],
+    ),
+    # EKS API reference, VpcConfigRequest (no IPv6 for a cluster of IPv4); EKS user guide, "Configure network access to
+    # cluster API server endpoint" (no reserved addresses).
+    "networks that EKS refuses": (
+        stack(cluster='{nat: none, public-access-cidrs: [10.0.0.0/8, 192.168.7.7/32, 8.8.8.8, "2001:db8::/32"]}'),
+        [
+            (
+                "cluster.public-access-cidrs[0]",
+                "is a private range, which EKS refuses here (got '10.0.0.0/8'). Write your public address, for "
+                "example 203.0.113.7/32",
+            ),
+            ("cluster.public-access-cidrs[1]", "is a private range, which EKS refuses here (got '192.168.7.7/32')"),
+            ("cluster.public-access-cidrs[2]", "must be a CIDR block, as in 203.0.113.7/32 (got '8.8.8.8')"),
+            ("cluster.public-access-cidrs[3]", "must be IPv4, since the cluster is; EKS refuses IPv6 here"),
         ],
     ),
     "no region": (stack(region=None), [("aws:region", "is missing. Write `aws:region: us-east-1`, for example")]),

@@ -195,7 +195,8 @@ def test_without_httpx_one_line_says_what_to_install(
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert main(["chat", "--url", "a=http://h:1"]) == 2
-    assert capsys.readouterr().err == "tandem: `tandem chat` needs httpx: pip install 'tandem[ollama]'\n"
+    told = "`tandem chat` needs httpx. Run `.venv/bin/python -m pip install -e '.[ollama,cluster]'` in the checkout."
+    assert capsys.readouterr().err == f"tandem: {told}\n"
 
 
 def started(servers: Iterable[Running], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:

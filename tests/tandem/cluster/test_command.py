@@ -74,18 +74,18 @@ def test_a_time_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("command", "package", "extra"),
+    ("command", "package", "extras"),
     [
         ("verify", "kr8s", "cluster"),
         ("verify", "httpx", "cluster"),
         ("watch", "kr8s", "cluster"),
-        ("chat", "kr8s", "cluster"),
-        ("chat", "httpx", "ollama"),
-        ("bench", "kr8s", "cluster"),
-        ("bench", "httpcore", "ollama"),
+        ("chat", "kr8s", "ollama,cluster"),
+        ("chat", "httpx", "ollama,cluster"),
+        ("bench", "kr8s", "ollama,cluster"),
+        ("bench", "httpcore", "ollama,cluster"),
     ],
 )
-def test_a_missing_extra_is_named(command: str, package: str, extra: str, tmp_path: Path) -> None:
+def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_path: Path) -> None:
     config = {
         "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
         "users": [{"name": "u", "user": {"token": "x"}}],
@@ -97,7 +97,8 @@ def test_a_missing_extra_is_named(command: str, package: str, extra: str, tmp_pa
     program = f"import sys; sys.modules[{package!r}] = None; from tandem.command import main; sys.exit(main({call!r}))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"tandem: `tandem {command}` needs {package}: pip install 'tandem[{extra}]'\n"
+    install = f"`.venv/bin/python -m pip install -e '.[{extras}]'`"
+    assert done.stderr == f"tandem: `tandem {command}` needs {package}. Run {install} in the checkout.\n"
 
 
 def shown(verdict: Verdict, width: int, *, terminal: bool) -> str:

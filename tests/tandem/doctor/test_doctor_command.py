@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,22 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: 
         yield
 
     (found,) = checks._findings(Check(name="it", title="It", about="", source="machine", run=run), case())
-    assert found == unknown("`tandem doctor` needs boto3: pip install 'tandem[aws]'")
+    fix = "Run `.venv/bin/python -m pip install -e '.[aws,cluster]'` in the checkout."
+    assert found == unknown("`tandem doctor` needs boto3", fix)
+
+
+@pytest.mark.parametrize("arguments", [(), ("dev",), ("--region", "eu-west-1")])
+def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    call = ["doctor", *arguments, "--json"]
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('boto3', 'botocore', 'kr8s')))"
+    program = f"{blocked}; from tandem.command import main; sys.exit(main({call!r}))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True)
+    found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
+    assert found["python"]["verdict"] in ("ok", "warning")
+    assert found["pulumi"]["found"] == "there is no `pulumi` on the PATH"
+    assert found["credentials"]["verdict"] == "unknown"
+    assert found["credentials"]["found"] == "`tandem doctor` needs boto3"
+    assert "'.[aws,cluster]'" in found["credentials"]["fix"]
 
 
 def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
