@@ -11,9 +11,12 @@ from sharing.setup import Capacity, Pool, Setup
 FAMILIES = {
     "g": ("g", "gr", "vt"),
     "p": ("p",),
+    # AWS counts spot instances of these generations apart from older ones.
+    "p5": ("p5",),
+    "p6": ("p6",),
     "standard": ("a", "c", "d", "h", "i", "im", "is", "m", "r", "t", "z"),
 }
-"""Letters with which instance types begin, by the quota that counts them."""
+"""Letters with which instance types begin, by the quota that counts them; for P with the generation where it counts."""
 SURGE_PER_ZONE = 2
 """Nodes for each zone by which EKS raises a node group while it updates it with the default strategy, as it does system
 nodes; GPU groups have the strategy MINIMAL, which adds none.
@@ -29,8 +32,9 @@ class Quota:
     service: str
     """Service code of the Service Quotas API, e.g. `ec2`."""
     code: str
+    """Empty where AWS does not document which quota counts such instances: nobody can look up its limit."""
     title: str
-    """AWS's own name of it."""
+    """AWS's own name of it, where it has one."""
     unit: str
 
 
@@ -60,10 +64,12 @@ def quotas() -> dict[str, Quota]:
 
 def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
     """The quota that counts the vCPUs of such an instance, by our name; None for one that no stack of ours meets."""
-    family = re.split(r"[^a-z]", instance_type)[0]
-    kind = next((kind for kind, families in FAMILIES.items() if family in families), None)
-    quota = f"{kind}-{capacity}"
-    return quota if quota in quotas() else None
+    letters, generation = re.findall(r"^([a-z]*)(\d*)", instance_type)[0]
+    for family in (letters + generation, letters):
+        for kind, families in FAMILIES.items():
+            if family in families and (quota := f"{kind}-{capacity}") in quotas():
+                return quota
+    return None
 
 
 def added_nodes(pool: Pool, nodes: int) -> int:

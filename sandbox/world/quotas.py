@@ -8,14 +8,19 @@ from collections.abc import Iterable
 
 from sandbox.world.things import INSTANCE, Things
 
-FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p": "P"}
-"""Families whose instances have quotas of their own; all others here count as standard ones.
+FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
+"""Families, some by their generation, whose instances have quotas of their own; all others here count as standard ones.
 Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 CODES = {
     ("G", False): "L-DB2E81BA",
     ("G", True): "L-3819A6DF",
     ("P", False): "L-417A185B",
     ("P", True): "L-7212CCBC",
+    ("P5", False): "L-417A185B",
+    ("P5", True): "L-C4BD4855",
+    ("P6", False): "L-417A185B",
+    # The page names no quota for P6 spot, and public programs disagree: nothing is refused here.
+    ("P6", True): "",
     ("standard", False): "L-1216C47A",
     ("standard", True): "L-34B43A08",
 }
@@ -39,8 +44,9 @@ def vcpus(kind: str) -> int:
 
 def code(kind: str, spot: bool) -> str:
     """The quota that counts such an instance."""
-    family = re.split(r"[^a-z]", kind)[0]
-    return CODES[FAMILIES.get(family, "standard"), spot]
+    letters, generation = re.findall(r"^([a-z]*)(\d*)", kind)[0]
+    family = FAMILIES.get(letters) or FAMILIES.get(letters + generation, "standard")
+    return CODES[family, spot]
 
 
 def room(things: Things, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:

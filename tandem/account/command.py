@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {
     "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
-    "quota": "Exit codes: 0 enough, 1 something is short, or the file is refused, 2 wrong call, or AWS did not answer.",
+    "quota": "Exit codes: 0 enough, 1 something is short, or the file is refused, 2 wrong call, or a limit is unknown.",
     "prices": "Exit codes: 0 read, 2 wrong call, or AWS did not answer.",
 }
 
@@ -174,7 +174,7 @@ def _quota(parsed: argparse.Namespace) -> int:
         print_json(quota.as_dict(found, stack, account))
     else:
         show.quotas(found, stack, account)
-    return FAILED if found.short else FINE
+    return FAILED if found.short else USAGE if found.unknown else FINE
 
 
 def _prices(parsed: argparse.Namespace) -> int:

@@ -66,6 +66,11 @@ class Answer:
         """Whether something is missing. What is short only while nodes are replaced stops no first `up`."""
         return bool(self.problems) or any(check.verdict in ("short", "short at max") for check in self.checks)
 
+    @property
+    def unknown(self) -> bool:
+        """Whether AWS does not say one of the limits."""
+        return any(check.verdict == "unknown" for check in self.checks)
+
 
 def answer(account: Account, stack: str, setup: Setup) -> Answer:
     """Asks the account; raises `AccountError` when it does not answer."""
@@ -91,6 +96,8 @@ def quota_checks(account: Account, stack: str, setup: Setup) -> list[Check]:
 
 def _limit(account: Account, need: Need) -> float | None:
     """The quota's value in this account, else AWS's default: a quota that was never changed may have only that."""
+    if not need.quota.code:
+        return None
     client = account.client("service-quotas")
     asked = {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
     for operation in (client.get_service_quota, client.get_aws_default_service_quota):
@@ -212,7 +219,7 @@ def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
         "stack": stack,
         "account": account.id,
         "region": account.region,
-        "verdict": "short" if found.short else "ok",
+        "verdict": "short" if found.short else "unknown" if found.unknown else "ok",
         "quotas": [
             {
                 "quota": check.need.quota.title,

@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.world import IncompleteError, World
-from sandbox.world.quotas import vcpus
+from sandbox.world.quotas import code, vcpus
 from tests.sandbox.karpenter_pieces import INSTANCE, Karpenter
 from tests.sandbox.world_pieces import NODES, Account, refused
 
@@ -33,6 +33,23 @@ def account() -> Account:
 )
 def test_types_have_the_vcpus_that_aws_specifies(kind: str, count: int) -> None:
     assert vcpus(kind) == count
+
+
+@pytest.mark.parametrize(
+    ("kind", "spot", "quota"),
+    [
+        ("p4d.24xlarge", True, "L-7212CCBC"),
+        ("p5.48xlarge", True, "L-C4BD4855"),
+        ("p5en.48xlarge", True, "L-C4BD4855"),
+        ("p5en.48xlarge", False, "L-417A185B"),
+        ("g6e.xlarge", True, G_SPOT),
+        ("gr6.4xlarge", False, G_ON_DEMAND),
+        ("m5.large", False, STANDARD),
+    ],
+)
+def test_an_instance_counts_for_the_quota_of_awss_table(kind: str, spot: bool, quota: str) -> None:
+    # https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html
+    assert code(kind, spot) == quota
 
 
 @pytest.mark.real_world(

@@ -37,7 +37,7 @@ def test_each_gateway_needs_an_address(nat: str, zones: int, addresses: int | No
         (("g4dn.xlarge", "g4dn.12xlarge", "g4dn.2xlarge"), "spot", "g-spot", 48),
         ("gr6.4xlarge", "spot", "g-spot", 16),
         ("p4d.24xlarge", "on-demand", "p-on-demand", 96),
-        ("p5.4xlarge", "spot", "p-spot", 16),
+        ("p5.4xlarge", "spot", "p5-spot", 16),
     ],
 )
 def test_a_pool_needs_the_vcpus_of_its_largest_type(
@@ -119,7 +119,32 @@ def test_addresses_vpcs_and_clusters_are_not_replaced() -> None:
 @pytest.mark.parametrize("name", sorted(instance_types()))
 @pytest.mark.parametrize("capacity", ["spot", "on-demand"])
 def test_every_gpu_type_is_counted_by_a_quota(name: str, capacity: str) -> None:
-    assert vcpu_quota(name, capacity) == f"{name[0]}-{capacity}"  # type: ignore[arg-type]  # parametrized text
+    assert vcpu_quota(name, capacity)  # type: ignore[arg-type]  # parametrized text
+
+
+@pytest.mark.parametrize(
+    ("name", "capacity", "title", "code"),
+    [
+        ("p3.2xlarge", "spot", "All P4, P3 and P2 Spot Instance Requests", "L-7212CCBC"),
+        ("p4de.24xlarge", "spot", "All P4, P3 and P2 Spot Instance Requests", "L-7212CCBC"),
+        ("p5.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
+        ("p5e.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
+        ("p5en.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
+        ("p6-b200.48xlarge", "spot", "P6 Spot Instance Requests", ""),
+        ("p4d.24xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
+        ("p5en.48xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
+        ("p6-b300.48xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
+        ("g6e.xlarge", "spot", "All G and VT Spot Instance Requests", "L-3819A6DF"),
+        ("gr6.4xlarge", "on-demand", "Running On-Demand G and VT instances", "L-DB2E81BA"),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="AWS counts P5 spot instances in a quota of their own",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
+)
+def test_an_instance_counts_for_the_quota_that_aws_names(name: str, capacity: str, title: str, code: str) -> None:
+    quota = quotas()[vcpu_quota(name, capacity) or ""]  # type: ignore[arg-type]  # parametrized text
+    assert (quota.title, quota.code) == (title, code)
 
 
 @pytest.mark.parametrize("row", tables.read("system_instances").rows, ids=lambda row: row["instance_type"])
@@ -139,6 +164,8 @@ def test_quotas_have_the_codes_of_the_service_quotas_api() -> None:
         "g-spot": ("ec2", "L-3819A6DF"),
         "p-on-demand": ("ec2", "L-417A185B"),
         "p-spot": ("ec2", "L-7212CCBC"),
+        "p5-spot": ("ec2", "L-C4BD4855"),
+        "p6-spot": ("ec2", ""),
         "standard-on-demand": ("ec2", "L-1216C47A"),
         "addresses": ("ec2", "L-0263D0A3"),
         "vpcs": ("vpc", "L-F678F1CE"),

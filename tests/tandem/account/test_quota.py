@@ -126,8 +126,20 @@ def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_pat
     assert (code, row(told, "L-3819A6DF")["limit"]) == (1, 0.0)
     generous.default_quotas.clear()
     code, told = run(capsys, stack(tmp_path))
-    assert (code, row(told, "L-3819A6DF")["verdict"]) == (0, "unknown")
+    assert (code, told["verdict"], row(told, "L-3819A6DF")["verdict"]) == (2, "unknown", "unknown")
     assert told["warnings"] == ["AWS does not say how much All G and VT Spot Instance Requests allows"]
+
+
+@pytest.mark.real_world(
+    behaviour="AWS documents no quota for P6 spot instances",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
+)
+def test_a_quota_that_aws_does_not_document_could_not_be_checked(
+    generous: Emulated, tmp_path: Path, capsys: Capture
+) -> None:
+    code, told = run(capsys, stack(tmp_path, "p6-b200.48xlarge", most=1))
+    assert (code, told["verdict"], row(told, "")["limit"]) == (2, "unknown", None)
+    assert "AWS does not say how much P6 Spot Instance Requests allows" in told["warnings"]
 
 
 def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
