@@ -3,17 +3,32 @@
 import pulumi
 import pulumi_aws as aws
 
+from sharing.principals import judge_principal
 
-def find_caller(options: pulumi.InvokeOptions) -> str:
+
+def find_caller(options: pulumi.InvokeOptions, region: str) -> str:
     """ARN of the IAM role or user whose credentials the AWS provider has; empty where mocks answer nothing.
 
     Of an assumed role it is the role, with its path: what EKS takes, and what stays the same from session to session.
-    Raises `pulumi.RunError`, which Pulumi shows without a traceback, where AWS does not accept the credentials.
+    Raises `pulumi.RunError`, which Pulumi shows without a traceback, where nobody can be found whom EKS admits.
     """
     try:
-        arn = aws.get_caller_identity(opts=options).arn
-        return aws.iam.get_session_context(arn=arn, opts=options).issuer_arn or "" if arn else ""
+        session = aws.get_caller_identity(opts=options).arn
     except Exception as error:  # the SDK raises no narrower one for a function that fails
-        said = "".join(char if char.isprintable() else " " for char in str(error))[:500]
         fix = "Check `aws:profile`, `aws:assumeRoles` and `aws:allowedAccountIds` in the stack file."
-        raise pulumi.RunError(f"AWS credentials are not accepted: {said}. {fix}") from None
+        raise pulumi.RunError(f"AWS credentials are not accepted: {_printable(error)}. {fix}") from None
+    if not session:
+        return ""
+    try:
+        caller = aws.iam.get_session_context(arn=session, opts=options).issuer_arn or ""
+    except Exception as error:
+        fix = "Allow the role `iam:GetRole` on itself."
+        raise pulumi.RunError(f"The role of {_printable(session)} is unknown: {_printable(error)}. {fix}") from None
+    if caller and (problem := judge_principal("AWS credentials", caller, region)):
+        fix = "Run as a role or user, not as root."
+        raise pulumi.RunError(f"{problem.path} cannot use a cluster: {problem.found} {problem.rule}. {fix}")
+    return caller
+
+
+def _printable(said: object) -> str:
+    return "".join(char if char.isprintable() else " " for char in str(said))[:500]

@@ -75,7 +75,7 @@ class Plan:
     @cached_property
     def caller(self) -> str:
         """The IAM role or user that runs the program; empty under stock mocks."""
-        return find_caller(pulumi.InvokeOptions(provider=self.aws_provider))
+        return find_caller(pulumi.InvokeOptions(provider=self.aws_provider), self.config.region)
 
     @cached_property
     def mode_taints(self) -> dict[str, pulumi.Output[str]]:

@@ -13,7 +13,7 @@ from sandbox.world.kubeconfig import aws_options
 from sandbox.world.things import CloudError, value_at
 
 PROFILES = "https://docs.aws.amazon.com/cli/latest/userguide/cli-configure-files.html"
-
+CONTEXT = "terraform-provider-aws, internal/service/iam/session_context_data_source.go, dataSourceSessionContextRead"
 ACCOUNTS = "https://registry.terraform.io/providers/hashicorp/aws/latest/docs#allowed_account_ids"
 
 
@@ -25,6 +25,8 @@ class Callers:
     """ARN of the role or user that runs `pulumi`; empty: a user of the emulated account."""
     profiles: Mapping[str, str] = field(default_factory=dict)
     """The same for each profile of the AWS configuration."""
+    may_get_role: bool = True
+    """Whether roles are allowed iam:GetRole."""
 
     def of(self, provider: Values) -> str:
         """ARN of the role or user that calls through a provider with these inputs. Raises CloudError."""
@@ -57,6 +59,9 @@ class Callers:
         terraform-provider-aws, internal/service/iam/session_context_data_source.go
         """
         caller = self.of(provider)
+        if not self.may_get_role and ":assumed-role/" in args["arn"]:
+            name = args["arn"].split("/")[1]
+            raise CloudError("AccessDenied", f"unable to get role ({name}): not authorized: iam:GetRole", CONTEXT)
         issuer = caller if args["arn"] == session(caller) else args["arn"]
         return {"id": args["arn"], "arn": args["arn"], "issuerArn": issuer, "issuerId": "", "issuerName": ""}
 

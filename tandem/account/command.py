@@ -84,14 +84,14 @@ def _add_region(parser: argparse.ArgumentParser) -> None:
 
 
 def _leftovers(parsed: argparse.Namespace) -> int:
-    from tandem.account.session import connect, explained
+    from tandem.account.session import explained
 
     if parsed.delete and not parsed.yes and not sys.stdin.isatty():
         raise CallError("--delete asks, and there is no terminal to answer in. --yes agrees to all.")
     if parsed.yes and not parsed.delete:
         raise CallError("--yes agrees to what --delete asks: write both.")
     stack, region = _stack_and_region(parsed)
-    account = connect(region, _profile(parsed))
+    account = _account(parsed, region)
 
     from tandem.account import leftovers, show
 
@@ -160,11 +160,9 @@ def _asked(question: str) -> str:
 def _quota(parsed: argparse.Namespace) -> int:
     from dataclasses import replace
 
-    from tandem.account.session import connect
-
     stack, region = _stack_and_region(parsed)
     judged = accepted(parsed.stack)
-    account = connect(region, _profile(parsed))
+    account = _account(parsed, region)
 
     from tandem.account import quota, show
 
@@ -182,7 +180,7 @@ def _prices(parsed: argparse.Namespace) -> int:
 
     from stacks.source import UnreadableError
     from tandem.account import kept_prices, prices, show
-    from tandem.account.session import AccountError, connect
+    from tandem.account.session import AccountError
 
     now = datetime.datetime.now(datetime.UTC)
     regions = list(dict.fromkeys(parsed.region or [_stack_and_region(parsed)[1]]))
@@ -195,7 +193,7 @@ def _prices(parsed: argparse.Namespace) -> int:
                 kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
                 continue
             with _status(f"asking AWS for the prices of {region} …"):
-                read = prices.read(connect(region, _profile(parsed)), now)
+                read = prices.read(_account(parsed, region), now)
             kept.append((read, kept_prices.keep(read)))
         except (AccountError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
@@ -230,16 +228,25 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
     return stack, region
 
 
-def _profile(parsed: argparse.Namespace) -> str | None:
-    """The profile that was asked for, or that of the stack file where there is one."""
-    from stacks import source
-    from stacks.shape import SECTIONS
+def _account(parsed: argparse.Namespace, region: str) -> "Account":
+    """The account that Pulumi works in: by the profile that was asked for, or the file's, and by the file's roles."""
+    from pydantic import TypeAdapter, ValidationError
 
-    path = stack_file(parsed.stack) if getattr(parsed, "stack", None) else None
-    if parsed.profile or path is None or not path.is_file():
-        return parsed.profile or None
-    found = source.read(path, SECTIONS).provider.get("aws:profile")
-    return found if isinstance(found, str) else None
+    from stacks import source
+    from stacks.provider_shape import AssumedRole, from_json
+    from stacks.shape import SECTIONS
+    from tandem.account.session import connect
+
+    path = stack_file(parsed.stack) if parsed.stack else None
+    if path is None or not path.is_file():
+        return connect(region, parsed.profile or None)
+    keys = source.read(path, SECTIONS).provider
+    profile = parsed.profile or keys.get("aws:profile")
+    try:
+        roles = TypeAdapter(list[AssumedRole]).validate_python(from_json(keys.get("aws:assumeRoles") or []))
+    except ValidationError:
+        raise CallError(f"`aws:assumeRoles` of {path} is not a list of roles. Check it with `tandem plan`.") from None
+    return connect(region, profile if isinstance(profile, str) and profile else None, roles)
 
 
 def known_region(region: str) -> None:

@@ -1,12 +1,16 @@
 """Access to an AWS account, and what to say where it is refused: one line, with the fix."""
 
+import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tandem.calling import CallError
+
+if TYPE_CHECKING:
+    from stacks.provider_shape import AssumedRole
 
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")
@@ -27,6 +31,8 @@ class Account:
     region: str
     session: Any
     """A `boto3.Session`."""
+    caller: str = ""
+    """ARN of whose credentials these are; of a role, that of a session."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Clients may be used by several threads at a time; a session may not make two at a time."""
@@ -48,8 +54,11 @@ class Account:
             yield getattr(client, operation)(**arguments)
 
 
-def connect(region: str, profile: str | None = None) -> Account:
-    """The account of the ambient credentials, or of `profile`; raises `AccountError` when it does not let us in."""
+def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRole]" = ()) -> Account:
+    """The account of the ambient credentials, or of `profile`, or to which roles lead that these assume.
+
+    Raises `AccountError` when it does not let us in.
+    """
     import boto3
 
     with explained(region):
@@ -59,7 +68,34 @@ def connect(region: str, profile: str | None = None) -> Account:
         except RuntimeError as error:
             # botocore's way to say that what AWS_CREDENTIAL_EXPIRATION names has passed (credentials.py, 1.44).
             raise AccountError(f"the AWS credentials have expired: {error} `aws sso login` renews them.") from error
-    return Account(id=identity["Account"], region=region, session=session)
+    account = Account(id=identity["Account"], region=region, session=session, caller=identity["Arn"])
+    for role in roles:
+        account = _assume(account, role)
+    return account
+
+
+def _assume(account: Account, role: "AssumedRole") -> Account:
+    import boto3
+
+    duration = {"DurationSeconds": _seconds(role.duration)} if role.duration else {}
+    with explained(account.region):
+        answer = account.client("sts").assume_role(
+            RoleArn=role.role_arn, RoleSessionName=role.session_name or "tandem", **duration
+        )
+    keys = answer["Credentials"]
+    session = boto3.Session(
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["SessionToken"],
+        region_name=account.region,
+    )
+    return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=role.role_arn)
+
+
+def _seconds(duration: str) -> int:
+    """Seconds of a duration as Go writes it, e.g. `1h30m`."""
+    parts = re.findall(r"(\d+)(h|m|s)", duration)
+    return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in parts)
 
 
 @contextmanager

@@ -1,9 +1,7 @@
 """What is examined: a machine, an account, and where a stack is named, its plan and its cluster."""
 
 import datetime
-import re
 import threading
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -111,7 +109,7 @@ class Case:
         home = self._home_region()
         region = self.region or home
         try:
-            return Access(account=assume_roles(connect(region, self.profile), self.roles))
+            return Access(account=connect(region, self.profile, self.roles))
         except AccountError as error:
             if region == home or code(_cause(error)) not in (*NOT_ACCEPTED, *NOT_ENABLED):
                 return Access(error=error)
@@ -144,35 +142,6 @@ class Case:
 
         partition = boto3.Session().get_partition_for_region(self.region) if self.region else "aws"
         return HOME_REGIONS.get(partition, self.region)
-
-
-def assume_roles(account: "Account", roles: "Sequence[AssumedRole]") -> "Account":
-    """The account that the roles lead to; raises `AccountError`."""
-    import boto3
-
-    from tandem.account.session import Account, explained
-
-    for role in roles:
-        duration = {"DurationSeconds": _seconds(role.duration)} if role.duration else {}
-        with explained(account.region):
-            answer = account.client("sts").assume_role(
-                RoleArn=role.role_arn, RoleSessionName=role.session_name or "tandem-doctor", **duration
-            )
-        keys = answer["Credentials"]
-        session = boto3.Session(
-            aws_access_key_id=keys["AccessKeyId"],
-            aws_secret_access_key=keys["SecretAccessKey"],
-            aws_session_token=keys["SessionToken"],
-            region_name=account.region,
-        )
-        account = Account(id=role.role_arn.split(":")[4], region=account.region, session=session)
-    return account
-
-
-def _seconds(duration: str) -> int:
-    """Seconds of a duration as Go writes it, e.g. `1h30m`."""
-    parts = re.findall(r"(\d+)(h|m|s)", duration)
-    return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in parts)
 
 
 def _cause(error: Exception) -> Exception:

@@ -25,6 +25,7 @@ SAY_WHEN = (
     "Use a profile instead of exported credentials, or export them with their expiry: "
     "`aws configure export-credentials --format env`."
 )
+NOT_ROOT = "Use the credentials of an IAM role or user."
 MOST_SOURCES = 5
 """Profiles that name each other as their source; more are a loop."""
 
@@ -51,6 +52,10 @@ def check_credentials(case: Case) -> Iterator[Finding]:
     if access.account and allowed and access.account.id not in allowed:
         found = f"account {access.account.id} is not in `aws:allowedAccountIds` ({', '.join(allowed)})"
         yield stops(found, "Use credentials of that account, or add this one.")
+        return
+    if access.account and access.account.caller.endswith(":root"):
+        # EKS takes the account as an admin and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
+        yield stops("the credentials are those of the account's root user, which cannot use a cluster", NOT_ROOT)
         return
     lifetime = _lifetime(case)
     who = f"account {access.account.id}" if access.account else "accepted"

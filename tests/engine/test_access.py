@@ -103,3 +103,53 @@ def test_a_wrong_profile_or_account_is_refused_before_anything_is_created(
     assert "Traceback" not in "".join(refused.errors)
     assert stack.findings().things == 0
     assert len(refused.errors) <= 2, refused.errors
+
+
+@pytest.mark.real_world(
+    behaviour="EKS accepts the account's root user as the principal of an access entry, and admits nobody by it.",
+    source="kubernetes-sigs/aws-iam-authenticator issue 797",
+)
+def test_root_is_refused_before_anything_is_created(nothing: Raise) -> None:
+    stack = as_(nothing("dev"), "arn:aws:iam::123456789012:root")
+    refused = stack.up()
+    assert refused.code != 0
+    assert "Run as a role or user, not as root." in "".join(refused.errors)
+    assert "Traceback" not in "".join(refused.errors)
+    assert stack.findings().things == 0
+
+
+@pytest.mark.real_world(
+    behaviour="The AWS provider looks up a session's role by iam:GetRole, which a role need not be allowed.",
+    source="terraform-provider-aws internal/service/iam/session_context_data_source.go, dataSourceSessionContextRead",
+)
+def test_a_role_that_may_not_look_itself_up_is_refused_before_anything_is_created(nothing: Raise) -> None:
+    stack = nothing("dev")
+    stack.callers = Callers(ambient=ANNA, may_get_role=False)
+    refused = stack.up()
+    assert refused.code != 0
+    said = "".join(refused.errors)
+    assert "unable to get role (anna)" in said
+    assert "Allow the role `iam:GetRole` on itself." in said
+    assert "credentials are not accepted" not in said
+    assert stack.findings().things == 0
+
+
+TAGGABLE = ("ec2/vpc:Vpc", "ec2/subnet:Subnet", "eks/cluster:Cluster", "eks/nodeGroup:NodeGroup", "iam/role:Role")
+
+
+def test_default_tags_reach_resources_and_what_controllers_make(nothing: Raise) -> None:
+    stack = nothing("dev", {"aws:defaultTags": {"tags": {"team": "ml", "stage": "any"}}, "tags": {"stage": "dev"}})
+    created = stack.up()
+    assert created.code == 0, created.errors
+    found = {
+        kind: [one["outputs"]["tagsAll"] for one in stack.state()["resources"] if one["type"] == f"aws:{kind}"]
+        for kind in TAGGABLE
+    }
+    assert all(found.values()), found
+    for tags in (tags for several in found.values() for tags in several):
+        assert (tags["team"], tags["stage"]) == ("ml", "dev")
+    templates = [one["inputs"] for one in stack.state()["resources"] if one["type"].endswith(":LaunchTemplate")]
+    assert templates
+    for template in templates:
+        for one in template["tagSpecifications"]:
+            assert one["tags"]["team"] == "ml"

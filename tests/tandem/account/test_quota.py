@@ -201,3 +201,14 @@ def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_p
     assert "--quota-code L-3819A6DF --desired-value 16\n" in out
     assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("aws "))
     assert CLUSTER not in out
+
+
+@pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
+def test_the_account_is_that_of_the_role_in_the_stack_file(
+    generous: Emulated, tmp_path: Path, capsys: Capture, written: str
+) -> None:
+    path = Path(stack(tmp_path))
+    roles = written % "arn:aws:iam::444455556666:role/deployer"
+    path.write_text(path.read_text().replace("config:\n", f"config:\n  aws:assumeRoles: {roles}\n", 1))
+    _, told = run(capsys, str(path))
+    assert told["account"] == "444455556666"

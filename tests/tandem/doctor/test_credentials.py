@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
+from tandem.doctor.case import Access
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.doctor.conftest import Cases, planned
 from tests.tandem.doctor.findings import finding, summary
@@ -167,7 +169,7 @@ def _accepted() -> Any:
 
     from tandem.doctor.case import Access
 
-    someone: Any = SimpleNamespace(id="123456789012")
+    someone: Any = SimpleNamespace(id="123456789012", caller="arn:aws:iam::123456789012:user/anna")
     return Access(account=someone)
 
 
@@ -200,3 +202,16 @@ def test_an_aws_that_cannot_be_reached_is_not_fine(
     monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", away)
     monkeypatch.setattr(type(emulated), "__call__", away)
     assert finding(check, case("timeslice")).verdict == "unknown"
+
+
+@pytest.mark.real_world(
+    behaviour="EKS accepts the account's root user as the principal of an access entry, and admits nobody by it.",
+    source="kubernetes-sigs/aws-iam-authenticator issue 797",
+)
+def test_the_root_user_stops_up(emulated: Emulated, case: Cases) -> None:
+    there = case("timeslice")
+    account = there.account()
+    there._access = Access(account=replace(account, caller="arn:aws:iam::123456789012:root"))
+    found = finding("credentials", there)
+    assert (found.verdict, found.fix) == ("stops", "Use the credentials of an IAM role or user.")
+    assert "root user" in found.found
