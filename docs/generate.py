@@ -189,7 +189,7 @@ def _with_table(text: str, document: str, name: str, table: str) -> str:
 
 def checks_table() -> str:
     """What `tandem doctor` checks, in its order."""
-    rows = [("check", "what must be so", "where it looks")]
+    rows = [("check", "requirement", "where it looks")]
     rows += [(check.title, check.about, WHERE[check.source]) for check in CHECKS]
     return _markdown(rows)
 

@@ -49,7 +49,7 @@ def test_a_named_object_cannot_be_replaced_create_first(stack: Stack) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="After a destroy that stopped half-way, an up fails on the names of releases, and only destroy goes on",
+    behaviour="After a destroy that stopped halfway, an up fails on the names of releases, and only destroy goes on",
     source="pulumi step_generator.go (deletedWith: no call to the provider); helm pkg/action/install.go availableName",
 )
 def test_a_destroy_that_stopped_half_way_is_finished_by_destroy_alone(stack: Stack) -> None:

@@ -198,7 +198,7 @@ def test_a_property_not_listed_as_updatable_means_replacement(case: str) -> None
 
 
 @pytest.mark.real_world(
-    behaviour="The kubernetes provider answers for objects that are wholly unknown: an update, and no replacement",
+    behaviour="The kubernetes provider answers for objects that are entirely unknown: an update, and no replacement",
     source="pulumi-kubernetes provider/pkg/provider/provider.go Diff and addPatchValueToDiff; diff_test.go",
 )
 @pytest.mark.parametrize("token", [NAMESPACE, CLAIM, JOB])

@@ -29,7 +29,7 @@ def temporary(monkeypatch: pytest.MonkeyPatch, expiry: str = "") -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="Temporary credentials that expire during `up` stop it half way; a chained role lasts an hour at most.",
+    behaviour="Temporary credentials that expire during `up` stop it halfway; a chained role lasts an hour at most.",
     source="AWS IAM user guide, Roles terms and concepts, Role chaining; botocore/credentials.py, EnvProvider",
 )
 @pytest.mark.parametrize(
