@@ -46,11 +46,11 @@ STACKS = ("dev", "timeslice", "mps", "mig", "mig-mixed", "exclusive", "karpenter
 
 SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "sharing": (TimeSlicing, {"mode": "timeslice"}),
-    "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge"]}),
+    "gpu-nodes": (GpuNodes, {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}),
     "models": (ModelSettings, {"name": "llama2:7b", "context": 2048}),
     "cluster": (ClusterSettings, {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]}),
     "cluster.system-nodes": (SystemNodes, {"count": 1}),
-    "budget": (Budget, {"max-usd-per-hour": 1.0}),
+    "budget": (Budget, {"max-usd-per-hour": 1.25}),
 }
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
 VALUES = ("proof", "tags")

@@ -16,6 +16,7 @@ MODELS = ("llama2-7b", "mistral-7b")
 ON_OLD, ON_NEW = (dict.fromkeys(MODELS, kind) for kind in ("g4dn.xlarge", "g4dn.2xlarge"))
 """Both models on the nodes of the group that is replaced, with 4 vCPUs each; and on those of the new one, with 8."""
 DELETE_FIRST = {"gpu-nodes": {"replacement": "delete-first"}}
+SHIPPED = {"gpu-nodes": {"instance-types": ["g4dn.xlarge", "g4dn.2xlarge"]}}
 LARGER = {"gpu-nodes": {"instance-types": ["g4dn.2xlarge"]}}
 
 
@@ -138,7 +139,7 @@ def test_a_replacement_that_got_no_capacity_can_be_taken_back(raised: Raise) -> 
     allow(stack, 4 + 7)
     stack.configure(LARGER)
     assert stack.up().code != 0
-    stack.configure({"gpu-nodes": {"instance-types": ["g4dn.xlarge"]}})
+    stack.configure(SHIPPED)
     allow(stack, 4 + 4)
     run = stack.up()
     assert run.code == 0, run.errors
@@ -165,7 +166,7 @@ def test_delete_first_leaves_no_model_when_the_new_group_gets_no_capacity(raised
     assert failed.code != 0
     assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
     assert serving(stack) == {}
-    stack.configure({"gpu-nodes": {"instance-types": ["g4dn.xlarge"]}})
+    stack.configure(SHIPPED)
     run = stack.up()
     assert run.code == 0, run.errors
     assert (groups(stack), serving(stack)) == (["g4dn.xlarge"], ON_OLD)

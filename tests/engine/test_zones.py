@@ -47,7 +47,7 @@ def scarce(nothing: Raise, tmp_path_factory: pytest.TempPathFactory) -> Scarce:
     def copied(sections: Mapping[str, Any]) -> Stack:
         key = repr(sections)
         if key not in originals:
-            stack = originals[key] = nothing("timeslice", sections)
+            stack = originals[key] = nothing("timeslice", {"gpu-nodes": {"instance-types": [GPU]}, **sections})
             sell(stack, GPU, "bd")
             run = stack.up()
             assert run.code == 0, run.errors

@@ -323,7 +323,7 @@ def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: 
     assert group["amiType"] == "AL2023_x86_64_NVIDIA"
     assert group["releaseVersion"] == versions.ami_release(versions.KUBERNETES)
     assert group["capacityType"] == "SPOT"
-    assert group["instanceTypes"] == ["g4dn.xlarge"]
+    assert group["instanceTypes"] == ["g4dn.xlarge", "g4dn.2xlarge"]
     assert group["scalingConfig"] == {"minSize": 0, "desiredSize": 1, "maxSize": 1}
     assert group["labels"] == {
         "tandem/pool": "gpu",

@@ -154,7 +154,11 @@ def test_age_is_told_in_words(hours: float, words: str) -> None:
 def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
     # Within the budget of Pulumi.dev.yaml, which also counts a second GPU node while the first is replaced.
     on_demand = {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
-    values = {"on_demand": on_demand, "spot": {"g4dn.xlarge": {"us-east-1a": 0.24, "us-east-1b": 0.2}}, **changed}
+    spot = {
+        "g4dn.xlarge": {"us-east-1a": 0.24, "us-east-1b": 0.2},
+        "g4dn.2xlarge": {"us-east-1a": 0.35, "us-east-1b": 0.3},
+    }
+    values = {"on_demand": on_demand, "spot": spot, **changed}
     return kept_prices.keep(kept_prices.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
 
 
@@ -180,7 +184,7 @@ def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: C
     live = planned(capsys, "--live-prices")
     lines = {line["item"]: (line["usd_per_hour"], line["note"]) for line in live["cost"]["lines"]}
     day = str((NOW - datetime.timedelta(days=2)).date())
-    assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.24, f"spot; seen {day}")
+    assert lines["GPU nodes 1 × g4dn.2xlarge"] == (0.35, f"spot; dearest of its types; seen {day}")
     assert lines["system nodes 1 × t3.medium"] == (0.05, "on-demand")
     assert (live["cost"]["price_source"], live["cost"]["price_date"]) == ("aws", day)
     assert without["cost"]["price_source"] == "tables"
