@@ -223,8 +223,8 @@ class GpuCluster(pulumi.ComponentResource):
     def _kubeconfig(self) -> pulumi.Output[str]:
         """The kubeconfig, with the credentials of the AWS provider.
 
-        Not by `provider_credential_opts`: the component leaves the profile out of what it returns (cluster.ts,
-        `kubeconfigWithoutProfile`), and `get_kubeconfig` does not work under stock mocks.
+        Not by `provider_credential_opts`: the component leaves the profile out of what it returns (pulumi-eks,
+        nodejs/eks/cluster/cluster.ts, `kubeconfigWithoutProfile`), and `get_kubeconfig` fails under stock mocks.
         """
         options = {"--role-arn": self._args.role_arn, "--profile": self._args.profile}
         words = [word for option, value in options.items() if value for word in (option, value)]
@@ -372,7 +372,7 @@ def _admin_entry(arn: str, tags: dict[str, str]) -> eks.AccessEntryArgs:
 def _admit_by_entries_alone(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
     """Stops EKS from making an entry for the creator: no state has that one, and ours for the same ARN would fail.
 
-    A transform, since `eks.Cluster` has no argument for it (pulumi-eks 4.4, cluster.ts: always true).
+    A transform, since `eks.Cluster` always sends true (pulumi-eks 4.4, nodejs/eks/cluster/cluster.ts).
     """
     if child.type_ != "aws:eks/cluster:Cluster":
         return None

@@ -269,7 +269,10 @@ class World:
             self._save()
 
     def reclaim(self, id: str) -> None:
-        """EC2 takes the spot nodes of a group back and has no others: it stays DEGRADED (containers-roadmap#2326)."""
+        """EC2 takes the spot nodes of a group back and has no others: it is DEGRADED until one starts.
+
+        aws/containers-roadmap#2326. Somebody scaled such a group to zero there; our rule refuses that all the same.
+        """
         with self._changed:
             group = self._existing(NODE_GROUP, id)
             group.set_status(DEGRADED)

@@ -11,6 +11,7 @@ from sharing.setup import ZONES_WITHOUT_EKS, Capacity, Setup
 from sharing.zones import NoZoneError
 from tandem.account import services
 from tandem.account.leftovers import owner_of
+from tandem.account.placed import NOWHERE, Placed
 from tandem.account.session import Account, code, explained
 from tandem.account.things import Owner, from_list
 
@@ -151,19 +152,23 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
     return known
 
 
-def offers(account: Account, setup: Setup) -> tuple[list[NoZoneError], list[str]]:
-    """Whether the zones that a new stack takes sell its types: problems where none does, warnings where some do not."""
+def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:
+    """Whether the stack's zones sell its types: problems where none does, warnings where some do not.
+
+    The zones are those that it has, and where it has too few or is not up, those that it would take.
+    """
     everywhere = _zones(account)
     wanted = zones.demands(setup)
     offered = _offered(account, everywhere, sorted({name for demand in wanted for name in demand.types}))
-    taken = zones.choose(setup.zone_names or everywhere, setup.zones, wanted, offered)
+    taken = zones.choose(setup.zone_names or everywhere, setup.zones, wanted, offered, placed.zones)
     problems, warnings = [], []
+    groups = {f"{pool.path}.instance-types": placed.groups.get(pool.name) for pool in setup.pools}
     if len(taken) < setup.zones:
         reason = f"cluster.zones: EKS runs in {len(everywhere)} zones of {account.region} ({', '.join(everywhere)})"
         problems.append(NoZoneError(reason, f"Write `zones: {len(everywhere)}` or fewer."))
     for demand in wanted:
         try:
-            zones.place(demand, taken, offered)
+            zones.place(demand, taken, offered, groups.get(demand.path))
         except NoZoneError as problem:
             problems.append(problem)
             continue

@@ -54,16 +54,19 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 
 
 def check_offerings(case: Case) -> Iterator[Finding]:
-    """Whether the zones of the stack offer its instance types."""
+    """Whether the zones of the stack, or those that a new one would take, offer its instance types."""
     from tandem.account import quota
+    from tandem.account.placed import NOWHERE, placed
 
-    problems, warnings = quota.offers(case.account(), _setup(case))
+    account, cluster = case.account(), case.cluster
+    where = placed(account, cluster) if cluster else NOWHERE
+    problems, warnings = quota.offers(account, _setup(case), where)
     for problem in problems:
         yield stops(problem.reason, problem.fix)
     for line in warnings:
         yield warning(line, "Its nodes come up in the other zones.")
     if not problems and not warnings:
-        yield ok("each zone offers each instance type")
+        yield ok(f"each zone that {'the stack has' if cluster else 'a new stack would take'} offers each instance type")
 
 
 def check_spot_role(case: Case) -> Iterator[Finding]:

@@ -44,7 +44,8 @@ CHECKS = (
     Check(
         name="pulumi",
         title="Pulumi CLI",
-        about="`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`.",
+        about="`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`, "
+        "which the CLI itself heeds since 3.219.",
         source="machine",
         run=machine.check_pulumi,
     ),
@@ -80,7 +81,7 @@ CHECKS = (
     Check(
         name="offerings",
         title="Instance types",
-        about="The zones of the stack offer its instance types.",
+        about="The zones that the stack has, or that a new one would take, offer its instance types.",
         source="stack",
         run=account.check_offerings,
     ),

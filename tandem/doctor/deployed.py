@@ -1,5 +1,6 @@
 """Checks of a stack that is up: its cluster, node groups and add-ons, as EKS sees them."""
 
+import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,11 @@ from tandem.doctor.finding import Finding, ok, stops, warning
 from tandem.doctor.pulumi_state import StateError, read_state
 
 UNDER_WAY = ("CREATING", "UPDATING", "DELETING")
+TOLERATED = frozenset(
+    {"AsgInstanceLaunchFailures", "InstanceLimitExceeded", "InsufficientFreeAddresses", "ClusterUnreachable"}
+)
+"""Health issues with which UpdateNodegroupVersion goes on, by its error message for all others
+(repost.aws/knowledge-center/eks-managed-node-group-update). Nobody says so of UpdateNodegroupConfig."""
 PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 
@@ -70,15 +76,26 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     status, issues = str(raw["status"]), _issues(raw)
     urn = _urn(case, type_, own, named)
     replace = f"pulumi up --stack {case.planned_stack.name} --replace '{urn}'"
+    if status == "CREATE_FAILED" and kind == "nodegroup":
+        # Its Auto Scaling group stays until DeleteNodegroup, and is not suspended (aws/containers-roadmap#764).
+        found = f"{what} failed to create; it may still start nodes, which cost money and use the quota{issues}"
+        finding = _judge_failed(case, found, urn, replace)
+        return dataclasses.replace(finding, fix=f"{finding.fix} {_delete_first(case, own)}")
     if status == "CREATE_FAILED":
         return _judge_failed(case, f"{what} failed to create{issues}", urn, replace)
     if status == "DEGRADED" and kind == "nodegroup":
-        # aws/containers-roadmap#2204: "not in Active State"; #2326: it stays so until it has scaled out once.
-        return stops(f"{what} is DEGRADED and refuses updates{issues}", replace)
+        if {issue.get("code") for issue in (raw.get("health") or {}).get("issues") or []} - TOLERATED or not issues:
+            return stops(f"{what} is DEGRADED and refuses updates{issues}", replace)
+        fix = f'Run `pulumi up`. If it fails with "not in Active State": {replace}'
+        return warning(f"{what} is DEGRADED and may refuse updates{issues}", fix)
     if status == "DELETE_FAILED":
         return warning(f"{what} failed to delete{issues}", "Remove the cause, then run `pulumi up` again.")
     if status in UNDER_WAY:
         return warning(f"{what} is {status}", "Wait until it is ACTIVE: until then it refuses updates.")
+    if kind == "addon" and status != "ACTIVE":
+        # A replacement uninstalls it first; a refresh clears the mark of a failed update, and `up` tries it again.
+        fix = f"pulumi up --refresh --stack {case.planned_stack.name}"
+        return warning(f"{what} is {status}{issues}", f"{fix}. If that fails, uninstall and install it: {replace}")
     if status != "ACTIVE" or issues:
         return warning(f"{what} is {status}{issues}", f"Remove the cause. Where it stays: {replace}")
     return ok(f"{own} is ACTIVE")
@@ -89,11 +106,19 @@ def _judge_failed(case: Case, found: str, urn: str, replace: str) -> Finding:
     try:
         marked = urn in read_state(case).failed
     except StateError:
-        return warning(found, f"Remove the cause: the next `pulumi up` replaces it, but after a refresh: {replace}")
+        return warning(found, f"Remove the cause: the next `pulumi up` replaces it, but after a refresh: {replace}.")
     if marked:
         return warning(found, "Remove the cause: the next `pulumi up` replaces it.")
     # A refresh clears the mark, and `up` then refuses to go on with the group.
-    return stops(found, f"Remove the cause, then: {replace}")
+    return stops(found, f"Remove the cause, then: {replace}.")
+
+
+def _delete_first(case: Case, name: str) -> str:
+    cluster = naming.cluster_name(case.planned_stack.name)
+    return (
+        "If the quota has no room for a second group, first run "
+        f"`aws eks delete-nodegroup --region {case.region} --cluster-name {cluster} --nodegroup-name {name}`."
+    )
 
 
 def _issues(raw: Any) -> str:

@@ -18,7 +18,7 @@ OLDEST_PULUMI: Version = (3, 214, 0, 1)
 """An older engine ignores `replacement_trigger`, or gets it from no SDK: shares are then never proved again (Pulumi's
 CHANGELOG: 3.208.0 in the engine, 3.214.0 in the Python SDK)."""
 OLDEST_AWS_CLI: dict[int, Version] = {1: (1, 24, 0, 1), 2: (2, 7, 0, 1)}
-"""By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/cluster.ts)."""
+"""By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/dependencies.ts)."""
 PULUMI_PAGE = "https://www.pulumi.com/docs/install/"
 AWS_CLI_PAGE = "https://docs.aws.amazon.com/cli/latest/userguide/getting-started-install.html"
 PROGRAM_SECONDS = 60
@@ -48,7 +48,10 @@ def check_python(case: Case) -> Iterator[Finding]:
 
 
 def check_pulumi(case: Case) -> Iterator[Finding]:
-    """The version of the Pulumi CLI, against what this program needs and what Pulumi.yaml demands."""
+    """The version of the Pulumi CLI, against what this program needs and what Pulumi.yaml demands.
+
+    Only CLIs since 3.219 read `requiredPulumiVersion` themselves; the program also calls `require_pulumi_version`.
+    """
     said = _said_by("pulumi", "version")
     if said is None:
         yield stops("there is no `pulumi` on the PATH", f"Install it: {PULUMI_PAGE}")

@@ -89,8 +89,9 @@ def check_state(case: Case) -> Iterator[Finding]:
     stack = case.planned_stack.name
     for urn in state.failed:
         # The engine has the same mark after a failed creation and after a failed update.
+        replaces = "uninstalls and installs it" if ADDON in urn else "replaces it"
         yield warning(
-            f"{urn.rpartition('::')[2]}: its creation or last update failed, and the next `up` replaces it",
+            f"{urn.rpartition('::')[2]}: its creation or last update failed, and the next `up` {replaces}",
             f"To keep it where it is ACTIVE, and finish the update: pulumi up --refresh --stack {stack}",
         )
     if state.unfinished:

@@ -21,6 +21,10 @@ PULLS = 100
 """Pulls that Docker Hub allows an address without a login in six hours (docker/docs, docker-hub/usage, 2025-03-27)."""
 CHART_IMAGES = {"ollama": "ollama/ollama"}
 """`image.repository` in the values of charts that we leave as it is (ollama-helm 1.77.0, values.yaml)."""
+PULL_FIX = (
+    "Where a pull fails with `toomanyrequests`, wait up to six hours: the pod then starts. Before the first `up`, "
+    "`nat: none` gives each node an address; later it replaces all node groups."
+)
 DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
@@ -134,7 +138,7 @@ def check_images(case: Case) -> Iterator[Finding]:
         yield warning(
             f"{named}; {nodes} nodes behind one address need {together * len(images)} of the {PULLS} pulls that it has "
             "in six hours",
-            "Write `nat: none` or fewer nodes; where a pull fails with `toomanyrequests`, wait six hours.",
+            PULL_FIX,
         )
 
 

@@ -64,7 +64,7 @@ def test_whoever_runs_up_is_let_in_before_anything_is_changed_inside(nothing: Ra
 
 @pytest.mark.real_world(
     behaviour="An explicit AWS provider and the kubeconfig of eks.Cluster do not use aws:profile or aws:assumeRoles.",
-    source="https://www.pulumi.com/registry/packages/aws/installation-configuration/; pulumi-eks cluster.ts",
+    source="pulumi.com/registry/packages/aws/installation-configuration; pulumi-eks nodejs/eks/cluster/cluster.ts",
 )
 @pytest.mark.parametrize(
     "settings",

@@ -157,8 +157,8 @@ def degrade(world: World) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A spot node group without capacity becomes DEGRADED and refuses every update.",
-    source="aws/containers-roadmap#2204 and #2326",
+    behaviour="A node group that cannot scale out is DEGRADED until it does; whether EKS refuses updates is contested.",
+    source="aws/containers-roadmap#2326 and #2204; repost.aws/knowledge-center/eks-managed-node-group-update",
 )
 def test_a_degraded_group_refuses_the_switch_and_the_next_up_replaces_it(raised: Raise) -> None:
     stack = raised(STACK)
@@ -176,8 +176,8 @@ def test_a_degraded_group_refuses_the_switch_and_the_next_up_replaces_it(raised:
 
 
 @pytest.mark.real_world(
-    behaviour="A spot node group without capacity becomes DEGRADED and refuses every update.",
-    source="aws/containers-roadmap#2204 and #2326",
+    behaviour="A node group that cannot scale out is DEGRADED until it does; whether EKS refuses updates is contested.",
+    source="aws/containers-roadmap#2326 and #2204; repost.aws/knowledge-center/eks-managed-node-group-update",
 )
 def test_a_degraded_group_can_be_replaced_by_its_urn_before_anything_is_refused(raised: Raise) -> None:
     stack = raised(STACK)

@@ -273,6 +273,34 @@ QUESTIONS: tuple[Question, ...] = (
         provokes=True,
     ),
     _question(
+        "failed-group-starts-nodes",
+        "Does the Auto Scaling group of a node group in status CREATE_FAILED go on starting nodes?",
+        kind="likely",
+        doubt="aws/containers-roadmap issue 764: nodes come up while the status stays CREATE_FAILED",
+        session="timeslice",
+        step="back",
+        ask=(
+            # One node whose type no new account has the quota for; where the quota allows it, it runs until the delete.
+            "group='--cluster-name <cluster> --nodegroup-name <group> --output text';"
+            " failing='--cluster-name <cluster> --nodegroup-name live-failing';"
+            " role=$(aws eks describe-nodegroup --region <region> $group --query nodegroup.nodeRole);"
+            " subnets=$(aws eks describe-nodegroup --region <region> $group --query nodegroup.subnets);"
+            " aws eks create-nodegroup --region <region> $failing --instance-types g4dn.metal --capacity-type SPOT"
+            " --ami-type AL2023_x86_64_NVIDIA --scaling-config minSize=0,maxSize=1,desiredSize=1"
+            " --node-role $role --subnets $subnets >/dev/null;"
+            " aws eks wait nodegroup-active --region <region> $failing 2>/dev/null;"
+            " aws eks describe-nodegroup --region <region> $failing --output json",
+            "failing='--cluster-name <cluster> --nodegroup-name live-failing';"
+            " aws autoscaling describe-auto-scaling-groups --region <region> --output json"
+            " --filters Name=tag:eks:nodegroup-name,Values=live-failing;"
+            " aws eks delete-nodegroup --region <region> $failing >/dev/null;"
+            " aws eks wait nodegroup-deleted --region <region> $failing",
+        ),
+        read=lambda group, scaling: {**readings.health(group), **readings.scaling(scaling)},
+        changes="what `tandem doctor` and the guide say of a failed group, and the emulated one",
+        provokes=True,
+    ),
+    _question(
         "mig-reboot",
         "Does the change of the MIG mode reboot a g7e node?",
         kind="likely",

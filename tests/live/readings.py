@@ -136,6 +136,16 @@ def health(said: str) -> Answer:
     return {"status": group["status"], "issues": [one["code"] for one in group["health"]["issues"]]}
 
 
+def scaling(said: str) -> Answer:
+    """How many nodes Auto Scaling groups want and have, and which of their processes are suspended."""
+    groups = json.loads(said)["AutoScalingGroups"]
+    return {
+        "desired": [one["DesiredCapacity"] for one in groups],
+        "instances": [len(one["Instances"]) for one in groups],
+        "suspended": sorted(process["ProcessName"] for one in groups for process in one["SuspendedProcesses"]),
+    }
+
+
 def update_refused(said: str) -> Answer:
     """What EKS answers to an update of a degraded group."""
     return {"refused": "ResourceInUseException" in said, "accepted": '"InProgress"' in said}

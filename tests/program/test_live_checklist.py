@@ -344,6 +344,11 @@ def written(labels: str, taints: str) -> dict[str, Any]:
             {"failed_pods": 1, "failed_jobs": ["BackoffLimitExceeded"]},
         ),
         (
+            readings.scaling,
+            '{"AutoScalingGroups": [{"DesiredCapacity": 1, "Instances": [], "SuspendedProcesses": []}]}',
+            {"desired": [1], "instances": [0], "suspended": []},
+        ),
+        (
             readings.health,
             '{"nodegroup": {"status": "DEGRADED", "health": {"issues": [{"code": "AsgInstanceLaunchFailures"}]}}}',
             {"status": "DEGRADED", "issues": ["AsgInstanceLaunchFailures"]},

@@ -77,10 +77,11 @@ def test_a_refused_creation_leaves_nothing() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="A spot node group without capacity becomes DEGRADED and refuses every update.",
-    source="aws/containers-roadmap#2204 and #2326",
+    behaviour="A node group that cannot scale out is DEGRADED until it does; whether EKS refuses updates is contested.",
+    source="aws/containers-roadmap#2326 and #2204; repost.aws/knowledge-center/eks-managed-node-group-update",
 )
-def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_also_to_zero(account: Account) -> None:
+def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_here(account: Account) -> None:
+    """The emulated cloud is pessimistic: the live question `degraded-spot-group` asks what EKS does."""
     account.cluster()
     group = account.gpu_nodes(capacityType="SPOT")
     account.world.reclaim(group)

@@ -84,10 +84,14 @@ def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it
     broken, healthy = findings("node-groups", case("timeslice"))
     assert (broken.verdict, healthy.verdict) == ("warning", "ok")
     assert broken.found == (
-        f"node group {own} failed to create: AsgInstanceLaunchFailures "
-        "(Could not launch Spot Instances. UnfulfillableCapacity)"
+        f"node group {own} failed to create; it may still start nodes, which cost money and use the quota: "
+        "AsgInstanceLaunchFailures (Could not launch Spot Instances. UnfulfillableCapacity)"
     )
-    assert broken.fix == "Remove the cause: the next `pulumi up` replaces it."
+    assert broken.fix == (
+        "Remove the cause: the next `pulumi up` replaces it. If the quota has no room for a second group, first run "
+        "`aws eks delete-nodegroup --region us-east-1 --cluster-name tandem-timeslice "
+        f"--nodegroup-name {own}`."
+    )
 
 
 REPLACE = f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
@@ -101,7 +105,8 @@ def test_a_failed_group_that_a_refresh_has_seen_stops_up(up: Creation, case: Cas
     machine("pulumi", exported({"urn": GROUP_URN, "type": "aws:eks/nodeGroup:NodeGroup"}))
     group(up, "CREATE_FAILED", NO_CAPACITY)
     found = finding("node-groups", case("timeslice"))
-    assert (found.verdict, found.fix) == ("stops", f"Remove the cause, then: {REPLACE}")
+    assert found.verdict == "stops"
+    assert found.fix.startswith(f"Remove the cause, then: {REPLACE}. If the quota has no room")
 
 
 def test_without_the_state_both_ways_are_named(up: Creation, case: Cases, machine: Machine) -> None:
@@ -109,7 +114,7 @@ def test_without_the_state_both_ways_are_named(up: Creation, case: Cases, machin
     group(up, "CREATE_FAILED", NO_CAPACITY)
     found = finding("node-groups", case("timeslice"))
     assert found.verdict == "warning"
-    assert found.fix.endswith(REPLACE)
+    assert f"after a refresh: {REPLACE}. " in found.fix
 
 
 def exported(*resources: Any, pending: Any = ()) -> str:
@@ -134,6 +139,14 @@ def test_a_failed_update_is_found_in_the_state_with_the_command_that_keeps_the_g
     found = finding("state", case("timeslice"))
     assert found.verdict == "warning"
     assert found.found.startswith("tandem-gpu-group: its creation or last update failed")
+    assert found.fix.endswith(": pulumi up --refresh --stack timeslice")
+
+
+def test_a_failed_add_on_in_the_state_is_uninstalled_by_a_plain_up(case: Cases, machine: Machine) -> None:
+    urn = "urn:pulumi:timeslice::tandem::tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns"
+    machine("pulumi", exported(failed(urn)))
+    found = finding("state", case("timeslice"))
+    assert found.found.endswith("the next `up` uninstalls and installs it")
     assert found.fix.endswith(": pulumi up --refresh --stack timeslice")
 
 
@@ -172,15 +185,35 @@ def test_a_state_that_nobody_shows_is_not_fine(case: Cases, machine: Machine, tm
 
 
 @pytest.mark.real_world(
-    behaviour="A node group without capacity becomes DEGRADED, stays so, and refuses every update.",
-    source="aws/containers-roadmap#2326 and #2204",
+    behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
+    source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
 )
-def test_a_degraded_node_group_is_named_with_the_command_that_replaces_it(up: Creation, case: Cases) -> None:
-    own = group(up, "DEGRADED", NO_CAPACITY)
+@pytest.mark.parametrize(
+    "code",
+    ["AsgInstanceLaunchFailures", "InstanceLimitExceeded", "InsufficientFreeAddresses", "ClusterUnreachable"],
+)
+def test_a_degraded_node_group_that_lacks_capacity_may_refuse_updates(up: Creation, case: Cases, code: str) -> None:
+    own = group(up, "DEGRADED", {**NO_CAPACITY, "code": code})
     found = finding("node-groups", case("timeslice"))
-    assert found.verdict == "stops"
-    assert found.found.startswith(f"node group {own} is DEGRADED and refuses updates: AsgInstanceLaunchFailures")
-    assert found.fix == f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
+    assert found.verdict == "warning"
+    assert found.found.startswith(f"node group {own} is DEGRADED and may refuse updates: {code}")
+    assert found.fix == f'Run `pulumi up`. If it fails with "not in Active State": {REPLACE}'
+
+
+@pytest.mark.real_world(
+    behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
+    source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
+)
+@pytest.mark.parametrize(
+    "issues", [[{"code": "Ec2LaunchTemplateNotFound"}], [NO_CAPACITY, {"code": "AccessDenied"}], []]
+)
+def test_a_node_group_that_is_degraded_otherwise_is_named_with_the_command_that_replaces_it(
+    up: Creation, case: Cases, issues: list[Any]
+) -> None:
+    own = group(up, "DEGRADED", *issues)
+    found = finding("node-groups", case("timeslice"))
+    assert (found.verdict, found.fix) == ("stops", REPLACE)
+    assert found.found.startswith(f"node group {own} is DEGRADED and refuses updates")
 
 
 @pytest.mark.parametrize(
@@ -213,7 +246,7 @@ def test_a_group_that_pulumi_does_not_know_by_name_is_looked_up_there(up: Creati
         ("ACTIVE", "ok", "coredns is ACTIVE"),
         ("CREATE_FAILED", "warning", "replaces it, but after a refresh: pulumi up --stack timeslice --replace"),
         ("DEGRADED", "warning", "tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns'"),
-        ("UPDATE_FAILED", "warning", "tandem-coredns'"),
+        ("UPDATE_FAILED", "warning", "pulumi up --refresh --stack timeslice. If that fails, uninstall and install it"),
     ],
 )
 def test_the_health_of_add_ons_is_told(

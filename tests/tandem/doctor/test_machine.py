@@ -89,7 +89,7 @@ def test_a_pulumi_yaml_that_is_no_yaml_is_not_fine(case: Cases, machine: Machine
 
 @pytest.mark.real_world(
     behaviour="The eks provider refuses an AWS CLI older than 1.24.0, or 2.7.0, and one that is missing.",
-    source="pulumi-eks nodejs/eks/cluster.ts; run against the provider, 2026-11",
+    source="pulumi-eks nodejs/eks/dependencies.ts; run against the provider, 2026-11",
 )
 @pytest.mark.parametrize(
     ("printed", "verdict", "told"),

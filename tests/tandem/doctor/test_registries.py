@@ -161,7 +161,13 @@ def test_many_nodes_behind_one_address_are_a_warning(case: Cases, nat: Any, verd
     pools = (replace(setup.pools[0], max=101),)
     crowded = case("timeslice")
     crowded.stack = Stack(replace(stack.judged, setup=replace(setup, pools=pools, nat=nat)), stack.planned)
-    assert finding("images", crowded).verdict == verdict
+    found = finding("images", crowded)
+    assert found.verdict == verdict
+    if verdict == "warning":
+        assert found.fix.startswith("Where a pull fails with `toomanyrequests`, wait")
+        assert found.fix.endswith(
+            "Before the first `up`, `nat: none` gives each node an address; later it replaces all node groups."
+        )
 
 
 @pytest.mark.parametrize(
