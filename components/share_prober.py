@@ -29,7 +29,7 @@ from components.cuda_share import FULL, CudaError, Share
 from components.share_verdict import Answer, Promise, failure, grouped, misplaced, missized, pods_in_words, told
 
 UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
-GONE = "went away"
+GONE = "interrupted"
 HELLO_SECONDS = 5
 PAUSE_SECONDS = 0.2
 
@@ -165,8 +165,9 @@ class Patience:
     def exhausted(self, missing: list[int], lost: list[int]) -> str:
         """Who did not come in time, in words."""
         if set(missing) & set(lost):
-            return f"{pods_in_words(missing)} {GONE} and did not come back within {self._back:g} s"
-        return f"{pods_in_words(missing)} did not come within {self._limit:g} s"
+            were = "were" if len(missing) > 1 else "was"
+            return f"{pods_in_words(missing)} {were} {GONE} and did not come back within {self._back:g} s"
+        return f"{pods_in_words(missing)} did not start within {self._limit:g} s"
 
 
 def gather(server: socket.socket, wanted: int, until: float, came: dict[int, There]) -> None:
@@ -241,7 +242,7 @@ def testify(
     """The part of every other pod: comes to the judge, answers it, and returns its verdict. A judge that goes away is
     replaced, like every pod, so its successor is looked for.
     """
-    patience, found = Patience(limit, back), f"pod 0, the judge, did not come within {limit:g} s"
+    patience, found = Patience(limit, back), f"pod 0, which collects the results, did not start within {limit:g} s"
     while (there := come(judge, patience.until)) is not None:
         there.tell({"index": index})
         verdict = answer(there, here)
@@ -249,7 +250,9 @@ def testify(
         if verdict is not None:
             return verdict
         patience.renew()
-        found = f"pod 0, the judge, {GONE} without a verdict and did not come back within {back:g} s"
+        found = (
+            f"pod 0, which collects the results, was {GONE} without a verdict and did not come back within {back:g} s"
+        )
         time.sleep(PAUSE_SECONDS)
     return {"kept": False, "text": failure(promise, [f"{_running(service)} of {promise.pods} pods run"], [found])}
 

@@ -98,7 +98,9 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
             wrong = _unknown("profile", each.profile, each.profile, known, plain, gpu)
             found.append(Problem(f"{path}[{index}].profile", f"'{each.profile}'", *wrong))
         elif any(each.profile == earlier.profile for earlier in setting[:index]):
-            found.append(Problem(f"{path}[{index}].profile", each.profile, "stands twice", "Add the counts up."))
+            found.append(
+                Problem(f"{path}[{index}].profile", f"'{each.profile}'", "is listed twice", "Add the counts up.")
+            )
         elif each.count > profile.most:
             rule = f"one {gpu.title} has room for {profile.most} of {profile.name} at most"
             found.append(Problem(f"{path}[{index}].count", str(each.count), rule, f"Write `count: {profile.most}`."))

@@ -46,7 +46,7 @@ def one_configuration(setup: Setup) -> Iterator[Problem]:
         if pool.sharing.config_name != first.sharing.config_name:
             found = f"{pool.sharing.config_name} here, {first.sharing.config_name} in {first.name}"
             rule = "pools with MIG must have the same `strategy`, `replicas` and `allocation-policy`"
-            fix = f"Write the sharing of {first.name} here, with a `layout` of its own; or take another stack."
+            fix = f"Copy the `sharing` of pool `{first.name}` here, with a `layout` of its own, or use a second stack."
             yield Problem(f"{pool.own_sharing_path}.mode", found, rule, fix)
 
 

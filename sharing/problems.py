@@ -43,6 +43,8 @@ def near(word: str, known: Iterable[str], most: int = 3) -> list[str]:
     names = list(known)
     folded = {name.lower(): name for name in names}
     plain = unicodedata.normalize("NFKC", word).strip().lower().replace("_", "-")
+    if plain in folded:
+        return [folded[plain]]
     found = difflib.get_close_matches(plain, list(folded), n=most, cutoff=0.6)
     stems = [name for name in folded if plain and name.split(":")[0] == plain.split(":")[0] and name not in found]
     return [folded[name] for name in (found + stems)[:most]]

@@ -139,12 +139,13 @@ def misnamed(setup: Setup) -> Iterator[Problem]:
     """Zones of another region, zones that are no Availability Zones, and zones that are listed twice."""
     for index, zone in enumerate(setup.zone_names):
         path = f"cluster.zone-names[{index}]"
+        fix = f"Write zones of {setup.region}, for example `[{setup.region}a, {setup.region}b]`."
         letter = zone.removeprefix(setup.region)
         if not zone.startswith(setup.region):
             rule = f"is no zone of {setup.region}, the stack's region"
-            yield Problem(path, f"'{zone}'", rule, f"Write {setup.region}a, for example.")
+            yield Problem(path, f"'{zone}'", rule, fix)
         elif len(letter) != 1 or not letter.islower():
-            rule = "must be an Availability Zone: EKS has no control plane in other kinds of zone"
-            yield Problem(path, f"'{zone}'", rule, f"Write {setup.region}a, for example.")
+            rule = "must be an Availability Zone: EKS does not support other kinds of zones"
+            yield Problem(path, f"'{zone}'", rule, fix)
         elif zone in setup.zone_names[:index]:
-            yield Problem(path, zone, "stands twice", "Keep one of the two.")
+            yield Problem(path, f"'{zone}'", "is listed twice", "Keep one of the two.")

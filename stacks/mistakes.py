@@ -169,7 +169,7 @@ def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]
     for path, names in types.items():
         for index, name in enumerate(names):
             if name in names[:index] and f"{path}[{index}]" not in misread:
-                yield Problem(f"{path}[{index}]", name, "stands twice", "Keep one of the two.")
+                yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
     for path, nodes in pools.items():
         if nodes.on_demand_fallback and (nodes.provisioner, nodes.capacity) != ("karpenter", "spot"):
             rule = "has an effect only with `provisioner: karpenter` and `capacity: spot`"
@@ -188,7 +188,7 @@ def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
             continue
         if arn in admins[:index]:
             # EKS: one access entry for each principal.
-            yield Problem(path, arn, "stands twice", "Keep one of the two.")
+            yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
         elif problem := judge_principal(path, arn, config.region):
             yield problem
 

@@ -211,7 +211,7 @@ def _doubled(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> I
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 where = here.removeprefix("config.").removeprefix(f"{PROJECT}:")
                 line = key.start_mark.line + 1
-                yield Problem(where, "", f"stands twice, again in line {line}", "Keep one of the two.")
+                yield Problem(where, "", f"is listed twice, again in line {line}", "Keep one of the two.")
             keys.add(str(key.value))
             yield from _doubled(value, here, seen)
     elif isinstance(node, yaml.SequenceNode):

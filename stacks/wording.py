@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, mode_names
-from sharing.problems import Problem, did_you_mean, foreign_letters
+from sharing.problems import Problem, did_you_mean, foreign_letters, near
 from stacks import source
 from stacks.shape import StackConfig
 
@@ -37,6 +37,7 @@ WAYS_OUT = {
     "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
     "models[]": 'Write `{name: "llama2:7b"}`, for example.',
 }
+TOO_MANY = {"aws:assumeRoles": "Keep one. Chain roles in a profile with `source_profile`."}
 """What to write where neither a hint nor a default says it."""
 
 
@@ -79,7 +80,8 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     if kind in ("literal_error", "enum"):
         rule = f"must be {context['expected']}".replace("'", "`")
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
-        return Problem(path, _shown(value), rule, hint or did_you_mean(str(value), words))
+        fix = did_you_mean(str(value), words) if near(str(value), words) or not hint else hint
+        return Problem(path, _shown(value), rule, fix)
     rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
     return Problem(path, _shown(value), rule, _way_out(kind, value, loc, field))
 
@@ -125,7 +127,7 @@ def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str
     if kind == "less_than_equal":
         return _default(field)
     if kind == "too_long":
-        return "Leave some out."
+        return TOO_MANY.get(pattern(loc), "Leave some out.")
     if kind == "value_error" and not hint:
         return "Write another."
     if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field, listed=True) is None:
@@ -146,8 +148,8 @@ def _default(field: FieldInfo | None) -> str:
     if field is None or field.is_required() or isinstance(field.default, BaseModel | dict):
         return source.EXAMPLE
     if field.default is None:
-        return "It can be left out."
-    return f"Left out, it is {_shown(field.default)}."
+        return "Remove the key."
+    return f"Remove the key for the default, {_shown(field.default)}."
 
 
 def _hint(field: FieldInfo | None) -> str:

@@ -93,7 +93,7 @@ def _show(judged: "Judged", switch: "Switches | None") -> None:
     sys.stdout.flush()
     with console.status("running the program in this process …"):
         planned = plan.run(judged)
-    show.resources(console, planned)
+    show.resources(console, planned, is_up=switch is not None)
     if switch:
         from tandem import show_switch
 

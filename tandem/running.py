@@ -10,7 +10,7 @@ from sharing.setup import Provisioner
 from tandem.cluster.connection import project_of, stack_outputs
 from tandem.connection import NotConnectedError
 
-WITHOUT_PULUMI = "or give what `pulumi stack output --json` printed elsewhere: --outputs FILE"
+WITHOUT_PULUMI = "or pass --outputs FILE"
 
 
 class _Output(BaseModel):

@@ -60,10 +60,11 @@ def rules(console: Console, judged: Judged) -> None:
     _quotas(console, judged.setup)
 
 
-def resources(console: Console, planned: Planned) -> None:
-    """What would be created, and the time to the first token."""
+def resources(console: Console, planned: Planned, *, is_up: bool = False) -> None:
+    """The resources of the stack and, unless it is up, the time to the first token."""
     _tree(console, planned.graph)
-    _first_token(console, planned.first_token)
+    if not is_up:
+        _first_token(console, planned.first_token)
 
 
 def new_table(title: str) -> Table:
@@ -88,6 +89,8 @@ def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None
         table.caption = f"Memory is not divided{' within a slice' if offers[0].profile else ''}: {together}."
         table.caption_justify = "left"
     console.print(table)
+    if table.caption:
+        console.print()
     if offers[0].profile:
         models = tuple(fit.tenant.served for fit in fits)
         choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
@@ -120,7 +123,7 @@ def _cost(console: Console, bill: Cost) -> None:
         table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
     table.add_section()
     table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:.0f} a month")
-    peak = "at most, for minutes: old and new nodes together"
+    peak = "at most, for some minutes: old and new nodes run side by side"
     table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
     table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
     saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH

@@ -157,8 +157,8 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
         yield from _sharing(change, proof=proof, away=True)
     elif change.pool.replacement == "delete-first" and not change.provisioner_differs:
         yield from _eviction(change)
-        yield _step("nodes", "the old node group goes (delete-first)", f"{NODE_GROUP} delete", away=True)
-        yield _step("nodes", "a new node group comes", NODE_GROUP, away=True)
+        yield _step("nodes", "the old node group is deleted (delete-first)", f"{NODE_GROUP} delete", away=True)
+        yield _step("nodes", "a new node group is created", NODE_GROUP, away=True)
         yield from _sharing(change, proof=proof, away=True)
     else:
         # The old nodes go when the new ones are there and have proved their shares.
@@ -180,7 +180,9 @@ def _same_nodes(change: Change) -> Step:
 
 def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
     if change.pool.provisioner == "node-group":
-        yield _step("nodes", "a new node group comes, which needs quota beside the old one", NODE_GROUP, away=False)
+        yield _step(
+            "nodes", "a new node group is created, which needs quota beside the old one", NODE_GROUP, away=False
+        )
     elif change.lives:
         # Karpenter brings a node when a pod waits for one.
         yield _step("nodes", f"a node comes for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof)
@@ -188,7 +190,7 @@ def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
 
 def _eviction(change: Change) -> Iterator[Step]:
     if change.stops:
-        yield _step("stop", "the models end what they do", EVICTION, away=True)
+        yield _step("stop", "the models finish their requests", EVICTION, away=True)
 
 
 def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:

@@ -142,4 +142,4 @@ def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> Not
             f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
             f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."
         )
-    return NotConnectedError(f"Pulumi does not tell the outputs of stack {stack}: {why}. Repair that, {otherwise}.")
+    return NotConnectedError(f"cannot read the outputs of stack {stack}: {why}. Run `pulumi login`, {otherwise}.")

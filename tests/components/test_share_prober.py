@@ -316,28 +316,28 @@ def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
     ends = cluster.ends()
     text = refused(ends)
     assert "found: 1 of 3 pods" in text
-    assert "- pods 1, 2 did not come within 2 s" in text
+    assert "- pods 1, 2 did not start within 2 s" in text
     assert "Too few shares are free" in text
 
 
 def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 0, {}, limit="4")
-    assert "pod 2 did not come within 4 s" in refused(cluster.ends())
+    assert "pod 2 did not start within 4 s" in refused(cluster.ends())
 
 
 def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
     text = refused(cluster.ends())
     assert "found: 1 of 3 pods run" in text
-    assert "pod 0, the judge, did not come within 2 s" in text
+    assert "pod 0, which collects the results, did not start within 2 s" in text
 
 
 def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
     [last] = {text.partition("waiting for the replacement")[2].strip() or text for _, text in ends.values()}
-    assert "- pod 1 went away and did not come back within 2 s" in last
+    assert "- pod 1 was interrupted and did not come back within 2 s" in last
 
 
 def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
@@ -345,7 +345,10 @@ def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> Non
     assert ends.pop(0) == (3, "")
     for status, text in ends.values():
         assert status == 1
-        assert "pod 0, the judge, went away without a verdict and did not come back within 2 s" in text
+        assert (
+            "pod 0, which collects the results, was interrupted without a verdict and did not come back within 2 s"
+            in text
+        )
 
 
 @pytest.mark.parametrize("index", [0, 1], ids=["judge", "other"])

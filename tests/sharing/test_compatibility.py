@@ -287,16 +287,16 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             setup(zone_names=("us-east-1a", "us-west-2b")),
             "cluster.zone-names[1]: is no zone of us-east-1, the stack's region (got 'us-west-2b'). "
-            "Write us-east-1a, for example.",
+            "Write zones of us-east-1, for example `[us-east-1a, us-east-1b]`.",
         ),
         (
             setup(zone_names=("us-east-1-bos-1a", "us-east-1a")),
-            "cluster.zone-names[0]: must be an Availability Zone: EKS has no control plane in other kinds of zone "
-            "(got 'us-east-1-bos-1a'). Write us-east-1a, for example.",
+            "cluster.zone-names[0]: must be an Availability Zone: EKS does not support other kinds of zones "
+            "(got 'us-east-1-bos-1a'). Write zones of us-east-1, for example `[us-east-1a, us-east-1b]`.",
         ),
         (
             setup(zone_names=("us-east-1a", "us-east-1a")),
-            "cluster.zone-names[1]: stands twice (got us-east-1a). Keep one of the two.",
+            "cluster.zone-names[1]: is listed twice (got 'us-east-1a'). Keep one of the two.",
         ),
     ],
     "pools with MIG have one configuration": [
@@ -304,7 +304,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             partitioned(Mig(strategy="mixed"), Mig(replicas=2)),
             "gpu-nodes[1].sharing.mode: pools with MIG must have the same `strategy`, `replicas` and "
             "`allocation-policy` (got mig-single-x2 here, mig-mixed in one). "
-            "Write the sharing of one here, with a `layout` of its own; or take another stack.",
+            "Copy the `sharing` of pool `one` here, with a `layout` of its own, or use a second stack.",
         ),
     ],
     "the region is known": [

@@ -216,7 +216,7 @@ def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> No
         (
             Mig(layout=[*lists(_1g_10gb=1), *lists(_1g_10gb=2)]),
             H100,
-            "sharing.layout[1].profile: stands twice (got 1g.10gb). Add the counts up.",
+            "sharing.layout[1].profile: is listed twice (got '1g.10gb'). Add the counts up.",
         ),
         (Mig(layout=[]), RTX, "sharing.layout: must have a slice at least (got []). Write `layout: all-1g.24gb`."),
         (

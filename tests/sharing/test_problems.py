@@ -25,7 +25,7 @@ def test_a_misspelt_name_leads_to_the_one_that_was_meant(word: str, expected: st
 
 
 def test_no_more_names_are_offered_than_asked_for() -> None:
-    assert len(near("g4dn.xlarge", TYPES)) == 3
+    assert len(near("g4dn.xlarges", TYPES)) == 3
     assert near("g4dn.xlarge", TYPES, most=1) == ["g4dn.xlarge"]
 
 

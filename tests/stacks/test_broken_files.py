@@ -117,13 +117,16 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [("sharing\u00a0", "U+00A0 NO-BREAK SPACE. Did you mean sharing?")],
     ),
     # Doubled keys.
-    "doubled region": (stack("  aws:region: eu-west-1\n"), [("aws:region", "stands twice, again in line 6")]),
-    "doubled config": (stack("config: {}\n"), [("config", "stands twice, again in line 6. Keep one of the two")]),
-    "doubled section": (stack("  tandem:models: []\n"), [("models", "stands twice"), ("models", "at least 1 entry")]),
-    "doubled mode": (stack(sharing="{mode: mps, mode: timeslice}"), [("sharing.mode", "stands twice")]),
+    "doubled region": (stack("  aws:region: eu-west-1\n"), [("aws:region", "is listed twice, again in line 6")]),
+    "doubled config": (stack("config: {}\n"), [("config", "is listed twice, again in line 6. Keep one of the two")]),
+    "doubled section": (
+        stack("  tandem:models: []\n"),
+        [("models", "is listed twice"), ("models", "at least 1 entry")],
+    ),
+    "doubled mode": (stack(sharing="{mode: mps, mode: timeslice}"), [("sharing.mode", "is listed twice")]),
     "doubled name in a list": (
         stack(models='[{name: "llama2:7b", name: "gemma2:27b"}]'),
-        [("models[0].name", "stands twice, again in line 5")],
+        [("models[0].name", "is listed twice, again in line 5")],
     ),
     # Wrong types, of each kind of field.
     "region as a list": (
@@ -177,7 +180,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "sexagesimal": (stack(sharing="{mode: mps, replicas: 1:30}"), [("sharing.replicas", "whole number (got '1:30')")]),
     "underscores": (
         stack(models='[{name: "llama2:7b", context: 10_000_000}]'),
-        [("models[0].context", "must be at most 1,048,576 (got 10000000). Left out, it is 4096")],
+        [("models[0].context", "must be at most 1,048,576 (got 10000000). Remove the key for the default, 4096")],
     ),
     "octal": (stack(cluster="{zones: 011}"), [("cluster.zones", "must be at most 6 (got 9)")]),
     "hexadecimal": (stack(cluster="{zones: 0x1F}"), [("cluster.zones", "must be at most 6 (got 31)")]),
@@ -193,7 +196,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "negative counts": (
         stack(gpu_nodes="{min: -1, desired: -2, max: -3}"),
         [
-            ("gpu-nodes.min", "must be at least 0 (got -1). Left out, it is 0"),
+            ("gpu-nodes.min", "must be at least 0 (got -1). Remove the key for the default, 0"),
             ("gpu-nodes.desired", "must be at least 0 (got -2)"),
             ("gpu-nodes.max", "must be at least 1 (got -3)"),
         ],
@@ -216,7 +219,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "null mode": (stack(sharing="{mode: ~}"), [("sharing.mode", "is missing. Write `mode: timeslice`")]),
     "null replicas": (
         stack(sharing="{mode: mps, replicas: }"),
-        [("sharing.replicas", "must be a whole number (got nothing). Left out, it is 2")],
+        [("sharing.replicas", "must be a whole number (got nothing). Remove the key for the default, 2")],
     ),
     "null model": (stack(models="[~]"), [("models[0]", "must be a mapping (got nothing)")]),
     "secrets": (
@@ -285,7 +288,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             cluster="{nat: one, support: paid}",
         ),
         [
-            ("gpu-nodes.replacement", "must be `create-first` or `delete-first` (got 'delete_first')"),
+            (
+                "gpu-nodes.replacement",
+                "must be `create-first` or `delete-first` (got 'delete_first'). Did you mean delete-first?",
+            ),
             ("gpu-nodes.provisioner", "must be `node-group` or `karpenter` (got 'karpentre')"),
             ("gpu-nodes.capacity", "must be `spot` or `on-demand` (got 'Spot'). Did you mean spot?"),
             ("cluster.support", "must be `standard` or `extended`"),
@@ -386,7 +392,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             "  aws:assumeRoles: [{roleArn: 'arn:aws:iam::111122223333:role/a'}, "
             "{roleArn: 'arn:aws:iam::111122223333:role/b'}]\n"
         ),
-        [("aws:assumeRoles", "must have at most 1 entry")],
+        [("aws:assumeRoles", "(got a list of 2). Keep one. Chain roles in a profile with `source_profile`")],
     ),
     "a fallback that nothing uses": (
         stack(gpu_nodes="{instance-types: [g4dn.xlarge], on-demand-fallback: true}"),
@@ -394,7 +400,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     ),
     "an admin twice": (
         stack(cluster="{admins: ['arn:aws:iam::111122223333:role/ci', 'arn:aws:iam::111122223333:role/ci']}"),
-        [("cluster.admins[1]", "stands twice")],
+        [("cluster.admins[1]", "is listed twice")],
     ),
     "bad networks": (
         stack(cluster='{cidr: 10.0.0.0/8, public-access-cidrs: [1.2.3, 10.0.0.1/8, "", x/8]}'),
@@ -565,10 +571,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [
             ("gpu-nodes[0].capacity", "must be `spot` or `on-demand` (got 'Spot')"),
             ("gpu-nodes[0].provisioner", "must be `node-group`"),
-            ("gpu-nodes[0].volume-gib", "must be a whole number (got 'big'). Left out, it is 100"),
+            ("gpu-nodes[0].volume-gib", "must be a whole number (got 'big'). Remove the key for the default, 100"),
             ("gpu-nodes[0].desired", "must be at most `max`, 1 (got 9)"),
             ("gpu-nodes[1].min", "must be at most `desired`, 1 (got 2)"),
-            ("gpu-nodes[1].instance-types[1]", "stands twice"),
+            ("gpu-nodes[1].instance-types[1]", "is listed twice"),
             ("gpu-nodes[1].instance-types[3]", "must have a GPU (got m5.large)"),
             ("gpu-nodes[2].min", "must be at least 0"),
         ],
@@ -590,7 +596,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     ),
     "doubled key of a pool": (
         stack(gpu_nodes="[{name: a, max: 1, max: 2}]"),
-        [("gpu-nodes[0].max", "stands twice, again in line 4")],
+        [("gpu-nodes[0].max", "is listed twice, again in line 4")],
     ),
     "secret names": (
         stack(gpu_nodes="[{name: a}, {name: {secure: AAAB}}]", models='[{name: "llama2:7b", pool: b}]'),
@@ -607,7 +613,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "parked with a minimum": (stack(gpu_nodes="{min: 1, desired: 0}"), [("gpu-nodes.min", "for a parked pool")]),
     "doubled type": (
         stack(gpu_nodes="{instance-types: [g4dn.xlarge, g4dn.xlarge]}"),
-        [("gpu-nodes.instance-types[1]", "stands twice (got g4dn.xlarge)")],
+        [("gpu-nodes.instance-types[1]", "is listed twice (got 'g4dn.xlarge')")],
     ),
     "GPU of another vendor": (
         stack(gpu_nodes="{instance-types: [g4ad.xlarge]}"),

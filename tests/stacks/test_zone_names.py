@@ -50,7 +50,7 @@ def test_names_say_how_many_zones_there_are() -> None:
             {"zone_names": ["eu-west-1a", "us-east-1b"]},
             "us-east-1",
             "cluster.zone-names[0]: is no zone of us-east-1, the stack's region (got 'eu-west-1a'). "
-            "Write us-east-1a, for example.",
+            "Write zones of us-east-1, for example `[us-east-1a, us-east-1b]`.",
         ),
         (
             {"zone_names": ["us-east-1a", 7]},

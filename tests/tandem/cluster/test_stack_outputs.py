@@ -51,7 +51,7 @@ def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
             "",
             "warning: x\nerror: PULUMI_ACCESS_TOKEN must be set for login\n",
             255,
-            "PULUMI_ACCESS_TOKEN must be set for login. Repair that",
+            "PULUMI_ACCESS_TOKEN must be set for login. Run `pulumi login`",
         ),
         ("", "", 1, "it gave no reason"),
         ("hello", "", 0, "printed no JSON object"),
