@@ -294,12 +294,13 @@ def _cheap(planned: Sequence[Cell]) -> str:
 
 def changes_table() -> str:
     """What a change does to a stack that is up; `tests/engine/test_changes.py` has the real engine do each row."""
-    rows = [("change", "updated in place", "replaced", "nodes recycled", "new", "gone")]
+    rows = [("change", "updated in place", "replaced", "nodes recycled", "new", "gone", "vCPUs meanwhile", "models")]
     for row in yaml.safe_load((ROOT / "docs" / "changes.yaml").read_text(encoding="utf-8")):
         done = [", ".join(map(_short, row.get(word, ()))) for word in ("replaced", "created", "deleted")]
         updated = row.get("say") or ", ".join(map(_short, row.get("updated", ())))
         recycled = ", ".join(f"{count} of {_short(group)}" for group, count in row.get("recycled", {}).items())
-        rows.append((row["change"], updated, done[0], recycled, *done[1:]))
+        vcpus = ", ".join(f"{count} {quota}" for quota, count in row.get("vcpus", {}).items())
+        rows.append((row["change"], updated, done[0], recycled, *done[1:], vcpus, row.get("models", "")))
     return _markdown(rows)
 
 

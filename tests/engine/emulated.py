@@ -116,6 +116,14 @@ class Stack:
         finally:
             world.close()
 
+    def peaks(self) -> dict[str, int]:
+        """Most vCPUs that ever ran at once, by the code of the quota."""
+        world = World(self.place.folder / CLOUD)
+        try:
+            return world.peaks
+        finally:
+            world.close()
+
     def copied_to(self, folder: Path) -> Stack:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return Stack(folder, self.name)

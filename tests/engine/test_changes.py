@@ -12,6 +12,8 @@ from tests.engine.emulated import ROOT, Raise
 
 ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "changes.yaml").read_text(encoding="utf-8"))
 STACK = "timeslice"
+CODES = {"G spot": "L-3819A6DF", "G on-demand": "L-DB2E81BA", "standard on-demand": "L-1216C47A"}
+"""AWS's codes of the quotas that rows name."""
 OPERATIONS = {"created": "create", "updated": "update", "replaced": "replace", "deleted": "delete"}
 
 
@@ -23,13 +25,21 @@ def row(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 def test_a_change_does_to_a_stack_that_is_up_what_the_table_says(raised: Raise, row: dict[str, Any]) -> None:
     stack = raised(STACK, row.get("before"))
-    recycled = stack.recycled()
+    recycled, peaks = stack.recycled(), stack.peaks()
     stack.configure(row["after"])
     run = stack.up()
     assert run.code == 0, run.errors
     assert run.changed == {done: frozenset(row[word]) for word, done in OPERATIONS.items() if row.get(word)}
     assert stack.recycled() - recycled == Counter(row.get("recycled", {}))
+    assert stack.peaks() == peaks | {CODES[quota]: vcpus for quota, vcpus in row.get("vcpus", {}).items()}
     assert stack.findings().agree
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["change"])
+def test_a_change_of_nodes_says_what_becomes_of_quota_and_models(row: dict[str, Any]) -> None:
+    nodes = "tandem-gpu-group" in row.get("replaced", ()) or "recycled" in row
+    assert nodes == ("models" in row)
+    assert not nodes or row["vcpus"]
 
 
 def test_a_model_cannot_take_the_share_of_one_that_goes_in_the_same_up(raised: Raise) -> None:

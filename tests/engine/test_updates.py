@@ -27,9 +27,7 @@ def allow(stack: Stack, vcpus: int) -> None:
 
 def peak(stack: Stack) -> int:
     """Most vCPUs of G instances on spot that ever ran at once."""
-    found: list[int] = []
-    stack.behind(lambda world: found.append(world.peaks[G_SPOT]))
-    return found[0]
+    return stack.peaks()[G_SPOT]
 
 
 def serving(stack: Stack) -> dict[str, str]:
@@ -125,7 +123,7 @@ def test_after_a_refresh_a_replacement_that_got_no_capacity_is_finished_by_the_c
     allow(stack, 4 + 8)
     stopped = stack.up()
     assert stopped.code != 0
-    [said] = [error for error in stopped.errors if "CREATE_FAILED" in error]
+    said = next(error for error in stopped.errors if "CREATE_FAILED" in error)
     assert serving(stack) == ON_OLD
     run = stack.up("--replace", said.partition("--replace '")[2].partition("'")[0])
     assert run.code == 0, run.errors
