@@ -339,6 +339,8 @@ def _pool(pool: Pool) -> dict[str, Any]:
         "config": pool.sharing.config_name,
         "cut": pool.sharing.cut(pool.smallest.gpu),
         "gpu": pool.smallest.gpu.name,
+        "instance_types": list(pool.instance_types),
+        "capacity": pool.capacity,
         "provisioner": pool.provisioner,
         "shares": _shares(pool),
         "nodes": pool.desired,

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
+from sharing.gpus import instance_types
 from sharing.modes import MODES, Shares
 from sharing.setup import Pool, Setup, Tenant
 from tandem.running import Running, RunningPool, RunningShares
 
-Nodes = Literal["same", "new", "new pool"]
-"""Which nodes get the new sharing: those that are there; others that come beside them and then take their place; or
-those of a new pool of Karpenter's, which comes when the old one has gone with its nodes."""
+Nodes = Literal["same", "new", "new pool", "drift"]
+"""Which nodes the pool has afterwards: those that are there; those of another group; those of a new Karpenter pool,
+which comes when the old one has gone with its nodes; or those by which Karpenter replaces what no longer fits its pool,
+one at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +27,12 @@ class Change:
     @property
     def is_any(self) -> bool:
         """Whether anything becomes another."""
-        return self.mode_differs or self.cut_differs or self.gpu_differs or self.provisioner_differs
+        return self.sharing_differs or self.provisioner_differs or self.types_differ or self.capacity_differs
+
+    @property
+    def sharing_differs(self) -> bool:
+        """Whether the nodes come to offer other shares."""
+        return self.mode_differs or self.cut_differs or self.gpu_differs or self.size_differs
 
     @cached_property
     def mode_differs(self) -> bool:
@@ -49,6 +56,26 @@ class Change:
         return self.was.gpu not in (None, self._gpu)
 
     @property
+    def size_differs(self) -> bool:
+        """Whether a node gets another number of GPUs."""
+        known = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
+        return bool(known) and min(known) != self.pool.smallest.gpus
+
+    @property
+    def types_differ(self) -> bool:
+        """Whether nodes must be of other instance types. Karpenter keeps a node of a type that is still allowed."""
+        if self.was.instance_types is None:
+            return False
+        if self.pool.provisioner == "karpenter":
+            return not set(self.was.instance_types) <= set(self.pool.instance_types)
+        return self.was.instance_types != self.pool.instance_types
+
+    @property
+    def capacity_differs(self) -> bool:
+        """Whether nodes must be of the other capacity. A pool that may fall back to on-demand keeps what it has."""
+        return self.was.capacity not in (None, self.pool.capacity) and not self.pool.on_demand_fallback
+
+    @property
     def provisioner_differs(self) -> bool:
         """Whether Karpenter takes the place of a node group, or the other way round."""
         return self.was.provisioner not in (None, self.pool.provisioner)
@@ -59,13 +86,14 @@ class Change:
         if self.provisioner_differs:
             return "new"
         if self.pool.provisioner == "karpenter":
-            return "new pool"
-        return "new" if self.cut_differs or self.gpu_differs else "same"
+            return "new pool" if self.sharing_differs else "drift"
+        others = self.cut_differs or self.gpu_differs or self.types_differ or self.capacity_differs
+        return "new" if others else "same"
 
     @property
     def proves(self) -> bool:
         """Whether shares are to be proved: others than those that were."""
-        return not self.setup.unproved(self.pool) and (self.mode_differs or self.cut_differs or self.gpu_differs)
+        return not self.setup.unproved(self.pool) and self.sharing_differs
 
     @property
     def lives(self) -> bool:
@@ -107,21 +135,35 @@ class Change:
     def before(self) -> str:
         """Mode and settings as they are, and of the rest what becomes another."""
         config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} a card)"
-        return self._said(config, self.was.cut, self.was.gpu, self.was.provisioner)
+        return self._said(config, self.was)
 
     @property
     def after(self) -> str:
         """The same as it will be."""
-        return self._said(self.pool.sharing.config_name, self._cut, self._gpu, self.pool.provisioner)
+        after = RunningPool(
+            mode=self.pool.sharing.mode,
+            nodes=self.pool.desired,
+            shares=(),
+            gpu=self._gpu,
+            instance_types=self.pool.instance_types,
+            capacity=self.pool.capacity,
+            provisioner=self.pool.provisioner,
+            cut=self._cut,
+        )
+        return self._said(self.pool.sharing.config_name, after)
 
-    def _said(self, config: str, cut: str | None, gpu: str | None, provisioner: str | None) -> str:
+    def _said(self, config: str, pool: RunningPool) -> str:
         said = [config]
-        if self.cut_differs and not self.mode_differs and cut:
-            said.append(f"cut {cut}")
+        if self.cut_differs and not self.mode_differs and pool.cut:
+            said.append(f"cut {pool.cut}")
         if self.gpu_differs:
-            said.append(f"on {gpu}")
+            said.append(f"on {pool.gpu}")
+        elif self.types_differ:
+            said.append(f"on {', '.join(pool.instance_types or ())}")
+        if self.capacity_differs:
+            said.append(f"({pool.capacity})")
         if self.provisioner_differs:
-            said.append(f"by {provisioner}")
+            said.append(f"by {pool.provisioner}")
         return " ".join(said)
 
     @property

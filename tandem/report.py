@@ -173,6 +173,15 @@ class DowntimeReport:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwitchVcpuReport:
+    """What the GPU nodes of a pool need of one quota while the pool changes."""
+
+    quota: str
+    code: str
+    vcpus: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PoolSwitchReport:
     """A pool whose sharing becomes another."""
 
@@ -185,8 +194,10 @@ class PoolSwitchReport:
     """Whether no node is left, so that they stay away."""
     steps: list[SwitchStepReport]
     replaced: list[str]
-    """Types of what goes and comes anew."""
+    """Types of what is deleted and created again."""
     downtime: list[DowntimeReport]
+    vcpus: list[SwitchVcpuReport]
+    """Empty where the outputs do not say enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -350,5 +361,8 @@ def _pool_switch(switch: "Switch") -> PoolSwitchReport:
                 plus_minus=round(downtime.plus_minus, 1),
             )
             for downtime in switch.downtimes
+        ],
+        vcpus=[
+            SwitchVcpuReport(quota=each.quota.title, code=each.quota.code, vcpus=each.most) for each in switch.vcpus
         ],
     )

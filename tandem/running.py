@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sharing.setup import Provisioner
+from sharing.setup import Capacity, Provisioner
 from tandem.cluster.connection import project_of, stack_outputs
 from tandem.connection import NotConnectedError
 
@@ -35,6 +35,8 @@ class RunningPool(_Output):
     config: str | None = None
     """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
     gpu: str | None = None
+    instance_types: tuple[str, ...] | None = None
+    capacity: Capacity | None = None
     provisioner: Provisioner | None = None
     cut: str | None = None
     """What each card is cut into (`Sharing.cut`)."""

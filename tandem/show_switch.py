@@ -51,6 +51,9 @@ def _switch(console: Console, switch: Switch) -> None:
         console.print(f"[bold]Estimated downtime: about {', '.join(told)}[/]")
     elif switch.stops:
         console.print("[bold]Downtime: until the pool has nodes again[/]")
+    if switch.vcpus:
+        needed = "; ".join(f"{each.quota.title} {each.most}" for each in switch.vcpus)
+        console.print(f"vCPU quota needed by this pool meanwhile: {needed}", highlight=False)
     console.print()
 
 

@@ -17,6 +17,7 @@ from tandem.first_token import (
     weights_mib,
 )
 from tandem.running import Running
+from tandem.vcpus import Vcpus, vcpus_meanwhile
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -24,7 +25,7 @@ DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
 JOB = "kubernetes:batch/v1:Job"
 EVICTION = "kubernetes:core/v1:Pod evict"
 
-TOLD = ("config", "gpu", "provisioner")
+TOLD = ("config", "gpu", "provisioner", "instance_types", "capacity")
 """What outputs tell of a pool beside its mode and shares, and did not always."""
 
 Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
@@ -69,7 +70,9 @@ class Switch:
     steps: tuple[Step, ...]
     """In the order in which they are done."""
     replaced: tuple[str, ...]
-    """Types of what goes and comes anew."""
+    """Types of what is deleted and created again."""
+    vcpus: tuple[Vcpus, ...]
+    """What the pool needs of the account's quotas meanwhile; empty where the outputs do not say enough."""
 
     @property
     def downtimes(self) -> tuple[Downtime, ...]:
@@ -131,11 +134,12 @@ def _switch(change: Change, *, proof: bool) -> Switch:
         parks=not change.lives,
         steps=tuple(_steps(change, proof=proof and change.proves)),
         replaced=_replaced(change),
+        vcpus=vcpus_meanwhile(change),
     )
 
 
 def _replaced(change: Change) -> tuple[str, ...]:
-    if change.nodes == "same":
+    if change.nodes in ("same", "drift"):
         return ()
     if change.nodes == "new pool":
         return (NODE_POOL,)
@@ -155,6 +159,11 @@ def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
         if change.lives:
             yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
         yield from _sharing(change, proof=proof, away=True)
+    elif change.nodes == "drift":
+        if change.was.nodes and change.lives:
+            yield _step("nodes", "Karpenter brings a node that fits, then empties the old one", NODE_CLAIM, away=False)
+        yield from _sharing(change, proof=False, away=False)
+        yield from _eviction(change)
     elif change.pool.replacement == "delete-first" and not change.provisioner_differs:
         yield from _eviction(change)
         yield _step("nodes", "the old node group is deleted (delete-first)", f"{NODE_GROUP} delete", away=True)

@@ -21,6 +21,8 @@ def _pool(pool: Pool, older: bool) -> dict[str, Any]:
         "config": pool.sharing.config_name,
         "gpu": pool.smallest.gpu.name,
         "provisioner": pool.provisioner,
+        "instance_types": list(pool.instance_types),
+        "capacity": pool.capacity,
     }
     return {
         "mode": pool.sharing.mode,

@@ -98,7 +98,7 @@ def test_new_nodes_and_an_exchanged_plugin_are_told(tmp_path: Path) -> None:
     assert "pool old goes, with its nodes and what runs there\n" in text
     assert "llama2-7b is no longer asked for: it stops for good\n" in text
     assert re.search(r"the GPU Operator takes the place of +", text)
-    assert "older program: not told, and taken to stay: provisioner." in text
+    assert "older program: not told, and taken to stay: provisioner," in text
 
 
 def test_what_is_parked_and_what_is_new_are_told(tmp_path: Path, up: Path) -> None:

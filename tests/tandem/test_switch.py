@@ -125,7 +125,7 @@ def test_another_policy_is_a_switch_that_older_outputs_do_not_tell() -> None:
     assert only(stack(), planned).after == "timeslice-2-distributed"
     found = switches(planned, running(stack(), older=True))
     assert found.pools == ()
-    assert found.untold == ("config", "gpu", "provisioner")
+    assert found.untold == ("config", "gpu", "provisioner", "instance_types", "capacity")
 
 
 def test_memory_that_the_catalogue_counts_otherwise_is_no_switch() -> None:
