@@ -166,7 +166,7 @@ class Patience:
         """Who did not come in time, in words."""
         if set(missing) & set(lost):
             were = "were" if len(missing) > 1 else "was"
-            return f"{pods_in_words(missing)} {were} {GONE} and did not come back within {self._back:g} s"
+            return f"{pods_in_words(missing)} {were} {GONE} and did not start again within {self._back:g} s"
         return f"{pods_in_words(missing)} did not start within {self._limit:g} s"
 
 
@@ -251,7 +251,7 @@ def testify(
             return verdict
         patience.renew()
         found = (
-            f"pod 0, which collects the results, was {GONE} without a verdict and did not come back within {back:g} s"
+            f"pod 0, which collects the results, was {GONE} without a verdict and did not start again within {back:g} s"
         )
         time.sleep(PAUSE_SECONDS)
     return {"kept": False, "text": failure(promise, [f"{_running(service)} of {promise.pods} pods run"], [found])}

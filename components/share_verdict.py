@@ -18,7 +18,7 @@ MOST_LINES = 8
 Answer = dict[str, Any]
 REMEDIES = (
     (
-        "did not come",
+        "did not start",
         "Too few shares are free. List the pods that hold them: `kubectl get pods -A -o wide`.",
     ),
     (

@@ -337,7 +337,7 @@ def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
     [last] = {text.partition("waiting for the replacement")[2].strip() or text for _, text in ends.values()}
-    assert "- pod 1 was interrupted and did not come back within 2 s" in last
+    assert "- pod 1 was interrupted and did not start again within 2 s" in last
 
 
 def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
@@ -346,7 +346,7 @@ def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> Non
     for status, text in ends.values():
         assert status == 1
         assert (
-            "pod 0, which collects the results, was interrupted without a verdict and did not come back within 2 s"
+            "pod 0, which collects the results, was interrupted without a verdict and did not start again within 2 s"
             in text
         )
 
