@@ -28,6 +28,8 @@ class Cost:
     """The bill of a running stack."""
 
     lines: tuple[Line, ...]
+    cheapest_usd_per_hour: float
+    """The bill with the GPU nodes of each pool at its cheapest instance type; the lines have the most expensive one."""
     replacing_usd_per_hour: float
     """At most, while nodes are updated or replaced: with the nodes that run beside the others then."""
     models: int
@@ -76,6 +78,7 @@ def cost(setup: Setup) -> Cost:
     lines = tuple(_lines(setup))
     return Cost(
         lines=lines,
+        cheapest_usd_per_hour=sum(line.usd_per_hour for line in lines) - _cheaper_types(setup),
         replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
         models=len(setup.tenants),
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
@@ -137,6 +140,15 @@ def gpu_nodes(pool: Pool, setup: Setup) -> Line:
 
 def _dearest(pool: Pool, setup: Setup) -> str:
     return max(pool.instance_types, key=lambda name: _price(name, pool, setup).usd_per_hour)
+
+
+def _cheaper_types(setup: Setup) -> float:
+    """Dollars per hour less if each pool gets the cheapest of its types instead of the most expensive one."""
+    found = 0.0
+    for pool in setup.pools:
+        each = [_price(name, pool, setup).usd_per_hour for name in pool.instance_types]
+        found += setup.nodes_of(pool) * (max(each) - min(each))
+    return found
 
 
 def _node_price(pool: Pool, setup: Setup) -> prices.Price:

@@ -94,6 +94,8 @@ class CostReport:
     """The bill."""
 
     usd_per_hour: float
+    cheapest_usd_per_hour: float
+    """With the cheapest instance type of each pool."""
     usd_per_month: float
     replacing_usd_per_hour: float
     """At most, while nodes are updated or replaced."""
@@ -295,6 +297,7 @@ def cost_report(assessment: Assessment) -> CostReport | None:
         return None
     return CostReport(
         usd_per_hour=round(bill.usd_per_hour, 4),
+        cheapest_usd_per_hour=round(bill.cheapest_usd_per_hour, 4),
         usd_per_month=round(bill.usd_per_month, 2),
         replacing_usd_per_hour=round(bill.replacing_usd_per_hour, 4),
         lines=[

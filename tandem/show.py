@@ -123,6 +123,9 @@ def _cost(console: Console, bill: Cost) -> None:
         table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
     table.add_section()
     table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:.0f} a month")
+    least, most = f"{bill.cheapest_usd_per_hour:.3f}", f"{bill.usd_per_hour:.3f}"
+    if least != most:
+        table.add_row("with the cheapest types", f"{bill.cheapest_usd_per_hour:.4f}", f"${least}–{most} per hour")
     peak = "at most, for some minutes: old and new nodes run side by side"
     table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
     table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")

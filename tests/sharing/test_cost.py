@@ -100,6 +100,24 @@ def test_the_dearest_type_of_a_pool_is_planned_and_that_is_said() -> None:
     assert two.note == "spot; dearest of its types; seen 2026-06-18"
 
 
+def test_the_bill_ranges_from_the_cheapest_type_of_each_pool_to_the_most_expensive_one() -> None:
+    # us-east-1, spot (2026-06-18): g4dn.xlarge $0.2158, g4dn.2xlarge $0.3269, g4dn.metal $3.7292.
+    bill = cost(setup(pools=(pool(["g4dn.xlarge", "g4dn.metal", "g4dn.2xlarge"]),)))
+    assert bill.cheapest_usd_per_hour == pytest.approx(0.42934, abs=1e-5)  # what g4dn.xlarge alone costs
+    assert bill.usd_per_hour == pytest.approx(0.42934 - 0.2158 + 3.7292, abs=1e-5)
+    two = listed(0, "two", pool(["g4dn.xlarge", "g4dn.2xlarge"], desired=2, max=2))
+    one = listed(1, "one", pool("g6.xlarge", Exclusive(), capacity="on-demand"))
+    bill = cost(setup(pools=(two, one)))
+    assert bill.usd_per_hour - bill.cheapest_usd_per_hour == pytest.approx(2 * (0.3269 - 0.2158))
+
+
+def test_a_bill_of_one_type_or_of_no_node_has_no_range() -> None:
+    alone = cost(setup())
+    assert alone.cheapest_usd_per_hour == alone.usd_per_hour
+    parked = cost(setup(pools=(pool(["g4dn.xlarge", "g4dn.2xlarge"], desired=0),)))
+    assert parked.cheapest_usd_per_hour == parked.usd_per_hour
+
+
 def test_a_type_without_spot_price_is_planned_at_on_demand_and_says_so() -> None:
     assert prices.spot("g4dn.4xlarge", "us-east-1") is None
     found = line(cost(setup(pools=(pool("g4dn.4xlarge"),))), "GPU nodes")

@@ -157,6 +157,26 @@ def test_people_and_machines_get_the_same_facts(stack: str) -> None:
     assert facts["mode"] in text.splitlines()[0]
 
 
+def test_a_plan_with_several_instance_types_shows_the_range_of_its_cost() -> None:
+    # One g4dn.xlarge ($0.2158 spot in us-east-1) or g4dn.2xlarge ($0.3269); the rest of the bill is $0.2485: control
+    # plane 0.1, two t3.medium 0.0832, 140 GiB of gp3 0.0153, NAT gateway 0.045, its address 0.005.
+    assert "$0.464–0.575 per hour" in planned("timeslice").stdout
+    found = report("timeslice")["cost"]
+    assert (found["cheapest_usd_per_hour"], found["usd_per_hour"]) == (0.4643, 0.5754)
+
+
+def test_a_plan_with_one_instance_type_shows_no_range(tmp_path: Path) -> None:
+    file = tmp_path / "Pulumi.one.yaml"
+    file.write_text(
+        (ROOT / "Pulumi.timeslice.yaml").read_text().replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]")
+    )
+    shown = call("plan", str(file)).stdout
+    assert "$0.464 an hour" in shown
+    assert "cheapest types" not in shown
+    found = json.loads(call("plan", str(file), "--json").stdout)["cost"]
+    assert (found["cheapest_usd_per_hour"], found["usd_per_hour"]) == (0.4643, 0.4643)
+
+
 @pytest.mark.parametrize("stack", STACKS)
 def test_no_secret_is_shown(stack: str) -> None:
     providers = [one for one in report(stack)["resources"] if one["type"] == "pulumi:providers:kubernetes"]
