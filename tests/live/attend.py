@@ -56,7 +56,11 @@ def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours:
             for step in session.steps:
                 print(f"{session.name}: {step.name}, {left() / 60:.0f} minutes left", flush=True)
                 cloud.configure(step.sections)
-                took = cloud.run(cloud.up, left())
+                try:
+                    took = cloud.run(cloud.up, left())
+                except StepError:
+                    _ask(record, [one for one in asked if one.after_failure], step.name, cloud, 0.0, left, asker)
+                    raise
                 _ask(record, asked, step.name, cloud, took, left, asker)
         except StepError as error:
             record.errors.append(f"{session.name}: {error}")

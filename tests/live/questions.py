@@ -19,6 +19,35 @@ IN_PLUGIN = (
     " kubectl exec -n $namespace $pod -c nvidia-device-plugin-ctr -- {tool}; done"
 )
 MODEL = "kubectl get deploy -n ollama -o name | head -1 | xargs -I[] kubectl exec -n ollama [] -- "
+UPDATES = (
+    "for id in $(aws eks list-updates --region <region> --name <cluster> --nodegroup-name <group>"
+    " --query updateIds --output text); do"
+    " aws eks describe-update --region <region> --name <cluster> --nodegroup-name <group> --update-id $id"
+    " --query 'update.[type,status,errors[].errorCode]' --output json | tr -d '\\n'; echo; done"
+)
+"""A line for each update of the node group."""
+NEW_ENTRY = (
+    "me=$(aws sts get-caller-identity --region <region> --query Arn --output text);"
+    " case $me in *:assumed-role/*) name=$(echo $me | cut -d/ -f2);; *) name=${me##*/};; esac;"
+    " arn=$(aws eks list-access-entries --region <region> --cluster-name <cluster> --query accessEntries"
+    " --output text | tr '\\t' '\\n' | grep /$name$);"
+    " aws eks delete-access-entry --region <region> --cluster-name <cluster> --principal-arn $arn >/dev/null;"
+    " for second in $(seq 120); do kubectl get namespaces >/dev/null 2>&1 || break; sleep 1; done;"
+    " aws eks create-access-entry --region <region> --cluster-name <cluster> --principal-arn $arn >/dev/null;"
+    " aws eks associate-access-policy --region <region> --cluster-name <cluster> --principal-arn $arn"
+    " --access-scope type=cluster"
+    " --policy-arn arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy >/dev/null;"
+    " began=$(date +%s);"
+    " until kubectl get namespaces >/dev/null 2>&1; do sleep 1; done; echo $(($(date +%s) - began))"
+)
+"""Deletes the access entry of whoever runs this, waits until that counts, makes it again, and prints the seconds."""
+FAILED_UPDATE = (
+    "kubectl create poddisruptionbudget -n ollama live --min-available=100%"
+    " --selector=app.kubernetes.io/name=ollama >/dev/null;"
+    " pulumi config set --path tandem:gpu-nodes.volume-gib 120; pulumi up --yes --skip-preview >/dev/null 2>&1;"
+    " kubectl delete poddisruptionbudget -n ollama live >/dev/null; pulumi stack export"
+)
+"""An update that cannot evict the models' pods."""
 LIVE_AWS = "live-aws, "
 """The review of the program against the sources of what it uses, 2026-11-22: number of the item."""
 
@@ -43,6 +72,8 @@ class Question:
     read: Callable[..., Answer]
     changes: str
     """What to do with the answer."""
+    after_failure: bool = False
+    """Also asked when the step fails."""
     provokes: bool = False
     """Asking disrupts the stack, so it takes `--provoke`. It belongs to the session's last step."""
 
@@ -253,23 +284,51 @@ QUESTIONS: tuple[Question, ...] = (
         changes="how long the proof retries",
     ),
     _question(
-        "degraded-spot-group",
-        "Does a spot node group without capacity become DEGRADED and refuse updates?",
-        kind="likely",
-        doubt=LIVE_AWS + "5; aws/containers-roadmap issues 2204 and 2326",
+        "hook-process",
+        "Does containerd leave the process of a finished postStart hook running?",
+        kind="open",
+        doubt="decision 0004",
         session="timeslice",
-        step="back",
-        ask=(
-            # More nodes than any new account's quota: what the quota allows starts, and is paid for, until the end.
-            "aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --scaling-config minSize=0,maxSize=200,desiredSize=200 >/dev/null && sleep 900;"
-            " aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --labels addOrUpdateLabels={live=1} --output json 2>&1 || true",
-            "aws eks describe-nodegroup --region <region> --cluster-name <cluster> --nodegroup-name <group>"
-            " --output json",
-        ),
-        read=lambda update, group: {**readings.update_refused(update), **readings.health(group)},
-        changes="the emulated node group, and the command that the error names",
+        step="up",
+        # The brackets keep the search from finding itself.
+        ask=(MODEL + "sh -c 'grep -l [m]odel_start /proc/[0-9]*/cmdline || true'",),
+        read=readings.hook_processes,
+        changes="how the sidecar ends the server",
+    ),
+    _question(
+        "minimal-one-node",
+        "Does an update with the strategy MINIMAL of a group with one node fail to evict pods?",
+        kind="open",
+        doubt="decision 0010; the evicted pods have no other node",
+        session="timeslice",
+        step="volume",
+        ask=(UPDATES,),
+        read=readings.update_errors,
+        changes="the strategy of the GPU node groups",
+        after_failure=True,
+    ),
+    _question(
+        "failed-update-init-errors",
+        "Does a failed update of a node group leave init errors in the state, so that the next `up` repeats it?",
+        kind="open",
+        doubt="decision 0007; pulumi/pulumi-eks issue 875",
+        session="timeslice",
+        step="volume",
+        ask=(FAILED_UPDATE,),
+        read=readings.init_errors,
+        changes="the emulated engine's answer to a failed update",
+        provokes=True,
+    ),
+    _question(
+        "access-entry-delay",
+        "How many seconds does a new access entry take to work?",
+        kind="open",
+        doubt="decision 0016",
+        session="timeslice",
+        step="volume",
+        ask=(NEW_ENTRY,),
+        read=readings.duration,
+        changes="whether what follows an access entry has to wait",
         provokes=True,
     ),
     _question(
@@ -307,7 +366,12 @@ QUESTIONS: tuple[Question, ...] = (
         doubt=LIVE_AWS + "4 and D",
         session="mig",
         step="up",
-        ask=("kubectl logs -A -l app=nvidia-mig-manager --all-containers --tail=-1 --prefix",),
+        ask=(
+            "kubectl get events -A --field-selector reason=Rebooted -o json",
+            NODES,
+            # The container ends with the node. Without a reboot there is no previous one.
+            "kubectl logs -n gpu-operator -l app=nvidia-mig-manager --previous --tail=-1 || true",
+        ),
         read=readings.reboots,
         changes="the deadlines of the proof's Jobs under MIG",
     ),
@@ -346,5 +410,25 @@ QUESTIONS: tuple[Question, ...] = (
         ask=("kubectl get pods -A -l app=gpu-operator -o json",),
         read=readings.seconds_until_ready,
         changes="the timeout of the release, or the number of system nodes",
+    ),
+    _question(
+        "degraded-spot-group",
+        "Does a spot node group without capacity become DEGRADED and refuse updates?",
+        kind="likely",
+        doubt=LIVE_AWS + "5; aws/containers-roadmap issues 2204 and 2326",
+        session="timeslice",
+        step="volume",
+        ask=(
+            # More nodes than any new account's quota: what the quota allows starts, and is paid for, until the end.
+            "aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --scaling-config minSize=0,maxSize=200,desiredSize=200 >/dev/null && sleep 900;"
+            " aws eks update-nodegroup-config --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --labels addOrUpdateLabels={live=1} --output json 2>&1 || true",
+            "aws eks describe-nodegroup --region <region> --cluster-name <cluster> --nodegroup-name <group>"
+            " --output json",
+        ),
+        read=lambda update, group: {**readings.update_refused(update), **readings.health(group)},
+        changes="the emulated node group, and the command that the error names",
+        provokes=True,
     ),
 )

@@ -97,9 +97,39 @@ def lines_with(pattern: str, said: str) -> int:
     return sum(bool(re.search(pattern, line, re.IGNORECASE)) for line in said.splitlines())
 
 
-def reboots(said: str) -> Answer:
-    """What the MIG manager logs of a reboot."""
-    return {"reboot_lines": lines_with(r"\breboot", said), "success_lines": lines_with(r"success", said)}
+def reboots(events: str, nodes: str, logs: str) -> Answer:
+    """Reboots of nodes: the kubelet's events, whether a node still has the boot that one names, and the MIG manager's
+    log before it.
+
+    Kubernetes, pkg/kubelet/nodestatus/setters.go: "Node %s has been rebooted, boot id: %s"
+    """
+    messages = [one["message"] for one in json.loads(events)["items"]]
+    boots = [one["status"]["nodeInfo"]["bootID"] for one in json.loads(nodes)["items"]]
+    return {
+        "events": len(messages),
+        "since_last_reboot": [any(boot in message for message in messages) for boot in boots],
+        "reboot_lines": lines_with(r"\breboot", logs),
+    }
+
+
+def hook_processes(said: str) -> Answer:
+    """Processes that run the script of the hook, by the files under /proc that name it."""
+    return {"processes": lines_with(r"^/proc/\d+/cmdline$", said)}
+
+
+def update_errors(said: str) -> Answer:
+    """Updates of a node group, by lines of kind, status and codes of errors."""
+    return {
+        "updates": len(said.splitlines()),
+        "failed": lines_with(r'"Failed"', said),
+        "pod_eviction_failures": said.count("PodEvictionFailure"),
+    }
+
+
+def init_errors(state: str) -> Answer:
+    """Node groups in the state, and those with errors of their last update."""
+    groups = [one for one in json.loads(state)["deployment"]["resources"] if one["type"].endswith(":NodeGroup")]
+    return {"groups": len(groups), "with_init_errors": sum(bool(one.get("initErrors")) for one in groups)}
 
 
 def rate_limits(said: str) -> Answer:

@@ -42,6 +42,7 @@ SESSIONS = {
                 Step("up", {}),
                 Step("mps", {"sharing": {"mode": "mps"}}),
                 Step("back", {"sharing": {"mode": "timeslice"}}),
+                Step("volume", {"gpu-nodes": {"volume-gib": 110}}),
             ),
         ),
         Session("mig", (Step("up", {}),)),

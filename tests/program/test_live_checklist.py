@@ -117,7 +117,7 @@ def test_without_the_variable_it_is_a_dry_run(
 
 def test_a_session_goes_up_through_its_steps_and_away(cloud: Cloud) -> None:
     record = run(cloud)
-    assert called(cloud) == ["up", "up", "up", "destroy", "leftovers"]
+    assert called(cloud) == ["up", "up", "up", "up", "destroy", "leftovers"]
     assert (record.is_gone, record.errors, record.unanswered) == (True, [], {})
     assert record.answers.keys() == {one.id for one in QUESTIONS if one.session == "timeslice"}
 
@@ -135,6 +135,14 @@ def test_after_a_failed_up_it_destroys(cloud: Cloud) -> None:
     assert record.is_gone
     assert "failed with exit code 3" in record.errors[0]
     assert "the session ended before" in record.unanswered.values()
+
+
+def test_questions_about_a_failure_are_asked_after_it(cloud: Cloud) -> None:
+    cloud.up = note("up", "test $(grep -c up called) != 4")
+    record = run(cloud)
+    assert called(cloud) == ["up", "up", "up", "up", "destroy", "leftovers"]
+    assert "minimal-one-node" in record.answers
+    assert record.unanswered["access-entry-delay"] == "the session ended before"
 
 
 def test_when_the_time_is_over_it_ends_the_up_and_destroys(cloud: Cloud) -> None:
@@ -174,7 +182,7 @@ def test_a_question_that_cannot_be_asked_stops_nothing(cloud: Cloud) -> None:
         raise StepError("connection refused")
 
     record = attend(TIMESLICE, cloud, QUESTIONS, 2.0, refuses)
-    assert called(cloud) == ["up", "up", "up", "destroy", "leftovers"]
+    assert called(cloud) == ["up", "up", "up", "up", "destroy", "leftovers"]
     assert set(record.unanswered.values()) == {"StepError: connection refused"}
 
 
@@ -230,7 +238,7 @@ def test_questions_belong_to_a_step_and_their_commands_can_be_made() -> None:
 def test_questions_that_disrupt_the_stack_are_the_last_of_their_session(cloud: Cloud) -> None:
     for one in QUESTIONS:
         assert not one.provokes or one.step == SESSIONS[one.session].steps[-1].name, one.id
-    harmless, disrupting = (replace(QUESTIONS[-1], id=id, session="timeslice", step="back") for id in ("a", "b"))
+    harmless, disrupting = (replace(QUESTIONS[0], id=id, session="timeslice", step="back") for id in ("a", "b"))
     asked = (replace(disrupting, provokes=True), harmless)
     assert list(attend(TIMESLICE, cloud, asked, 2.0, nothing).answers) == ["a", "b"]
 
@@ -328,7 +336,18 @@ def written(labels: str, taints: str) -> dict[str, Any]:
         (readings.on_the_gpu, "llama2 78e2 3.8 GB 48%/52% CPU/GPU\n", {"processor": ["48%/52% CPU/GPU"]}),
         (readings.used_memory, "5120 MiB\n4096 MiB\n", {"used_mib": [4096, 5120]}),
         (readings.rate_limits, "x Failed to pull: toomanyrequests: You have\ny ok\n", {"too_many_requests": 1}),
-        (readings.reboots, 'msg="Rebooting the node"\nstate success\n', {"reboot_lines": 1, "success_lines": 1}),
+        (readings.hook_processes, "/proc/61/cmdline\n", {"processes": 1}),
+        (readings.hook_processes, "", {"processes": 0}),
+        (
+            readings.update_errors,
+            '["VersionUpdate","Failed",["PodEvictionFailure"]]\n["ConfigUpdate","Successful",[]]\n',
+            {"updates": 2, "failed": 1, "pod_eviction_failures": 1},
+        ),
+        (
+            readings.init_errors,
+            '{"deployment": {"resources": [{"type": "aws:eks/nodeGroup:NodeGroup", "initErrors": ["x"]}]}}',
+            {"groups": 1, "with_init_errors": 1},
+        ),
         (readings.zones, '{"InstanceTypeOfferings": [{"Location": "us-east-1a"}]}', {"zones": 1}),
         (readings.reachable, "apiVersion: v2\nname: karpenter-crd\n", {"fetched": True}),
         (readings.update_refused, "ResourceInUseException: not in Active", {"refused": True, "accepted": False}),
@@ -357,6 +376,14 @@ def written(labels: str, taints: str) -> dict[str, Any]:
 )
 def test_what_commands_print_is_read_without_names_of_the_account(read: Any, said: str, answer: dict[str, Any]) -> None:
     assert read(said) == answer
+
+
+def test_a_reboot_has_an_event_with_the_boot_that_the_node_has_now() -> None:
+    event = {"message": "Node ip-10-0-0-1.ec2.internal has been rebooted, boot id: 6c2f"}
+    node = {"status": {"nodeInfo": {"bootID": "6c2f"}}}
+    found = readings.reboots(items(event), items(node), 'msg="Rebooting the node"\n')
+    assert found == {"events": 1, "since_last_reboot": [True], "reboot_lines": 1}
+    assert readings.reboots(items(), items(node), "")["since_last_reboot"] == [False]
 
 
 def test_labels_and_taints_of_one_patch_have_one_time() -> None:
