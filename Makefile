@@ -25,7 +25,7 @@ test-engine: .venv/test
 test-faults: .venv/test
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n auto tests/engine/test_faults.py -k every_resource
 
-# What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 30". A dry run against the
+# What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.
 test-live: .venv/test
 	@.venv/bin/python -m tests.live $(LIVE)

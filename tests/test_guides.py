@@ -17,7 +17,11 @@ from tests.tandem.account.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
 GUIDES = ("before-your-first-up.md", "troubleshoot.md")
-OF_THE_AWS_CLI = {("eks", "update-kubeconfig"): {"region", "name"}, ("sso", "login"): {"profile"}}
+OF_THE_AWS_CLI = {
+    ("eks", "update-kubeconfig"): {"region", "name"},
+    ("eks", "wait"): {"region", "cluster-name", "nodegroup-name"},
+    ("sso", "login"): {"profile"},
+}
 """Commands that the AWS CLI adds to the API's (awscli/customizations), with their options."""
 GLOBAL = {"region", "query", "profile", "output"}
 OTHERS = {

@@ -337,7 +337,7 @@ QUESTIONS: tuple[Question, ...] = (
         kind="likely",
         doubt="aws/containers-roadmap issue 764: nodes come up while the status stays CREATE_FAILED",
         session="timeslice",
-        step="back",
+        step="volume",
         ask=(
             # One node whose type no new account has the quota for; where the quota allows it, it runs until the delete.
             "group='--cluster-name <cluster> --nodegroup-name <group> --output text';"

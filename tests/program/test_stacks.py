@@ -286,6 +286,8 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
             "cut": "whole",
             "gpu": "t4",
             "provisioner": "node-group",
+            "instance_types": ["g4dn.xlarge", "g4dn.2xlarge"],
+            "capacity": "spot",
             "shares": [shares],
             "nodes": 1,
         }

@@ -136,7 +136,7 @@ def test_models_are_judged_but_not_billed_where_another_setting_is_unreadable() 
 
 
 def test_warnings_do_not_refuse_and_unreadable_settings_silence_them() -> None:
-    whole = setup(nat="single", pools=(pool(sharing=TimeSlicing(), desired=0),))
+    whole = setup(nat="single", nat_is_written=False, pools=(pool(sharing=TimeSlicing(), desired=0),))
     assert [one.path for one in assess(whole).warnings] == ["gpu-nodes.desired", "cluster.nat"]
     assert [one.path for one in assess(whole, ["cluster.nat"]).warnings] == ["gpu-nodes.desired"]
     assert assess(whole).problems == ()

@@ -14,13 +14,13 @@ from pydantic import TypeAdapter
 from tandem.command import main
 from tandem.report import PlanReport
 from tests import readme
-from tests.sharing.builders import pair, setup, tenants
+from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi
 from tests.tandem.outputs import outputs
 from tests.tandem.test_plan_command import ANSI, call, in_terminal
 
 ROOT = Path(__file__).parents[2]
-TIMESLICE = outputs(setup(tenants=tenants(*pair())))
+TIMESLICE = outputs(setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),)))
 NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
 
 
