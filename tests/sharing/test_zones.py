@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sharing.zones import Demand, Group, NoZoneError, choose, most, place, pool_demand, system_demand
-from tests.sharing.builders import pool
+from sharing.zones import Demand, Group, NoZoneError, choose, demands, most, place, pool_demand, system_demand
+from tests.sharing.builders import pool, setup
 
 ZONES = ("a", "b", "d", "e", "f")
 SYSTEM = system_demand(["t3.medium"])
@@ -131,3 +131,11 @@ def test_a_region_has_as_many_zones_as_aws_lists_without_those_that_eks_does_not
     region: str, zones: int | None
 ) -> None:
     assert most(region) == zones
+
+
+def test_a_stack_needs_zones_for_its_system_nodes_first_and_then_for_each_pool() -> None:
+    found = demands(setup(system_types=("t3.medium",), pools=(pool("g4dn.xlarge"),)))
+    assert [(one.path, one.types) for one in found] == [
+        ("cluster.system-nodes.instance-types", ("t3.medium",)),
+        ("gpu-nodes.instance-types", ("g4dn.xlarge",)),
+    ]
