@@ -134,6 +134,9 @@ def again(graph: Graph, world: World, needs: Needs, last: str) -> dict[str, str]
             try:
                 ids[urn], outputs = world.create(one.type, one.name, inputs, provider)
             except IncompleteError as error:
+                # What Kubernetes holds unfinished may still end well; a node group or an add-on that failed stays so.
+                if one.type.startswith("aws:"):
+                    raise
                 ids[urn], outputs = error.id, error.outputs
                 unfinished.append((urn, inputs))
             except CloudError as error:
