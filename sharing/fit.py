@@ -4,7 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sharing.gpus import InstanceType
-from sharing.models import Need, Served, need
+from sharing.memory import Need, need
+from sharing.models import Served
 from sharing.modes import Shares, Sharing
 
 
@@ -31,7 +32,7 @@ class Verdict:
 
     @property
     def _is_too_large(self) -> bool:
-        return self.need.total > (self.card_mib if self.share_mib is None else self.share_mib)
+        return self.need.bound > (self.card_mib if self.share_mib is None else self.share_mib)
 
     @property
     def rule(self) -> str:
@@ -46,7 +47,7 @@ class Verdict:
     @property
     def found(self) -> str:
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
-            return f"needs {self.need.total:,.0f} MiB"
+            return f"needs {self.need.bound:,.0f} MiB"
         return f"with its neighbours {self.crowd_mib:,.0f} MiB"
 
 
@@ -57,13 +58,13 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
     whichever of them the scheduler puts together: MPS's limits add up to NVML's total, which is more than that. So must
     those who take turns on a slice.
     """
-    needs = [need(served) for served in models]
+    needs = [need(served, instance.gpu) for served in models]
     kinds = sharing.offers(instance.gpu)
-    given = _given([each.total for each in needs], kinds, nodes * instance.gpus)
+    given = _given([each.bound for each in needs], kinds, nodes * instance.gpus)
     found = []
     for index, served in enumerate(models):
         kind, is_left = given[index]
-        others = [needs[i].total for i in range(len(models)) if i != index and given[i] == (kind, True)]
+        others = [needs[i].bound for i in range(len(models)) if i != index and given[i] == (kind, True)]
         found.append(
             Verdict(
                 served=served,
@@ -71,7 +72,7 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
                 shares=kind,
                 share_mib=kind.memory_mib,
                 card_mib=kind.unit_mib,
-                crowd_mib=_crowd(needs[index].total, others, kind),
+                crowd_mib=_crowd(needs[index].bound, others, kind),
                 is_left=is_left,
             )
         )

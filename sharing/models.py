@@ -1,4 +1,4 @@
-"""Catalogue of language models as Ollama serves them, from `data/models.csv`, and what one of them needs."""
+"""Language models as Ollama serves them, and the catalogue of them in `data/models.csv`."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,11 +7,6 @@ from functools import cache
 from sharing import tables
 
 MIB = 2**20
-PROCESS_MIB = 457
-"""CUDA context and cuBLAS of one server process, in MiB. Source: ollama `ml/device.go` MinimumMemory."""
-LOGIT_BYTES = 4
-SLIDING_WINDOW_PAD = 256
-"""Cells to which llama.cpp rounds a sliding-window cache up. Source: llama-kv-cache-iswa.cpp."""
 
 
 class KvType(StrEnum):
@@ -29,20 +24,48 @@ class KvType(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Model:
-    """Weights and shape of one model tag."""
+    """Size and shape of one model tag. The names follow the keys of a GGUF file; 0 means none or unknown."""
 
     name: str
+    architecture: str = ""
+    """`general.architecture`, which decides how the engine builds it; empty when unknown."""
     weights_bytes: int
+    """All tensors of the language model's file."""
+    embedding_bytes: int = 0
+    """`token_embd.weight` where the file also has `output.weight`: it stays on the CPU."""
     layers: int
     kv_heads: int
     head_dim: int
+    """Values of a key for each head (`key_length`)."""
+    value_dim: int = 0
+    """Values of a value for each head (`value_length`), where it differs from `head_dim`."""
     max_context: int
-    """Tokens the model was made for; 0 when unknown (a model of one's own)."""
+    """Tokens the model was made for; 0 when unknown (a model of your own)."""
     swa_layers: int = 0
     """Layers that look back over a sliding window only."""
     swa_window: int = 0
     """Tokens of that window."""
+    swa_kv_heads: int = 0
+    """KV heads of those layers, where they differ from `kv_heads`."""
+    swa_head_dim: int = 0
+    """Values per head of those layers, where they differ from `head_dim`."""
+    shared_kv_layers: int = 0
+    """Layers that read another layer's cache (gemma3n, gemma4)."""
+    recurrent_layers: int = 0
+    """Layers with a state of fixed size instead of a cache that grows."""
+    recurrent_state_bytes: int = 0
+    """That state, of all recurrent layers, for one slot (f32)."""
+    mla_rank: int = 0
+    """Values that multi-head latent attention keeps per token: `kv_lora_rank` and the rope dimensions."""
+    width: int = 0
+    """`embedding_length`."""
+    feed_forward: int = 0
+    """Widest feed-forward layer that one token passes through."""
     vocabulary: int
+    experts: int = 0
+    experts_used: int = 0
+    projector_bytes: int = 0
+    """Weights that turn pictures or sound into tokens, from the same file or one of their own."""
     encoder: bool = False
     """An embedding model: no KV cache that grows, one request at a time."""
     source: str
@@ -85,36 +108,6 @@ class Served:
         if self.total_context <= 4096:
             return 512
         return 1024 if self.total_context <= 32768 else 2048
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """GPU memory of one served model, in MiB."""
-
-    weights: float
-    kv: float
-    buffers: float
-
-    @property
-    def total(self) -> float:
-        return self.weights + self.kv + self.buffers
-
-
-def need(served: Served) -> Need:
-    """GPU memory that `served` takes: weights + KV cache + logits of one batch + the process itself, in MiB."""
-    model = served.model
-    logits = model.vocabulary * served.batch * LOGIT_BYTES / MIB
-    return Need(model.weights_bytes / MIB, _kv_bytes(served) / MIB, logits + PROCESS_MIB)
-
-
-def _kv_bytes(served: Served) -> float:
-    model = served.model
-    if model.encoder:
-        return 0.0
-    window = min(served.total_context, model.swa_window * served.effective_slots + served.batch)
-    window = -(-window // SLIDING_WINDOW_PAD) * SLIDING_WINDOW_PAD
-    cells = (model.layers - model.swa_layers) * served.total_context + model.swa_layers * window
-    return 2 * model.kv_heads * model.head_dim * served.kv_type.bytes_per_value * cells
 
 
 @cache

@@ -73,6 +73,9 @@ class ModelReport:
     kv_mib: int
     buffers_mib: int
     needs_mib: int
+    """The prediction."""
+    margin_mib: int
+    """How far the prediction may be too low; it must fit as well."""
     resource: str
     """Extended resource that its pod requests."""
     share_mib: int | None
@@ -281,6 +284,7 @@ def model_reports(fits: Iterable[Fit]) -> list[ModelReport]:
             kv_mib=round(fit.verdict.need.kv),
             buffers_mib=round(fit.verdict.need.buffers),
             needs_mib=round(fit.verdict.need.total),
+            margin_mib=round(fit.verdict.need.margin),
             resource=fit.verdict.shares.resource,
             share_mib=fit.verdict.share_mib,
             fits=fit.verdict.fits,

@@ -92,7 +92,7 @@ class ModelPromise:
         verdict = self.fit.verdict
         slack = verdict.card_mib - verdict.crowd_mib
         if verdict.share_mib is not None:
-            slack = min(slack, verdict.share_mib - verdict.need.total)
+            slack = min(slack, verdict.share_mib - verdict.need.bound)
         more = missing_bytes + int(max(slack, 0) * MIB) + MIB
         tenants = self.setup.tenants_of(self.fit.pool)
         models = [tenant.served for tenant in tenants]

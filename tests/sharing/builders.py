@@ -11,7 +11,8 @@ from pydantic import TypeAdapter
 
 from components import versions
 from sharing.gpus import InstanceType, instance_types
-from sharing.models import MIB, KvType, Model, Served, models, need
+from sharing.memory import need
+from sharing.models import MIB, KvType, Model, Served, models
 from sharing.modes import Sharing, TimeSlicing, switched
 from sharing.setup import Cache, Pins, Pool, Setup, Tenant
 
@@ -42,7 +43,7 @@ def weighing(mib: float, slots: int = 1) -> Served:
         source="test",
     )
     found = Served(id="own", model=model, context=2048, slots=slots)
-    assert need(found).total == mib
+    assert need(found, instance().gpu).bound == mib
     return found
 
 

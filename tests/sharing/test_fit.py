@@ -11,7 +11,8 @@ from sharing.advice import Case, advice
 from sharing.assessment import Assessment, assess
 from sharing.fit import Verdict, verdicts
 from sharing.gpus import instance_types
-from sharing.models import KvType, Served, models, need
+from sharing.memory import need
+from sharing.models import KvType, Served, models
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 from sharing.setup import Setup
 from tests.sharing.builders import changed, instance, listed, mode, pair, pool, served, setup, tenants, weighing
@@ -268,20 +269,20 @@ def test_another_context_is_offered_in_steps_of_256_and_not_below_512() -> None:
     steps = [text for text in offers(Mps(replicas=2), *pair(slots=4)) if "context" in text]
     assert steps == ["`context: 1536`"]
     just_too_big = served("llama2:7b", context=1025, slots=4)
-    room = need(replace(just_too_big, context=1024)).total
+    room = need(replace(just_too_big, context=1024), instance().gpu).bound
     card = replace(instance().gpu, cuda_mib=round(room) + 1)
     case = Case(models=(just_too_big,), sharing=Exclusive(), instance=replace(instance(), gpu=card))
     assert "`context: 1024`" in advice(case, 0, "us-east-1")
     for room_at, offered in ((512, True), (511, False)):
         least = replace(just_too_big, context=room_at)
-        card = replace(card, cuda_mib=int(need(least).total) + 1)
+        card = replace(card, cuda_mib=int(need(least, card).bound) + 1)
         case = Case(models=(just_too_big,), sharing=Exclusive(), instance=replace(instance(), gpu=card))
         assert ("`context: 512`" in advice(case, 0, "us-east-1")) is offered
 
 
 def test_a_context_is_shortened_from_what_the_model_really_gets() -> None:
     asked = served("llama2:7b", context=100_000)
-    card = replace(instance().gpu, cuda_mib=int(need(replace(asked, context=3_840)).total) + 1)
+    card = replace(instance().gpu, cuda_mib=int(need(replace(asked, context=3_840), instance().gpu).bound) + 1)
     case = Case(models=(asked,), sharing=Exclusive(), instance=replace(instance(), gpu=card))
     assert "`context: 3840`" in advice(case, 0, "us-east-1")
 
@@ -304,7 +305,7 @@ def test_several_changes_at_once_never_make_the_cache_larger(asked: str, offered
     model = served("llama2:7b", slots=64, context=4096, kv_type=KvType(asked))
     least = replace(model, slots=1, context=512, kv_type=KvType(offered))
     arm = instance("g5g.xlarge")
-    tight = replace(arm, gpu=replace(arm.gpu, cuda_mib=int(need(least).total) + 1))
+    tight = replace(arm, gpu=replace(arm.gpu, cuda_mib=int(need(least, arm.gpu).bound) + 1))
     case = Case(models=(model,), sharing=Exclusive(), instance=tight)
     assert advice(case, 0, "us-east-1") == [f"`slots: 1` with `kv-type: {offered}` and `context: 512`"]
 

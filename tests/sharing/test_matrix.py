@@ -11,7 +11,7 @@ from sharing.assessment import assess
 from sharing.compatibility import RULES, first_broken
 from sharing.gpus import instance_types
 from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trial
-from sharing.models import need
+from sharing.memory import need
 from sharing.setup import Provisioner
 from tests.sharing.builders import changed, instance, pair, pins, pool, setup, tenants, weighing
 
@@ -49,10 +49,10 @@ def test_a_cell_says_what_the_rules_say_of_the_same_stack() -> None:
 
 
 def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
-    wanted = sorted(need(served).total for served in pair())
     for place, cell in matrix().items():
         if not cell.plans:
             continue
+        wanted = sorted(need(served, cell.instance.gpu).bound for served in pair())
         cards = cell.nodes * cell.instance.gpus
         offers = cell.pool.offers
         assert cards * sum(shares.per_gpu for shares in offers) >= len(wanted), place

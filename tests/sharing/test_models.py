@@ -4,7 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.models import MIB, KvType, Model, Served, largest_vocabulary, models, need
+from sharing.gpus import gpus
+from sharing.memory import Need
+from sharing.memory import need as need_on
+from sharing.models import MIB, KvType, Model, Served, largest_vocabulary, models
 from tests.sharing.builders import served
 
 GIB = 2**30
@@ -15,11 +18,16 @@ gemma2:27b gemma3:1b gemma3:4b gemma3:12b gemma3:27b phi3:mini phi3.5:3.8b phi4-
 deepseek-r1:7b deepseek-r1:8b deepseek-r1:14b deepseek-r1:32b gpt-oss:20b nomic-embed-text:latest
 """
 TAGS = CATALOGUE.split()
+T4 = gpus()["t4"]
 
 ANY_MODEL = st.sampled_from(list(models()))
 CONTEXTS = st.integers(256, 140_000)
 SLOTS = st.integers(1, 64)
 KV_TYPES = st.sampled_from(list(KvType))
+
+
+def need(served: Served) -> Need:
+    return need_on(served, T4)
 
 
 def own(**overrides: int | bool) -> Model:
@@ -119,11 +127,12 @@ def test_weights_and_kv_are_those_of_the_table(
             assert need(served(tag, context=tokens)).kv / 1024 == pytest.approx(gib + growth, abs=0.0051), tokens
 
 
-def test_a_need_is_weights_and_kv_and_logits_and_the_process() -> None:
+def test_a_need_is_weights_and_kv_and_buffers() -> None:
     found = need(Served(id="own", model=own(), context=1024, slots=2))
     assert found.weights == 3
     assert found.kv == 2 * (4 * 8) * 2 * (2 * 2048) / MIB
-    assert found.buffers == 2**10 * 512 * 4 / MIB + 457
+    assert found.compute == 2**10 * 512 * 4 / MIB
+    assert found.context == 457
     assert found.total == found.weights + found.kv + found.buffers
 
 
