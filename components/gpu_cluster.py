@@ -18,12 +18,10 @@ from components.network import Network, network
 from components.node_group import FAILED, NodeShape, managed_node_group
 from components.zones import ask, zones_of_pool
 from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
-from sharing.zones import Demand, system_demand
+from sharing.zones import CONTROL_PLANE_ZONES, Demand, system_demand
 
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
-CONTROL_PLANE_ZONES = 2
-"""Zones of the control plane, and of the system nodes: what EKS needs, and what every cluster has."""
 EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
 """ServiceAccount of the driver's controller, fixed by the add-on."""
 

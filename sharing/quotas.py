@@ -7,6 +7,7 @@ from functools import cache
 
 from sharing import tables
 from sharing.setup import Capacity, Pool, Setup
+from sharing.zones import CONTROL_PLANE_ZONES
 
 FAMILIES = {
     "g": ("g", "gr", "vt"),
@@ -86,7 +87,7 @@ def added_nodes(pool: Pool, nodes: int) -> int:
 
 def added_system_nodes(setup: Setup) -> int:
     """System nodes beside those that run: the surge of an update, or a whole new group, whichever is more."""
-    return max(SURGE_PER_ZONE * setup.zones, setup.system_nodes)
+    return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, setup.system_nodes)
 
 
 def needs(setup: Setup) -> tuple[Need, ...]:

@@ -10,6 +10,8 @@ from sharing.setup import ZONES_WITHOUT_EKS, Pool, Setup
 
 Offers = Mapping[str, Iterable[str]] | None
 """The zones that sell each instance type; None: nobody knows, so every zone may."""
+CONTROL_PLANE_ZONES = 2
+"""Zones of the control plane, and of the system nodes: what EKS needs, and what every cluster has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,8 +60,9 @@ def test_pools_of_one_family_share_a_quota() -> None:
 @pytest.mark.parametrize(
     ("zones", "nodes", "vcpus"),
     [
-        # m5.xlarge has 4 vCPUs. AWS's own example: five zones, and the update launches up to 10 nodes.
-        (5, 3, (3 + 10) * 4),
+        # m5.xlarge has 4 vCPUs. System nodes live in two zones, however many the cluster has,
+        # as `CONTROL_PLANE_ZONES` says.
+        (5, 3, (3 + 4) * 4),
         (2, 1, (1 + 4) * 4),
         # Changed subnets replace the group: a second one of as many nodes, where that is more than the surge.
         (2, 6, (6 + 6) * 4),
