@@ -9,7 +9,7 @@ from stacks.config import RefusedError, StackConfig, load_stack
 
 def build(config: StackConfig) -> None:
     """Registers the whole stack that `config` asks for; raises `RefusedError` when it must not be."""
-    import_module(f"{__name__}.{config.sharing.mode}").stack(config)
+    import_module(f"{__name__}.{config.mode}").stack(config)
 
 
 AWS_CLI_MISSING = (

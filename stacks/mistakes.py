@@ -161,6 +161,8 @@ def _repair(values: dict[str, Any], loc: wording.Loc) -> None:
 def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
     """Values that are fine alone and wrong together."""
     pools = config.pools()
+    if config.lacks_sharing() and not touches(["sharing"], misread):
+        yield Problem("sharing", "", wording.MISSING, wording.WAYS_OUT["sharing"])
     for path, nodes in pools.items():
         if not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
             yield from _count_contradictions(path, nodes)

@@ -1,55 +1,32 @@
 """The shape of `Pulumi.<stack>.yaml`: one model a section, every default here and nowhere else."""
 
 import datetime
-import ipaddress
 import re
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag
+from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from components import versions
 from sharing.models import KvType, Model, Served, largest_vocabulary, models
-from sharing.modes import Sharing
+from sharing.modes import Sharing, TimeSlicing
 from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from stacks.network_shape import Cidr, VpcCidr
 from stacks.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
 from stacks.section import Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
 MOST_POOLS = 10
+MODEL_NAME = (
+    r"^(([A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}/)?[A-Za-z0-9_][A-Za-z0-9_-]{0,79}/)?"
+    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$"
+)
+"""`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 FEWEST_ZONES = 2
 """EKS puts its control plane into two zones at least."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
 """What describes a model that the catalogue does not have."""
 GIB = 2**30
-PRIVATE_NETWORKS = [
-    ipaddress.IPv4Network(block)
-    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
-]
-"""RFC 1918, loopback and link-local. `is_private` of Python also has the addresses of documentation."""
-
-
-def _public_network(text: str) -> str:
-    """A network that EKS takes in `publicAccessCidrs`.
-
-    EKS API reference, VpcConfigRequest: no IPv6 block for a cluster of IPv4. EKS user guide, "Configure
-    network access to cluster API server endpoint": a block cannot include reserved addresses.
-    """
-    if "/" not in text:
-        raise ValueError("must be a CIDR block, as in 203.0.113.7/32")
-    network = ipaddress.ip_network(text)
-    if isinstance(network, ipaddress.IPv6Network):
-        raise ValueError("must be IPv4, since the cluster is; EKS refuses IPv6 here")
-    if any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
-        raise ValueError("is a private range, which EKS refuses here")
-    return text
-
-
-def _vpc_network(text: str) -> str:
-    network = ipaddress.ip_network(text)
-    if network.version != 4 or not 16 <= network.prefixlen <= 22:
-        raise ValueError("must be an IPv4 network between /16 and /22")
-    return text
 
 
 def _number_from_text(value: object) -> object:
@@ -59,12 +36,6 @@ def _number_from_text(value: object) -> object:
     return value
 
 
-Cidr = Annotated[
-    str,
-    AfterValidator(_public_network),
-    Field(json_schema_extra={"fix": "Write your public address, for example 203.0.113.7/32."}),
-]
-VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
 Number = Annotated[float, BeforeValidator(_number_from_text)]
 
 
@@ -134,7 +105,7 @@ class ModelSettings(Section):
     """One model and how it is served."""
 
     name: str = Field(
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]{0,127}(:[A-Za-z0-9._-]{1,80})?$",
+        pattern=MODEL_NAME,
         description="An Ollama tag, e.g. `llama2:7b`.",
         json_schema_extra={"fix": "Write a tag as in `ollama pull`, e.g. llama2:7b."},
     )
@@ -275,7 +246,9 @@ class StackConfig(Section):
         default=DefaultTags(),
         description="Tags as `tags: {…}`; `tandem:tags` take precedence.",
     )
-    sharing: Sharing = Field(description="How the pods share a GPU.")
+    sharing: Sharing | None = Field(
+        default=None, description="How the pods share a GPU; required unless each pool in a list has its own `sharing`."
+    )
     gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
     models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
     proof: bool = Field(
@@ -321,8 +294,20 @@ class StackConfig(Section):
             return {ONE_POOL: self.gpu_nodes}
         return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.gpu_nodes)}
 
+    def lacks_sharing(self) -> bool:
+        """Whether a pool has no `sharing`: neither one of its own nor the stack's."""
+        return self.sharing is None and any(_own_sharing(nodes) is None for nodes in self.pools().values())
+
+    @property
+    def mode(self) -> str:
+        """The stack's mode; that of its first pool where `sharing` is left out."""
+        return self._sharing_of(next(iter(self.pools().values()))).mode
+
+    def _sharing_of(self, nodes: GpuNodes) -> Sharing:
+        # The default stands in where it is missing: `stacks.mistakes` refuses that.
+        return _own_sharing(nodes) or self.sharing or TimeSlicing()
+
     def _pool(self, path: str, nodes: GpuNodes) -> Pool:
-        own = nodes.sharing if isinstance(nodes, GpuPool) else None
         return Pool(
             name=pool_name(nodes),
             path=path,
@@ -332,8 +317,8 @@ class StackConfig(Section):
             desired=nodes.desired,
             max=nodes.max,
             volume_gib=nodes.volume_gib,
-            sharing=own or self.sharing,
-            sharing_path=f"{path}.sharing" if own else "sharing",
+            sharing=self._sharing_of(nodes),
+            sharing_path=f"{path}.sharing" if _own_sharing(nodes) else "sharing",
             provisioner=nodes.provisioner,
             on_demand_fallback=nodes.on_demand_fallback,
             replacement=nodes.replacement,
@@ -370,6 +355,10 @@ class StackConfig(Section):
             pins=versions.pins(),
             today=today,
         )
+
+
+def _own_sharing(nodes: GpuNodes) -> Sharing | None:
+    return nodes.sharing if isinstance(nodes, GpuPool) else None
 
 
 def pool_name(nodes: GpuNodes) -> str:

@@ -115,7 +115,7 @@ def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = 
     mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in reading.problems)
     return PlanReport(
         stack=judged.stack,
-        mode=reading.config.sharing.mode if mode_known else None,
+        mode=reading.config.mode if mode_known else None,
         verdict="refused" if judged.refused else "ok",
         problems=problem_reports(reading.problems),
         warnings=problem_reports(assessment.warnings),

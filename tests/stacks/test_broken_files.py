@@ -216,6 +216,14 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models", "is missing. Write `tandem:models: [{name:"),
         ],
     ),
+    "no sharing for one pool of two": (
+        stack(
+            sharing=None,
+            gpu_nodes="[{name: a, sharing: {mode: mps}}, {name: b}]",
+            models=models('{name: "qwen2.5:0.5b", pool: a}', '{name: "qwen2.5:0.5b", pool: b}'),
+        ),
+        [("sharing", "is missing. Write `tandem:sharing: {mode: timeslice}`")],
+    ),
     "null mode": (stack(sharing="{mode: ~}"), [("sharing.mode", "is missing. Write `mode: timeslice`")]),
     "null replicas": (
         stack(sharing="{mode: mps, replicas: }"),

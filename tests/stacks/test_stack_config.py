@@ -61,6 +61,7 @@ def test_the_least_file_has_a_region_a_mode_and_a_model() -> None:
         "single",
     )
     assert (cluster.system_nodes.instance_types, cluster.system_nodes.count) == (["t3.medium"], 2)
+    assert least.sharing is not None
     assert (least.sharing.mode, least.sharing.replicas) == ("timeslice", 2)
     assert least.budget.max_usd_per_hour is None
     assert least.tags == {}
@@ -185,6 +186,39 @@ def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
     assert config(cluster={"kubernetes": "1.35"}).cluster.kubernetes == "1.35"
 
 
+@pytest.mark.parametrize(
+    ("name", "is_valid"),
+    [
+        ("registry.example.com:5000/me/model:q4", True),
+        ("host:port/namespace/model", True),
+        ("hf.co/me/Model-GGUF:Q4_K_M", True),
+        ("_why/_the/_lucky:_stiff", True),
+        ("namespace/model", True),
+        (f"{'a' * 350}/{'a' * 80}/{'a' * 80}:{'a' * 80}", True),
+        (f"{'a' * 351}/{'a' * 80}/{'a' * 80}:{'a' * 80}", False),
+        (f"{'a' * 81}:b", False),
+        ("host/name:space/model:tag", False),
+        ("name.space/model:tag", False),
+        ("-hh/nn/mm:tt", False),
+        ("hh/-nn/mm:tt", False),
+        ("hh/nn/-mm:tt", False),
+        ("hh/nn/mm:-tt", False),
+        ("/nn/mm", False),
+        ("hh//mm", False),
+        ("mm:", False),
+        ("a/b/c/d", False),
+        ("mm:t\n", False),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="A model's name may begin with the registry's host and port, and each part has its own characters",
+    source="ollama/ollama v0.32.15, types/model/name.go (ParseName, isValidPart) and name_test.go",
+)
+def test_names_are_what_ollama_takes_for_one(name: str, is_valid: bool) -> None:
+    problems = read_values({**LEAST, "models": [{**OWN, "name": name}]}, {"aws:region": "us-east-1"}, "x").problems
+    assert ("models[0].name" not in [problem.path for problem in problems]) is is_valid
+
+
 def test_python_names_are_no_keys_of_the_file() -> None:
     assert "gpu-nodes.instance_types: unknown key" in refusal(**{"gpu-nodes": {"instance_types": ["g5.xlarge"]}})
 
@@ -250,6 +284,17 @@ def test_each_pool_of_several_has_its_own_nodes_and_its_own_sharing_or_the_stack
         (("g4dn.xlarge",), "timeslice", "sharing"),
     ]
     assert [(tenant.path, tenant.pool) for tenant in setup.tenants] == [("models[0]", "rest"), ("models[1]", "steady")]
+
+
+def test_the_stack_needs_no_sharing_where_every_pool_has_its_own() -> None:
+    own = [{"name": "a", "sharing": {"mode": "mps"}}, {"name": "b", "sharing": {"mode": "exclusive"}}]
+    found = config(**{"sharing": None, "gpu-nodes": own, "models": [{"name": "qwen2.5:0.5b", "pool": "b"}]})
+    assert [(pool.sharing.mode, pool.sharing_path) for pool in found.setup(TODAY).pools] == [
+        ("mps", "gpu-nodes[0].sharing"),
+        ("exclusive", "gpu-nodes[1].sharing"),
+    ]
+    assert (found.mode, found.lacks_sharing()) == ("mps", False)
+    assert config(**SEVERAL).mode == "exclusive"
 
 
 def test_the_only_pool_need_not_be_named_by_models_and_is_called_gpu_where_it_has_no_name() -> None:

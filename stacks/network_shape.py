@@ -1,0 +1,43 @@
+"""Networks in a stack file, checked as EKS and VPC check them."""
+
+import ipaddress
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+PRIVATE_NETWORKS = [
+    ipaddress.IPv4Network(block)
+    for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
+]
+"""RFC 1918, loopback and link-local. `is_private` of Python also has the addresses of documentation."""
+
+
+def _public_network(text: str) -> str:
+    """A network that EKS takes in `publicAccessCidrs`.
+
+    EKS API reference, VpcConfigRequest: no IPv6 block for a cluster of IPv4. EKS user guide, "Configure
+    network access to cluster API server endpoint": a block cannot include reserved addresses.
+    """
+    if "/" not in text:
+        raise ValueError("must be a CIDR block, as in 203.0.113.7/32")
+    network = ipaddress.ip_network(text)
+    if isinstance(network, ipaddress.IPv6Network):
+        raise ValueError("must be IPv4, since the cluster is; EKS refuses IPv6 here")
+    if any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
+        raise ValueError("is a private range, which EKS refuses here")
+    return text
+
+
+def _vpc_network(text: str) -> str:
+    network = ipaddress.ip_network(text)
+    if network.version != 4 or not 16 <= network.prefixlen <= 22:
+        raise ValueError("must be an IPv4 network between /16 and /22")
+    return text
+
+
+Cidr = Annotated[
+    str,
+    AfterValidator(_public_network),
+    Field(json_schema_extra={"fix": "Write your public address, for example 203.0.113.7/32."}),
+]
+VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
