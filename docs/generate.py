@@ -27,8 +27,9 @@ from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.matrix import WAYS, Cell, cells, cheapest
 from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
 from stacks.config import load_file
+from stacks.model_settings import ModelSettings
 from stacks.provider_keys import HONOURED, REGION
-from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, ModelSettings, StackConfig, SystemNodes
+from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
 from tandem.report import PlanReport
 

@@ -17,8 +17,9 @@ from sharing.prices import Book
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
+from stacks.model_settings import OWN_KEYS, OWN_NUMBERS
 from stacks.provider_keys import HONOURED, refuse_keys
-from stacks.shape import FEWEST_ZONES, OWN_NUMBERS, SECTIONS, ClusterSettings, GpuNodes, StackConfig, pool_name
+from stacks.shape import FEWEST_ZONES, SECTIONS, ClusterSettings, GpuNodes, StackConfig, pool_name
 
 MOST_PASSES = 5
 """A repaired mistake can uncover the next (an unknown mode hides a wrong number of replicas); no more than these."""
@@ -246,12 +247,10 @@ def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
         path = f"models[{index}]"
         if settings.id and settings.id in ids[:index]:
             yield Problem(f"{path}.id", settings.id, "must be different for each model", "Leave it out, or number it.")
-        if {path, f"{path}.name", *(f"{path}.{key}" for key in OWN_NUMBERS)} & misread:
+        if {path, f"{path}.name", *(f"{path}.{key}" for key in OWN_KEYS)} & misread:
             continue
-        own = settings.own_numbers
-        if own and (missing := [key for key in OWN_NUMBERS if key not in own]):
-            rule = "a model of one's own is described by " + ", ".join(OWN_NUMBERS)
-            yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.")
-        elif settings.model() is None:
+        found = list(settings.contradictions(path))
+        yield from found
+        if not found and settings.model() is None:
             fix = f"{did_you_mean(settings.name, models())} Or describe your own by {', '.join(OWN_NUMBERS)}."
             yield Problem(f"{path}.name", f"'{settings.name}'", "unknown model", fix)

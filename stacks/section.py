@@ -3,7 +3,7 @@
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from components.names import CONTROLLERS_TAGS
 
@@ -43,5 +43,13 @@ def _tag_value(text: str) -> str:
     return text
 
 
+def _number_from_text(value: object) -> object:
+    # `pulumi config set --path` stores whole numbers as numbers but 0.5 as text (pulumi, resource/config/object.go).
+    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value):
+        return float(value)
+    return value
+
+
+Number = Annotated[float, BeforeValidator(_number_from_text)]
 TagKey = Annotated[str, AfterValidator(_tag_key)]
 TagValue = Annotated[str, AfterValidator(_tag_value)]

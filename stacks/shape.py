@@ -2,41 +2,24 @@
 
 import datetime
 import re
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
 from components import versions
-from sharing.models import KvType, Model, Served, largest_vocabulary, models
+from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
-from sharing.setup import ONE_POOL, Cache, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
+from stacks.model_settings import ModelSettings
 from stacks.network_shape import Cidr, VpcCidr
 from stacks.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
-from stacks.section import Section, TagKey, TagValue, kebab
+from stacks.section import Number, Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
 MOST_POOLS = 10
-MODEL_NAME = (
-    r"^(([A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}/)?[A-Za-z0-9_][A-Za-z0-9_-]{0,79}/)?"
-    r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$"
-)
-"""`host:port/namespace/model:tag`, of which only the model is required. Source: ollama v0.32.15 types/model/name.go."""
 FEWEST_ZONES = 2
 """EKS puts its control plane into two zones at least."""
-OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
-"""What describes a model that the catalogue does not have."""
-GIB = 2**30
-
-
-def _number_from_text(value: object) -> object:
-    # `pulumi config set --path` stores whole numbers as numbers but 0.5 as text (pulumi, resource/config/object.go).
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value):
-        return float(value)
-    return value
-
-
-Number = Annotated[float, BeforeValidator(_number_from_text)]
 
 
 class GpuNodes(Section):
@@ -99,64 +82,6 @@ Pools = Annotated[
     Annotated[GpuNodes, Tag(MAPPING)] | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],
     Discriminator(_form),
 ]
-
-
-class ModelSettings(Section):
-    """One model and how it is served."""
-
-    name: str = Field(
-        pattern=MODEL_NAME,
-        description="An Ollama tag, e.g. `llama2:7b`.",
-        json_schema_extra={"fix": "Write a tag as in `ollama pull`, e.g. llama2:7b."},
-    )
-    id: str | None = Field(
-        default=None,
-        pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
-        description="Name of its release and Service; the tag with dashes when absent (`llama2-7b`, `llama2-7b-2`).",
-        json_schema_extra={"fix": "Use lower-case letters, digits and dashes, a letter first, 40 at most."},
-    )
-    context: int = Field(default=4096, ge=256, le=1_048_576, description="Tokens per request.")
-    slots: int = Field(default=1, ge=1, le=64, description="Requests at a time; each has its own KV cache.")
-    kv_type: Annotated[KvType, Field(strict=False)] = Field(
-        default=KvType.F16, description="KV cache: `f16`, or `q8_0` (half), `q4_0` (a quarter), with flash attention."
-    )
-    cache: Cache = Field(
-        default="node",
-        description="Model files: on the node's disk (`node`), or on an EBS volume of its own (`volume`).",
-    )
-    pool: str | None = Field(
-        default=None, description="Where `gpu-nodes` is a list: the name of the pool that it runs on."
-    )
-    weights_gib: Number | None = Field(
-        default=None, gt=0, le=2048, allow_inf_nan=False, description="Own model: size of its GGUF file (GiB)."
-    )
-    layers: int | None = Field(default=None, ge=1, le=1024, description="Own model: layers.")
-    kv_heads: int | None = Field(default=None, ge=1, le=1024, description="Own model: KV heads.")
-    head_dim: int | None = Field(default=None, ge=1, le=4096, description="Own model: values per head.")
-    vocabulary: int | None = Field(
-        default=None, ge=1, le=4_194_304, description="Own model: tokens it knows; the catalogue's largest when absent."
-    )
-
-    @property
-    def own_numbers(self) -> dict[str, Any]:
-        """The numbers of a model of one's own, by their name in the file, absent ones left out."""
-        return {key: value for key in OWN_NUMBERS if (value := getattr(self, key.replace("-", "_"))) is not None}
-
-    def model(self) -> Model | None:
-        """The model with its shape; None when neither the catalogue nor the file describes it."""
-        own = self.own_numbers
-        if len(own) < len(OWN_NUMBERS):
-            return None if own else models().get(self.name)
-        return Model(
-            name=self.name,
-            weights_bytes=round(own["weights-gib"] * GIB),
-            layers=own["layers"],
-            kv_heads=own["kv-heads"],
-            head_dim=own["head-dim"],
-            max_context=0,
-            vocabulary=self.vocabulary or largest_vocabulary(),
-            source="the stack file",
-        )
 
 
 class SystemNodes(Section):

@@ -123,6 +123,8 @@ def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str
     if kind in ("int_type", "int_from_float", "float_type", "bool_type"):
         # The hint of a number is about its bounds.
         plainer = _plainer(value)
+        if kind == "bool_type" and plainer not in ("true", "false"):
+            return hint or _default(field)
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
         return _default(field)

@@ -26,6 +26,7 @@ GOOD = {
     "tandem:models": '[{name: "llama2:7b", context: 2048}, {name: "mistral:7b", context: 2048}]',
 }
 TINY = '{name: "qwen2.5:0.5b"}'
+OWN = "weights-gib: 2, layers: 32, kv-heads: 8, head-dim: 64"
 
 
 def stack(text: str = "", /, **changed: str | None) -> str:
@@ -93,7 +94,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("stuff", "unknown key"),
             ("sharing.replica", "Did you mean replicas?"),
             ("gpu-nodes.instance_types", "Did you mean instance-types?"),
-            ("models[0].contxt", "Did you mean context?"),
+            ("models[0].contxt", "Did you mean context"),
             ("cluster.zone", "Did you mean zones?"),
             ("cluster.system-nodes.counts", "Did you mean count?"),
             ("budget.usd", "Known: max-usd-per-hour"),
@@ -327,7 +328,13 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     ),
     "half a model of one's own": (
         stack(models=models("{name: mine, layers: 3}", '{name: "llama2:7b", weights-gib: 2, head-dim: 64}')),
-        [("models[0]", "Add weights-gib, kv-heads, head-dim"), ("models[1]", "Add layers, kv-heads")],
+        [
+            (
+                "models[0]",
+                "a model of your own is described by weights-gib, layers, kv-heads, head-dim (got layers). Add ",
+            ),
+            ("models[1]", "Add layers, kv-heads"),
+        ],
     ),
     "impossible model of one's own": (
         stack(models="[{name: mine, weights-gib: 0, layers: 0, kv-heads: 1, head-dim: 9999}]"),
@@ -335,6 +342,46 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models[0].weights-gib", "must be more than 0"),
             ("models[0].layers", "must be at least 1"),
             ("models[0].head-dim", "must be at most 4,096"),
+        ],
+    ),
+    "contradictory own models": (
+        stack(
+            models=models(
+                f"{{name: a, {OWN}, swa-layers: 20, shared-kv-layers: 8, recurrent-layers: 5, swa-window: 512, "
+                "recurrent-state-bytes: 9}",
+                f"{{name: b, {OWN}, swa-layers: 2, recurrent-layers: 2, experts: 8, embedding-bytes: 3221225472}}",
+                f"{{name: c, {OWN}, swa-head-dim: 64, swa-kv-heads: 1, experts-used: 9, experts: 8, encoder: 1}}",
+                f"{{name: d, {OWN}, swa-layers: 2, swa-window: 4096, max-context: 2048, mla-rank: -1}}",
+                f"{{name: e, {OWN}, swa-window: 512, recurrent-state-bytes: 4, experts-used: 2}}",
+                '{name: "llama2:7b", swa-window: 512}',
+            )
+        ),
+        [
+            ("models[0].layers", "20 swa-layers and 8 shared-kv-layers and 5 recurrent-layers are more than 32 layers"),
+            ("models[1].swa-layers", "has no meaning without `swa-window` (got 2). Add `swa-window`."),
+            ("models[1].recurrent-layers", "has no meaning without `recurrent-state-bytes`"),
+            ("models[1].experts", "has no meaning without `experts-used`"),
+            ("models[1].embedding-bytes", "is more than the 2147483648 bytes of `weights-gib` (got 3221225472)"),
+            ("models[2].encoder", "must be true or false (got 1). Write `encoder: true` or `encoder: false`"),
+            ("models[3].mla-rank", "must be at least 0 (got -1)"),
+            ("models[4].swa-window", "has no meaning without `swa-layers`"),
+            ("models[4].recurrent-state-bytes", "has no meaning without `recurrent-layers`"),
+            ("models[4].experts-used", "has no meaning without `experts`"),
+            ("models[5]", "Add weights-gib, layers, kv-heads, head-dim"),
+        ],
+    ),
+    "an own model whose window is longer than its context": (
+        stack(
+            models=models(
+                f"{{name: d, {OWN}, swa-layers: 2, swa-window: 4096, max-context: 2048}}",
+                f"{{name: c, {OWN}, swa-head-dim: 64, swa-kv-heads: 1, experts-used: 9, experts: 8}}",
+            )
+        ),
+        [
+            ("models[0].swa-window", "must be at most `max-context`, 2048 (got 4096). Write 2048, or less."),
+            ("models[1].swa-head-dim", "has no meaning without `swa-layers`"),
+            ("models[1].swa-kv-heads", "has no meaning without `swa-layers`"),
+            ("models[1].experts-used", "must be at most `experts`, 8 (got 9)"),
         ],
     ),
     "same ids": (

@@ -6,6 +6,7 @@ import contextvars
 import datetime
 import inspect
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,44 @@ def test_a_model_of_ones_own_is_what_its_numbers_say() -> None:
 
 def test_a_model_of_ones_own_may_say_its_vocabulary() -> None:
     assert config(models=[{**OWN, "vocabulary": 32000}]).served()[0].model.vocabulary == 32000
+
+
+WHOLE = {
+    **OWN,
+    "architecture": "gemma4",
+    "embedding-bytes": 1,
+    "value-dim": 96,
+    "max-context": 131072,
+    "swa-layers": 12,
+    "swa-window": 512,
+    "swa-kv-heads": 2,
+    "swa-head-dim": 256,
+    "shared-kv-layers": 10,
+    "recurrent-layers": 4,
+    "recurrent-state-bytes": 5,
+    "mla-rank": 576,
+    "width": 2560,
+    "feed-forward": 10240,
+    "vocabulary": 262144,
+    "experts": 8,
+    "experts-used": 2,
+    "projector-bytes": 7,
+    "encoder": True,
+}
+"""Every own-model key, each with a value of its own."""
+
+
+def test_the_own_model_keys_express_every_field_of_a_model() -> None:
+    model = config(models=[WHOLE]).served()[0].model
+    told = {key.replace("-", "_"): value for key, value in WHOLE.items()}
+    told["weights_bytes"] = 2684354560
+    del told["weights_gib"]
+    assert asdict(model) == {**told, "source": "the stack file"}
+
+
+def test_weights_in_gib_are_exact_to_the_byte() -> None:
+    written = round(13793441244 / 2**30, 9)
+    assert config(models=[{**OWN, "weights-gib": written}]).served()[0].model.weights_bytes == 13793441244
 
 
 def test_own_numbers_win_over_the_catalogue() -> None:
