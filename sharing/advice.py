@@ -9,6 +9,7 @@ from sharing.gpus import Gpu, InstanceType, instance_types
 from sharing.layouts import Strategy
 from sharing.models import KvType, Served
 from sharing.modes import Mig, Sharing, every_mode, written
+from sharing.offerings import offered
 from sharing.setup import ONE_POOL
 
 SHORTEST_CONTEXT = 512
@@ -165,7 +166,8 @@ def _other_type(case: Case, region: str) -> Iterator[Change]:
 
 
 def _by_price(types: Iterable[InstanceType], region: str) -> list[InstanceType]:
-    return sorted(types, key=lambda each: (prices.on_demand(each.name, region).usd_per_hour, each.name))
+    here = [each for each in types if offered(each.name, region) != "no"]
+    return sorted(here, key=lambda each: (prices.on_demand(each.name, region).usd_per_hour, each.name))
 
 
 def _alike(case: Case) -> Iterator[InstanceType]:

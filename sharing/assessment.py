@@ -8,6 +8,7 @@ from sharing import compatibility, prices
 from sharing.advice import Case, advice
 from sharing.cost import Cost, cost
 from sharing.fit import Verdict, verdicts
+from sharing.offering_rules import read_prices
 from sharing.paths import rests_on, touches
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup, Tenant
@@ -56,7 +57,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
         problems += _over_budget(setup, bill)
     return Assessment(
         problems=tuple(problems),
-        warnings=(*compatibility.warnings(setup, unreadable), *_old_prices(setup)),
+        warnings=(*compatibility.warnings(setup, unreadable), *_old_prices(setup), *_budget_not_judged(setup, bill)),
         fits=tuple(fits),
         cost=bill,
     )
@@ -114,13 +115,22 @@ def _do_not_fit(fits: list[Fit]) -> Iterator[Problem]:
 def _old_prices(setup: Setup) -> list[Problem]:
     if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
         return []
-    fix = f"`tandem prices --region {setup.book.region}` reads them anew."
+    fix = f"Run `tandem prices --region {setup.book.region}` again."
     return [Problem("--live-prices", f"{days} days", f"should be at most {prices.FRESH_DAYS} days old", fix)]
+
+
+def _budget_not_judged(setup: Setup, bill: Cost | None) -> list[Problem]:
+    """A budget is never compared with prices of another region."""
+    limit = setup.max_usd_per_hour
+    if bill is None or limit is None or not bill.unpriced:
+        return []
+    rule = f"is not judged: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
+    return [Problem("budget.max-usd-per-hour", f"{limit}", rule, read_prices(setup.region), judged=False)]
 
 
 def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:
     limit = setup.max_usd_per_hour
-    if limit is None or bill.replacing_usd_per_hour <= limit:
+    if limit is None or bill.unpriced or bill.replacing_usd_per_hour <= limit:
         return []
     if bill.usd_per_hour <= limit:
         return [_over_budget_while_replacing(setup, bill, limit)]

@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import karpenter, tables, zones
+from sharing import karpenter, offerings, tables, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import (
@@ -18,6 +18,7 @@ from sharing.mig_rules import (
     turns,
 )
 from sharing.modes import Mps
+from sharing.offering_rules import not_offered, unknown_offers
 from sharing.paths import rests_on, touches
 from sharing.pin_rules import numbers
 from sharing.problems import Problem, did_you_mean
@@ -82,7 +83,7 @@ def _known_types(setup: Setup) -> Iterator[Problem]:
         for index, name in enumerate(pool.instance_types):
             path = f"{pool.path}.instance-types[{index}]"
             if name in system_types():
-                yield Problem(path, name, "must have a GPU", "The cheapest type with one is g4dn.xlarge.")
+                yield Problem(path, name, "must have a GPU", _example(pool, setup))
             elif name not in instance_types():
                 yield Problem(path, f"'{name}'", "unknown GPU instance type", did_you_mean(name, instance_types()))
 
@@ -92,7 +93,7 @@ def _nvidia_only(setup: Setup) -> Iterator[Problem]:
         for index, known in _typed(pool):
             if known.gpu.vendor != "nvidia":
                 rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
-                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, f"Write {_example(pool)}, for example.")
+                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, _example(pool, setup))
 
 
 def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
@@ -118,8 +119,7 @@ def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 bound = f"{gpu.min_driver} or newer" if gpu.min_driver > driver else f"{gpu.max_driver} or older"
                 rule = f"{gpu.title} needs NVIDIA driver {bound}; the pinned AMI has {driver}"
-                others = "g7e.2xlarge or p5.4xlarge" if pool.sharing.needs_mig_manager else "g6.xlarge or g6e.xlarge"
-                yield Problem(path, known.name, rule, f"Take another GPU: {others}.")
+                yield Problem(path, known.name, rule, f"Take another GPU: {_others(pool, setup)}.")
 
 
 def _arm64_parts(setup: Setup) -> Iterator[Problem]:
@@ -315,12 +315,25 @@ def _unknown_region(setup: Setup) -> Iterator[Problem]:
     names = [row["region"] for row in tables.read("regions").rows]
     if setup.region not in names:
         rule = f"no AWS region known on {tables.read('regions').date}"
-        yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names))
+        yield Problem("aws:region", f"'{setup.region}'", rule, did_you_mean(setup.region, names), judged=False)
 
 
-def _example(pool: Pool) -> str:
+def _example(pool: Pool, setup: Setup) -> str:
     """The cheapest type that the mode of `pool` goes with."""
-    return "g7e.2xlarge" if pool.sharing.needs_mig_manager else "g4dn.xlarge"
+    return f"Write {offerings.examples(_candidates(pool), setup.region, setup.book, most=1)}, for example."
+
+
+def _others(pool: Pool, setup: Setup) -> str:
+    """Types whose GPU every pinned driver knows."""
+    newer = (name for name in _candidates(pool) if name != "g4dn.xlarge")
+    return offerings.examples(newer, setup.region, setup.book) or "AWS offers others in other regions"
+
+
+def _candidates(pool: Pool) -> tuple[str, ...]:
+    """Types to start with, the cheapest first."""
+    if pool.sharing.needs_mig_manager:
+        return "g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"
+    return "g4dn.xlarge", "g6.xlarge", "g6e.xlarge", "g5.xlarge"
 
 
 def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
@@ -335,6 +348,7 @@ NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
 RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
+    Rule("the region offers the types", True, not_offered, ("aws:region", "sharing")),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
     Rule("the card allows the mode", True, _mode_on_card, (TYPES, "sharing")),
     Rule("the driver knows the card", True, _driver_knows_card),
@@ -350,6 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("zones are the region's", True, zones.misnamed, ("aws:region",)),
     Rule("pools with MIG have one configuration", True, one_configuration, ("sharing",)),
     Rule("the region is known", False, _unknown_region),
+    Rule("it is known what the region offers", False, unknown_offers, ("aws:region",)),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
     Rule("no setting is without effect", False, _left_over_settings, ("sharing.mode",)),

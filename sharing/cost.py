@@ -47,14 +47,15 @@ class Cost:
     """Where those come from: the tables of this version, or AWS itself."""
     price_age_days: int
     """Days between then and the day of the plan."""
+    unpriced: tuple[str, ...] = ()
+    """GPU instance types whose price in the stack's region is unknown: the bill has another price."""
 
     @property
     def price_origin(self) -> str:
-        """Region, day and source of the GPU prices in words."""
-        if self.price_source == "tables":
-            return f"GPU prices of {self.price_region}, {self.price_date}"
-        age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days} days ago")
-        return f"GPU prices of {self.price_region}, read from AWS on {self.price_date} ({age})"
+        """Region, day, age and source of the GPU prices in words."""
+        age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
+        source = "read from AWS on " if self.price_source == "aws" else ""
+        return f"GPU prices of {self.price_region}, {source}{self.price_date} ({age})"
 
     @property
     def usd_per_hour(self) -> float:
@@ -88,6 +89,7 @@ def cost(setup: Setup) -> Cost:
         price_date=oldest.date,
         price_source=oldest.source,
         price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
+        unpriced=tuple(_unpriced(setup)),
     )
 
 
@@ -149,6 +151,11 @@ def _cheaper_types(setup: Setup) -> float:
         each = [_price(name, pool, setup).usd_per_hour for name in pool.instance_types]
         found += setup.nodes_of(pool) * (max(each) - min(each))
     return found
+
+
+def _unpriced(setup: Setup) -> Iterator[str]:
+    every = dict.fromkeys(name for pool in setup.pools for name in pool.instance_types)
+    return (name for name in every if not prices.on_demand(name, setup.region, setup.book).own)
 
 
 def _node_price(pool: Pool, setup: Setup) -> prices.Price:

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
-from sharing import mig, prices
-from sharing.gpus import Gpu, instance_types
+from sharing import mig, offerings, prices
+from sharing.gpus import Gpu
 from sharing.problems import Problem, did_you_mean
 
 Strategy = Literal["single", "mixed"]
@@ -51,21 +51,22 @@ def written(layout: mig.Layout) -> str:
 def no_mig(gpu: Gpu, path: str, region: str) -> Problem:
     """A card that cannot be cut, and the cheapest types with one that can."""
     offers = [f"{name} (${usd:.2f} an hour on demand)" for name, usd in cheapest_types(region)]
-    return Problem(f"{path}.mode", "mig", f"{gpu.title} has no MIG", f"The cheapest with it: {', '.join(offers)}.")
+    cheapest = (
+        f"The cheapest with it: {', '.join(offers)}." if offers else f"{region} has no such type: use another mode."
+    )
+    return Problem(f"{path}.mode", "mig", f"{gpu.title} has no MIG", cheapest)
 
 
 def cheapest_types(region: str) -> list[tuple[str, float]]:
-    """The cheapest type with one GPU of each kind that has MIG and needs no other driver, with its on-demand price."""
+    """The cheapest type with one GPU of each kind that has MIG and needs no other driver, with its on-demand price.
+
+    Without types that the region is known not to offer.
+    """
     found: dict[str, tuple[str, float]] = {}
-    for known in instance_types().values():
+    for known in offerings.cheapest_first(region):
         if known.gpus == 1 and mig.profiles(known.gpu) and not known.gpu.min_driver:
-            usd = prices.on_demand(known.name, region).usd_per_hour
-            found[known.gpu.name] = min((known.name, usd), found.get(known.gpu.name, (known.name, usd)), key=_price)
-    return sorted(found.values(), key=_price)
-
-
-def _price(offer: tuple[str, float]) -> tuple[float, str]:
-    return offer[1], offer[0]
+            found.setdefault(known.gpu.name, (known.name, prices.on_demand(known.name, region).usd_per_hour))
+    return list(found.values())
 
 
 def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem]:

@@ -6,6 +6,7 @@ from sharing import mig
 from sharing.fit import Verdict, verdicts
 from sharing.gpus import Gpu
 from sharing.modes import MOST_TIME_SLICES
+from sharing.offerings import examples
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup
 
@@ -31,7 +32,8 @@ def driver_cuts(setup: Setup) -> Iterator[Problem]:
             if known.gpu.mig_min_driver > setup.pins.driver:
                 path = f"{pool.path}.instance-types[{pool.instance_types.index(known.name)}]"
                 rule = f"MIG on {known.gpu.title} needs NVIDIA driver {known.gpu.mig_min_driver} or newer"
-                fix = "Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode."
+                others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), setup.region, setup.book)
+                fix = f"Take another GPU with MIG, {others}, or another mode." if others else "Use another mode."
                 yield Problem(path, known.name, f"{rule}; the pinned AMI has {setup.pins.driver}", fix)
 
 

@@ -14,7 +14,7 @@ from sharing.gpus import instance_types
 from sharing.system import system_types
 
 HOME_REGION = "us-east-1"
-"""The region whose prices are known best; others are planned at its prices where their own are not known."""
+"""The region with the best-known prices. Where a region lacks its own, they are shown with a mark and judge nothing."""
 FRESH_DAYS = 7
 """Spot prices drift by the week: older ones that were read from AWS are used with a warning."""
 
@@ -32,18 +32,22 @@ class Price:
     note: str = ""
     """Why this is not the exact price; empty when it is."""
     source: Source = "tables"
+    own: bool = True
+    """Whether it is a price of the region that was asked for; else it is another region's, or an estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """Prices of one region as AWS itself said them on one day, in dollars an hour (Linux)."""
+    """Prices of one region as AWS reported them on one day, in dollars per hour (Linux)."""
 
     region: str
     date: datetime.date
     on_demand: Mapping[str, float]
     """By instance type: GPU types and types of system nodes."""
     spot: Mapping[str, Mapping[str, float]]
-    """By GPU instance type, then zone; a type without any is not to be had as spot."""
+    """By GPU instance type, then zone; a type without any is not sold as spot."""
+    offered: frozenset[str] | None = None
+    """The GPU instance types that the region offers; None where nobody asked."""
 
     def age_days(self, today: datetime.date) -> int:
         """Days since the prices were read; 0 also for the day ahead that UTC can be."""
@@ -62,25 +66,28 @@ def on_demand(instance_type: str, region: str, book: Book | None = None) -> Pric
         return _unlisted(on_demand(instance_type, region))
     table = tables.read("gpu_prices")
     known = _by_region("gpu_prices")
-    for place in (region, HOME_REGION):
-        if (place, instance_type) in known:
-            note = "" if place == region else f"price of {place}"
-            return Price(usd_per_hour=known[place, instance_type], region=place, date=table.date, note=note)
-    return _estimate(instance_type)
+    if (region, instance_type) in known:
+        return Price(usd_per_hour=known[region, instance_type], region=region, date=table.date)
+    if (HOME_REGION, instance_type) not in known:
+        return _estimate(instance_type)
+    at_home = known[HOME_REGION, instance_type]
+    if size := _known_size(instance_type, region):
+        usd = _by_region("regional_prices")[region, size] * at_home / known[HOME_REGION, size]
+        note = "" if size == instance_type else f"in proportion to {size}"
+        date = tables.read("regional_prices").date
+        return Price(usd_per_hour=round(usd, 5), region=region, date=date, note=note)
+    return Price(
+        usd_per_hour=at_home, region=HOME_REGION, date=table.date, note=_elsewhere(region), own=region == HOME_REGION
+    )
 
 
 def spot(instance_type: str, region: str, book: Book | None = None) -> Price | None:
-    """Spot price as last seen in the dearest zone, or None where none is known: then on-demand is the safe plan."""
+    """Spot price as last seen in the region's most expensive zone; None where it is unknown."""
     if book:
         zones = book.spot.get(instance_type)
         return book.price(max(zones.values())) if zones else None
-    known = _spot_rows()
-    own = region in {place for place, _ in _by_region("gpu_prices")}
-    for place in (region,) if own else (region, HOME_REGION):
-        if row := known.get((place, instance_type)):
-            note = "" if place == region else f"price of {place}"
-            return Price(usd_per_hour=float(row["usd_per_hour"]), region=place, date=row["date"], note=note)
-    return None
+    row = _spot_rows().get((region, instance_type))
+    return Price(usd_per_hour=float(row["usd_per_hour"]), region=region, date=row["date"]) if row else None
 
 
 def system_node(instance_type: str, region: str, book: Book | None = None) -> Price:
@@ -90,7 +97,7 @@ def system_node(instance_type: str, region: str, book: Book | None = None) -> Pr
     if book:
         return _unlisted(system_node(instance_type, region))
     usd, date = system_types()[instance_type].usd_per_hour, tables.read("system_instances").date
-    return Price(usd_per_hour=usd, region=HOME_REGION, date=date, note=_elsewhere(region))
+    return Price(usd_per_hour=usd, region=HOME_REGION, date=date, note=_elsewhere(region), own=region == HOME_REGION)
 
 
 def service(item: str, region: str) -> Price:
@@ -99,7 +106,7 @@ def service(item: str, region: str) -> Price:
     known = {(row["region"], row["item"]): float(row["usd"]) for row in table.rows}
     place = region if (region, item) in known else HOME_REGION
     note = "" if place == region else _elsewhere(region)
-    return Price(usd_per_hour=known[place, item], region=place, date=table.date, note=note)
+    return Price(usd_per_hour=known[place, item], region=place, date=table.date, note=note, own=place == region)
 
 
 def _unlisted(price: Price) -> Price:
@@ -120,7 +127,17 @@ def _estimate(instance_type: str) -> Price:
     ]
     dearest = max(kin, key=lambda other: known[HOME_REGION, other.name] / other.gpus)
     usd = known[HOME_REGION, dearest.name] / dearest.gpus * wanted.gpus
-    return Price(usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {dearest.name}")
+    return Price(
+        usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {dearest.name}", own=False
+    )
+
+
+@cache
+def _known_size(instance_type: str, region: str) -> str | None:
+    """A size of the type's family whose price in the region is known; the others have the proportions of home."""
+    family = instance_type.partition(".")[0]
+    sizes = (name for place, name in _by_region("regional_prices") if place == region)
+    return next((name for name in sizes if name.partition(".")[0] == family), None)
 
 
 @cache

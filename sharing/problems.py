@@ -18,6 +18,8 @@ class Problem:
     """What must hold, e.g. `must be at least 2`."""
     fix: str
     """What to write instead."""
+    judged: bool = True
+    """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
 
     def __str__(self) -> str:
         got = f" (got {self.found})" if self.found else ""

@@ -63,7 +63,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         ),
         (
             on("g4dn.xlarge", "m5.large"),
-            "gpu-nodes.instance-types[1]: must have a GPU (got m5.large). The cheapest type with one is g4dn.xlarge.",
+            "gpu-nodes.instance-types[1]: must have a GPU (got m5.large). Write g4dn.xlarge, for example.",
         ),
     ],
     "GPUs are NVIDIA's": [
@@ -71,6 +71,13 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             on("g4ad.xlarge"),
             "gpu-nodes.instance-types[0]: must have an NVIDIA GPU; g4ad.xlarge has AMD's RADEON-PRO-V520. "
             "Write g4dn.xlarge, for example.",
+        ),
+    ],
+    "the region offers the types": [
+        (
+            replace(on("g5.2xlarge"), region="ap-northeast-3"),
+            "gpu-nodes.instance-types[0]: ap-northeast-3 does not offer it (AWS's list of 2026-06-18) "
+            "(got g5.2xlarge). Write `g6e.xlarge` (L40S), or use ap-northeast-1, the nearest region that offers it.",
         ),
     ],
     "a pool has one kind of GPU": [
@@ -314,6 +321,13 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "Did you mean us-east-1 or us-west-1 or us-east-2?",
         ),
     ],
+    "it is known what the region offers": [
+        (
+            replace(on("p5.4xlarge"), region="us-west-1"),
+            "gpu-nodes.instance-types[0]: is not judged: it is unknown whether us-west-1 offers it (got p5.4xlarge). "
+            "Run `tandem prices --region us-west-1`, then plan with `--live-prices`.",
+        ),
+    ],
     "standard support does not end soon": [
         (
             setup(kubernetes="1.34"),
@@ -501,6 +515,12 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
 KEPT: dict[str, list[Setup]] = {
     "GPU types are known": [on("g4dn.xlarge", "g4dn.metal")],
     "GPUs are NVIDIA's": [on("g4dn.xlarge"), on("g4ad.extra")],
+    "the region offers the types": [
+        on("g4dn.xlarge"),
+        on("g4ad.xlarge"),
+        on("g4ad.extra"),
+        replace(on("g4dn.xlarge"), region="us-iso-east-1"),
+    ],
     "a pool has one kind of GPU": [
         on("g4dn.xlarge", "g4dn.16xlarge"),
         on("g5.xlarge"),
@@ -573,6 +593,11 @@ KEPT: dict[str, list[Setup]] = {
         partitioned(TimeSlicing(replicas=2), Mps()),
     ],
     "the region is known": [setup(region="ap-south-2")],
+    "it is known what the region offers": [
+        on("p5.4xlarge"),
+        replace(on("g4dn.xlarge"), region="ap-south-2"),
+        replace(on("g4dn.xlarge"), region="us-east-11"),
+    ],
     "standard support does not end soon": [
         setup(kubernetes="1.34", today=day("2026-12-02")),
         setup(kubernetes="1.36", today=day("2027-05-03")),
@@ -635,7 +660,7 @@ def found_by(name: str, whole: Setup) -> list[str]:
 def test_every_rule_is_broken_and_kept_by_a_test() -> None:
     names = [rule.name for rule in RULES]
     assert names == list(BROKEN) == list(KEPT)
-    assert [rule.refuses for rule in RULES] == [True] * 16 + [False] * 21
+    assert [rule.refuses for rule in RULES] == [True] * 17 + [False] * 22
 
 
 @pytest.mark.parametrize(
@@ -646,7 +671,7 @@ def test_every_rule_is_broken_and_kept_by_a_test() -> None:
 def test_a_broken_rule_is_told_with_its_way_out(name: str, whole: Setup, message: str) -> None:
     assert message in found_by(name, whole)
     refused, doubted = [str(one) for one in problems(whole)], [str(one) for one in warnings(whole)]
-    refuses = list(BROKEN).index(name) < 16
+    refuses = list(BROKEN).index(name) < 17
     assert (message in refused, message in doubted) == (refuses, not refuses)
 
 

@@ -278,7 +278,7 @@ def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObje
 
 def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() -> None:
     assert layouts.cheapest_types("us-east-1") == [("g7e.2xlarge", 3.36312), ("p5.4xlarge", 6.88)]
-    (problem,) = Mig().check(T4, region="eu-west-1")
+    (problem,) = Mig().check(T4, region="eu-west-2")
     assert problem.fix.startswith("The cheapest with it: g7e.2xlarge ($")
 
 

@@ -30,7 +30,7 @@ def test_what_aws_does_not_list_has_the_tables_price_and_says_so() -> None:
     found = prices.on_demand("g5.xlarge", "us-east-1", BOOK)
     assert found == replace(prices.on_demand("g5.xlarge", "us-east-1"), note="not in AWS's list of the region")
     elsewhere = prices.on_demand("g5.xlarge", "eu-north-1", replace(BOOK, region="eu-north-1"))
-    assert elsewhere.note == "not in AWS's list of the region; price of us-east-1"
+    assert elsewhere.note == "not in AWS's list of the region; in proportion to g5.12xlarge"
     assert prices.system_node("t3.large", "us-east-1", BOOK).note == "not in AWS's list of the region"
     assert prices.spot("g5.xlarge", "us-east-1", BOOK) is None, "AWS has no spot price: it is not to be had"
     empty = replace(BOOK, spot={"g4dn.xlarge": {}})
@@ -50,7 +50,7 @@ def test_the_bill_is_made_of_the_book_and_tells_its_age() -> None:
 
 def test_without_a_book_the_bill_tells_the_tables_day() -> None:
     bill = cost(setup())
-    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18")
+    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18 (156 days ago)")
     assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
 
 
@@ -64,9 +64,7 @@ def test_age_in_words(days: int, words: str) -> None:
 def test_old_prices_get_a_warning(days: int, warned: bool) -> None:
     book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
     found = [str(one) for one in assess(setup(book=book)).warnings]
-    said = (
-        "--live-prices: should be at most 7 days old (got 8 days). `tandem prices --region us-east-1` reads them anew."
-    )
+    said = "--live-prices: should be at most 7 days old (got 8 days). Run `tandem prices --region us-east-1` again."
     assert (said in found) is warned
     assert bool(found) is warned
 

@@ -1,0 +1,88 @@
+"""Rules about what a region offers: what it lacks is an error, what is unknown a warning. And what to use instead."""
+
+from collections.abc import Iterator
+
+from sharing import offerings, tables
+from sharing.gpus import InstanceType, instance_types
+from sharing.problems import Problem
+from sharing.setup import Pool, Setup
+
+ALIKE = 0.95
+"""GPUs that are sold with the same memory differ by this factor at most: NVML shows 22,888 to 23,034 MiB of 24 GB."""
+
+
+def not_offered(setup: Setup) -> Iterator[Problem]:
+    """Types that AWS has retired, or that the region does not offer."""
+    for pool, path, kind in _types(setup):
+        if offerings.offered(kind.name, setup.region, setup.book) != "no":
+            continue
+        if day := offerings.retired(kind.name):
+            rule = f"is retired: AWS has not offered it since {day}"
+        elif setup.book and setup.book.offered is not None:
+            rule = f"{setup.region} does not offer it (AWS's answer of {setup.book.date})"
+        else:
+            rule = f"{setup.region} does not offer it (AWS's list of {tables.read('offerings').date})"
+        yield Problem(path, kind.name, rule, _instead(kind, pool, setup))
+
+
+def unknown_offers(setup: Setup) -> Iterator[Problem]:
+    """Types that the region may or may not offer. Of an unknown region, another rule says so."""
+    if setup.region not in {row["region"] for row in tables.read("regions").rows}:
+        return
+    for _, path, kind in _types(setup):
+        if offerings.offered(kind.name, setup.region, setup.book) == "unknown":
+            rule = f"is not judged: it is unknown whether {setup.region} offers it"
+            yield Problem(path, kind.name, rule, ask_aws(setup.region), judged=False)
+
+
+def ask_aws(region: str) -> str:
+    """How to find out what a region offers."""
+    if offerings.partition(region):
+        return f"Ask AWS with `tandem quota --region {region}`."
+    return read_prices(region)
+
+
+def read_prices(region: str) -> str:
+    """How to get prices of a region that the tables do not have."""
+    if offerings.partition(region):
+        return f"Compare it with AWS's own price list of {region}."
+    return f"Run `tandem prices --region {region}`, then plan with `--live-prices`."
+
+
+def _types(setup: Setup) -> Iterator[tuple[Pool, str, InstanceType]]:
+    for pool in setup.pools:
+        for index, name in enumerate(pool.instance_types):
+            kind = instance_types().get(name)
+            if kind and kind.gpu.vendor == "nvidia":
+                yield pool, f"{pool.path}.instance-types[{index}]", kind
+
+
+def _instead(kind: InstanceType, pool: Pool, setup: Setup) -> str:
+    """Another type of the same GPU or with as much memory, and the nearest region that has this type."""
+    fix = []
+    if other := substitute(kind, pool, setup):
+        fix.append(f"Write `{other.name}` ({other.gpu.title})")
+    if region := offerings.nearest(kind.name, setup.region):
+        fix.append(f"{'use' if fix else 'Use'} {region}, the nearest region that offers it")
+    return f"{', or '.join(fix)}." if fix else "Use another region."
+
+
+def substitute(kind: InstanceType, pool: Pool, setup: Setup) -> InstanceType | None:
+    """The cheapest type of the region that can stand for `kind` in `pool`: first one with the same GPU.
+
+    Else one with as much memory on as many GPUs, for the same architecture, that allows the pool's sharing mode.
+    """
+    here = [
+        other
+        for other in offerings.cheapest_first(setup.region, setup.book)
+        if other.arch == kind.arch and other.gpus >= kind.gpus and other.gpu.vendor == "nvidia"
+    ]
+    same = (other for other in here if other.gpu == kind.gpu)
+    alike = (
+        other
+        for other in here
+        if other.gpu.nvml_mib >= ALIKE * kind.gpu.nvml_mib
+        and other.gpu.min_driver <= setup.pins.driver
+        and not pool.sharing.check(other.gpu)
+    )
+    return next(same, None) or next(alike, None)
