@@ -1,0 +1,331 @@
+"""What the metadata and the tensors of a GGUF file say about a model.
+
+The rules are those of llama.cpp b10488, the engine of Ollama 0.32.15: `load_hparams` in src/llama-model.cpp,
+`load_arch_hparams` of each architecture in src/models/, and `create_memory`, which decides what layers keep. Files that
+Ollama's own converter wrote name some things differently; llama/compat/llama-ollama-compat.cpp of Ollama translates
+them, and so does this module. Check both when `images.csv` gets a newer Ollama.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.architectures import (
+    ENCODERS,
+    EXAONE4_WINDOWED_LAYERS,
+    GEMMA3N_OWN_KV,
+    INLINE_PROJECTOR,
+    KNOWN,
+    LATENT,
+    RECURRENT_BY_INTERVAL,
+    RECURRENT_WITHOUT_FORWARD,
+    RECURRENT_WITHOUT_HEADS,
+    SAME_AS,
+    WINDOWS,
+)
+from sharing.models import Model
+
+AGAIN = "Convert the model again, or download it again."
+BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
+DENSE = re.compile(r"blk\.[0-9]+\.ffn_up\.weight")
+FULL, WINDOWED, RECURRENT, WITHOUT_KV = "full", "windowed", "recurrent", "without KV"
+"""What a layer keeps: all tokens, those of a window, a state of fixed size, nothing of its own."""
+STATE_BYTES = 4
+"""Recurrent states are f32. Source: `create_memory`, recurrent_type_r and recurrent_type_s."""
+MOST_LAYERS = 512
+"""LLAMA_MAX_LAYERS of llama.cpp."""
+MOST = 2**31 - 1
+"""The largest number that metadata may have."""
+MOST_BYTES = 2**42
+"""4 TiB, more than any model has."""
+
+CPU_TENSORS = ("per_layer_token_embd.weight", "position_embd.weight", "token_types.weight")
+"""Tensors of the input layer, which stay on the CPU. Source: LLM_TENSOR_INFOS in src/llama-arch.cpp."""
+PROJECTOR_PREFIXES = ("v.", "mm.", "a.")
+"""Tensors of a projector inside the model's own file. Source: Ollama llm/llama_server.go mmprojMemoryRequirement."""
+UNUSED_PREFIXES = ("model.vision_tower.", "s.")
+"""Tensors that Ollama hides from the engine."""
+
+
+class UnclearModelError(ValueError):
+    """Metadata that do not describe a model, or not one that these rules know; says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """One tensor of a file."""
+
+    name: str
+    shape: tuple[int, ...]
+    """Values in each dimension, the innermost first, as GGUF has it."""
+    bytes: int
+
+
+def describe(
+    name: str,
+    metadata: Mapping[str, object],
+    tensors: Iterable[Tensor],
+    *,
+    projector_bytes: int = 0,
+    source: str,
+) -> Model:
+    """The model that a file describes; `projector_bytes` is the size of a projector in a file of its own.
+
+    Raises `UnclearModelError` where the file does not say enough, or where its architecture is unknown.
+    """
+    by_name = {tensor.name: tensor for tensor in tensors}
+    facts = _Facts(metadata, by_name)
+    kinds = _layer_kinds(facts)
+    vocabulary = facts.vocabulary()
+    weights, embedding, inline = _sizes(facts)
+    kv_heads, swa_kv_heads = _kv_heads(facts, kinds)
+    head_dim, value_dim = facts.head_dims()
+    latent = _latent_values(facts)
+    swa = kinds.count(WINDOWED)
+    swa_head_dim = facts.number("attention.key_length_swa", head_dim) if swa else 0
+    recurrent = kinds.count(RECURRENT)
+    experts = facts.number("expert_count", 0)
+    return Model(
+        name=name,
+        architecture=facts.architecture,
+        weights_bytes=weights,
+        embedding_bytes=embedding,
+        layers=len(kinds),
+        kv_heads=1 if latent else kv_heads,
+        head_dim=latent or head_dim,
+        value_dim=0 if latent or value_dim == head_dim else value_dim,
+        max_context=facts.number("context_length"),
+        swa_layers=swa,
+        swa_window=_window_tokens(facts) if swa else 0,
+        swa_kv_heads=0 if swa_kv_heads == kv_heads else swa_kv_heads,
+        swa_head_dim=0 if swa_head_dim == head_dim else swa_head_dim,
+        shared_kv_layers=kinds.count(WITHOUT_KV),
+        recurrent_layers=recurrent,
+        recurrent_state_bytes=recurrent * _state_values(facts) * STATE_BYTES if recurrent else 0,
+        mla_rank=latent,
+        width=facts.number("embedding_length"),
+        feed_forward=_feed_forward(facts, experts),
+        vocabulary=vocabulary,
+        experts=experts,
+        experts_used=facts.most("expert_used_count") if experts else 0,
+        projector_bytes=projector_bytes or inline,
+        encoder=facts.architecture in ENCODERS,
+        source=source,
+    )
+
+
+class _Facts:
+    """The metadata of one architecture, by keys without its name; every number is bounded."""
+
+    def __init__(self, metadata: Mapping[str, object], tensors: Mapping[str, Tensor]) -> None:
+        self.tensors = tensors
+        self._values = metadata
+        self._prefix = self._architecture()
+        self.architecture = SAME_AS.get(self._prefix, self._prefix)
+        # embeddinggemma, as Ollama's converter writes it: handle_embeddinggemma.
+        if self.architecture == "gemma3" and "dense.0.weight" in tensors:
+            self.architecture = "gemma-embedding"
+        self.layers = self.number("block_count") - self.number("nextn_predict_layers", 0)
+        if not 1 <= self.layers <= MOST_LAYERS:
+            raise UnclearModelError(f"It has {self.layers} layers, and 1 to {MOST_LAYERS} are possible. {AGAIN}")
+        missing = {*range(self.layers)} - {int(match[1]) for each in tensors if (match := BLOCK.match(each))}
+        if missing:
+            raise UnclearModelError(
+                f"It lacks the tensors of {len(missing)} of its {self.layers} layers: it is a part of a model. "
+                "Merge the parts with `llama-gguf-split --merge` first."
+            )
+
+    def _architecture(self) -> str:
+        name = self._values.get("general.architecture")
+        if not isinstance(name, str) or not name:
+            raise UnclearModelError(f"Its metadata name no architecture (`general.architecture`). {AGAIN}")
+        if name == "clip":
+            raise UnclearModelError("It is a projector, not a language model. Name it with `--projector` instead.")
+        if self._values.get("general.type", "model") == "adapter":
+            raise UnclearModelError("It is an adapter, not a language model. Name the file of the model.")
+        if name not in KNOWN:
+            shown = "".join(char if char.isprintable() else "?" for char in name[:40])
+            raise UnclearModelError(
+                f"Its architecture `{shown}` is unknown. Describe the model by the own-model keys of the stack file."
+            )
+        return name
+
+    def _value(self, key: str) -> Any:
+        return self._values.get(f"{self._prefix}.{key}")
+
+    def has(self, key: str) -> bool:
+        return self._value(key) is not None
+
+    def is_listed(self, key: str) -> bool:
+        """Whether there is a list with a value for each layer."""
+        value = self._value(key)
+        return isinstance(value, Sequence) and not isinstance(value, str)
+
+    def number(self, key: str, default: int | None = None) -> int:
+        """A number that is the same for all layers."""
+        value = self._value(key)
+        if value is None and default is not None:
+            return default
+        return self._bounded(key, value)
+
+    def each(self, key: str, default: int | None = None) -> list[int]:
+        """A number for each layer, from a list or from one for all."""
+        if not self.is_listed(key):
+            return [self.number(key, default)] * self.layers
+        value = self._value(key)
+        if len(value) < self.layers:
+            raise UnclearModelError(
+                f"Its metadata have `{self._prefix}.{key}` for {len(value)} of its {self.layers} layers. {AGAIN}"
+            )
+        return [self._bounded(key, each) for each in value[: self.layers]]
+
+    def most(self, key: str) -> int:
+        """The largest of a number for each layer."""
+        return max(self.each(key))
+
+    def _bounded(self, key: str, value: object) -> int:
+        if not isinstance(value, int) or not 0 <= value <= MOST:
+            shown = "missing" if value is None else f"{str(value)[:40]!r}"
+            raise UnclearModelError(
+                f"Its metadata have no usable number `{self._prefix}.{key}` ({shown}; 0 to {MOST:,}). {AGAIN}"
+            )
+        return int(value)
+
+    def head_dims(self) -> tuple[int, int]:
+        """Values of a key and of a value for each head."""
+        heads = max(self.each("attention.head_count"))
+        default = self.number("embedding_length") // heads if heads else 0
+        return self.number("attention.key_length", default), self.number("attention.value_length", default)
+
+    def vocabulary(self) -> int:
+        """Rows of the embedding: some tokenizers list more tokens than the model knows."""
+        for name in ("per_layer_token_embd.weight", "token_embd.weight"):
+            tensor = self.tensors.get(name)
+            if tensor and len(tensor.shape) == 2:
+                return tensor.shape[1]
+        raise UnclearModelError(
+            "It has no tensor `token_embd.weight`, so it is no whole language model. Name the model's first file."
+        )
+
+
+def _layer_kinds(facts: _Facts) -> list[str]:
+    """What each layer keeps."""
+    recurrent, windowed, bare = _recurrent(facts), _windowed(facts), _without_kv(facts)
+    return [
+        RECURRENT if is_recurrent else WITHOUT_KV if is_bare else WINDOWED if is_windowed else FULL
+        for is_recurrent, is_windowed, is_bare in zip(recurrent, windowed, bare, strict=True)
+    ]
+
+
+def _recurrent(facts: _Facts) -> list[bool]:
+    if facts.architecture in RECURRENT_BY_INTERVAL:
+        if facts.has("attention.recurrent_layers"):
+            return [bool(each) for each in facts.each("attention.recurrent_layers")]
+        interval = facts.number("full_attention_interval", 4) or 1
+        return [(layer + 1) % interval != 0 for layer in range(facts.layers)]
+    if facts.architecture in RECURRENT_WITHOUT_HEADS:
+        return [heads == 0 for heads in facts.each("attention.head_count_kv")]
+    if facts.architecture in RECURRENT_WITHOUT_FORWARD:
+        heads, forward = facts.each("attention.head_count_kv"), facts.each("feed_forward_length")
+        return [not each and not width for each, width in zip(heads, forward, strict=True)]
+    return [False] * facts.layers
+
+
+def _without_kv(facts: _Facts) -> list[bool]:
+    """Layers that read the cache of another, or need none."""
+    if facts.architecture in RECURRENT_WITHOUT_FORWARD:
+        return [width > 0 for width in facts.each("feed_forward_length")]
+    own = facts.layers
+    if facts.architecture == "gemma3n":
+        own = GEMMA3N_OWN_KV
+    elif facts.architecture == "gemma4":
+        own -= facts.number("attention.shared_kv_layers", 0)
+    return [layer >= own for layer in range(facts.layers)]
+
+
+def _windowed(facts: _Facts) -> list[bool]:
+    window = WINDOWS.get(facts.architecture)
+    if window is None or not _window_tokens(facts):
+        return [False] * facts.layers
+    key = "attention.sliding_window_pattern"
+    every = 0 if facts.is_listed(key) else facts.number(key, window.every)
+    if not every:
+        return [bool(each) for each in facts.each(key)]
+    full = 0 if window.first else every - 1
+    return [layer % every != full for layer in range(facts.layers)]
+
+
+def _window_tokens(facts: _Facts) -> int:
+    """Tokens of the window; 0 where the model has none."""
+    window = WINDOWS[facts.architecture]
+    if facts.architecture == "exaone4" and facts.layers != EXAONE4_WINDOWED_LAYERS:
+        return 0
+    tokens = facts.number("attention.sliding_window", window.tokens if window.tokens or window.optional else None)
+    # llama4 has chunks of a size that no file changes: src/models/llama4.cpp.
+    return window.tokens if tokens and facts.architecture == "llama4" else tokens
+
+
+def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
+    """KV heads of full layers and of windowed ones, 0 where there are none."""
+    key = "attention.head_count_kv" if facts.has("attention.head_count_kv") else "attention.head_count"
+    heads = facts.each(key)
+    found = {kind: {each for each, its in zip(heads, kinds, strict=True) if its == kind} for kind in (FULL, WINDOWED)}
+    # qwen3next and qwen35 of Ollama's converter have 0 for recurrent layers, which are not looked at here.
+    if any(len(different) > 1 for different in found.values()) or not any(found.values()):
+        raise UnclearModelError(
+            f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
+            "rule covers. Describe the model by the own-model keys of the stack file."
+        )
+    full, windowed = (different.pop() if different else 0 for different in found.values())
+    return full or windowed, windowed
+
+
+def _latent_values(facts: _Facts) -> int:
+    """Values that latent attention keeps per token; 0 where the model has none."""
+    is_latent = facts.architecture == "glm4moelite" or facts.has("attention.key_length_mla")
+    if facts.architecture not in LATENT or not is_latent:
+        return 0
+    return facts.number("attention.kv_lora_rank") + facts.number("rope.dimension_count")
+
+
+def _state_values(facts: _Facts) -> int:
+    """Values of one recurrent layer's state. Source: `n_embd_r` and `n_embd_s` in src/llama-hparams.cpp."""
+    if cells := facts.number("shortconv.l_cache", 0):
+        return facts.number("embedding_length") * (cells - 1)
+    if head := facts.number("kda.head_dim", 0):
+        heads = facts.most("attention.head_count")
+        return 3 * (facts.number("ssm.conv_kernel") - 1) * heads * head + head * head * heads
+    inner, state = facts.number("ssm.inner_size"), facts.number("ssm.state_size")
+    kept = facts.number("ssm.conv_kernel") - 1
+    return kept * (inner + 2 * facts.number("ssm.group_count", 0) * state) + state * inner
+
+
+def _feed_forward(facts: _Facts, experts: int) -> int:
+    """The widest feed-forward layer that one token passes through."""
+    dense = facts.most("feed_forward_length") if facts.has("feed_forward_length") else 0
+    gate = facts.tensors.get("blk.0.ffn_gate.weight")
+    if facts.architecture == "lfm2" and gate and len(gate.shape) == 2:
+        dense = gate.shape[1]  # files of Ollama's converter may claim another: handle_lfm2
+    if not experts:
+        return dense
+    one = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
+    has_dense = any(DENSE.match(name) for name in facts.tensors)
+    return max(one * facts.most("expert_used_count"), dense if has_dense else 0)
+
+
+def _sizes(facts: _Facts) -> tuple[int, int, int]:
+    """Bytes of the language model, of what of it stays on the CPU, and of a projector in the same file."""
+    tensors = facts.tensors.values()
+    inline = sum(each.bytes for each in tensors if each.name.startswith(PROJECTOR_PREFIXES))
+    unused = UNUSED_PREFIXES if facts.architecture not in RECURRENT_WITHOUT_FORWARD else (*UNUSED_PREFIXES, "mtp.")
+    weights = sum(each.bytes for each in tensors if not each.name.startswith((*PROJECTOR_PREFIXES, *unused)))
+    if not 0 < weights <= MOST_BYTES:
+        raise UnclearModelError(f"Its tensors have {weights:,} bytes; 1 to {MOST_BYTES:,} make sense. {AGAIN}")
+    # A tied embedding is loaded twice, so the GPU has it as well; that of an encoder without output is not.
+    is_untied = "output.weight" in facts.tensors or (
+        facts.architecture in ENCODERS and facts.architecture != "gemma-embedding"
+    )
+    on_cpu = (*CPU_TENSORS, "token_embd.weight") if is_untied else CPU_TENSORS
+    embedding = sum(facts.tensors[name].bytes for name in on_cpu if name in facts.tensors)
+    return weights, embedding, inline if facts.architecture in INLINE_PROJECTOR else 0
