@@ -1,230 +1,278 @@
-"""Which small change would make a model fit: each is tried before it is told."""
+"""Which change of a refused stack makes it valid: each is tried before it is offered, and the cheapest comes first."""
 
-from collections.abc import Callable, Iterable, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 
-from sharing import layouts, mig, prices
-from sharing.fit import verdicts
-from sharing.gpus import Gpu, InstanceType, instance_types
-from sharing.layouts import Strategy
+from sharing import compatibility
+from sharing.cost import pool_usd
+from sharing.gpus import instance_types
+from sharing.judgement import Judgement, is_judgeable, judge
+from sharing.mig_rules import judged
 from sharing.models import KvType, Served
-from sharing.modes import Mig, Sharing, every_mode, written
-from sharing.offerings import offered
-from sharing.setup import ONE_POOL
+from sharing.modes import Exclusive, Mig, Sharing, every_mode
+from sharing.paths import touches
+from sharing.problems import Problem
+from sharing.settings import changed_settings
+from sharing.setup import Pool, Setup
+from sharing.slices import cuts
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
+MOST_SINGLE = 3
+"""Models of a pool of which each is changed on its own, the largest first, before all are changed alike."""
+MOST_OFFERED = 4
+
+Models = dict[int, Served]
+"""Models by their place in the stack file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
-    """All that a verdict depends on, so that a change of it can be tried."""
+class Advice:
+    """A change after which nothing refuses the pool or its models."""
 
-    models: tuple[Served, ...]
-    sharing: Sharing
-    instance: InstanceType
-    nodes: int = 1
-    path: str = ONE_POOL
-    """Where the pool stands in the stack file: what to write begins with it."""
-
-    def fitting(self) -> list[bool]:
-        """Whether each model fits, in order."""
-        return [verdict.fits for verdict in verdicts(self.models, self.sharing, self.instance, self.nodes)]
+    settings: tuple[str, ...]
+    """What to write, e.g. `gpu-nodes.desired: 2`."""
+    pool_usd_per_hour: float
+    """What the GPU nodes of the pool cost then, with their disks and addresses."""
+    usd_per_hour: float | None
+    """What the whole stack costs then; None when that is not known."""
 
     @property
-    def shares(self) -> int:
-        """Shares of all kinds on all cards."""
-        each = sum(kind.per_gpu for kind in self.sharing.offers(self.instance.gpu))
-        return self.nodes * self.instance.gpus * each
+    def change(self) -> str:
+        """The settings in one line."""
+        first, *more = (f"`{setting}`" for setting in self.settings)
+        return f"{first} with {' and '.join(more)}" if more else first
 
-    def with_model(self, index: int, served: Served) -> "Case":
-        models = (*self.models[:index], served, *self.models[index + 1 :])
-        return replace(self, models=models)
-
-    def shared(self, sharing: Sharing, *settings: str) -> "Change":
-        """The case under `sharing`, to be had by `settings`."""
-        return _told(*self.own(sharing, *settings)), replace(self, sharing=sharing)
-
-    def own(self, sharing: Sharing, *settings: str) -> tuple[str, ...]:
-        """`settings`, or for a pool of several a `sharing` of its own, which leaves the others theirs."""
-        return settings if self.path == ONE_POOL else (f"`{self.path}.sharing: {written(sharing)}`",)
+    def __str__(self) -> str:
+        return self.change if self.usd_per_hour is None else f"{self.change} (${self.usd_per_hour:.3f} per hour)"
 
 
-Change = tuple[str, Case]
-"""What to write, and the case that results."""
+def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str] = ()) -> list[Advice]:
+    """Changes of `pool`, or of its models, after which nothing refuses them: the cheapest first, one of each kind.
 
-
-def advice(case: Case, index: int, region: str) -> list[str]:
-    """The smallest changes after which model `index` fits, each tried before it is told.
-
-    One offer of each kind at most; a change that takes the place from a model that fits, or has no share for one that
-    has one now, is not offered.
+    `found` is the verdict on `setup`. Several settings of a model are changed at once only where nothing else helps.
     """
-    kinds: tuple[Callable[[], Iterator[Change]], ...] = (
-        lambda: _fewer_replicas(case),
-        lambda: _other_layout(case),
-        lambda: _fewer_slots(case, index),
-        lambda: _shorter_context(case, index),
-        lambda: _smaller_kv(case, index),
-        lambda: _other_mode(case),
-        lambda: _other_type(case, region),
+    search = _Search(setup, found, pool, unreadable)
+    offers = search.offers(_kinds(search)) or search.offers([_all_at_once(search)])
+    return offers[:MOST_OFFERED]
+
+
+class _Search:
+    """A pool of a refused stack, and what counts as a valid one."""
+
+    def __init__(self, setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> None:
+        self.asked, self.setup, self.pool, self.unreadable = setup, setup, pool, unreadable
+        misfits = [fit for fit in found.fits if fit.pool.name == pool.name and not fit.verdict.fits]
+        misfits.sort(key=lambda fit: -fit.verdict.need.total)
+        self.failing: Models = {setup.tenants.index(fit.tenant): fit.tenant.served for fit in misfits}
+        """The models of the pool that do not fit, the largest first."""
+        self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
+        self._doubts_before = {warning.rule for warning in compatibility.warnings(setup, unreadable)}
+        self._bill = found.cost.usd_per_hour if found.cost else None
+
+    def offers(self, kinds: Iterable[Iterator[Setup]]) -> list[Advice]:
+        """The first accepted change of each kind, sorted by price, then by what it leaves doubtful."""
+        accepted = [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
+        ranked = sorted(accepted, key=lambda tried: (round(self._usd(tried), 6), self._doubts(tried)))
+        return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
+
+    def holds(self, tried: Setup) -> bool:
+        """Whether all models of the pool fit."""
+        new = self._new(tried)
+        return is_judgeable(new) and all(verdict.fits for verdict in judged(tried, new))
+
+    def groups(self) -> Iterator[Models]:
+        """The models to change: each of the largest that fail, then all that fail."""
+        for index, served in [*self.failing.items()][:MOST_SINGLE]:
+            yield {index: served}
+        if len(self.failing) > 1:
+            yield self.failing
+
+    def with_pool(self, pool: Pool, *, exact: bool = True) -> Setup:
+        """The stack with `pool` in the old one's place, with the disk that its models need and as many nodes."""
+        pool = with_room(pool, self.setup, exact=exact)
+        return replace(self.setup, pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools))
+
+    def with_models(self, changed: Models) -> Setup:
+        """The stack with these models in the place of those that were there."""
+        tenants = [*self.setup.tenants]
+        for index, served in changed.items():
+            tenants[index] = replace(tenants[index], served=served)
+        return replace(self.with_pool(self.pool, exact=False), tenants=tuple(tenants))
+
+    def starting_with(self, changed: Models) -> "_Search":
+        """The same search from a stack in which these models are changed already."""
+        other = copy(self)
+        other.setup = self.with_models(changed)
+        return other
+
+    def cheapest_first(self, pools: Iterable[Pool]) -> Iterator[Setup]:
+        """The stacks with each of these pools."""
+        tried = [self.with_pool(pool) for pool in pools if pool.offers]
+        tried.sort(key=lambda each: round(self._usd(each), 6))
+        return iter(tried)
+
+    def _accepts(self, tried: Setup) -> bool:
+        if tried == self.asked or not self.holds(tried):
+            return False
+        if not set(compatibility.problems(tried, self.unreadable)) <= self._others:
+            return False
+        return tried.max_usd_per_hour is None or not judge(tried, self.unreadable).over_budget
+
+    def _new(self, tried: Setup) -> Pool:
+        return next(each for each in tried.pools if each.name == self.pool.name)
+
+    def _usd(self, tried: Setup) -> float:
+        return pool_usd(self._new(tried), tried)
+
+    def _doubts(self, tried: Setup) -> int:
+        return len({each.rule for each in compatibility.warnings(tried, self.unreadable)} - self._doubts_before)
+
+    def _advice(self, tried: Setup) -> Advice:
+        usd = self._usd(tried)
+        total = None if self._bill is None else self._bill + usd - pool_usd(self.pool, self.asked)
+        return Advice(settings=changed_settings(self.asked, tried), pool_usd_per_hour=usd, usd_per_hour=total)
+
+
+def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
+    """Whether a problem is about the pool, its sharing or its models."""
+    places = (pool.path, pool.sharing_path, *(tenant.path for tenant in setup.tenants_of(pool)))
+    return problem.path == "models" or touches((problem.path,), places)
+
+
+def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
+    """`pool` with the disk and the nodes that its models need; `exact` also takes nodes away."""
+    per_node = pool.shares_per_node
+    nodes = max(-(-len(setup.tenants_of(pool)) // per_node), 1) if per_node else 1
+    desired = pool.desired
+    if pool.provisioner == "node-group" and desired:
+        desired = nodes if exact else max(nodes, desired)
+    return replace(
+        pool,
+        min=min(pool.min, desired),
+        desired=desired,
+        max=max(pool.max, nodes),
+        volume_gib=max(pool.volume_gib, setup.disk_gib(pool)),
     )
-    before, wanted = case.fitting(), min(len(case.models), case.shares)
-
-    def first_that_fits(changes: Iterator[Change]) -> str | None:
-        for text, changed in changes:
-            if changed.shares < wanted:
-                continue
-            after = changed.fitting()
-            if after[index] and all(now or not then for then, now in zip(before, after, strict=True)):
-                return text
-        return None
-
-    offers = [text for kind in kinds if (text := first_that_fits(kind()))]
-    together = None if offers else first_that_fits(_all_at_once(case, index))
-    return [*offers, together] if together else offers
 
 
-def _fewer_replicas(case: Case) -> Iterator[Change]:
-    replicas = case.sharing.replicas or 1
-    for fewer in range(replicas - 1, 1, -1):
-        sharing = case.sharing.model_copy(update={"replicas": fewer})
-        yield case.shared(sharing, f"`sharing.replicas: {fewer}`")
-    if isinstance(case.sharing, Mig) and replicas > 1:
-        yield case.shared(case.sharing.model_copy(update={"replicas": None}), "`sharing.replicas: null`")
+def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
+    """The kinds of changes, the gentlest first: of equally cheap ones it is offered first."""
+    yield iter([search.with_pool(search.pool)])
+    yield _fewer_replicas(search)
+    yield _other_layout(search)
+    if search.failing:
+        yield _fewer_slots(search)
+        yield _shorter_context(search)
+        yield _smaller_kv(search)
+    for sharing in every_mode(search.pool.sharing):
+        if sharing.mode != search.pool.sharing.mode:
+            yield _other_mode(search, sharing)
+    yield _other_type(search)
 
 
-def _fewer_slots(case: Case, index: int) -> Iterator[Change]:
-    served = case.models[index]
-    for slots in range(served.slots - 1, 0, -1):
-        yield f"`slots: {slots}`", case.with_model(index, replace(served, slots=slots))
+def _fewer_replicas(search: _Search) -> Iterator[Setup]:
+    old = search.pool.sharing
+    fewer: list[int | None] = [*range((old.replicas or 1) - 1, 1, -1)]
+    if isinstance(old, Mig) and old.replicas:
+        fewer.append(None)
+    if isinstance(old, Exclusive):
+        return iter(())
+    return search.cheapest_first(_shared(search.pool, old.model_copy(update={"replicas": each})) for each in fewer)
 
 
-def _shorter_context(case: Case, index: int) -> Iterator[Change]:
-    served = case.models[index]
-    longest = (served.effective_context - 1) // CONTEXT_STEP * CONTEXT_STEP
-    for context in range(longest, SHORTEST_CONTEXT - 1, -CONTEXT_STEP):
-        yield f"`context: {context}`", case.with_model(index, replace(served, context=context))
+def _other_layout(search: _Search) -> Iterator[Setup]:
+    """Other slices of the same GPU."""
+    pool, old = search.pool, search.pool.sharing
+    if not isinstance(old, Mig) or not pool.known_types:
+        return iter(())
+    return search.cheapest_first(_shared(pool, sharing) for sharing in cuts(old, pool.smallest.gpu))
 
 
-def _smaller_kv(case: Case, index: int) -> Iterator[Change]:
-    served = case.models[index]
-    if served.kv_type is KvType.F16:
-        yield "`kv-type: q8_0`", case.with_model(index, replace(served, kv_type=KvType.Q8_0))
+def _fewer_slots(search: _Search) -> Iterator[Setup]:
+    def limited(served: Served, most: int) -> Served:
+        return replace(served, slots=min(served.slots, most))
+
+    for asked in search.groups():
+        high = max(served.slots for served in asked.values()) - 1
+        yield from _limited(search, asked, limited, range(1, high + 1))
 
 
-def _all_at_once(case: Case, index: int) -> Iterator[Change]:
-    asked = case.models[index]
-    kv_type = KvType.Q8_0 if asked.kv_type is KvType.F16 else asked.kv_type
-    least, settings = replace(asked, slots=1, kv_type=kv_type), ("`slots: 1`", f"`kv-type: {kv_type}`")
-    yield _told(*settings), case.with_model(index, least)
-    for shorter, changed in _shorter_context(case.with_model(index, least), index):
-        yield _told(*settings, shorter), changed
+def _shorter_context(search: _Search) -> Iterator[Setup]:
+    for asked in search.groups():
+        yield from _shorter(search, asked)
 
 
-def _other_mode(case: Case) -> Iterator[Change]:
-    for sharing in every_mode(case.sharing):
-        if sharing.mode != case.sharing.mode and not sharing.check(case.instance.gpu):
-            yield case.shared(sharing, f"`sharing.mode: {sharing.mode}`")
+def _shorter(search: _Search, asked: Models) -> Iterator[Setup]:
+    def limited(served: Served, most: int) -> Served:
+        return replace(served, context=most) if served.effective_context > most else served
+
+    longest = max(served.effective_context for served in asked.values())
+    return _limited(search, asked, limited, range(SHORTEST_CONTEXT, longest, CONTEXT_STEP))
 
 
-def _other_layout(case: Case) -> Iterator[Change]:
-    """Other slices of the same card."""
-    if isinstance(case.sharing, Mig):
-        for settings, sharing in _cuts(case.sharing, case.instance.gpu):
-            yield case.shared(sharing, *settings)
+def _limited(
+    search: _Search, asked: Models, limited: Callable[[Served, int], Served], limits: Sequence[int]
+) -> Iterator[Setup]:
+    """The stack under the largest of `limits` with which all models fit; nothing where none of them helps."""
+
+    def tried(limit: int) -> Setup:
+        return search.with_models({index: limited(served, limit) for index, served in asked.items()})
+
+    # Where a limit helps, every lower one does.
+    helping = bisect_left(limits, True, key=lambda limit: not search.holds(tried(limit)))
+    if helping:
+        yield tried(limits[helping - 1])
 
 
-def _cuts(sharing: Mig, gpu: Gpu) -> Iterator[tuple[list[str], Mig]]:
-    """The layouts that `gpu` may have, the most slices first, with the settings to write for each."""
-    presets = {mig.name(layout): preset for preset, layout in mig.presets(gpu).items()}
-    for layout in mig.layouts(gpu):
-        preset = presets.get(mig.name(layout))
-        setting = preset or [layouts.Slices(profile=profile.name, count=count) for profile, count in layout]
-        settings = [f"`sharing.layout: {preset or layouts.written(layout)}`"]
-        strategy: Strategy = "mixed" if len(layout) > 1 else sharing.strategy
-        if strategy != sharing.strategy:
-            settings.append("`sharing.strategy: mixed`")
-        yield settings, sharing.model_copy(update={"layout": setting, "strategy": strategy})
+def _smaller_kv(search: _Search) -> Iterator[Setup]:
+    for asked in search.groups():
+        if any(served.kv_type is KvType.F16 for served in asked.values()):
+            yield search.with_models({index: _quantised(served) for index, served in asked.items()})
 
 
-def _told(first: str, *more: str) -> str:
-    return f"{first} with {' and '.join(more)}" if more else first
+def _quantised(served: Served) -> Served:
+    return replace(served, kv_type=KvType.Q8_0) if served.kv_type is KvType.F16 else served
 
 
-def _other_type(case: Case, region: str) -> Iterator[Change]:
-    """Types of the same architecture with as many cards, cheapest first: with more memory on each, or other slices."""
-    for candidate in _by_price(_alike(case), region):
-        setting = f"`{case.path}.instance-types: [{candidate.name}]`"
-        moved = replace(case, instance=candidate)
-        if not case.sharing.check(candidate.gpu):
-            yield setting, moved
-        if isinstance(case.sharing, Mig):
-            for settings, sharing in _cuts(case.sharing, candidate.gpu):
-                yield _told(setting, *moved.own(sharing, *settings)), replace(moved, sharing=sharing)
+def _all_at_once(search: _Search) -> Iterator[Setup]:
+    """One slot and a quantised cache for all models that fail; then also a shorter context, or another type."""
+    least = {index: _quantised(replace(served, slots=1)) for index, served in search.failing.items()}
+    if least:
+        yield search.with_models(least)
+        yield from _shorter(search, least)
+        yield from _other_type(search.starting_with(least))
 
 
-def _by_price(types: Iterable[InstanceType], region: str) -> list[InstanceType]:
-    here = [each for each in types if offered(each.name, region) != "no"]
-    return sorted(here, key=lambda each: (prices.on_demand(each.name, region).usd_per_hour, each.name))
+def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
+    """Another mode, with shares for all models on one node or on several."""
+    pool = search.pool
+    if not pool.known_types:
+        return iter(())
+    found: list[Sharing] = [sharing]
+    if isinstance(sharing, Mig):
+        found += cuts(sharing, pool.smallest.gpu)
+    elif sharing.replicas and not isinstance(sharing, Exclusive):
+        all_on_one = max(-(-len(search.setup.tenants_of(pool)) // pool.smallest.gpus), 2)
+        found.append(sharing.model_copy(update={"replicas": all_on_one}))
+    return search.cheapest_first(_shared(pool, each) for each in found)
 
 
-def _alike(case: Case) -> Iterator[InstanceType]:
-    here, is_cut = case.instance, case.sharing.needs_mig_manager
-    for candidate in instance_types().values():
-        gpu = candidate.gpu
-        is_alike = gpu.vendor == here.gpu.vendor and candidate.arch == here.arch and candidate.gpus >= here.gpus
-        is_more = gpu.cuda_mib > here.gpu.cuda_mib or (is_cut and gpu != here.gpu)
-        if is_alike and is_more and not gpu.min_driver:
-            yield candidate
+def _other_type(search: _Search) -> Iterator[Setup]:
+    """Another instance type, with more GPUs or fewer; of MIG also with other slices."""
+    pool = search.pool
+    pools = []
+    for instance in instance_types().values():
+        moved = replace(pool, instance_types=(instance.name,))
+        pools.append(moved)
+        if isinstance(pool.sharing, Mig):
+            pools += [_shared(moved, sharing) for sharing in cuts(pool.sharing, instance.gpu)]
+    return search.cheapest_first(pools)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """A type that holds models in MIG."""
-
-    instance_type: str
-    layout: str
-    """What to write as `sharing.layout`."""
-    usd_per_hour: float
-    """On demand, one node."""
-
-
-def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choice]:
-    """The cheapest type of each card one node of which holds `models` in MIG, a slice each, with a layout that does."""
-    found: list[Choice] = []
-    cards: set[str] = set()
-    known = [each for each in instance_types().values() if mig.profiles(each.gpu) and not each.gpu.min_driver]
-    for candidate in _by_price(known, region):
-        if candidate.gpu.name in cards:
-            continue
-        if sharing := slices_for(models, candidate):
-            usd = prices.on_demand(candidate.name, region).usd_per_hour
-            found.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
-            cards.add(candidate.gpu.name)
-        if len(found) == most:
-            break
-    return found
-
-
-def slices_for(models: tuple[Served, ...], instance: InstanceType, strategy: Strategy = "mixed") -> Mig | None:
-    """The layout under which one node of `instance` holds `models`, a slice each; None where there is none.
-
-    The one that leaves the fewest kinds of slices idle, of these the one with the most slices.
-    """
-    holding: list[tuple[int, Mig]] = []
-    for _, sharing in _cuts(Mig(strategy=strategy), instance.gpu):
-        case = Case(models=models, sharing=sharing, instance=instance)
-        if sharing.strategy == strategy and case.shares >= len(models) and all(case.fitting()):
-            used = {verdict.shares.profile for verdict in verdicts(models, sharing, instance)}
-            idle = sum(shares.profile not in used for shares in sharing.offers(instance.gpu))
-            holding.append((idle, sharing))
-    return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
-
-
-def _setting(sharing: Mig) -> str:
-    """Its layout as it stands in a stack file."""
-    if isinstance(sharing.layout, list):
-        return f"[{', '.join(f'{{profile: {each.profile}, count: {each.count}}}' for each in sharing.layout)}]"
-    return str(sharing.layout)
+def _shared(pool: Pool, sharing: Sharing) -> Pool:
+    """The pool with a sharing of its own, so that other pools keep theirs."""
+    return replace(pool, sharing=sharing, sharing_path=pool.own_sharing_path)

@@ -1,32 +1,21 @@
-"""All that the rules say of a setup: what refuses it, what is doubtful, whether the models fit, what it costs."""
+"""All that the rules say of a setup: what refuses it, what is doubtful, what it costs, and what would make it valid."""
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from sharing import compatibility, prices
-from sharing.advice import Case, advice
+from sharing.advice import Advice, advise, concerns
 from sharing.cost import Cost, cost
-from sharing.fit import Verdict, verdicts
+from sharing.judgement import Fit, Judgement, judge
 from sharing.offering_rules import read_prices
-from sharing.paths import rests_on, touches
 from sharing.problems import Problem
-from sharing.setup import Pool, Setup, Tenant
-from sharing.system import system_types
+from sharing.setup import Pool, Setup
 
-FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
-"""Settings that decide whether models fit, in the words of a file with one pool."""
+__all__ = ["Assessment", "Fit", "assess"]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
-    """How one model fits its pool."""
-
-    tenant: Tenant
-    pool: Pool
-    verdict: Verdict
-    advice: tuple[str, ...]
-    """Changes after which it would fit; empty when it does, or when nothing small helps."""
+MOST_NAMED = 3
+"""Models that one problem names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,77 +28,69 @@ class Assessment:
     """In the order of the models in the stack file."""
     cost: Cost | None
     """None when a type is not known, so that nothing can be said."""
+    advice: Mapping[str, tuple[Advice, ...]]
+    """By pool: changes after which nothing refuses it or its models, the cheapest first."""
 
 
 def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
-    """Applies every rule to `setup` and stops at none, so that all mistakes are told at once.
+    """Applies every rule to `setup` and stops at none, so that all errors are reported at once.
 
     `unreadable` names settings that stand in the file but could not be read: what rests on them is not judged.
     """
-    problems = compatibility.problems(setup, unreadable)
-    readable = [pool for pool in setup.pools if not touches(rests_on(FIT_READS, pool), unreadable)]
-    fits = [fit for pool in readable if _judgeable(pool) for fit in _fits(setup, pool)]
-    fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
-    problems += _do_not_fit([fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)])
-    bill = None
-    if not unreadable and _all_types_known(setup):
-        bill = cost(setup)
-        problems += _over_budget(setup, bill)
+    found = judge(setup, unreadable)
+    advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
+    problems = [*found.broken, *_do_not_fit(found, advice), *_over_budget(setup, found, advice)]
     return Assessment(
         problems=tuple(problems),
-        warnings=(*compatibility.warnings(setup, unreadable), *_old_prices(setup), *_budget_not_judged(setup, bill)),
-        fits=tuple(fits),
-        cost=bill,
+        warnings=(
+            *compatibility.warnings(setup, unreadable),
+            *_old_prices(setup),
+            *_budget_not_judged(setup, found.cost),
+        ),
+        fits=tuple(_advised(fit, advice) for fit in found.fits),
+        cost=found.cost,
+        advice=advice,
     )
 
 
-def _judgeable(pool: Pool) -> bool:
-    kinds = {known.gpu for known in pool.known_types}
-    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
+def _advice(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> tuple[Advice, ...]:
+    all_known = len(pool.known_types) == len(pool.instance_types)
+    refused = any(concerns(problem, pool, setup) for problem in found.broken)
+    refused |= any(fit.pool.name == pool.name for fit in found.fits if not fit.verdict.fits)
+    return tuple(advise(setup, found, pool, unreadable)) if all_known and (refused or found.over_budget) else ()
 
 
-def _all_types_known(setup: Setup) -> bool:
-    gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
-    return gpu_types_known and all(name in system_types() for name in setup.system_types)
+def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
+    return fit if fit.verdict.fits else replace(fit, advice=tuple(each.change for each in advice[fit.pool.name]))
 
 
-def _fits(setup: Setup, pool: Pool) -> list[Fit]:
-    tenants = setup.tenants_of(pool)
-    models = tuple(tenant.served for tenant in tenants)
-    case = Case(models=models, sharing=pool.sharing, instance=pool.smallest, nodes=pool.planned_nodes, path=pool.path)
-    return [
-        Fit(
-            tenant=tenant,
-            pool=pool,
-            verdict=verdict,
-            advice=() if verdict.fits else tuple(advice(case, index, setup.region)),
-        )
-        for index, (tenant, verdict) in enumerate(
-            zip(tenants, verdicts(case.models, case.sharing, case.instance, case.nodes), strict=True)
-        )
-    ]
-
-
-def _is_news(setup: Setup, fit: Fit) -> bool:
-    """Whether it is more than that there are too few shares, which is told once and not for each model."""
-    return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
-
-
-def _do_not_fit(fits: list[Fit]) -> Iterator[Problem]:
-    """A problem for each; the same advice is told once."""
-    told: dict[tuple[str, ...], str] = {}
-    for fit in fits:
-        first = told.setdefault(fit.advice, fit.tenant.path)
-        if not fit.advice:
-            arch = fit.pool.smallest.arch
-            way_out = f"No smaller setting and no larger GPU for {arch} makes it fit; take a smaller model."
-        elif first == fit.tenant.path:
-            way_out = f"It would fit with {'; or '.join(fit.advice)}."
+def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
+    """A problem for all models that break the same bound in the same way; the advice for a pool is given once."""
+    alike: dict[tuple[str, str, str], list[Fit]] = {}
+    for fit in found.misfits:
+        alike.setdefault((fit.pool.name, fit.verdict.rule, fit.verdict.found), []).append(fit)
+    advised: dict[str, str] = {}
+    for (pool, bound, size), fits in alike.items():
+        first = fits[0]
+        path = advised.setdefault(pool, first.tenant.path)
+        if not advice[pool]:
+            fix = (
+                "No change of settings and no other instance type makes it fit, and a model cannot be split over "
+                "several GPUs. Use a smaller model."
+            )
+        elif path == first.tenant.path:
+            fix = f"Write {'; or '.join(map(str, advice[pool]))}."
         else:
-            way_out = f"The same would help as for {first}."
-        found = f"{fit.tenant.served.id} {fit.verdict.found}"
-        rule = f"{fit.verdict.rule} ({fit.pool.sharing.mode} on {fit.pool.smallest.gpu.title})"
-        yield Problem(fit.tenant.path, found, rule, way_out)
+            fix = f"Make the change that helps {path}."
+        rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
+        yield Problem(first.tenant.path, f"{_names(fits)} {size}", rule, fix)
+
+
+def _names(fits: list[Fit]) -> str:
+    """The models of a problem, e.g. `llama2:7b, mistral:7b and 3 more`."""
+    names = list(dict.fromkeys(fit.tenant.served.model.name for fit in fits))[:MOST_NAMED]
+    more = len(fits) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
 
 
 def _old_prices(setup: Setup) -> list[Problem]:
@@ -128,18 +109,19 @@ def _budget_not_judged(setup: Setup, bill: Cost | None) -> list[Problem]:
     return [Problem("budget.max-usd-per-hour", f"{limit}", rule, read_prices(setup.region), judged=False)]
 
 
-def _over_budget(setup: Setup, bill: Cost) -> list[Problem]:
-    limit = setup.max_usd_per_hour
-    if limit is None or bill.unpriced or bill.replacing_usd_per_hour <= limit:
-        return []
+def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
+    bill, limit = found.cost, found.limit
+    if bill is None or limit is None or not found.over_budget:
+        return
     if bill.usd_per_hour <= limit:
-        return [_over_budget_while_replacing(setup, bill, limit)]
-    dearest = max(bill.lines, key=lambda line: line.usd_per_hour)
+        yield _over_budget_while_replacing(setup, bill, limit)
+        return
+    largest = max(bill.lines, key=lambda line: line.usd_per_hour)
     rule = f"the stack costs ${bill.usd_per_hour:.4f} per hour, more than its budget"
-    fix = (
-        f"The most expensive line is {dearest.item}, ${dearest.usd_per_hour:.3f}. Make it cheaper, or raise the budget."
-    )
-    return [Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)]
+    cheaper = [str(each) for pool in setup.pools for each in advice[pool.name][:1]]
+    fix = f"The most expensive line is {largest.item}, ${largest.usd_per_hour:.3f}. "
+    fix += f"Write {'; or '.join(cheaper)}, or raise the budget." if cheaper else "Raise the budget."
+    yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
 
 
 def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float) -> Problem:

@@ -176,8 +176,7 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
 
 def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        on_node = [tenant.served.model.weights_bytes for tenant in setup.tenants_of(pool) if tenant.cache == "node"]
-        wanted = NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
+        wanted = setup.disk_gib(pool)
         if pool.volume_gib < wanted:
             rule = f"images ({NODE_IMAGES_GIB} GiB) and model files need {wanted} GiB of disk"
             yield Problem(

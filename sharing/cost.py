@@ -175,14 +175,27 @@ def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
 
 def _added_nodes(setup: Setup) -> float:
     """Dollars per hour of the nodes that run beside the others while these are replaced, with disk and address."""
+    system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
+    found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
+    for pool in setup.pools:
+        found += added_nodes(pool, setup.nodes_of(pool)) * _node_usd(pool, setup)
+    return found
+
+
+def pool_usd(pool: Pool, setup: Setup) -> float:
+    """Dollars per hour of the GPU nodes of a pool of known types, with their disks and addresses."""
+    return setup.nodes_of(pool) * _node_usd(pool, setup)
+
+
+def _node_usd(pool: Pool, setup: Setup) -> float:
+    return _node_price(pool, setup).usd_per_hour + _disk_and_address(pool.volume_gib, setup)
+
+
+def _disk_and_address(volume_gib: int, setup: Setup) -> float:
+    """Dollars per hour of what every node has besides the instance."""
     month = prices.service("ebs-gp3", setup.region).usd_per_hour / HOURS_PER_MONTH
     address = prices.service("public-ipv4-hour", setup.region).usd_per_hour if setup.nat == "none" else 0.0
-    system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
-    found = added_system_nodes(setup) * (system + SYSTEM_VOLUME_GIB * month + address)
-    for pool in setup.pools:
-        nodes = added_nodes(pool, setup.nodes_of(pool))
-        found += nodes * (_node_price(pool, setup).usd_per_hour + pool.volume_gib * month + address)
-    return found
+    return volume_gib * month + address
 
 
 def _volumes(setup: Setup) -> Line:

@@ -4,17 +4,18 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from sharing import prices
-from sharing.advice import slices_for
-from sharing.assessment import Assessment, assess
-from sharing.compatibility import first_broken
+from sharing.assessment import assess
+from sharing.compatibility import first_broken, warnings
 from sharing.cost import gpu_nodes
 from sharing.gpus import InstanceType, instance_types
+from sharing.judgement import Judgement, judge
 from sharing.layouts import Strategy
 from sharing.models import Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.paths import touches
 from sharing.problems import Problem
-from sharing.setup import Pool, Provisioner, Setup, Tenant
+from sharing.setup import Pool, Provisioner, Setup
+from sharing.slices import slices_for
 
 PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
 MODELS_FIT = "the models fit"
@@ -56,16 +57,33 @@ class Cell:
     price_note: str
     """What is special about that price."""
     on_demand_usd_per_hour: float
-    problem: Problem | None
-    """The first thing that refuses it, with the way out; None where it plans."""
-    broken: str
-    """Name of the rule that this breaks; empty where it plans."""
-    warnings: tuple[Problem, ...]
-    """What is doubtful about this way here; what concerns the whole stack is left out."""
+    setup: Setup
+    """The whole stack that was tried."""
+    judgement: Judgement
+    """What the rules say of it."""
 
     @property
     def plans(self) -> bool:
-        return self.problem is None
+        return self.judgement.accepted
+
+    @property
+    def problem(self) -> Problem | None:
+        """The first thing that refuses it, with its fix; None where it plans."""
+        if self.plans or self.judgement.broken:
+            return next(iter(self.judgement.broken), None)
+        return assess(self.setup).problems[0]
+
+    @property
+    def broken(self) -> str:
+        """Name of the rule that this breaks; empty where it plans."""
+        rule = first_broken(self.setup) if self.judgement.broken else None
+        return "" if self.plans else rule.name if rule else MODELS_FIT
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What is doubtful about this way here; what concerns the whole stack is left out."""
+        places = ("sharing", "gpu-nodes", *(tenant.path for tenant in self.setup.tenants))
+        return tuple(warning for warning in warnings(self.setup) if touches((warning.path,), places))
 
     @property
     def is_spot(self) -> bool:
@@ -121,31 +139,17 @@ def trial(setup: Setup, instance: InstanceType, way: str, provisioner: Provision
 
 def _cell(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Cell:
     tried = trial(setup, instance, way, provisioner)
-    found, [pool] = assess(tried), tried.pools
-    nodes = pool.max
+    [pool] = tried.pools
     bill = gpu_nodes(pool, tried)
     on_demand = prices.on_demand(instance.name, setup.region).usd_per_hour
     return Cell(
         way=way,
         instance=instance,
         pool=pool,
-        nodes=nodes,
+        nodes=pool.max,
         usd_per_hour=bill.usd_per_hour,
         price_note=bill.note,
-        on_demand_usd_per_hour=nodes * on_demand,
-        problem=found.problems[0] if found.problems else None,
-        broken=_broken(tried, found),
-        warnings=tuple(_own(found.warnings, tried.tenants)),
+        on_demand_usd_per_hour=pool.max * on_demand,
+        setup=tried,
+        judgement=judge(tried),
     )
-
-
-def _broken(tried: Setup, found: Assessment) -> str:
-    if not found.problems:
-        return ""
-    rule = first_broken(tried)
-    return rule.name if rule else MODELS_FIT
-
-
-def _own(warnings: Collection[Problem], tenants: Collection[Tenant]) -> Iterator[Problem]:
-    places = ("sharing", "gpu-nodes", *(tenant.path for tenant in tenants))
-    return (warning for warning in warnings if touches((warning.path,), places))

@@ -179,6 +179,11 @@ class Setup:
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
 
+    def disk_gib(self, pool: Pool) -> int:
+        """Disk that a node of the pool needs for its images and for models that keep their files on it."""
+        on_node = [tenant.served.model.weights_bytes for tenant in self.tenants_of(pool) if tenant.cache == "node"]
+        return NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
+
     def unproved(self, pool: Pool) -> str:
         """Why nobody can prove the shares of a pool, in words; empty when they can be proved."""
         if not self.nodes_of(pool):

@@ -10,12 +10,12 @@ from rich.table import Table
 from rich.tree import Tree
 
 from sandbox.graph import Graph, Resource
-from sharing.advice import in_mig
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
 from sharing.modes import Shares
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
+from sharing.slices import in_mig
 from tandem.first_token import FirstToken
 from tandem.plan import Judged, Planned
 

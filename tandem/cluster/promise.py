@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from sharing.advice import Case, advice
-from sharing.assessment import Fit
+from sharing.advice import advise
+from sharing.judgement import Fit, judge
 from sharing.models import MIB
 from sharing.modes import Sharing
 from sharing.setup import Pool, Setup
@@ -20,6 +20,8 @@ from stacks.places import (
 if TYPE_CHECKING:
     from tandem.plan import Judged
 
+ROOMY_GIB = 16384
+"""A disk on which there is always room: the largest gp3 volume."""
 STRATEGIES = {"timeSlicing": "time-slicing", "mps": "mps"}
 """What feature discovery writes into `<resource>.sharing-strategy`, by the key in the plugin's config; else `none`."""
 
@@ -94,20 +96,18 @@ class ModelPromise:
         if verdict.share_mib is not None:
             slack = min(slack, verdict.share_mib - verdict.need.bound)
         more = missing_bytes + int(max(slack, 0) * MIB) + MIB
-        tenants = self.setup.tenants_of(self.fit.pool)
-        models = [tenant.served for tenant in tenants]
-        index = tenants.index(self.fit.tenant)
-        model = models[index].model
-        models[index] = replace(models[index], model=replace(model, weights_bytes=model.weights_bytes + more))
-        pool = self.fit.pool
-        case = Case(
-            models=tuple(models),
-            sharing=pool.sharing,
-            instance=pool.smallest,
-            nodes=pool.planned_nodes,
-            path=pool.path,
+        served = self.fit.tenant.served
+        larger = replace(served.model, weights_bytes=served.model.weights_bytes + more)
+        tenant = replace(self.fit.tenant, served=replace(served, model=larger))
+        # The file on the disk is no larger, and what helps may cost more than the budget.
+        pool = replace(self.fit.pool, volume_gib=ROOMY_GIB)
+        setup = replace(
+            self.setup,
+            pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools),
+            tenants=tuple(tenant if each.path == tenant.path else each for each in self.setup.tenants),
+            max_usd_per_hour=None,
         )
-        return advice(case, index, self.setup.region)
+        return [advice.change for advice in advise(setup, judge(setup), pool)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -107,41 +107,43 @@ def mode(name: str, replicas: int = 2) -> Sharing:
     return switched(TimeSlicing(replicas=replicas), name)
 
 
-def changed(whole: Setup, index: int, text: str) -> Setup:
-    """`whole` after what `text` tells to write has been written for model `index`; fails on words it cannot read."""
-    settings = re.findall(r"`([^`]+)`", text)
-    assert settings, text
-    assert re.sub(r"`[^`]+`|with|and| ", "", text) == "", text
-    settings.sort(key=lambda setting: setting.startswith("sharing"))  # the card first, then what is cut of it
+def changed(whole: Setup, settings: str | Sequence[str]) -> Setup:
+    """`whole` after the settings have been written; of a text, those in backquotes."""
+    if isinstance(settings, str):
+        assert re.sub(r"`[^`]+`|with|and| ", "", settings) == "", settings
+        settings = re.findall(r"`([^`]+)`", settings)
+    assert settings
+    sections: dict[str, dict[str, Any]] = {}
     for setting in settings:
-        whole = _written(whole, index, *setting.split(": ", 1))
+        path, _, value = setting.partition(": ")
+        place, _, key = path.rpartition(".")
+        sections.setdefault(place, {})[key] = yaml.safe_load(value)
+    for place, values in sections.items():
+        whole = _written(whole, place, values)
     return whole
 
 
 def written_of(sharing: Sharing) -> dict[str, Any]:
     """The settings as they stand in a file."""
-    return sharing.model_dump(exclude_unset=True) | {"mode": sharing.mode}
+    return sharing.model_dump(exclude_unset=True, by_alias=True) | {"mode": sharing.mode}
 
 
-def _written(whole: Setup, index: int, key: str, value: str) -> Setup:
-    old = next((one for one in whole.pools if key.startswith(f"{one.path}.")), whole.pools[0])
-    if key == f"{old.path}.sharing":
-        new = replace(old, sharing=TypeAdapter(Sharing).validate_python(yaml.safe_load(value)))
-    elif key in ("sharing.replicas", "sharing.layout", "sharing.strategy"):
-        update = {key.partition(".")[2]: yaml.safe_load(value)}
-        new = replace(old, sharing=TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **update}))
-    elif key == "sharing.mode":
-        new = replace(old, sharing=switched(old.sharing, value))
-    elif key == f"{old.path}.instance-types":
-        new = replace(old, instance_types=tuple(value.strip("[]").split(", ")))
+def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
+    fields: Any = {
+        key.replace("-", "_"): tuple(value) if key == "instance-types" else value for key, value in values.items()
+    }
+    if place.startswith("models"):
+        if "kv_type" in fields:
+            fields["kv_type"] = KvType(fields["kv_type"])
+        asked = next(tenant for tenant in whole.tenants if tenant.path == place)
+        tenant = replace(asked, served=replace(asked.served, **fields))
+        return replace(whole, tenants=tuple(tenant if one is asked else one for one in whole.tenants))
+    old = next(one for one in whole.pools if place in (one.path, one.sharing_path))
+    if place == old.sharing_path:
+        new = replace(old, sharing=TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **values}))
     else:
-        tenant = whole.tenants[index]
-        served = tenant.served
-        options = {
-            "slots": lambda: replace(served, slots=int(value)),
-            "context": lambda: replace(served, context=int(value)),
-            "kv-type": lambda: replace(served, kv_type=KvType(value)),
-        }
-        written = replace(tenant, served=options[key]())
-        return replace(whole, tenants=(*whole.tenants[:index], written, *whole.tenants[index + 1 :]))
+        if "sharing" in fields:
+            fields["sharing"] = TypeAdapter(Sharing).validate_python(fields["sharing"])
+            fields["sharing_path"] = f"{place}.sharing"
+        new = replace(old, **fields)
     return replace(whole, pools=tuple(new if one is old else one for one in whole.pools))

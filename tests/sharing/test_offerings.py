@@ -6,13 +6,13 @@ from dataclasses import replace
 import pytest
 
 from sharing import offerings, prices, tables
-from sharing.advice import in_mig
 from sharing.assessment import Assessment, assess
 from sharing.gpus import instance_types
 from sharing.matrix import cells
 from sharing.modes import Mig
 from sharing.offerings import Offer, offered
 from sharing.prices import Book
+from sharing.slices import in_mig
 from tests.sharing.builders import TODAY, pair, pool, setup
 
 BOOK = Book(region="eu-west-1", date=TODAY, on_demand={}, spot={}, offered=frozenset({"g6.xlarge"}))

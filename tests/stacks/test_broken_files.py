@@ -642,7 +642,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         ),
         [
             ("gpu-nodes[0].instance-types", "must be a list (got 7)"),
-            ("models[1]", "It would fit with `gpu-nodes[1].sharing: {mode: mps, replicas: 2}`; or"),
+            ("models[1]", "Write `gpu-nodes[1].sharing: {mode: mps, replicas: 2}`; or"),
         ],
     ),
     "misspelt pools": (
@@ -697,7 +697,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "two models on one exclusive GPU": (stack(sharing="{mode: exclusive}"), [("models", "every model needs a share")]),
     "model that cannot fit": (
         stack(models=models('{name: "qwen2.5:32b"}')),
-        [("models[0]", "It would fit with `gpu-nodes.instance-types: [g6")],
+        [("models[0]", "Write `gpu-nodes.instance-types: [g6")],
     ),
     "disk too small": (stack(gpu_nodes="{volume-gib: 50}"), [("gpu-nodes.volume-gib", "Write `volume-gib: 53`")]),
     "budget too small": (

@@ -1,0 +1,99 @@
+"""What the rules say of a setup, without any advice: quick enough to try hundreds of changes of a stack."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sharing import compatibility
+from sharing.cost import Cost, cost
+from sharing.fit import Verdict, verdicts
+from sharing.paths import rests_on, touches
+from sharing.problems import Problem
+from sharing.setup import Pool, Setup, Tenant
+from sharing.system import system_types
+
+FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
+"""Settings that decide whether models fit, in the words of a file with one pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """How one model fits its pool."""
+
+    tenant: Tenant
+    pool: Pool
+    verdict: Verdict
+    advice: tuple[str, ...] = ()
+    """Changes after which all models of the pool fit, the cheapest first; empty when this one does, or when no change
+    helps.
+    """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Judgement:
+    """Every verdict on a setup."""
+
+    broken: tuple[Problem, ...]
+    """What the rules of `sharing.compatibility` refuse."""
+    fits: tuple[Fit, ...]
+    """In the order of the models in the stack file; none of a pool that cannot be judged."""
+    misfits: tuple[Fit, ...]
+    """Those that do not fit, without those that have no share at all: another rule says that."""
+    cost: Cost | None
+    """None when a type is not known, or a setting is unreadable, so that nothing can be said."""
+    limit: float | None
+    """The budget, dollars per hour."""
+
+    @property
+    def over_budget(self) -> bool:
+        """Whether the stack may cost more than its budget, if only while its nodes are replaced.
+
+        Prices of another region do not count.
+        """
+        if self.cost is None or self.limit is None or self.cost.unpriced:
+            return False
+        return self.cost.replacing_usd_per_hour > self.limit
+
+    @property
+    def accepted(self) -> bool:
+        """Whether nothing refuses the setup."""
+        return not (self.broken or self.misfits or self.over_budget)
+
+
+def judge(setup: Setup, unreadable: Collection[str] = ()) -> Judgement:
+    """Applies every rule to `setup` and stops at none.
+
+    `unreadable` names settings that stand in the file but could not be read: what rests on them is not judged.
+    """
+    fits = [fit for pool in setup.pools if is_judgeable(pool, unreadable) for fit in _fits(setup, pool)]
+    fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
+    return Judgement(
+        broken=tuple(compatibility.problems(setup, unreadable)),
+        fits=tuple(fits),
+        misfits=tuple(fit for fit in fits if not fit.verdict.fits and _is_news(setup, fit)),
+        cost=None if unreadable or not _all_types_known(setup) else cost(setup),
+        limit=setup.max_usd_per_hour,
+    )
+
+
+def is_judgeable(pool: Pool, unreadable: Collection[str] = ()) -> bool:
+    """Whether enough is known of a pool to say whether its models fit."""
+    if touches(rests_on(FIT_READS, pool), unreadable):
+        return False
+    kinds = {known.gpu for known in pool.known_types}
+    return len(kinds) == 1 and all(gpu.vendor == "nvidia" for gpu in kinds) and bool(pool.offers)
+
+
+def _fits(setup: Setup, pool: Pool) -> list[Fit]:
+    tenants = setup.tenants_of(pool)
+    found = verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest, pool.planned_nodes)
+    return [Fit(tenant=tenant, pool=pool, verdict=verdict) for tenant, verdict in zip(tenants, found, strict=True)]
+
+
+def _is_news(setup: Setup, fit: Fit) -> bool:
+    """Whether it is more than that there are too few shares, which is reported once and not for each model."""
+    return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
+
+
+def _all_types_known(setup: Setup) -> bool:
+    gpu_types_known = all(len(pool.known_types) == len(pool.instance_types) for pool in setup.pools)
+    return gpu_types_known and all(name in system_types() for name in setup.system_types)

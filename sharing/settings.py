@@ -1,0 +1,55 @@
+"""What to write into a stack file to make one setup of another."""
+
+from collections.abc import Iterator
+
+from sharing.modes import Sharing, in_one_line, written
+from sharing.setup import Pool, Setup, Tenant
+
+
+def changed_settings(old: Setup, new: Setup) -> tuple[str, ...]:
+    """The settings of pools and models that differ, as a stack file has them, e.g. `gpu-nodes.desired: 2`."""
+    found: list[str] = []
+    for before, after in zip(old.pools, new.pools, strict=True):
+        found += _sharing(before, after)
+        found += _nodes(before, after)
+    for was, now in zip(old.tenants, new.tenants, strict=True):
+        found += _model(was, now)
+    return tuple(found)
+
+
+def _sharing(old: Pool, new: Pool) -> Iterator[str]:
+    if old.sharing == new.sharing:
+        return
+    if old.listed:
+        yield f"{new.sharing_path}: {written(new.sharing)}"
+        return
+    before, after = (sharing.model_dump(mode="json", by_alias=True) for sharing in (old.sharing, new.sharing))
+    unset = {key for key, value in _said(old.sharing).items() if value is None}
+    for key in ("mode", *_said(new.sharing)):
+        # A `null` that is written must become a number where the new mode has one; what is not written needs no line.
+        if before[key] != after[key]:
+            yield f"{new.sharing_path}.{key}: {in_one_line(after[key])}"
+            unset.discard(key)
+    yield from (
+        f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
+    )
+
+
+def _said(sharing: Sharing) -> dict[str, object]:
+    """The settings that a file says, also those that it sets to `null`."""
+    said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)
+    return {key: value for key, value in said.items() if key != "mode"}
+
+
+def _nodes(old: Pool, new: Pool) -> Iterator[str]:
+    if old.instance_types != new.instance_types:
+        yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
+    for key in ("min", "desired", "max", "volume_gib"):
+        if getattr(old, key) != getattr(new, key):
+            yield f"{old.path}.{key.replace('_', '-')}: {getattr(new, key)}"
+
+
+def _model(old: Tenant, new: Tenant) -> Iterator[str]:
+    for key in ("slots", "context", "kv_type"):
+        if getattr(old.served, key) != getattr(new.served, key):
+            yield f"{old.path}.{key.replace('_', '-')}: {getattr(new.served, key)}"

@@ -1,0 +1,83 @@
+"""Which slices of a GPU hold given models: the layouts that a GPU may have, and the best of them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from sharing import layouts, mig
+from sharing.fit import verdicts
+from sharing.gpus import Gpu, InstanceType, instance_types
+from sharing.layouts import Strategy
+from sharing.models import Served
+from sharing.modes import Mig
+from sharing.offerings import offered
+from sharing.prices import on_demand
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A type that holds models in MIG."""
+
+    instance_type: str
+    layout: str
+    """What to write as `sharing.layout`."""
+    usd_per_hour: float
+    """On demand, one node."""
+
+
+def cuts(sharing: Mig, gpu: Gpu) -> Iterator[Mig]:
+    """`sharing` with each layout that `gpu` may have, the most slices first."""
+    presets = {mig.name(layout): preset for preset, layout in mig.presets(gpu).items()}
+    for layout in mig.layouts(gpu):
+        slices = [layouts.Slices(profile=profile.name, count=count) for profile, count in layout]
+        strategy: Strategy = "mixed" if len(layout) > 1 else sharing.strategy
+        setting = presets.get(mig.name(layout)) or slices
+        yield sharing.model_copy(update={"layout": setting, "strategy": strategy})
+
+
+def slices_for(
+    models: tuple[Served, ...], instance: InstanceType, strategy: Strategy = "mixed", nodes: int = 1
+) -> Mig | None:
+    """The layout under which `nodes` of `instance` hold `models`, a slice each; None where there is none.
+
+    The one that leaves the fewest kinds of slices idle, of these the one with the most slices.
+    """
+    holding: list[tuple[int, Mig]] = []
+    for sharing in cuts(Mig(strategy=strategy), instance.gpu):
+        offers = sharing.offers(instance.gpu)
+        slices = nodes * instance.gpus * sum(shares.per_gpu for shares in offers)
+        if sharing.strategy == strategy and slices >= len(models):
+            found = verdicts(models, sharing, instance, nodes)
+            if all(verdict.fits for verdict in found):
+                used = {verdict.shares.profile for verdict in found}
+                holding.append((sum(shares.profile not in used for shares in offers), sharing))
+    return min(holding, key=lambda pair: pair[0], default=(0, None))[1]
+
+
+def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choice]:
+    """The cheapest type of each GPU one node of which holds `models` in MIG, a slice each, with a layout that does."""
+    found: list[Choice] = []
+    seen: set[str] = set()
+    for candidate in sorted(_cuttable(region), key=lambda each: (on_demand(each.name, region).usd_per_hour, each.name)):
+        if candidate.gpu.name in seen:
+            continue
+        if sharing := slices_for(models, candidate):
+            usd = on_demand(candidate.name, region).usd_per_hour
+            found.append(Choice(instance_type=candidate.name, layout=_setting(sharing), usd_per_hour=usd))
+            seen.add(candidate.gpu.name)
+        if len(found) == most:
+            break
+    return found
+
+
+def _cuttable(region: str) -> Iterator[InstanceType]:
+    """The types that the region may offer, with MIG under every pinned driver."""
+    for known in instance_types().values():
+        if mig.profiles(known.gpu) and not known.gpu.min_driver and offered(known.name, region) != "no":
+            yield known
+
+
+def _setting(sharing: Mig) -> str:
+    """Its layout as it stands in a stack file."""
+    if isinstance(sharing.layout, list):
+        return f"[{', '.join(f'{{profile: {each.profile}, count: {each.count}}}' for each in sharing.layout)}]"
+    return str(sharing.layout)

@@ -1,0 +1,361 @@
+"""Advice: each change really helps, the first is the cheapest, and nothing is offered that changes nothing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from sharing.advice import Advice
+from sharing.assessment import Assessment, assess
+from sharing.gpus import instance_types
+from sharing.judgement import judge
+from sharing.memory import need
+from sharing.models import KvType, Served
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, mode_names, switched
+from sharing.setup import Pool, Setup
+from tests.sharing.builders import changed, instance, listed, pair, pool, served, setup, tenants, weighing
+from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
+
+T4_MIB = instance().gpu.cuda_mib
+
+
+def on(types: str, sharing: Sharing, *them: Served, **overrides: object) -> Setup:
+    """A stack whose disk holds every model, so that only the GPUs are too small."""
+    return setup(pools=(pool(types, sharing, volume_gib=2000, **overrides),), tenants=tenants(*them))
+
+
+def advice(whole: Setup) -> list[Advice]:
+    found = assess(whole)
+    assert found.problems, "only a refused stack has advice"
+    return [each for pool_ in whole.pools for each in found.advice[pool_.name]]
+
+
+def offers(whole: Setup) -> list[tuple[str, ...]]:
+    return [each.settings for each in advice(whole)]
+
+
+def fits_exactly(target: Served, asked: Served) -> Setup:
+    """`asked` beside a model that leaves exactly as much of a T4 as `target` needs."""
+    room = need(target, instance().gpu).bound
+    return on("g4dn.xlarge", TimeSlicing(), asked, weighing(int(T4_MIB - room)))
+
+
+# Properties.
+
+
+@st.composite
+def refused(draw: st.DrawFn) -> Setup:
+    """A stack that something refuses: models too large, too few shares or nodes, too little disk, or the budget."""
+    known = draw(st.sampled_from(NVIDIA))
+    capacity = draw(st.sampled_from(["spot", "on-demand"]))
+    provisioner = draw(st.sampled_from(["node-group", "karpenter"]))
+    nodes = draw(st.integers(1, 3))
+    here = pool(
+        known.name,
+        draw(SHARINGS),
+        capacity=capacity,
+        provisioner=provisioner,
+        desired=nodes if provisioner == "node-group" else 1,
+        max=nodes,
+        volume_gib=draw(st.sampled_from([100, 1000])),
+    )
+    them = draw(st.lists(SERVED, min_size=1, max_size=4))
+    limit = draw(st.sampled_from([None, None, 0.7, 2.0]))
+    return setup(pools=(here,), tenants=tenants(*them), max_usd_per_hour=limit)
+
+
+def listed_changes(whole: Setup) -> Iterator[Setup]:
+    """Every kind of change that touches the price, spelled out without the code under test."""
+    [here] = whole.pools
+    models = len(whole.tenants)
+
+    def sized(one: Pool) -> Iterator[Setup]:
+        disk = replace(one, volume_gib=max(one.volume_gib, whole.disk_gib(one)))
+        for nodes in range(1, models + 1):
+            desired = nodes if one.provisioner == "node-group" else 1
+            yield replace(whole, pools=(replace(disk, min=0, desired=desired, max=max(nodes, here.max)),))
+
+    yield from sized(here)
+    for name in instance_types():
+        yield from sized(replace(here, instance_types=(name,)))
+    for name in mode_names():
+        try:
+            sharing = switched(here.sharing, name)
+        except ValidationError:
+            continue
+        yield from sized(replace(here, sharing=sharing))
+    if here.sharing.mode in ("timeslice", "mps"):
+        for replicas in range(2, here.sharing.replicas or 2):
+            yield from sized(replace(here, sharing=here.sharing.model_copy(update={"replicas": replicas})))
+
+
+@given(whole=refused())
+@settings(deadline=None, max_examples=60)
+def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Setup) -> None:
+    found = assess(whole)
+    if not found.problems:
+        return
+    cheapest = min(
+        (bill.usd_per_hour for tried in listed_changes(whole) if (bill := accepted_bill(tried))), default=None
+    )
+    offered = found.advice["gpu"]
+    assert offered or cheapest is None, "no advice, though a change helps"
+    for each in offered:
+        bill = accepted_bill(changed(whole, each.settings))
+        assert bill, each
+        assert each.usd_per_hour == pytest.approx(bill.usd_per_hour, abs=1e-9)
+    if offered and cheapest is not None:
+        assert offered[0].usd_per_hour == pytest.approx(min(cheapest, offered[0].usd_per_hour or 0), abs=1e-6)
+    assert [each.usd_per_hour for each in offered] == sorted(each.usd_per_hour or 0 for each in offered)
+
+
+def accepted_bill(whole: Setup):  # type: ignore[no-untyped-def]
+    found = judge(whole)
+    return found.cost if found.accepted else None
+
+
+@given(whole=setups())
+@settings(deadline=None, max_examples=40)
+def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
+    found = assess(whole)
+    for each in found.advice["gpu"]:
+        for then, now in zip(whole.tenants, changed(whole, each.settings).tenants, strict=True):
+            assert now.served.slots <= then.served.slots
+            assert now.served.context <= then.served.context
+            assert now.served.kv_type.bytes_per_value <= then.served.kv_type.bytes_per_value
+
+
+def beside_another(whole: Setup) -> Setup:
+    """The setup with a second pool, which takes the same sharing and has a model that fits."""
+    (here,) = whole.pools
+    moved = [replace(tenant, pool="here") for tenant in whole.tenants]
+    other = replace(tenants(weighing(1_000), pool="other")[0], path=f"models[{len(moved)}]")
+    pools = (listed(0, "other", pool(sharing=TimeSlicing())), listed(1, "here", here))
+    return replace(whole, pools=pools, tenants=(*moved, other))
+
+
+@given(whole=setups())
+@settings(deadline=None, max_examples=40)
+def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: Setup) -> None:
+    alone, several = assess(whole), assess(beside_another(whole))
+    assert [len(each.settings) for each in several.advice["here"]] or not alone.advice["gpu"]
+    assert several.advice["other"] == ()
+    for each in several.advice["here"]:
+        assert not any(setting.startswith(("sharing", "gpu-nodes.", "gpu-nodes[0]")) for setting in each.settings)
+        after = changed(beside_another(whole), each.settings)
+        assert judge(after).accepted, each
+        assert after.pools[0] == beside_another(whole).pools[0]
+
+
+# What is offered first.
+
+
+def test_a_model_too_large_for_four_small_gpus_is_led_to_one_larger_gpu() -> None:
+    """L40S: 45,460 MiB. g6e.xlarge costs $1.861 per hour on demand, g4dn.12xlarge $3.912 (AWS price list)."""
+    first, *_ = advice(on("g4dn.12xlarge", Exclusive(), weighing(42_000), capacity="on-demand"))
+    assert first.settings == ("gpu-nodes.instance-types: [g6e.xlarge]",)
+    assert first.usd_per_hour is not None
+    before = judge(on("g4dn.12xlarge", Exclusive(), weighing(42_000), capacity="on-demand")).cost
+    assert before is not None
+    assert before.usd_per_hour - first.usd_per_hour == pytest.approx(3.912 - 1.861, abs=1e-3)
+
+
+def test_two_models_on_eight_gpus_are_led_to_one_gpu() -> None:
+    whole = on("g4dn.metal", TimeSlicing(), weighing(9_000), weighing(9_000), capacity="on-demand")
+    first, *_ = advice(whole)
+    [after] = changed(whole, first.settings).pools
+    assert after.planned_gpus == 1
+
+
+def test_a_pair_that_does_not_fit_one_gpu_is_offered_a_node_each() -> None:
+    """Two g4dn.xlarge in us-east-1 as spot: 2 × $0.2158."""
+    whole = on("g4dn.xlarge", TimeSlicing(), weighing(9_000), weighing(9_000))
+    both = ("sharing.mode: exclusive", "gpu-nodes.desired: 2", "gpu-nodes.max: 2")
+    [found] = [each for each in advice(whole) if each.settings == both]
+    before = judge(whole).cost
+    assert before is not None
+    assert found.usd_per_hour is not None
+    # The second node also has a disk of 2,000 GiB at $0.08 per month and GiB, and an address at $0.005.
+    disk = 2000 * 0.08 / 730
+    assert found.usd_per_hour - before.usd_per_hour == pytest.approx(0.2158 + disk + 0.005, abs=1e-4)
+
+
+def test_of_equally_cheap_changes_the_gentlest_comes_first() -> None:
+    assert offers(on("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000)))[:2] == [
+        ("sharing.replicas: 2",),
+        ("sharing.mode: timeslice",),
+    ]
+
+
+def test_replicas_are_lowered_one_by_one_and_never_below_two() -> None:
+    assert ("sharing.replicas: 3",) in offers(on("g4dn.xlarge", Mps(replicas=4), weighing(4_000)))
+    assert ("sharing.replicas: 2",) in offers(on("g4dn.xlarge", Mps(replicas=4), weighing(6_000)))
+    too_large = offers(on("g4dn.xlarge", Mps(replicas=2), weighing(8_000)))
+    assert not [settings_ for settings_ in too_large if "replicas" in settings_[0]]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3])
+def test_slots_are_given_up_one_by_one(slots: int) -> None:
+    asked = served("llama2:7b", slots=4)
+    found = offers(fits_exactly(replace(asked, slots=slots), asked))
+    assert [one for one in found if "slots" in one[0]] == [(f"models[0].slots: {slots}",)]
+
+
+@pytest.mark.parametrize("context", [512, 1024, 1792])
+def test_a_context_is_shortened_in_steps_of_256(context: int) -> None:
+    asked = served("llama2:7b", context=2048)
+    found = offers(fits_exactly(replace(asked, context=context), asked))
+    assert [one for one in found if "context" in one[0]] == [(f"models[0].context: {context}",)]
+
+
+def test_a_context_is_never_offered_below_512() -> None:
+    asked = served("llama2:7b", context=2048)
+    found = offers(fits_exactly(replace(asked, context=300), asked))
+    assert not [one for one in found if len(one) == 1 and "context" in one[0]]
+
+
+def test_a_context_is_shortened_from_what_the_model_really_gets() -> None:
+    """llama2 has 4,096 tokens (its model card)."""
+    asked = served("llama2:7b", context=100_000)
+    assert ("models[0].context: 3840",) in offers(fits_exactly(replace(asked, context=3_840), asked))
+
+
+@pytest.mark.parametrize(("kv_type", "offered"), [(KvType.F16, True), (KvType.Q8_0, False), (KvType.Q4_0, False)])
+def test_a_quantised_cache_is_offered_only_where_it_is_not_set(kv_type: KvType, offered: bool) -> None:
+    asked = served("llama2:7b", context=4096, kv_type=kv_type)
+    found = offers(fits_exactly(replace(asked, context=2560), asked))
+    assert [one for one in found if "kv-type" in one[0]] == [("models[0].kv-type: q8_0",)] * offered
+
+
+def test_where_no_single_model_is_enough_all_that_fail_are_changed_alike() -> None:
+    """Beside the third model there is room for the other two at two slots each."""
+    asked = served("llama2:7b", slots=4)
+    both = 2 * need(replace(asked, slots=2), instance("g6.xlarge").gpu).bound
+    filler = weighing(int(instance("g6.xlarge").gpu.cuda_mib - both))
+    whole = on("g6.xlarge", TimeSlicing(replicas=3), asked, asked, filler)
+    assert ("models[0].slots: 2", "models[1].slots: 2") in offers(whole)
+
+
+def test_several_settings_are_changed_at_once_only_where_nothing_else_helps() -> None:
+    huge = served("qwen2.5:32b", slots=64, context=32_768)
+    first, *_ = offers(on("g4dn.xlarge", Exclusive(), huge))
+    assert set(first) >= {"models[0].slots: 1", "models[0].kv-type: q8_0"}
+    assert any("instance-types" in setting for setting in first)
+
+
+def test_too_few_shares_are_led_to_more_nodes_or_to_sharing() -> None:
+    found = offers(setup(pools=(pool(sharing=Exclusive()),), tenants=tenants(weighing(5_000), weighing(5_000))))
+    assert found[0] == ("sharing.mode: timeslice",)
+    assert ("gpu-nodes.desired: 2", "gpu-nodes.max: 2") in found
+
+
+def test_a_disk_that_is_too_small_grows_with_the_change() -> None:
+    whole = setup(pools=(pool(sharing=Exclusive()),), tenants=tenants(weighing(60_000)))
+    first, *_ = offers(whole)
+    assert "gpu-nodes.volume-gib: 104" in first, "45 GiB of images and 58.2 GiB of weights"
+
+
+def test_a_parked_pool_stays_parked() -> None:
+    for settings_ in offers(on("g4dn.xlarge", TimeSlicing(), weighing(9_000), weighing(9_000), desired=0)):
+        assert not any("desired" in setting for setting in settings_)
+
+
+def test_min_follows_the_nodes_down() -> None:
+    whole = on("g4dn.xlarge", Exclusive(), weighing(20_000), min=2, desired=3, max=3)
+    typed = [one for one in offers(whole) if "instance-types" in one[0]]
+    assert typed
+    assert typed[0][1:] == ("gpu-nodes.min: 1", "gpu-nodes.desired: 1")
+
+
+def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
+    poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
+    [problem] = assess(poor).problems
+    assert problem.path == "budget.max-usd-per-hour"
+    first, *_ = advice(poor)
+    assert judge(changed(poor, first.settings)).accepted
+    assert f"Write {first}, or raise the budget." in problem.fix
+    hopeless = setup(max_usd_per_hour=0.01)
+    assert assess(hopeless).problems[0].fix.endswith("Raise the budget.")
+    assert assess(hopeless).advice["gpu"] == ()
+
+
+def test_a_type_for_another_driver_is_never_offered() -> None:
+    for mib in (20_000, 31_000, 60_000):
+        assert "g7." not in str(offers(on("g4dn.xlarge", Exclusive(), weighing(mib))))
+
+
+def test_nothing_is_offered_where_nothing_helps() -> None:
+    whole = on("g4dn.xlarge", Exclusive(), weighing(400_000))
+    assert assess(whole).advice["gpu"] == ()
+    assert assess(whole).problems[0].fix.endswith("Use a smaller model.")
+
+
+def test_nothing_is_offered_for_what_no_listed_change_touches() -> None:
+    assert assess(setup(kubernetes="1.2")).advice == {"gpu": ()}
+
+
+def test_an_unknown_type_has_no_advice() -> None:
+    assert assess(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
+
+
+def test_unreadable_settings_leave_the_price_of_the_stack_open() -> None:
+    whole = on("g4dn.xlarge", Exclusive(), weighing(20_000))
+    first, *_ = assess(whole, ["cluster.nat"]).advice["gpu"]
+    assert first.usd_per_hour is None
+    assert str(first) == first.change == "`gpu-nodes.instance-types: [g6.xlarge]`"
+
+
+def test_a_pool_of_several_is_led_to_a_sharing_of_its_own() -> None:
+    whole = beside_another(on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), *pair()))
+    found = [each.settings for each in assess(whole).advice["here"]]
+    assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}",)
+
+
+def test_two_pools_that_are_refused_get_advice_each() -> None:
+    one = listed(0, "one", pool(sharing=Exclusive(), volume_gib=1000))
+    two = listed(1, "two", pool(sharing=Exclusive(), volume_gib=1000))
+    them = tenants(weighing(20_000), weighing(30_000))
+    whole = setup(pools=(one, two), tenants=(replace(them[0], pool="one"), replace(them[1], pool="two")))
+    found = assess(whole)
+    both = changed(changed(whole, found.advice["one"][0].settings), found.advice["two"][0].settings)
+    assert judge(both).accepted
+
+
+# How it is said.
+
+
+def problems(whole: Setup) -> list[str]:
+    return [str(problem) for problem in assess(whole).problems]
+
+
+def test_identical_models_that_do_not_fit_are_one_problem() -> None:
+    whole = on("g4dn.12xlarge", Exclusive(), *[weighing(20_000)] * 48, desired=12, max=12)
+    [problem] = assess(whole).problems
+    assert problem.path == "models[0]"
+    assert problem.found.startswith("own and 47 more ")
+
+
+def test_models_that_break_different_bounds_are_different_problems_with_the_advice_given_once() -> None:
+    first, second = problems(on("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000)))
+    assert first.startswith("models[0]: must fit its share of 3,840 MiB (mps on T4) (got own ")
+    assert "Write `sharing.replicas: 2` ($" in first
+    assert second.endswith("Make the change that helps models[0].")
+
+
+def test_models_that_break_one_bound_alike_are_named_and_counted() -> None:
+    them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
+    [problem] = assess(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
+    assert problem.found == "a, b, c and 2 more with its neighbours 25,000 MiB"
+
+
+def test_the_assessment_of_a_good_stack_has_no_advice() -> None:
+    found: Assessment = assess(setup())
+    assert found.advice == {"gpu": ()}
+
+
+def test_slices_of_another_gpu_are_offered_with_their_layout() -> None:
+    whole = on("g7e.2xlarge", Mig(), weighing(30_000), weighing(5_000))
+    assert ("sharing.strategy: mixed", "sharing.layout: all-balanced") in offers(whole)
