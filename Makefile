@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-live test-ollama check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-live test-ollama check lint coverage docs bench lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -29,6 +29,11 @@ test-faults: .venv/test
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.
 test-live: .venv/test
 	@.venv/bin/python -m tests.live $(LIVE)
+
+# Memory, shares and speed on this machine's GPU: docs/how-to/run-the-gpu-tier.md. It needs Python and no package, because
+# machines with a GPU may have no network: `.venv` is used only where it is. GPU="--dry-run" tries it on the CPU.
+test-gpu:
+	@$(or $(wildcard .venv/bin/python),$(PYTHON)) -m tests.gpu $(GPU)
 
 # chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
 test-ollama: .venv/test

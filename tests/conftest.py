@@ -17,6 +17,7 @@ TIERS = {
     "engine": "engine",
     "ollama": "ollama",
     "live": "live",
+    "gpu": "program",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
 OUTCOMES = ("passed", "failed", "skipped")
@@ -73,5 +74,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         told.append(f"{tier} {numbers}{why}")
     if told and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
         told += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
+        # It needs no pytest: what lies in tests/gpu are the tests of its own parts.
+        told.append("gpu not asked for (make test-gpu)")
     if told:
         terminalreporter.write_line(f"tiers: {' | '.join(told)}")

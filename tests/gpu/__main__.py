@@ -1,0 +1,113 @@
+"""The GPU tier, `make test-gpu`: docs/how-to/run-the-gpu-tier.md explains it."""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import sys
+from pathlib import Path
+
+from tests.gpu.build import Source
+from tests.gpu.machine import Machine
+from tests.gpu.plan import Options, steps
+from tests.gpu.progress import Clock, SkipError, State, run_steps
+from tests.gpu.report import keep
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / ".tandem" / "gpu"
+MINUTES, TOTAL_MINUTES = 8.0, 25.0
+
+
+def main(arguments: list[str]) -> int:
+    """Measures what is left to measure; 0 when nothing failed, 1 when something did, 2 for a wrong call."""
+    parsed = _parser().parse_args(arguments)
+    try:
+        machine = Machine(has_gpu=False) if parsed.dry_run else Machine.find()
+    except SkipError as reason:
+        print(f"gpu tier skipped: {reason}")
+        return 0
+    folder = parsed.folder.resolve() / ("dry-run" if parsed.dry_run else "")
+    folder.mkdir(parents=True, exist_ok=True)
+    state = State.read(folder / "state.json")
+    limit = min(parsed.minutes * 60, parsed.total_minutes * 60 - state.spent_seconds)
+    if parsed.retry:
+        state.failed.clear()
+    source = Source(parsed.llama_cpp.resolve(), parsed.llama_cpp_version) if parsed.llama_cpp else None
+    options = Options(
+        folder=folder,
+        source=source,
+        ollama=parsed.ollama and parsed.ollama.resolve(),
+        packages=parsed.packages and parsed.packages.resolve(),
+        cmake=tuple(parsed.cmake),
+        dry_run=parsed.dry_run,
+    )
+    planned = steps(options, machine)
+    left = run_steps(planned, state, Clock(limit), lambda text: print(text, flush=True))
+    state.write()
+    today = datetime.datetime.now(datetime.UTC).date()
+    results, reports = (folder, folder) if parsed.dry_run else (parsed.results, parsed.reports)
+    for path in keep(state, machine.describe(), planned, today, results, reports):
+        print(f"Wrote {os.path.relpath(path)}")
+    _summarise(state, len(planned), len(left), parsed.total_minutes)
+    return 1 if state.failed else 0
+
+
+def _summarise(state: State, planned: int, left: int, total_minutes: float) -> None:
+    minutes = state.spent_seconds / 60
+    print(
+        f"{len(state.done)} of {planned} steps done, {len(state.skipped)} skipped, {len(state.failed)} failed, "
+        f"{left} left, in {minutes:.0f} of {total_minutes:.0f} minutes."
+    )
+    for key, reason in state.skipped.items():
+        print(f"skipped: {key}: {reason}")
+    for key, reason in state.failed.items():
+        print(f"failed: {key}: {reason}")
+    if left:
+        print("Run the same command again; it goes on from here.")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="make test-gpu",
+        description="Measures memory, shares and speed on this machine's GPU. Resumes what an earlier call left.",
+    )
+    given = os.environ
+    parser.add_argument("--dry-run", action="store_true", help="try every step with tiny models on the CPU")
+    parser.add_argument(
+        "--llama-cpp",
+        type=Path,
+        default=_path(given.get("LLAMA_CPP")),
+        metavar="PATH",
+        help="llama.cpp's source: a folder or a tar archive (or $LLAMA_CPP)",
+    )
+    parser.add_argument(
+        "--llama-cpp-version",
+        default=given.get("LLAMA_CPP_VERSION", "unknown"),
+        metavar="VERSION",
+        help="its release, e.g. `b10454 (4df29be4f)` (or $LLAMA_CPP_VERSION)",
+    )
+    parser.add_argument(
+        "--ollama",
+        type=Path,
+        default=_path(given.get("OLLAMA")),
+        metavar="FILE",
+        help="the `ollama` program for `tandem bench` (or $OLLAMA)",
+    )
+    parser.add_argument("--packages", type=Path, metavar="FOLDER", help="Python packages that this machine lacks")
+    parser.add_argument("--cmake", action="append", default=[], metavar="OPTION", help="one more option of cmake")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time of this call ({MINUTES:g})")
+    parser.add_argument("--total-minutes", type=float, default=TOTAL_MINUTES, help=f"of all calls ({TOTAL_MINUTES:g})")
+    parser.add_argument("--retry", action="store_true", help="repeat the steps that failed")
+    parser.add_argument("--folder", type=Path, default=FOLDER, help="what calls keep (.tandem/gpu)")
+    parser.add_argument("--results", type=Path, default=ROOT / "tests" / "gpu" / "results", help=argparse.SUPPRESS)
+    parser.add_argument("--reports", type=Path, default=ROOT / "docs" / "benchmarks", help=argparse.SUPPRESS)
+    return parser
+
+
+def _path(text: str | None) -> Path | None:
+    return Path(text) if text else None
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,177 @@
+"""Builds llama.cpp from a given folder or archive, with the options that Ollama builds it with.
+
+The source is not part of this project. Nothing is downloaded: the machine may have no network.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.gpu.progress import Clock, FailedError, Result, SkipError, UnfinishedError
+
+PINNED = "b10488"
+"""The llama.cpp of Ollama 0.32.15, which components/versions.py pins. Source: LLAMA_CPP_VERSION of that tag."""
+OPTIONS = {
+    "CMAKE_BUILD_TYPE": "Release",
+    "BUILD_SHARED_LIBS": "ON",
+    "GGML_BACKEND_DL": "ON",
+    "GGML_NATIVE": "OFF",
+    "GGML_OPENMP": "OFF",
+    "LLAMA_BUILD_APP": "OFF",
+    "LLAMA_BUILD_COMMON": "ON",
+    "LLAMA_BUILD_EXAMPLES": "OFF",
+    "LLAMA_BUILD_SERVER": "ON",
+    "LLAMA_BUILD_TESTS": "OFF",
+    "LLAMA_BUILD_TOOLS": "ON",
+    "LLAMA_BUILD_UI": "OFF",
+    "LLAMA_OPENSSL": "OFF",
+    "LLAMA_SUBPROCESS": "OFF",
+    "LLAMA_TOOLS_INSTALL": "OFF",
+    "LLAMA_USE_PREBUILT_UI": "OFF",
+}
+"""Source: ollama 0.32.15, llama/server/CMakePresets.json (`default`) and llama/server/CMakeLists.txt."""
+PROGRAMS = ("llama-server", "llama-quantize")
+"""Ollama starts the first for every model, and the second when it makes a model from a file."""
+GIB_PER_JOB = 4
+"""Memory of one CUDA compiler at its largest file, generously."""
+RESERVED_SECONDS = 15
+"""Left of a call's time when a build is interrupted, so that the state can be written."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """What is built."""
+
+    path: Path
+    """A folder, or a tar archive of one."""
+    version: str
+    """The release that it is, e.g. `b10454 (4df29be4f)`."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """Where it is built, and for which GPU."""
+
+    source: Source | None
+    folder: Path
+    compute_capability: str | None
+    """E.g. `9.0`; None for a build without CUDA."""
+    extra: tuple[str, ...] = ()
+    """More options of cmake."""
+
+    @property
+    def programs(self) -> Path:
+        """Folder with the programs and their libraries."""
+        return self.folder / "bin"
+
+    def run(self, clock: Clock) -> Result:
+        """Configures and builds, or goes on where the last call stopped."""
+        if self.source is None:
+            raise SkipError("no llama.cpp source was given: name a folder or an archive with --llama-cpp")
+        cmake = _tool("cmake", "CMake")
+        compiler = _cuda_compiler() if self.compute_capability else None
+        unpacked = unpack(self.source.path, self.folder.parent / "llama.cpp")
+        if not (self.folder / "CMakeCache.txt").exists():
+            _run(configure(cmake, self, unpacked, compiler), clock)
+        jobs = max(1, min(len(os.sched_getaffinity(0)), _memory_gib() // GIB_PER_JOB))
+        _run([cmake, "--build", str(self.folder), "-j", str(jobs), "--target", *PROGRAMS], clock)
+        return {
+            "version": self.source.version,
+            "pinned": PINNED,
+            "options": _given(self),
+            "compiler": _version(compiler) if compiler else "none: built for the CPU",
+        }
+
+
+def configure(cmake: str, build: Build, source: Path, compiler: str | None) -> list[str]:
+    """The command that prepares the build."""
+    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+    number, _, commit = (build.source.version if build.source else "").partition(" ")
+    # Otherwise llama.cpp asks git, which answers for the repository around the source.
+    named = [f"-DLLAMA_BUILD_NUMBER={number.removeprefix('b') or 0}", f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 0}"]
+    chosen = [f"-DCMAKE_CUDA_COMPILER={compiler}"] if compiler else []
+    return [cmake, "-S", str(source), "-B", str(build.folder), *ninja, *_given(build), *named, *chosen]
+
+
+def _given(build: Build) -> list[str]:
+    options = dict(OPTIONS)
+    if build.compute_capability:
+        # Ollama ships PTX for every architecture, which the driver compiles at the first start. Machine code for this
+        # GPU alone is what that ends in, and takes a tenth of the time to build.
+        options |= {"GGML_CUDA": "ON", "CMAKE_CUDA_ARCHITECTURES": f"{build.compute_capability.replace('.', '')}-real"}
+    return [f"-D{name}={value}" for name, value in options.items()] + list(build.extra)
+
+
+def unpack(path: Path, folder: Path) -> Path:
+    """The folder with llama.cpp's CMakeLists.txt; an archive is unpacked into `folder` once."""
+    if path.is_dir():
+        found = path
+    elif path.is_file():
+        found = folder
+        if not folder.exists():
+            partial = folder.with_suffix(".partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            try:
+                with tarfile.open(path) as archive:
+                    archive.extractall(partial, filter="data")
+            except tarfile.TarError as error:
+                raise FailedError(f"{path} is not a tar archive: {error}") from None
+            partial.rename(folder)
+    else:
+        raise FailedError(f"{path} does not exist: name a folder or an archive with --llama-cpp")
+    for candidate in (found, *sorted(found.glob("*/")), *sorted(found.glob("*/vendor/llama.cpp/"))):
+        if (candidate / "tools" / "server").is_dir() and (candidate / "ggml").is_dir():
+            return candidate
+    raise FailedError(f"{path} holds no llama.cpp: there is no folder with tools/server and ggml in it")
+
+
+def _run(command: list[str], clock: Clock) -> None:
+    """Runs it in a process group of its own, which ends with the time of this call."""
+    process = subprocess.Popen(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    try:
+        output, _ = process.communicate(timeout=max(1.0, clock.left - RESERVED_SECONDS))
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+        raise UnfinishedError("the build goes on in the next call") from None
+    except BaseException:
+        os.killpg(process.pid, signal.SIGTERM)
+        raise
+    if process.returncode:
+        raise FailedError(f"`{Path(command[0]).name}` ended with {process.returncode}:\n{_tail(output)}")
+
+
+def _tail(output: bytes, lines: int = 25) -> str:
+    return "\n".join(output.decode(errors="replace").splitlines()[-lines:])
+
+
+def _tool(name: str, title: str) -> str:
+    found = shutil.which(name)
+    if found is None:
+        raise SkipError(f"{title} is missing: `{name}` is not on PATH")
+    return found
+
+
+def _cuda_compiler() -> str:
+    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+    found = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
+    if found is None:
+        raise SkipError(f"CUDA's compiler is missing: `nvcc` is neither on PATH nor in {home}/bin")
+    return found
+
+
+def _version(compiler: str) -> str:
+    done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
+    return next((line.strip() for line in done.stdout.splitlines() if "release" in line), "unknown")
+
+
+def _memory_gib() -> int:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30

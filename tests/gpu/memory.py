@@ -1,0 +1,164 @@
+"""Measures the memory of one model with given settings, and keeps the prediction of the rules beside it."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sharing.memory import need
+from sharing.models import KvType, Served
+from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_until_ready
+from tests.gpu.gguf_file import write_model
+from tests.gpu.machine import Machine, as_catalogue_gpu
+from tests.gpu.progress import FailedError, Result
+from tests.gpu.readings import read_load
+from tests.gpu.shapes import Shape
+
+START_SECONDS, ANSWER_SECONDS = 120, 240
+SPARE_TOKENS = 16
+"""Of a context, left for the answer."""
+SPARE_BYTES = 3 * 2**30
+"""Of the disk, left free beside the models."""
+FIRST_WORD = 300
+"""Tokens below it are control characters and bytes."""
+ENVIRONMENT = {"LLAMA_ARG_CACHE_RAM": "0"}
+"""No cache of earlier prompts in the host's memory: it has nothing to do with what is measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A model with the settings it is served with."""
+
+    model: str
+    context: int
+    slots: int = 1
+    kv_type: KvType = KvType.F16
+
+    @property
+    def key(self) -> str:
+        return f"memory {self.model} context {self.context} slots {self.slots} kv {self.kv_type.value}"
+
+    def served(self, shape: Shape) -> Served:
+        return Served(
+            id=self.model.replace(":", "-"),
+            model=shape.model,
+            context=self.context,
+            slots=self.slots,
+            kv_type=self.kv_type,
+        )
+
+
+@dataclass(frozen=True)
+class Files:
+    """The model files, which are written when they are needed."""
+
+    folder: Path
+
+    def path(self, shape: Shape) -> Path:
+        """The file of this model. Others make room for it where the disk is small."""
+        path = self.folder / f"{shape.name.replace(':', '-')}.gguf"
+        if path.exists():
+            return path
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.make_room(shape.size)
+        write_model(shape, path)
+        return path
+
+    def make_room(self, size: int, keep: Path | None = None) -> None:
+        """Removes other model files, the oldest first, until so many bytes fit. Raises `FailedError`."""
+        for other in sorted(self.folder.glob("*.gguf"), key=os.path.getmtime):
+            if shutil.disk_usage(self.folder).free > size + SPARE_BYTES:
+                return
+            if other != keep:
+                other.unlink()
+        free = shutil.disk_usage(self.folder).free
+        if free <= size + SPARE_BYTES:
+            raise FailedError(
+                f"the disk has {free / 2**30:.0f} GiB free; {(size + SPARE_BYTES) / 2**30:.0f} are needed"
+            )
+
+
+def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Machine, logs: Path) -> Result:
+    """Starts the engine as Ollama does, fills every slot's context, and reads what is taken."""
+    served, port = case.served(shape), free_port()
+    path = files.path(shape)
+    before = machine.gpu()
+    command = [str(programs / "llama-server"), *llama_arguments(served, path, port)]
+    log = logs / f"{case.key.replace(' ', '-').replace(':', '-')}.log"
+    with serving(command, port, log, ENVIRONMENT) as server:
+        started = wait_until_ready(server, "/health", START_SECONDS)
+        loaded, loaded_process = machine.gpu(), _used_by(server, machine)
+        tokens = fill(server, served)
+        filled, filled_process = machine.gpu(), _used_by(server, machine)
+        load = read_load(server.lines())
+    if not load.buffers:
+        raise FailedError(f"the engine's log names no buffers: see {log.name}")
+    gpu = as_catalogue_gpu(before) if before else None
+    predicted = need(served, gpu) if gpu else None
+    return {
+        "model": case.model,
+        "context": served.effective_context,
+        "slots": served.effective_slots,
+        "kv_type": case.kv_type.value,
+        "batch": served.batch,
+        "description": asdict(shape.model),
+        "buffers": [asdict(one) for one in load.buffers],
+        "gpu_layers": load.gpu_layers,
+        "layers": load.layers,
+        "filled_tokens": tokens,
+        "start_seconds": round(started, 1),
+        "gpu_mib": {
+            "before": before and before.used_mib,
+            "loaded": loaded and loaded.used_mib,
+            "filled": filled and filled.used_mib,
+        },
+        "process_mib": {"loaded": loaded_process, "filled": filled_process},
+        "predicted_mib": predicted and {**asdict(predicted), "total": predicted.total},
+    }
+
+
+def fill(server: Server, served: Served) -> int:
+    """Uses every slot's whole context at the same time; returns the tokens of one slot.
+
+    What the engine takes only when it computes (cuBLAS, the scratch of quantised KV caches) is there afterwards, and it
+    keeps what it took.
+    """
+    count = served.effective_context - SPARE_TOKENS
+    if served.model.encoder:
+        # The embedding endpoint takes text; each letter is a token, besides one at each end.
+        body = {"content": " ".join("a" * count)}
+        server.ask("/embedding", body, timeout=ANSWER_SECONDS)
+        return count
+    source = random.Random(0)
+
+    def fill_slot(slot: int) -> None:
+        tokens = [source.randrange(FIRST_WORD, served.model.vocabulary) for _ in range(count)]
+        body = {"prompt": tokens, "n_predict": 4, "cache_prompt": False, "id_slot": slot, "ignore_eos": True}
+        server.ask("/completion", body, timeout=ANSWER_SECONDS)
+
+    with ThreadPoolExecutor(served.effective_slots) as pool:
+        list(pool.map(fill_slot, range(served.effective_slots)))
+    return count
+
+
+def _used_by(server: Server, machine: Machine) -> int | None:
+    """MiB of the GPU that the server's process holds; None where the driver does not say."""
+    own = [one for one in machine.processes() if one.pid == server.process.pid]
+    return own[0].used_mib if own else None
+
+
+def measured_mib(result: Result) -> int | None:
+    """What a model really takes: by process, or by the whole GPU where the driver hides processes."""
+    if (own := result["process_mib"]["filled"]) is not None:
+        return int(own)
+    before, filled = result["gpu_mib"]["before"], result["gpu_mib"]["filled"]
+    return None if before is None or filled is None else int(filled - before)
+
+
+def gpu_case_seconds(shape: Shape) -> int:
+    """How long one case takes at most, with the time to write the file. A guess, until there are measurements."""
+    return 25 + shape.size // 2**29

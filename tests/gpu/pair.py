@@ -1,0 +1,186 @@
+"""Two Ollama servers on one GPU, measured with `tandem bench`: each model alone, then both, as two pods of a stack.
+
+The `ollama` program is given; it needs no GPU code of its own, since it starts the llama-server that this tier built.
+Without it nothing is measured here: an adapter in front of llama-server would measure the adapter.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from sharing.models import Served
+from tests.gpu.engine import ALL_LAYERS, Server, free_port, serving, wait_until_ready
+from tests.gpu.machine import Machine
+from tests.gpu.memory import ENVIRONMENT, START_SECONDS, Files
+from tests.gpu.mps import Daemon, mps_daemon
+from tests.gpu.progress import Clock, FailedError, Result, SkipError
+from tests.gpu.shapes import Shape
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTEXT, SLOTS = 2048, 4
+LOAD = (
+    *("--prompt-words", "64", "--output-tokens", "128", "--concurrency", "1,4"),
+    *("--requests", "8", "--warm-up", "1", "--repeats", "3"),
+    # Random weights repeat one token for ever at temperature 0, and Ollama ends an answer at the thirtieth.
+    *("--temperature", "1"),
+)
+CREATE_SECONDS, BENCH_SECONDS = 180, 420
+NEEDED = ("httpcore", "httpx", "pydantic", "rich")
+"""What `tandem bench` imports."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is started, and where its files lie."""
+
+    ollama: Path | None
+    programs: Path
+    """Folder with llama-server and its libraries."""
+    folder: Path
+    files: Files
+    machine: Machine
+    packages: Path | None
+    """A folder with Python packages that this machine lacks."""
+    load: Sequence[str] = LOAD
+
+    def run(self, mode: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
+        """Measures under `time-slicing` or `mps`."""
+        if self.ollama is None:
+            raise SkipError("no `ollama` program was given: name one with --ollama")
+        python = self._environment()
+        with mps_daemon(total_mib, len(shapes)) if mode == "mps" else nullcontext() as daemon, ExitStack() as open_ones:
+            servers = self._servers(shapes, daemon, open_ones)
+            settings = [f"{name}={server.url}" for name, server in servers.items()]
+            out = self.folder / f"bench-{mode}.json"
+            out.unlink(missing_ok=True)
+            command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
+            for shape, setting in zip(shapes, settings, strict=True):
+                command += ["--url", setting, "--model", f"{setting.partition('=')[0]}={shape.name}"]
+            done = _run(command, python, min(BENCH_SECONDS, clock.left))
+            processes = self.machine.processes()
+            state = self.machine.gpu()
+        summary = json.loads(done.stdout)
+        summary.pop("result", None)
+        return {
+            "mode": mode,
+            "command": ["tandem", "bench", *self.load],
+            "models": [asdict(served_as(shape).model) for shape in shapes],
+            "context": CONTEXT,
+            "slots": SLOTS,
+            "summary": summary,
+            "gpu_mib": state and state.used_mib,
+            "process_mib": {f"{Path(one.program).name} {number}": one.used_mib for number, one in enumerate(processes)},
+        }
+
+    def _environment(self) -> dict[str, str]:
+        """For `tandem bench`. Raises `SkipError` where this Python lacks a package."""
+        path = os.pathsep.join(str(part) for part in (ROOT, self.packages) if part)
+        environment = {**os.environ, "PYTHONPATH": path, "NO_COLOR": "1"}
+        done = _run([sys.executable, "-c", f"import {', '.join(NEEDED)}"], environment, 60, check=False)
+        if done.returncode:
+            words = done.stderr.strip().splitlines()[-1]
+            raise SkipError(f"`tandem bench` cannot run on this Python: {words}. Name a folder with it: --packages")
+        return environment
+
+    def _servers(self, shapes: Sequence[Shape], daemon: Daemon | None, open_ones: ExitStack) -> dict[str, Server]:
+        """A server for each model, ready, with its model loaded."""
+        program = self._laid_out()
+        clients = daemon.environment if daemon else {}
+        found = {}
+        for shape in shapes:
+            name = shape.name.partition(":")[0]
+            server = open_ones.enter_context(_ollama(program, self.folder, name, clients))
+            if shape.name not in _held(server):
+                self._create(program, server, shape)
+            server.ask("/api/generate", {"model": shape.name, "stream": False}, timeout=START_SECONDS)
+            found[name] = server
+        return found
+
+    def _laid_out(self) -> Path:
+        """The program beside the engine that it looks for: `../lib/ollama`, with GPU libraries in a folder of it."""
+        program, engines = self.folder / "bin" / "ollama", self.folder / "lib" / "ollama"
+        program.parent.mkdir(parents=True, exist_ok=True)
+        (engines / "cuda_v13").mkdir(parents=True, exist_ok=True)
+        if not program.exists():
+            assert self.ollama is not None
+            # Not a link: it resolves links to find out where it lies.
+            program.write_bytes(self.ollama.read_bytes())
+            program.chmod(0o755)
+        for file in self.programs.iterdir():
+            place = engines / ("cuda_v13" if "cuda" in file.name else "") / file.name
+            if not place.exists():
+                place.symlink_to(file)
+        return program
+
+    def _create(self, program: Path, server: Server, shape: Shape) -> None:
+        """Makes Ollama's model of the file, with the parameters that components/model_start.sh sets."""
+        recipe, file = self.folder / "Modelfile", self.files.path(shape)
+        # Ollama copies the file twice before it removes one of the copies.
+        self.files.make_room(2 * shape.size, keep=file)
+        batch = served_as(shape).batch
+        recipe.write_text(
+            f"FROM {file}\nPARAMETER num_gpu {ALL_LAYERS}\nPARAMETER num_batch {batch}\n",
+            encoding="utf-8",
+        )
+        environment = {**os.environ, "OLLAMA_HOST": server.url, "HOME": str(self.folder)}
+        _run([str(program), "create", shape.name, "-f", str(recipe)], environment, CREATE_SECONDS)
+
+
+def served_as(shape: Shape) -> Served:
+    """The settings of each server."""
+    return Served(id=shape.name.replace(":", "-"), model=shape.model, context=CONTEXT, slots=SLOTS)
+
+
+@contextmanager
+def _ollama(program: Path, folder: Path, name: str, clients: Mapping[str, str]) -> Iterator[Server]:
+    """A server with the settings of components/ollama_pair.py, `environment`."""
+    port = free_port()
+    settings = {
+        "HOME": str(folder),
+        "OLLAMA_HOST": f"127.0.0.1:{port}",
+        "OLLAMA_MODELS": str(folder / "models"),
+        "OLLAMA_NO_CLOUD": "1",
+        "OLLAMA_CONTEXT_LENGTH": str(CONTEXT),
+        "OLLAMA_NUM_PARALLEL": str(SLOTS),
+        "OLLAMA_MAX_LOADED_MODELS": "1",
+        "OLLAMA_KEEP_ALIVE": "-1",
+        "OLLAMA_FLASH_ATTENTION": "1",
+        "OLLAMA_KV_CACHE_TYPE": "f16",
+        **ENVIRONMENT,
+        **clients,
+    }
+    with serving([str(program), "serve"], port, folder / f"{name}.log", settings) as server:
+        wait_until_ready(server, "/api/version", START_SECONDS)
+        yield server
+
+
+def _held(server: Server) -> set[str]:
+    return {str(model["name"]) for model in server.ask("/api/tags", timeout=START_SECONDS).get("models") or []}
+
+
+def _run(
+    command: list[str], environment: Mapping[str, str], seconds: float, *, check: bool = True
+) -> subprocess.CompletedProcess[str]:
+    words = " ".join(Path(word).name for word in command[:4])
+    try:
+        done = subprocess.run(
+            command,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=max(1.0, seconds),
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise FailedError(f"`{words}` did not end within {seconds:.0f} s") from None
+    if check and done.returncode:
+        raise FailedError(f"`{words}` ended with {done.returncode}: {(done.stdout + done.stderr).strip()[-800:]}")
+    return done

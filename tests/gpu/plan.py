@@ -1,0 +1,122 @@
+"""What the GPU tier measures, the most useful first, and what it tries in a dry run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from sharing.models import KvType
+from tests.gpu import shares
+from tests.gpu.build import Build, Source
+from tests.gpu.machine import Machine
+from tests.gpu.memory import Case, Files, gpu_case_seconds, measure
+from tests.gpu.pair import LOAD, Pair
+from tests.gpu.progress import Clock, Result, SkipError, Step
+from tests.gpu.shapes import SHAPES, shrunk
+
+FIRST_CASES = (
+    Case("llama2:7b", 4096),
+    Case("mistral:7b", 32768),
+    Case("nomic-embed-text", 2048),
+    Case("gemma3:4b", 8192, slots=4),
+    Case("gpt-oss:20b", 32768),
+    Case("qwen3:8b", 40960),
+    Case("llama3.2:3b", 8192),
+)
+"""One case of each model: every kind of layer, the defaults of this project first."""
+MORE_CASES = (
+    Case("qwen3:8b", 40960, kv_type=KvType.Q8_0),
+    Case("gemma3:4b", 65536),
+    Case("llama2:7b", 2048, slots=4),
+    Case("mistral:7b", 4096),
+    Case("gpt-oss:20b", 8192, slots=4),
+    Case("llama3.2:3b", 131072),
+    Case("gemma3:4b", 4096, slots=16),
+    Case("llama3.2:3b", 131072, kv_type=KvType.Q8_0),
+    Case("qwen3:8b", 4096),
+    Case("gpt-oss:20b", 131072),
+    Case("llama3.2:3b", 32768, kv_type=KvType.Q4_0),
+    Case("mistral:7b", 8192, slots=4),
+)
+"""What the first cases leave open: slots with sliding windows, quantised caches, short and long contexts."""
+DRY_CASES = (
+    *(Case(name, 1024 if name != "nomic-embed-text" else 512) for name in SHAPES),
+    Case("gemma3:4b", 1024, slots=2),
+    Case("qwen3:8b", 1024, kv_type=KvType.Q8_0),
+)
+PAIR = ("llama2:7b", "mistral:7b")
+DRY_LOAD = (
+    *("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2"),
+    *("--requests", "3", "--warm-up", "1", "--repeats", "1", "--temperature", "1"),
+)
+BUILD, BUILD_SECONDS = "build", 60
+"""A build is not begun with less; it stops with the call and goes on in the next."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What one call was given."""
+
+    folder: Path
+    source: Source | None
+    ollama: Path | None
+    packages: Path | None
+    cmake: tuple[str, ...]
+    dry_run: bool
+
+
+def steps(options: Options, machine: Machine) -> list[Step]:
+    """All steps, the most useful first: what the time does not reach is the least loss."""
+    state = machine.gpu()
+    capability = state.compute_capability if state else None
+    build = Build(options.source, options.folder / "build", capability, options.cmake)
+    files, logs = Files(options.folder / "models"), options.folder / "logs"
+    logs.mkdir(parents=True, exist_ok=True)
+    known = {name: shrunk(shape) for name, shape in SHAPES.items()} if options.dry_run else SHAPES
+    load = DRY_LOAD if options.dry_run else LOAD
+    pair = Pair(options.ollama, build.programs, options.folder / "ollama", files, machine, options.packages, load)
+    total = state.total_mib if state else 0
+
+    def memory(case: Case) -> Step:
+        shape = known[case.model]
+        return Step(
+            case.key,
+            f"Memory of {case.model}, context {case.context}, {case.slots} slots, {case.kv_type.value}",
+            gpu_case_seconds(shape),
+            lambda _: measure(case, shape, build.programs, files, machine, logs),
+            (BUILD,),
+        )
+
+    def proof(mode: str, prove: Callable[[Machine, Path, int], Result]) -> Step:
+        run = partial(prove, machine, options.folder / "shares", total)
+        return Step(f"shares {mode}", f"Shares under {mode}", 30, _on_gpu(machine, run))
+
+    def bench(mode: str) -> Step:
+        shapes = [known[name] for name in PAIR]
+        run = partial(pair.run, mode, shapes, total)
+        seconds = 60 if options.dry_run else 240
+        return Step(f"pair {mode}", f"Two servers under {mode}, with `tandem bench`", seconds, run, (BUILD,))
+
+    proofs = [proof("time-slicing", shares.prove_time_slicing), proof("mps", shares.prove_mps)]
+    building = Step(BUILD, "Build of llama.cpp", BUILD_SECONDS, build.run)
+    first, more = (DRY_CASES, ()) if options.dry_run else (FIRST_CASES, MORE_CASES)
+    # The proofs need no build, and half a minute.
+    return [
+        *proofs,
+        building,
+        *map(memory, first),
+        bench("time-slicing"),
+        bench("mps"),
+        *map(memory, more),
+    ]
+
+
+def _on_gpu(machine: Machine, run: Callable[[], Result]) -> Callable[[Clock], Result]:
+    def checked(_: Clock) -> Result:
+        if not machine.has_gpu:
+            raise SkipError("a dry run has no GPU")
+        return run()
+
+    return checked

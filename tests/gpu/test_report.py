@@ -1,0 +1,59 @@
+"""The report of the GPU tier, and how it judges predictions."""
+
+import datetime
+from pathlib import Path
+
+from tests.gpu.progress import Result, State, Step
+from tests.gpu.report import collect, describe, errors
+
+RESULT = {
+    "model": "qwen3:0.6b",
+    "context": 40960,
+    "slots": 1,
+    "kv_type": "f16",
+    "buffers": [
+        {"device": "CUDA0", "kind": "model", "mib": 604.15},
+        {"device": "CUDA0", "kind": "KV", "mib": 4480.0},
+        {"device": "CUDA0", "kind": "compute", "mib": 264.04},
+        {"device": "CUDA_Host", "kind": "compute", "mib": 88.0},
+    ],
+    "gpu_mib": {"before": 0, "loaded": 5900, "filled": 5950},
+    "process_mib": {"loaded": 5942, "filled": 5942},
+    "predicted_mib": {"weights": 604.0, "kv": 4480.0, "compute": 300.0, "context": 600.0, "total": 5984.0},
+}
+GPU = {
+    "name": "NVIDIA H100 80GB HBM3",
+    "driver": "580.173.02",
+    "total_mib": 81559,
+    "reserved_mib": None,
+    "compute_mode": "Default",
+    "mig_mode": "Disabled",
+    "compute_capability": "9.0",
+}
+
+
+def found(tmp_path: Path) -> Result:
+    state = State(tmp_path / "s.json", done={"memory a": RESULT}, skipped={"pair mps": "no daemon"})
+    machine = {"gpu": GPU, "cores": 16, "memory_gib": 128, "kernel": "6.1", "python": "3.12.3"}
+    planned = [Step(key, key, 1, lambda _: {}) for key in ("memory a", "pair mps", "memory b")]
+    return collect(state, machine, planned, datetime.date(2026, 11, 22))
+
+
+def test_a_report_compares_each_part_and_names_what_is_missing(tmp_path: Path) -> None:
+    text = describe(found(tmp_path))
+    assert "# GPU tier: NVIDIA H100 80GB HBM3, 2026-11-22" in text
+    # 5,984 / 5,942; and 5,942 - 604.15 - 4,480 - 264.04, without pinned memory of the host.
+    assert "| qwen3:0.6b | 40,960 tokens | 5,984 | 5,942 | +0.7% |" in text
+    assert "| 604 / 604 | 4,480 / 4,480 | 300 / 264 | 600 / 594 |" in text
+    assert "- pair mps: skipped, no daemon\n- memory b: not run yet" in text
+
+
+def test_errors_are_those_of_the_prediction_against_the_measurement(tmp_path: Path) -> None:
+    [(settings, off)] = errors(found(tmp_path))
+    assert (settings, round(off, 4)) == ("40,960 tokens", 0.0071)
+
+
+def test_a_driver_that_hides_processes_is_measured_by_the_whole_gpu(tmp_path: Path) -> None:
+    result = {**RESULT, "process_mib": {"loaded": None, "filled": None}}
+    [(_, off)] = errors({"memory": [result]})
+    assert round(off, 4) == round(5984 / 5950 - 1, 4)

@@ -1,0 +1,44 @@
+"""The memory model against what the GPU tier measured, with the rules as they are now."""
+
+import json
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pytest
+
+from sharing.memory import need
+from sharing.models import KvType, Model, Served
+from tests.gpu.machine import as_catalogue_gpu
+from tests.gpu.memory import measured_mib
+from tests.gpu.readings import GpuState
+
+RESULTS = sorted(Path(__file__).parent.glob("results/*.json"))
+MEDIAN, WORST = 0.04, 0.12
+"""The largest error that is accepted, as a part of what was measured."""
+
+
+def deviations(found: dict[str, Any]) -> dict[str, float]:
+    """By how much each prediction is off, by model and settings."""
+    gpu = as_catalogue_gpu(GpuState(**found["machine"]["gpu"]))
+    rows = {}
+    for row in found["memory"]:
+        served = Served(
+            id="measured",
+            model=Model(**row["description"]),
+            context=row["context"],
+            slots=row["slots"],
+            kv_type=KvType(row["kv_type"]),
+        )
+        if measured := measured_mib(row):
+            name = f"{row['model']} {row['context']} × {row['slots']} {row['kv_type']}"
+            rows[name] = need(served, gpu).total / measured - 1
+    return rows
+
+
+@pytest.mark.skipif(not RESULTS, reason="the GPU tier was not run yet: make test-gpu")
+@pytest.mark.parametrize("path", RESULTS, ids=lambda path: path.stem)
+def test_predictions_agree_with_what_was_measured(path: Path) -> None:
+    off = deviations(json.loads(path.read_text(encoding="utf-8")))
+    assert median(map(abs, off.values())) <= MEDIAN, off
+    assert max(map(abs, off.values())) <= WORST, off
