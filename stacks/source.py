@@ -89,7 +89,7 @@ def read(path: Path, sections: tuple[str, ...]) -> Source:
 
 def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
     """The source in `text`; `name` stands in messages."""
-    document, doubled = _document(text, name)
+    document, doubled = load(text, name)
     problems = [*doubled]
     everything = (*sections, REGION)
     if not isinstance(document, dict):
@@ -139,7 +139,8 @@ def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str,
     return found, problems, tuple(unread)
 
 
-def _document(text: str, name: str) -> tuple[Any, list[Problem]]:
+def load(text: str, name: str) -> tuple[Any, list[Problem]]:
+    """What the YAML in `text` says, and the keys that stand twice in it; raises `UnreadableError`."""
     try:
         _refuse_what_no_stack_file_has(text, name)
         loader = _Loader(text)

@@ -184,7 +184,7 @@ def test_the_own_model_keys_express_every_field_of_a_model() -> None:
 
 
 def test_weights_in_gib_are_exact_to_the_byte() -> None:
-    written = round(13793441244 / 2**30, 9)
+    written = round(13793441244 / 2**30, 10)
     assert config(models=[{**OWN, "weights-gib": written}]).served()[0].model.weights_bytes == 13793441244
 
 

@@ -1,0 +1,215 @@
+"""Writes the description of a model into the text of a stack file; comments and every other line stay as they are."""
+
+import os
+import re
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stacks import source
+from stacks.model_settings import OWN_KEYS
+from stacks.source import UnreadableError
+
+MODELS = "tandem:models"
+BY_HAND = "Write the description by hand."
+
+DECIMALS = 10
+"""A GiB has 1,073,741,824 bytes: with ten decimals, none is lost."""
+BOM = "\ufeff"
+PLAIN = re.compile(r"(?!(null|true|false|yes|no|on|off|y|n)$)[a-z][a-z0-9._/-]*", re.IGNORECASE)
+"""Text that needs no quotes in YAML. A tag has a colon, and quotes in the shipped stacks."""
+
+Edit = tuple[int, int, str]
+"""Where text is replaced, from and to, and by what."""
+
+
+def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
+    """Writes the own-model keys of the model `name` into the stack file at `path`, all or nothing.
+
+    Adds the model where the file does not have it. Returns how many entries have the description; raises
+    `UnreadableError` where the file cannot be read, or cannot be changed without changing anything else.
+    """
+    try:
+        before = path.read_bytes()
+        text = before.decode("utf-8")
+        after, count = with_description(text, path.name, name, own)
+        if after != text:
+            _replace(path, before, after.encode("utf-8"))
+    except UnicodeDecodeError as error:
+        raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
+    except OSError as error:
+        raise UnreadableError(f"{path.name} cannot be written: {error.strerror}. Make it writable.") from None
+    return count
+
+
+def with_description(text: str, file: str, name: str, own: Mapping[str, object]) -> tuple[str, int]:
+    """The text of the stack file `file` with the own-model keys of the model `name`, and how many entries have them.
+
+    Keys of an older description go. Raises `UnreadableError` as `describe_model` does.
+    """
+    own = {key: round(value, DECIMALS) if isinstance(value, float) else value for key, value in own.items()}
+    mark, text = text[: len(BOM)] if text.startswith(BOM) else "", text.removeprefix(BOM)
+    expected = _loaded(text, file)
+    models = expected["config"].get(MODELS) if isinstance(expected.get("config"), dict) else None
+    if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
+        raise UnreadableError(
+            f"{file} has no list of models. Add `{MODELS}: [{{name: {_yaml(name)}}}]` under `config:`."
+        )
+    node = _models_node(text)
+    places = [index for index, model in enumerate(models) if _whole(model.get("name")) == _whole(name)]
+    edits: list[Edit] = []
+    for index in places:
+        edits += _changed(text, node.value[index], own, in_block=not node.flow_style)
+        models[index] = {key: value for key, value in models[index].items() if key not in OWN_KEYS} | {**own}
+    if not places:
+        edits.append(_added(text, node, {"name": name, **own}))
+        models.append({"name": name, **own})
+    after = _applied(text, edits)
+    if not _says(after, file, expected):
+        # Two entries that share an anchor, for example, or an entry with a merge key.
+        raise UnreadableError(f"{file} is written so that this entry cannot be changed alone. {BY_HAND}")
+    return mark + after, len(places) or 1
+
+
+def _whole(name: object) -> str:
+    """A tag with its version: Ollama takes `latest` where a name has none."""
+    return f"{name}" if ":" in str(name).rpartition("/")[2] else f"{name}:latest"
+
+
+def _loaded(text: str, file: str) -> dict[str, Any]:
+    found, doubled = source.load(text, file)
+    if doubled:
+        raise UnreadableError(f"{file} has a key twice: {doubled[0].path}. Keep one of the two.")
+    return found if isinstance(found, dict) else {}
+
+
+def _says(text: str, file: str, expected: Mapping[str, Any]) -> bool:
+    """Whether the text means `expected`, apart from own-model keys that are null."""
+    try:
+        found = _loaded(text, file)
+    except UnreadableError:
+        return False
+    for model in found["config"][MODELS]:
+        for key in [key for key in OWN_KEYS if key in model and model[key] is None]:
+            del model[key]
+    for model in expected["config"][MODELS]:
+        for key in [key for key in OWN_KEYS if key in model and model[key] is None]:
+            del model[key]
+    return found == expected
+
+
+def _models_node(text: str) -> yaml.SequenceNode:
+    """The list of models in the tree that knows where everything stands."""
+    node: Any = yaml.compose(text, Loader=yaml.SafeLoader)
+    for key in ("config", MODELS):
+        node = next(value for its, value in node.value if its.value == key)
+    assert isinstance(node, yaml.SequenceNode)
+    return node
+
+
+def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in_block: bool) -> Iterator[Edit]:
+    """The changes after which an entry has these own-model keys and no others."""
+    present = {key.value: (key, value) for key, value in node.value}
+    new = {key: value for key, value in own.items() if key not in present}
+    if node.flow_style and in_block and "\n" not in _span(text, node):
+        settings = {key: text[its.start_mark.index : value.end_mark.index] for key, (its, value) in present.items()}
+        kept = [line for key, line in settings.items() if key not in OWN_KEYS]
+        lines = [*kept, *(f"{key}: {_yaml(value)}" for key, value in own.items())]
+        yield node.start_mark.index, node.end_mark.index, _joined(text, node.start_mark.column, lines)
+        return
+    for key, (its, value) in present.items():
+        if key in own:
+            yield its.start_mark.index, _end(value, its), f"{key}: {_yaml(own[key])}"
+        elif key in OWN_KEYS:
+            yield _without(text, its.start_mark.index, _end(value, its), key)
+    if new and node.flow_style:
+        end = node.end_mark.index - 1
+        yield end, end, "".join(f", {key}: {_yaml(value)}" for key, value in new.items())
+    elif new:
+        end = _line_end(text, max(_end(value, its) for its, value in node.value))
+        lines = ["", *(f"{key}: {_yaml(value)}" for key, value in new.items())]
+        yield end, end, _joined(text, node.start_mark.column, lines)
+
+
+def _without(text: str, start: int, end: int, key: str) -> Edit:
+    """The change after which a setting is gone: with its line, where it has one of its own."""
+    begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end) + 1
+    has_line = begin and stop and not text[begin:start].strip() and re.match(r"[ \t]*(#.*)?\r?\n", text[end:stop])
+    return (begin, stop, "") if has_line else (start, end, f"{key}: null")
+
+
+def _added(text: str, node: yaml.SequenceNode, settings: Mapping[str, object]) -> Edit:
+    """One more entry, at the end of the list."""
+    lines = [f"{key}: {_yaml(value)}" for key, value in settings.items()]
+    if node.flow_style or not node.value:
+        end = node.end_mark.index - 1
+        separator = ", " if node.value else ""
+        return end, end, f"{separator}{{{', '.join(lines)}}}"
+    end = _line_end(text, _last(node))
+    column = node.start_mark.column
+    return end, end, _joined(text, column, ["", "- " + _joined(text, column + 2, lines)])
+
+
+def _joined(text: str, column: int, lines: Sequence[str]) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    return f"{newline}{' ' * column}".join(lines)
+
+
+def _span(text: str, node: yaml.Node) -> str:
+    return text[node.start_mark.index : node.end_mark.index]
+
+
+def _end(value: yaml.Node, key: yaml.Node) -> int:
+    """Where a value ends; a key without one ends with its colon."""
+    return int(value.end_mark.index if value.end_mark.index > key.end_mark.index else key.end_mark.index + 1)
+
+
+def _last(node: yaml.Node) -> int:
+    """Where the last value in a node ends: the end of a block is said to be where the next thing begins."""
+    if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
+        last = node.value[-1]
+        return _end(last[1], last[0]) if isinstance(last, tuple) else _last(last)
+    return int(node.end_mark.index)
+
+
+def _line_end(text: str, index: int) -> int:
+    """The end of a line, before its line feed."""
+    found = text.find("\n", index)
+    end = len(text) if found < 0 else found
+    return end - 1 if text[end - 1 : end] == "\r" else end
+
+
+def _applied(text: str, edits: Sequence[Edit]) -> str:
+    for start, end, new in sorted(edits, reverse=True):
+        text = text[:start] + new + text[end:]
+    return text
+
+
+def _yaml(value: object) -> str:
+    """A number, a truth value, or a text in YAML; a tag in quotes, as the shipped stacks have it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return value if PLAIN.fullmatch(value) else f'"{value}"'
+    return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def _replace(path: Path, before: bytes, after: bytes) -> None:
+    """Puts `after` into the file at once; raises `UnreadableError` where somebody else has changed it meanwhile."""
+    target = path.resolve()
+    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(after)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, target.stat().st_mode & 0o777)
+        if target.read_bytes() != before:
+            raise UnreadableError(f"{path.name} was changed by somebody else meanwhile. Run the command again.")
+        os.replace(name, target)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise

@@ -1,0 +1,230 @@
+"""Writing the description of a model into a stack file, without touching anything else in it."""
+
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from stacks.edit import describe_model, with_description
+from stacks.mistakes import read_file
+from stacks.model_settings import OWN_KEYS, ModelSettings
+from stacks.source import UnreadableError
+
+ROOT = Path(__file__).parents[2]
+OWN: dict[str, object] = {"weights-gib": 4.583, "layers": 32, "kv-heads": 8, "head-dim": 128}
+FILE = """\
+# Mine.
+config:
+  aws:region: us-east-1   # home
+
+  tandem:sharing: {mode: timeslice}
+  tandem:models:
+    # the first
+    - name: "mine:7b"     # pulled by hand
+      context: 2048       # tokens
+      # weights-gib: null
+    - {name: "mistral:7b", context: 2048}
+  # tandem:proof: true
+  tandem:tags: {team: "a"}
+"""
+
+
+def edited(text: str, name: str = "mine:7b", own: dict[str, object] = OWN) -> str:
+    after, _ = with_description(text, "Pulumi.x.yaml", name, own)
+    return after
+
+
+def models(text: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load(text)["config"]["tandem:models"]
+    return found
+
+
+def test_a_description_comes_after_the_last_key_of_its_entry_and_nothing_else_changes() -> None:
+    new = "      weights-gib: 4.583\n      layers: 32\n      kv-heads: 8\n      head-dim: 128\n"
+    assert edited(FILE) == FILE.replace("# tokens\n", f"# tokens\n{new}")
+
+
+def test_an_entry_on_one_line_becomes_one_with_a_line_for_each_key() -> None:
+    lines = """\
+    - name: "mistral:7b"
+      context: 2048
+      weights-gib: 4.583
+      layers: 32
+      kv-heads: 8
+      head-dim: 128
+"""
+    assert edited(FILE, "mistral:7b") == FILE.replace('    - {name: "mistral:7b", context: 2048}\n', lines)
+
+
+def test_a_model_that_the_file_lacks_is_added_at_the_end_of_the_list() -> None:
+    after = edited(FILE, "hf.co/me/New-GGUF:Q4_K_M")
+    added = (
+        '    - name: "hf.co/me/New-GGUF:Q4_K_M"\n      weights-gib: 4.583\n      layers: 32\n      kv-heads: 8\n'
+        "      head-dim: 128\n"
+    )
+    assert after == FILE.replace("context: 2048}\n", f"context: 2048}}\n{added}")
+
+
+def test_a_newer_description_replaces_the_older_one_and_its_keys() -> None:
+    once = edited(FILE, own={**OWN, "swa-layers": 4, "swa-window": 512, "architecture": "gemma3"})
+    again = edited(once, own={**OWN, "layers": 40, "architecture": "llama"})
+    assert models(again)[0] == {"name": "mine:7b", "context": 2048, **OWN, "layers": 40, "architecture": "llama"}
+    assert "swa-layers" not in again
+    assert edited(again, own={**OWN, "layers": 40, "architecture": "llama"}) == again
+
+
+def test_keys_that_share_a_line_become_null() -> None:
+    text = 'config:\n  tandem:models: [{name: "mine:7b", swa-layers: 4, layers: 3}]\n'
+    assert edited(text) == (
+        'config:\n  tandem:models: [{name: "mine:7b", swa-layers: null, layers: 32, weights-gib: 4.583, kv-heads: 8, '
+        "head-dim: 128}]\n"
+    )
+    first = "config:\n  tandem:models:\n  - swa-layers: 4\n    name: mine:7b\n"
+    assert models(edited(first))[0] == {"swa-layers": None, "name": "mine:7b", **OWN}
+
+
+def test_an_empty_value_and_an_empty_list_are_filled() -> None:
+    assert models(edited("config:\n  tandem:models:\n  - layers:\n    name: mine:7b\n"))[0]["layers"] == 32
+    assert models(edited("config:\n  tandem:models: []\n")) == [{"name": "mine:7b", **OWN}]
+
+
+@pytest.mark.parametrize("written", ["mine", "mine:latest"])
+@pytest.mark.parametrize("asked", ["mine", "mine:latest"])
+def test_a_name_without_a_version_is_its_latest(written: str, asked: str) -> None:
+    text = f"config:\n  tandem:models:\n  - name: {written}\n"
+    assert [model["name"] for model in models(edited(text, asked))] == [written]
+
+
+def test_every_entry_of_the_model_is_described() -> None:
+    text = FILE.replace("mistral:7b", "mine:7b")
+    after, count = with_description(text, "x", "mine:7b", OWN)
+    assert count == 2
+    assert [model["layers"] for model in models(after)] == [32, 32]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        FILE.replace("\n", "\r\n"),
+        "\ufeff" + FILE,
+        FILE.rstrip("\n"),
+        FILE.replace("    ", "  "),
+        FILE.replace("# Mine.", "# Müll \U0001f600"),
+        "config:\n  tandem:models:\n  - name: mine:7b",
+        "config:\n  tandem:models:\n  - name: mine:7b # last",
+        "config: {tandem:models: [{name: 'mine:7b'}]}",
+        "config:\n  tandem:models: [\n    {name: 'mine:7b'},\n    {name: 'b:1b'}\n  ]\n",
+        "config:\n  tandem:models:\n  - {\n    name: 'mine:7b', # the name\n    slots: 2}\n",
+        "config:\n  tandem:models:\n  -\n    name: mine:7b\n    slots: 2\n\n\n  tandem:tags: {}\n",
+    ],
+)
+@pytest.mark.parametrize("name", ["mine:7b", "new:1b"])
+def test_files_of_any_style_keep_it(text: str, name: str) -> None:
+    after = edited(text, name)
+    before = models(text)
+    expected = before if name == "mine:7b" else [*before, {"name": name}]
+    assert models(after) == [{**model, **OWN} if model["name"] == name else model for model in expected]
+    assert ("\r\n" in after, "\n" in after.replace("\r\n", "")) == ("\r\n" in text, "\n" in text.replace("\r\n", ""))
+    assert [line for line in text.splitlines() if line.strip().startswith("#")] == [
+        line for line in after.splitlines() if line.strip().startswith("#")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("config: {}\n", 'has no list of models. Add `tandem:models: [{name: "mine:7b"}]` under `config:`.'),
+        ("config:\n  tandem:models: {name: a}\n", "has no list of models"),
+        ("config:\n  tandem:models: [a]\n", "has no list of models"),
+        ("[]\n", "has no list of models"),
+        ("a: [\n", "cannot be read as YAML"),
+        (FILE + FILE, "has a key twice: config. Keep one of the two."),
+        (
+            "config:\n  tandem:models:\n  - &a {name: 'mine:7b', slots: 1}\n  - <<: *a\n    slots: 2\n",
+            "is written so that this entry cannot be changed alone. Write the description by hand.",
+        ),
+        ("config:\n  tandem:models: [{name: 'b:1b'},]\n", "cannot be changed alone"),
+    ],
+)
+def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, told: str, tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(text)
+    with pytest.raises(UnreadableError) as refusal:
+        describe_model(path, "mine:7b", OWN)
+    assert str(refusal.value).startswith("Pulumi.x.yaml ")
+    assert told in str(refusal.value)
+    assert path.read_text() == text
+    assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
+
+
+def test_the_file_is_replaced_at_once_and_keeps_its_mode_and_its_link(tmp_path: Path) -> None:
+    path, link = tmp_path / "real.yaml", tmp_path / "Pulumi.x.yaml"
+    path.write_text(FILE)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    assert describe_model(link, "mine:7b", OWN) == 1
+    assert link.is_symlink()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert path.read_text() == edited(FILE)
+    assert sorted(os.listdir(tmp_path)) == ["Pulumi.x.yaml", "real.yaml"]
+
+
+def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text(FILE)
+
+    def change_meanwhile(_: int) -> None:
+        path.write_text("# other\n")
+
+    monkeypatch.setattr("stacks.edit.os.fsync", change_meanwhile)
+    with pytest.raises(UnreadableError, match="changed by somebody else"):
+        describe_model(path, "mine:7b", OWN)
+    assert path.read_text() == "# other\n"
+    assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
+
+
+def test_files_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    with pytest.raises(UnreadableError, match="cannot be written: No such file"):
+        describe_model(path, "mine:7b", OWN)
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(UnreadableError, match="is not UTF-8 text"):
+        describe_model(path, "mine:7b", OWN)
+
+
+@pytest.mark.parametrize("shipped", sorted(path.name for path in ROOT.glob("Pulumi.*.yaml")))
+def test_the_shipped_stacks_can_be_edited_and_stay_good(shipped: str, tmp_path: Path) -> None:
+    path = tmp_path / shipped
+    text = (ROOT / shipped).read_text(encoding="utf-8")
+    path.write_text(text, encoding="utf-8")
+    describe_model(path, models(text)[0]["name"], OWN)
+    reading = read_file(path)
+    assert reading.problems == ()
+    assert reading.config.models[0].layers == 32
+    comments = [line for line in text.splitlines() if line.lstrip().startswith("#")]
+    assert [line for line in path.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("#")] == comments
+
+
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_any_description_is_read_back_as_it_was_written(data: st.DataObject) -> None:
+    numbers = {key: data.draw(st.integers(1, 60)) for key in data.draw(st.sets(st.sampled_from(OWN_KEYS)))}
+    own: dict[str, object] = {
+        **numbers,
+        **OWN,
+        "architecture": data.draw(st.from_regex(r"[a-z0-9][a-z0-9._-]{0,9}", fullmatch=True)),
+    }
+    own["weights-gib"] = data.draw(st.integers(1, 2**40)) / 2**30
+    own["encoder"] = data.draw(st.booleans())
+    model = models(edited(FILE, own=own))[0]
+    read = ModelSettings.model_validate({**model, "name": "mine:7b"})
+    assert read.architecture == own["architecture"]
+    assert round(float(str(read.weights_gib)) * 2**30) == round(float(str(own["weights-gib"])) * 2**30)
+    assert read.own_numbers.keys() == own.keys()
