@@ -22,9 +22,10 @@ from components.names import (
     named,
     tolerations,
 )
-from sharing.models import Served
+from sharing import host
+from sharing.models import MIB, Served
 from sharing.modes import GPU_RESOURCE
-from sharing.setup import POD_CPU_MILLIS, POD_MEMORY_MIB, Cache
+from sharing.setup import POD_CPU_MILLIS, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Where the server keeps models. `OLLAMA_MODELS` stays as it is: the mount goes over the directory instead."""
@@ -35,7 +36,7 @@ RELEASE_SECONDS = 2700
 WATCH_FOLDER = "/watch"
 """Shared by the server's container and the sidecar that watches the model; `model_start.sh` knows it, too."""
 SCRIPT_FOLDER = "/script"
-WATCH_CPU_MILLIS, WATCH_MEMORY_MIB = 10, 32
+WATCH_CPU_MILLIS = 10
 """What the sidecar requests of what is planned for a model's pod."""
 NOBODY = 65534
 STOP_SECONDS = 30
@@ -60,6 +61,8 @@ class OllamaModel:
     """Value of the taint `tandem/mode` that its pod tolerates, any when absent: nodes that get another evict it."""
     resource_name: str = GPU_RESOURCE
     """What those nodes offer, and its pod requests one of."""
+    page_cache_mib: int | None = None
+    """RAM for the page cache, through which the weights are loaded; room for all of them when absent."""
     running: bool = True
     """False parks the model: release and volume stay, no pod runs."""
     zone: pulumi.Input[str] | None = None
@@ -191,13 +194,7 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
         "replicaCount": 1 if model.running else 0,
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
         "ollama": {"gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name}},
-        "resources": {
-            "requests": {
-                "cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m",
-                "memory": f"{POD_MEMORY_MIB - WATCH_MEMORY_MIB}Mi",
-            },
-            "limits": {"memory": f"{_memory_limit_gib(served)}Gi"},
-        },
+        "resources": resources(model),
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": tolerations(model.mode_taint),
         "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
@@ -214,8 +211,22 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
     }
 
 
+def resources(model: OllamaModel) -> dict[str, Any]:
+    """Of the server's container. It requests what it keeps; the limit leaves room for the page cache, which the kernel
+    takes back before it kills anything.
+    """
+    kept = host.host_need(model.served).total - host.SIDECAR_MIB
+    weights = -(-model.served.model.weights_bytes // MIB)
+    page_cache = weights if model.page_cache_mib is None else min(weights, model.page_cache_mib)
+    return {
+        "requests": {"cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m", "memory": f"{kept}Mi"},
+        "limits": {"memory": f"{kept + page_cache}Mi"},
+    }
+
+
 def environment(served: Served) -> dict[str, str]:
     """The server's settings. What is left out, Ollama would choose by the memory that it sees: the whole card."""
+    checkpoints = {"LLAMA_ARG_CTX_CHECKPOINTS": str(host.checkpoints(served))} if host.has_checkpoints(served) else {}
     return {
         "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
         "OLLAMA_NUM_PARALLEL": str(served.effective_slots),
@@ -225,6 +236,12 @@ def environment(served: Served) -> dict[str, str]:
         # A quantised KV cache saves nothing without it.
         "OLLAMA_FLASH_ATTENTION": "1",
         "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
+        # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default
+        # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 switches the cache off, -1 takes the bound away. A bound at
+        # all times since llama.cpp b9908 (#25070).
+        "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
+        # For each slot, and outside of that bound while the slot is in use.
+        **checkpoints,
     }
 
 
@@ -255,7 +272,7 @@ def watch_container(served: Served) -> dict[str, Any]:
         # NVIDIA's runtime gives this container no GPU.
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
-    resources = {"cpu": f"{WATCH_CPU_MILLIS}m", "memory": f"{WATCH_MEMORY_MIB}Mi"}
+    memory = {"memory": f"{host.SIDECAR_MIB}Mi"}
     return {
         "name": "model-watch",
         "image": versions.PROBER_IMAGE,
@@ -263,7 +280,7 @@ def watch_container(served: Served) -> dict[str, Any]:
         "command": ["python", "-u", "-B", "-m", "components.model_watch"],
         "workingDir": SCRIPT_FOLDER,
         "env": [{"name": name, "value": value} for name, value in settings.items()],
-        "resources": {"requests": resources, "limits": {"memory": f"{2 * WATCH_MEMORY_MIB}Mi"}},
+        "resources": {"requests": {"cpu": f"{WATCH_CPU_MILLIS}m", **memory}, "limits": memory},
         "readinessProbe": {"exec": {"command": ["test", "-e", f"{WATCH_FOLDER}/ready"]}, "periodSeconds": 2},
         "securityContext": {
             "runAsUser": NOBODY,
@@ -306,11 +323,6 @@ def _files(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
         "volumes": [{"name": "models", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}, *volumes],
         "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}, *mounts],
     }
-
-
-def _memory_limit_gib(served: Served) -> int:
-    """Weights pass through the page cache on their way to the GPU; two GiB are for the server."""
-    return -(-served.model.weights_bytes // 2**30) + 2
 
 
 def _in_zone(zone: pulumi.Input[str] | None) -> k8s.core.v1.VolumeNodeAffinityArgs:

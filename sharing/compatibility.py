@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import karpenter, offerings, tables, zones
+from sharing import host_rules, karpenter, offerings, tables, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import (
@@ -23,11 +23,7 @@ from sharing.paths import rests_on, touches
 from sharing.pin_rules import numbers
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import (
-    NODE_CPU_MILLIS,
     NODE_IMAGES_GIB,
-    NODE_MEMORY_MIB,
-    POD_CPU_MILLIS,
-    POD_MEMORY_MIB,
     Pool,
     Setup,
 )
@@ -182,20 +178,6 @@ def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
             yield Problem(
                 f"{pool.path}.volume-gib", str(pool.volume_gib), rule, f"Write `volume-gib: {wanted}` or more."
             )
-
-
-def _host_holds_pods(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        for index, node in _typed(pool):
-            pods = min(len(setup.tenants_of(pool)), node.gpus * sum(shares.per_gpu for shares in pool.offers))
-            cpu, memory = pods * POD_CPU_MILLIS + NODE_CPU_MILLIS, pods * POD_MEMORY_MIB + NODE_MEMORY_MIB
-            if cpu > node.vcpu * 1000 or memory > node.memory_mib:
-                rule = (
-                    f"{pods} models on one {node.name} ask {cpu / 1000:g} vCPU and {memory / 1024:g} GiB of its memory"
-                )
-                found = f"{node.vcpu} vCPU, {node.memory_mib / 1024:g} GiB"
-                fix = "Take a bigger size of the same family, or fewer models a node."
-                yield Problem(f"{pool.path}.instance-types[{index}]", found, rule, fix)
 
 
 def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
@@ -357,7 +339,9 @@ RULES: tuple[Rule, ...] = (
     Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
-    Rule("the node's CPU and memory hold the pods", True, _host_holds_pods, ("models", "sharing", TYPES, *NODES)),
+    Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
+    Rule("the node takes as many pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
+    Rule("system nodes hold their pods", True, host_rules.system_nodes, ("sharing.mode", "gpu-nodes.provisioner")),
     Rule("Karpenter cuts no cards", True, karpenter.no_partitions, ("sharing",)),
     Rule("the region has the zones", True, zones.too_many, ("aws:region",)),
     Rule("zones are the region's", True, zones.misnamed, ("aws:region",)),

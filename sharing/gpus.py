@@ -53,6 +53,10 @@ class InstanceType:
     name: str
     vcpu: int
     memory_mib: int
+    allocatable_mib: int
+    """RAM that kubelet leaves for pods, as Karpenter counts it; real nodes leave a little more."""
+    max_pods: int
+    """Pods that fit its network interfaces, without prefix delegation."""
     gpu: Gpu
     gpus: int
     """Cards (or slices of one) that the device plugin finds on a node."""
@@ -110,6 +114,8 @@ def _instance_type(row: tables.Row) -> InstanceType:
         name=row["instance_type"],
         vcpu=int(row["vcpu"]),
         memory_mib=int(row["memory_mib"]),
+        allocatable_mib=int(row["allocatable_mib"]),
+        max_pods=int(row["max_pods"]),
         gpu=gpu,
         gpus=count,
         arch=row["arch"],

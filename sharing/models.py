@@ -7,6 +7,8 @@ from functools import cache
 from sharing import tables
 
 MIB = 2**20
+PROMPT_CACHE_MIB = 512
+"""RAM in which one server keeps earlier prompts where the stack file does not say. The engine's own default is 8192."""
 
 
 class KvType(StrEnum):
@@ -83,6 +85,13 @@ class Served:
     slots: int
     """Requests at a time (`OLLAMA_NUM_PARALLEL`)."""
     kv_type: KvType = KvType.F16
+    prompt_cache_mib: int = PROMPT_CACHE_MIB
+    """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as asked for; 0 switches the cache off."""
+
+    @property
+    def effective_prompt_cache_mib(self) -> int:
+        """None for an embedding model: it never finds a prompt again, and would fill the cache all the same."""
+        return 0 if self.model.encoder else self.prompt_cache_mib
 
     @property
     def effective_context(self) -> int:

@@ -24,11 +24,9 @@ SYSTEM_VOLUME_GIB = 20
 NODE_IMAGES_GIB = 45
 """Disk that a GPU node takes before any model file: the NVIDIA AMI (about 25 GiB) and the unpacked images."""
 POD_CPU_MILLIS = 250
-POD_MEMORY_MIB = 1024
-"""What a model's pod requests of the node beside its share. Weights are in GPU memory; the rest is the server."""
+"""CPU that a model's pod requests; its RAM is `sharing.host.host_need`."""
 NODE_CPU_MILLIS = 500
-NODE_MEMORY_MIB = 2048
-"""What kubelet, system and the GPU DaemonSets keep of a node."""
+"""CPU that kubelet and the DaemonSets of a GPU node request."""
 ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
 """Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
 CACHE_HEADROOM_GIB = 4

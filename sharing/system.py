@@ -13,6 +13,8 @@ class SystemType:
     name: str
     vcpu: int
     memory_mib: int
+    allocatable_mib: int
+    """RAM that kubelet leaves for pods, as Karpenter counts it."""
     arch: str
     """`amd64` or `arm64`."""
     max_pods: int
@@ -29,6 +31,7 @@ def system_types() -> dict[str, SystemType]:
             name=row["instance_type"],
             vcpu=int(row["vcpu"]),
             memory_mib=int(row["memory_mib"]),
+            allocatable_mib=int(row["allocatable_mib"]),
             arch=row["arch"],
             max_pods=int(row["max_pods"]),
             usd_per_hour=float(row["usd_per_hour"]),

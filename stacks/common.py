@@ -31,6 +31,7 @@ from components.names import PROJECT, stack_tags
 from components.ollama_pair import OllamaModel
 from components.share_promise import fingerprint, promises
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
+from sharing import host
 from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
 from sharing.setup import Pool, Setup
@@ -304,6 +305,7 @@ def _model(fit: Fit, plan: Plan, into: GpuCluster) -> OllamaModel:
         ready_labels=fit.pool.sharing.ready_labels,
         mode_taint=plan.mode_taints[fit.pool.name],
         resource_name=fit.verdict.shares.resource,
+        page_cache_mib=host.page_cache_mib(plan.setup, fit.pool),
         running=fit.pool.desired > 0,
         zone=plan.volume_zone(into, fit.pool) if tenant.cache == "volume" else None,
     )

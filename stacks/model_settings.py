@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sharing.models import KvType, Model, largest_vocabulary, models
+from sharing.models import PROMPT_CACHE_MIB, KvType, Model, largest_vocabulary, models
 from sharing.problems import Problem
 from sharing.setup import Cache
 from stacks.section import Number, Section, kebab
@@ -40,6 +40,15 @@ class ModelSettings(Section):
     slots: int = Field(default=1, ge=1, le=64, description="Requests at a time; each has its own KV cache.")
     kv_type: Annotated[KvType, Field(strict=False)] = Field(
         default=KvType.F16, description="KV cache: `f16`, or `q8_0` (half), `q4_0` (a quarter), with flash attention."
+    )
+    prompt_cache_mib: int = Field(
+        default=PROMPT_CACHE_MIB,
+        ge=0,
+        le=1_048_576,
+        description="RAM for earlier prompts, so that an interrupted conversation goes on faster; 0 = none (MiB).",
+        json_schema_extra={
+            "fix": "Write `prompt-cache-mib: 512`, or 0 for none. `-1` (no limit) would end in an OOM kill."
+        },
     )
     cache: Cache = Field(
         default="node",

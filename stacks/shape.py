@@ -208,7 +208,12 @@ class StackConfig(Section):
         for index, (id, settings) in enumerate(zip(self.ids(), self.models, strict=True)):
             if model := settings.model():
                 served = Served(
-                    id=id, model=model, context=settings.context, slots=settings.slots, kv_type=settings.kv_type
+                    id=id,
+                    model=model,
+                    context=settings.context,
+                    slots=settings.slots,
+                    kv_type=settings.kv_type,
+                    prompt_cache_mib=settings.prompt_cache_mib,
                 )
                 found.append((index, served))
         return found

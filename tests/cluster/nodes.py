@@ -9,7 +9,7 @@ from components.names import POOL_LABEL
 from sandbox.graph import Graph, Resource, plain
 from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
-from sharing.setup import NODE_CPU_MILLIS, NODE_MEMORY_MIB
+from sharing.setup import NODE_CPU_MILLIS
 from sharing.system import system_types
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
@@ -27,6 +27,7 @@ class Size:
 
     cpu: int
     memory_mib: int
+    allocatable_mib: int
     arch: str
     gpus: int = 0
 
@@ -34,9 +35,9 @@ class Size:
 def size_of(instance_type: str) -> Size:
     known = instance_types().get(instance_type)
     if known is not None:
-        return Size(known.vcpu, known.memory_mib, known.arch, known.gpus)
+        return Size(known.vcpu, known.memory_mib, known.allocatable_mib, known.arch, known.gpus)
     system = system_types()[instance_type]
-    return Size(system.vcpu, system.memory_mib, system.arch)
+    return Size(system.vcpu, system.memory_mib, system.allocatable_mib, system.arch)
 
 
 def node_groups(graph: Graph) -> dict[str, Resource]:
@@ -70,7 +71,7 @@ def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
     allocatable = {
         **capacity,
         "cpu": f"{size.cpu * 1000 - NODE_CPU_MILLIS}m",
-        "memory": f"{size.memory_mib - NODE_MEMORY_MIB}Mi",
+        "memory": f"{size.allocatable_mib}Mi",
     }
     labels = {
         "kubernetes.io/hostname": name,

@@ -672,7 +672,35 @@ def test_a_sidecar_without_a_gpu_watches_each_model_with_the_script_of_this_prog
         assert one["namespace"] == scripts["metadata"]["namespace"]
         [shared] = [mount for mount in values["volumeMounts"] if mount["name"] == "watch"]
         assert shared in sidecar["volumeMounts"]
-        # What the plan counts for a model's pod is what both of its containers request.
         requests = [values["resources"]["requests"], sidecar["resources"]["requests"]]
         assert sum(int(each["cpu"].removesuffix("m")) for each in requests) == 250
-        assert sum(int(each["memory"].removesuffix("Mi")) for each in requests) == 1024
+
+
+def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
+    return sum(int(one["resources"][kind]["memory"].removesuffix("Mi")) for one in containers)
+
+
+@pytest.mark.real_world(
+    behaviour="llama-server takes its prompt cache's bound from the environment, and keeps 8 GiB without one",
+    source="ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv; llama.cpp common/arg.cpp; ollama#18264",
+)
+def test_the_prompt_cache_is_bounded_and_counted_in_the_memory_of_each_pod(graphs: Graphs, configs: Configs) -> None:
+    """Both containers request what the plan counts; the limits of all pods on the node are not more than it has."""
+    config = configs("timeslice")
+    models = [one.model_copy(update={"prompt_cache_mib": 0}) for one in config.models]
+    pods, without = (
+        {
+            release["name"]: (release["values"], *release["values"]["initContainers"])
+            for one in graph.of_type(RELEASE)
+            if (release := plain(one.inputs))["chart"] == "ollama"
+        }
+        for graph in (graphs("timeslice"), program_graph(config.model_copy(update={"models": models}), "timeslice"))
+    )
+    assert {len(pods), len(without)} == {2}
+    for name, pod in pods.items():
+        assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "512"} in pod[0]["extraEnv"]
+        assert {"name": "LLAMA_ARG_CACHE_RAM", "value": "0"} in without[name][0]["extraEnv"]
+        for kind in ("requests", "limits"):
+            assert mebibytes(kind, *pod) - mebibytes(kind, *without[name]) == 512
+    # Karpenter's catalogue: 14,481 MiB for pods on g4dn.xlarge.
+    assert sum(mebibytes("limits", *pod) for pod in pods.values()) <= 14_481

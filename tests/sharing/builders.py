@@ -47,6 +47,23 @@ def weighing(mib: float, slots: int = 1) -> Served:
     return found
 
 
+def keeping(mib: int, cache: int = 0) -> Served:
+    """A model whose pod keeps so much RAM, `cache` of it for prompts: processes, sidecar and buffers have 321 MiB."""
+    model = Model(
+        name="own",
+        weights_bytes=MIB,
+        embedding_bytes=(mib - cache - 321) * MIB,
+        layers=0,
+        kv_heads=1,
+        head_dim=1,
+        max_context=0,
+        width=1,
+        vocabulary=1,
+        source="test",
+    )
+    return Served(id="own", model=model, context=256, slots=1, prompt_cache_mib=cache)
+
+
 def instance(name: str = "g4dn.xlarge") -> InstanceType:
     return instance_types()[name]
 

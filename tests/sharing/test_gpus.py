@@ -144,6 +144,7 @@ KEYS = {
     "mig_profiles": ("gpu", "profile"),
     "kubernetes_versions": ("version",),
     "models": ("model",),
+    "node_pods": ("pod",),
     "offerings": ("region",),
     "quotas": ("quota",),
     "regional_prices": ("region", "instance_type"),

@@ -1,0 +1,138 @@
+"""RAM of a GPU node: what a model's pod takes of it, and what is left for the page cache.
+
+The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory.md explains the terms.
+"""
+
+from dataclasses import dataclass
+
+from sharing.gpus import InstanceType
+from sharing.models import MIB, Served
+from sharing.modes import Sharing
+from sharing.node_pods import on_gpu_node
+from sharing.setup import Pool, Setup
+
+SERVER_MIB = 128
+"""The Ollama server and its command line. `ollama serve` 0.32.15 measures 28 MiB when idle; a pull takes more."""
+RUNNER_MIB = 128
+LAYER_MIB = 3.4
+EXPERTS_MIB = 300
+"""CUDA's part in RAM, tokenizer and pinned buffers of llama-server; its graph, by layer; and what mixture-of-experts
+models take beyond that. Measured on CUDA with 36 to 65 layers, and 288 MiB at most for experts: philpax/ananke,
+ananke/src/estimator (2026)."""
+KV_PAD = 256
+"""Cells to which llama.cpp rounds a cache up. Source: llama.cpp src/llama-context.cpp."""
+WIDEST = 8192
+"""Taken for a model whose width is unknown: that of a model with 70 billion weights."""
+Q6_K_BYTES = 210 / 256
+"""Bytes of one weight in the table of embeddings of most tags. Source: llama.cpp ggml/src/ggml-common.h, block_q6_K."""
+SIDECAR_MIB = 64
+"""Limit of the sidecar that watches the model."""
+MOST_CHECKPOINTS = 32
+"""llama-server's default (`--ctx-checkpoints`), for each slot. Source: llama.cpp common/common.h."""
+LEAST_PAGE_CACHE_MIB = 256
+"""Page cache that a pod needs so that its model loads at all; more makes it load faster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HostNeed:
+    """RAM that one model's pod keeps, in MiB."""
+
+    server: float
+    """The processes: Ollama's server and the engine."""
+    buffers: float
+    """Page-locked inputs of one batch: attention masks and hidden states."""
+    embeddings: float
+    """The table of token embeddings, which the engine reads on the CPU."""
+    prompt_cache: float
+    checkpoints: float
+    """States of sliding windows and recurrent layers, to which a conversation can go back."""
+
+    @property
+    def total(self) -> int:
+        """All of it, with the sidecar, in whole MiB."""
+        parts = self.server + self.buffers + self.embeddings + self.prompt_cache + self.checkpoints + SIDECAR_MIB
+        return int(-(-parts // 1))
+
+
+def host_need(served: Served) -> HostNeed:
+    """RAM that the pod of `served` keeps with all layers on the GPU."""
+    model = served.model
+    experts = EXPERTS_MIB if model.experts else 0
+    return HostNeed(
+        server=SERVER_MIB + RUNNER_MIB + LAYER_MIB * model.layers + experts,
+        buffers=_buffers_bytes(served) / MIB,
+        embeddings=(model.embedding_bytes or model.vocabulary * model.width * Q6_K_BYTES) / MIB,
+        prompt_cache=served.effective_prompt_cache_mib,
+        checkpoints=checkpoints(served) * served.effective_slots * _checkpoint_bytes(served) / MIB,
+    )
+
+
+def has_checkpoints(served: Served) -> bool:
+    """Whether the engine makes checkpoints: only of what cannot be rolled back (llama.cpp server-context.cpp)."""
+    return not served.model.encoder and _checkpoint_bytes(served) > 0
+
+
+def checkpoints(served: Served) -> int:
+    """Checkpoints for each slot that fit into as much RAM as the prompt cache has; 0 switches them off.
+
+    The engine bounds those in its prompt cache by the cache's size, but not those of the slots.
+    """
+    if not has_checkpoints(served):
+        return 0
+    room = served.effective_prompt_cache_mib * MIB
+    return min(MOST_CHECKPOINTS, int(room // (served.effective_slots * _checkpoint_bytes(served))))
+
+
+def _checkpoint_bytes(served: Served) -> float:
+    """One checkpoint: the cells inside the sliding window and the recurrent state of one slot.
+
+    Source: llama.cpp src/llama-kv-cache.cpp, state_write, which leaves out cells that the window masks.
+    """
+    model = served.model
+    heads = model.swa_kv_heads or model.kv_heads
+    keys = model.swa_head_dim or model.head_dim
+    values = model.swa_head_dim or model.value_dim or model.head_dim
+    cells = min(served.effective_context, model.swa_window)
+    window = model.swa_layers * cells * heads * (keys + values) * served.kv_type.bytes_per_value
+    return window + model.recurrent_state_bytes
+
+
+def _buffers_bytes(served: Served) -> float:
+    """Half-precision masks of the cache and of the sliding window, and two hidden states, for one batch.
+
+    Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026).
+    """
+    model = served.model
+    tokens = min(served.effective_context, served.batch)
+    masks = _padded(served.effective_context)
+    if model.swa_layers:
+        masks += _padded(model.swa_window + tokens)
+    return tokens * (2 * masks + 8 * (model.width or WIDEST))
+
+
+def _padded(cells: int) -> int:
+    return -(-cells // KV_PAD) * KV_PAD
+
+
+def room_mib(node: InstanceType, sharing: Sharing) -> int:
+    """RAM that a node has for models: without what kubelet reserves, and without the stack's own pods."""
+    return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing))
+
+
+def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
+    """RAM that the pods keep that may land on one `node` together, at worst: the largest needs, in MiB."""
+    shares = node.gpus * sum(shares.per_gpu for shares in pool.offers)
+    needs = sorted((host_need(tenant.served).total for tenant in setup.tenants_of(pool)), reverse=True)
+    return needs[:shares]
+
+
+def page_cache_mib(setup: Setup, pool: Pool) -> int:
+    """RAM for each model's page cache on any node of `pool`: what the pods leave, in equal parts.
+
+    So the limits of the pods on one node never add up to more than the node has, and kubelet has no reason to evict.
+    """
+    spare = []
+    for node in pool.known_types:
+        needs = crowd(setup, pool, node)
+        spare.append((room_mib(node, pool.sharing) - sum(needs)) // max(1, len(needs)))
+    return max(LEAST_PAGE_CACHE_MIB, min(spare))

@@ -1,0 +1,132 @@
+"""Rules about nodes as hosts: CPU, RAM and number of pods, of GPU nodes and of system nodes."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from sharing import host
+from sharing.gpus import InstanceType, instance_types
+from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from sharing.problems import Problem
+from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup
+from sharing.system import SystemType, system_types
+
+FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
+"""EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
+Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html, managed node groups."""
+FEWER = "Use fewer models per node."
+
+
+def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
+    """A GPU node has CPU and RAM for the models that may land on it together."""
+    for pool in setup.pools:
+        for path, node in _typed(pool):
+            needs = host.crowd(setup, pool, node)
+            if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
+                rule = f"{_models(len(needs))} on one {node.name} request {cpu / 1000:g} vCPU"
+                yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(pool, node, needs))
+            if missing := _missing_mib(pool, node, needs):
+                room = host.room_mib(node, pool.sharing)
+                what = f"need {room + missing:,} MiB of RAM, {missing:,} MiB more than it has for them"
+                rule = f"{_models(len(needs))} on one {node.name} {what}"
+                fix = _smaller_caches(setup, pool, node) or _larger(pool, node, needs)
+                yield Problem(path, f"{room:,} MiB for models", rule, fix)
+
+
+def pods_on_gpu_nodes(setup: Setup) -> Iterator[Problem]:
+    """A GPU node takes the models that may land on it together, beside the stack's own pods."""
+    for pool in setup.pools:
+        for path, node in _typed(pool):
+            needs, others = host.crowd(setup, pool, node), len(on_gpu_node(pool.sharing))
+            if len(needs) + others > _most_pods(node):
+                rule = f"{_models(len(needs))} and {others} other pods are more pods than one {node.name} takes"
+                yield Problem(path, f"{_most_pods(node)} pods", rule, _larger(pool, node, needs))
+
+
+def system_nodes(setup: Setup) -> Iterator[Problem]:
+    """System nodes take all pods that run on them."""
+    known = [system_types()[name] for name in setup.system_types if name in system_types()]
+    if known and (wrong := _overfull(setup, known)):
+        found = f"{setup.system_nodes} × {known[0].name}"
+        yield Problem("cluster.system-nodes", found, wrong, _roomier(setup, known))
+
+
+def _models(count: int) -> str:
+    return f"{count} model{'s' if count > 1 else ''}"
+
+
+def _typed(pool: Pool) -> Iterator[tuple[str, InstanceType]]:
+    for index, name in enumerate(pool.instance_types):
+        # Another rule refuses the GPUs of other vendors.
+        if (known := instance_types().get(name)) and known.gpu.vendor == "nvidia":
+            yield f"{pool.path}.instance-types[{index}]", known
+
+
+def _cpu_millis(models: int) -> int:
+    return models * POD_CPU_MILLIS + NODE_CPU_MILLIS
+
+
+def _most_pods(node: InstanceType) -> int:
+    return min(node.max_pods, MOST_PODS_OF_FEW if node.vcpu < FEW_VCPUS else MOST_PODS)
+
+
+def _missing_mib(pool: Pool, node: InstanceType, needs: list[int]) -> int:
+    wanted = sum(needs) + len(needs) * host.LEAST_PAGE_CACHE_MIB
+    return max(0, wanted - host.room_mib(node, pool.sharing))
+
+
+def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
+    """The largest prompt cache with which the models fit, of those that are tried; it costs nothing."""
+    largest = max(tenant.served.prompt_cache_mib for tenant in setup.tenants_of(pool))
+    for mib in (largest * 3 // 4, largest // 2, largest // 4, largest // 8, 0):
+        tenants = tuple(
+            replace(one, served=replace(one.served, prompt_cache_mib=min(mib, one.served.prompt_cache_mib)))
+            for one in setup.tenants
+        )
+        if not _missing_mib(pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
+            return f"Write `prompt-cache-mib: {mib}` for each model."
+    return ""
+
+
+def _larger(pool: Pool, node: InstanceType, needs: list[int]) -> str:
+    """The smallest type with as many of the same GPUs that has room for all."""
+    others = len(on_gpu_node(pool.sharing))
+    roomy = [
+        each
+        for each in instance_types().values()
+        if (each.gpu, each.gpus, each.arch) == (node.gpu, node.gpus, node.arch)
+        and each.vcpu * 1000 >= _cpu_millis(len(needs))
+        and _most_pods(each) >= len(needs) + others
+        and not _missing_mib(pool, each, needs)
+    ]
+    best = min(roomy, key=lambda each: (each.memory_mib, each.vcpu), default=None)
+    return f"Write {best.name} instead." if best else FEWER
+
+
+def _overfull(setup: Setup, known: list[SystemType]) -> str:
+    """What is too much for nodes of the smallest of these types, in words; empty when nothing is."""
+    nodes, each, others = setup.system_nodes, on_each_system_node(), on_system_nodes(setup)
+    pods = nodes * len(each) + sum(pod.count for pod in others)
+    takes = nodes * min(one.max_pods for one in known)
+    if pods > takes:
+        return f"the stack puts {pods} pods on them, and they take {takes}"
+    needed = nodes * sum(pod.memory_mib for pod in each) + sum(pod.count * pod.memory_mib for pod in others)
+    room = nodes * min(one.allocatable_mib for one in known)
+    if needed > room:
+        return f"the stack's pods need {needed:,} MiB of RAM on them, {needed - room:,} MiB more than they have"
+    return ""
+
+
+def _roomier(setup: Setup, known: list[SystemType]) -> str:
+    """The cheapest of more nodes and another type."""
+    dearest = max(one.usd_per_hour for one in known)
+    offers = [
+        (count * dearest, f"Write `count: {count}`.")
+        for count in range(setup.system_nodes + 1, 2 * setup.system_nodes + 2)
+        if not _overfull(replace(setup, system_nodes=count), known)
+    ]
+    offers += [
+        (setup.system_nodes * one.usd_per_hour, f"Write `instance-types: [{one.name}]`.")
+        for one in system_types().values()
+        if one.arch == known[0].arch and not _overfull(setup, [one])
+    ]
+    return min(offers)[1]

@@ -1,0 +1,53 @@
+"""Pods that a stack puts on its nodes beside the models and their proof: `data/node_pods.csv`."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from sharing import tables
+from sharing.modes import Sharing
+from sharing.setup import Setup
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePod:
+    """A kind of pod: one on each node, or so many on all nodes together."""
+
+    name: str
+    count: int
+    cpu_millis: int
+    memory_mib: int
+    """What it takes; see the row's source."""
+
+
+def on_gpu_node(sharing: Sharing) -> list[NodePod]:
+    """The pods on each node whose GPUs are shared like that."""
+    return _pods(("every", "gpu"), _parts(sharing))
+
+
+def on_each_system_node() -> list[NodePod]:
+    """The pods that every system node has."""
+    return _pods(("every",), ())
+
+
+def on_system_nodes(setup: Setup) -> list[NodePod]:
+    """The pods that all system nodes of `setup` have together, besides those that each has."""
+    parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
+    return _pods(("system",), parts, most=setup.system_nodes)
+
+
+def _parts(sharing: Sharing) -> list[str]:
+    return [part for part, runs in (("mps", sharing.needs_mps_daemon), ("mig", sharing.needs_mig_manager)) if runs]
+
+
+def _pods(nodes: Collection[str], parts: Collection[str], most: int = 1) -> list[NodePod]:
+    return [
+        NodePod(
+            name=row["pod"],
+            # Two controllers of Karpenter never share a node, so one node has one (`karpenter.controller_replicas`).
+            count=min(int(row["count"] or 1), most) if row["when"] == "karpenter" else int(row["count"] or 1),
+            cpu_millis=int(row["cpu_millis"]),
+            memory_mib=int(row["memory_mib"]),
+        )
+        for row in tables.read("node_pods").rows
+        if row["nodes"] in nodes and (not row["when"] or row["when"] in parts)
+    ]

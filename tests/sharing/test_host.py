@@ -1,0 +1,223 @@
+"""RAM of a node against published measurements: what a model's pod keeps, and what is left for the page cache."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from components.share_promise import MOST_PODS
+from sharing.gpus import instance_types
+from sharing.host import (
+    LEAST_PAGE_CACHE_MIB,
+    SERVER_MIB,
+    checkpoints,
+    crowd,
+    has_checkpoints,
+    host_need,
+    page_cache_mib,
+    room_mib,
+)
+from sharing.models import MIB, KvType, Model, Served
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from tests.sharing.builders import keeping, pool, setup, tenants
+
+GEMMA4_12B: dict[str, Any] = {
+    "layers": 48,
+    "width": 3840,
+    "vocabulary": 262_144,
+    "swa_layers": 40,
+    "swa_window": 1024,
+    "kv_heads": 1,
+    "swa_kv_heads": 8,
+    "head_dim": 512,
+    "swa_head_dim": 256,
+}
+
+
+def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = KvType.F16, **shape: Any) -> Served:
+    plain = {"weights_bytes": MIB, "layers": 1, "kv_heads": 1, "head_dim": 1, "max_context": 0, "vocabulary": 1}
+    model = Model(name="own", source="test", **{"width": 1, **plain, **shape})
+    return Served(id="own", model=model, context=context, slots=slots, kv_type=kv_type, prompt_cache_mib=cache)
+
+
+@pytest.mark.parametrize(
+    ("width", "window", "context", "slots", "batch", "measured"),
+    [
+        # Qwen3-4B
+        (2560, 0, 8192, 4, 512, 12.01),
+        (2560, 0, 16384, 4, 512, 14.01),
+        (2560, 0, 32768, 4, 512, 18.01),
+        (2560, 0, 65536, 4, 512, 26.01),
+        (2560, 0, 32768, 4, 1024, 36.02),
+        (2560, 0, 32768, 4, 2048, 72.05),
+        (2560, 0, 32768, 1, 512, 42.01),
+        (2560, 0, 32768, 2, 512, 26.01),
+        # Qwen3.6-27B
+        (5120, 0, 8192, 4, 512, 22.02),
+        (5120, 0, 8192, 4, 1024, 44.04),
+        # Gemma-4-31B, whose sliding window has a mask of its own
+        (5376, 1024, 8192, 4, 512, 24.52),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="llama-server pins two hidden states and the attention masks of one batch in RAM",
+    source="philpax/ananke, ananke/src/estimator: `CUDA_Host compute buffer size` as logged on RTX 3090",
+)
+def test_the_inputs_of_a_batch_are_in_ram(
+    width: int, window: int, context: int, slots: int, batch: int, measured: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Served, "batch", batch)
+    shape: dict[str, Any] = {"swa_layers": 1, "swa_window": window} if window else {}
+    buffers = host_need(of(context // slots, slots, width=width, **shape)).buffers
+    assert buffers == pytest.approx(measured, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("layers", "experts", "measured"), [(36, 0, 233), (41, 256, 503), (43, 256, 546), (48, 256, 400)]
+)
+@pytest.mark.real_world(
+    behaviour="The process of llama-server keeps 233 MiB with 36 layers, and up to 288 MiB more with experts",
+    source="philpax/ananke, ananke/src/estimator: RssAnon and RssShmem of serving processes on RTX 3090",
+)
+def test_processes_take_what_was_measured_and_the_server(layers: int, experts: int, measured: int) -> None:
+    need = host_need(of(layers=layers, experts=experts))
+    assert measured - 16 <= need.server - SERVER_MIB <= measured + 192
+
+
+@pytest.mark.real_world(
+    behaviour="With a prompt cache of 1,024 MiB, the runner of gemma4:12b keeps 1.6 GB, 787 MiB of it embeddings",
+    source="ollama/ollama#18264 and #18265 (2026-09-05)",
+)
+def test_a_pod_keeps_at_least_what_the_report_of_the_prompt_cache_measured() -> None:
+    need = host_need(of(8192, cache=1024, **GEMMA4_12B))
+    assert need.embeddings == pytest.approx(787, abs=1)
+    assert need.prompt_cache == 1024
+    assert need.total >= 1.6e9 / MIB
+
+
+@pytest.mark.real_world(
+    behaviour="One checkpoint of gemma4:26b takes about 200 MB, one of Qwen3.6-27B 149.6 MiB",
+    source="ollama/ollama#16744 (2026-06-15); logs of llama-server, `created context checkpoint`",
+)
+def test_a_checkpoint_is_the_sliding_window_and_the_recurrent_state() -> None:
+    gemma4_26b: dict[str, Any] = {
+        "swa_layers": 25,
+        "swa_window": 1024,
+        "kv_heads": 2,
+        "swa_kv_heads": 8,
+        "swa_head_dim": 256,
+    }
+    assert host_need(of(cache=200, layers=30, **gemma4_26b)).checkpoints == 200
+    recurrent: dict[str, Any] = {"recurrent_layers": 48, "recurrent_state_bytes": round(149.6 * MIB)}
+    assert host_need(of(cache=300, layers=64, **recurrent)).checkpoints == pytest.approx(2 * 149.6)
+
+
+@pytest.mark.parametrize(
+    ("cache", "slots", "kv_type", "number"),
+    [
+        (512, 1, KvType.F16, 4),
+        (512, 4, KvType.F16, 1),
+        (512, 5, KvType.F16, 0),
+        (511, 1, KvType.F16, 3),
+        (512, 1, KvType.Q8_0, 7),
+        (100_000, 1, KvType.F16, 32),
+        (0, 1, KvType.F16, 0),
+    ],
+)
+def test_checkpoints_of_all_slots_fit_into_as_much_as_the_prompt_cache(
+    cache: int, slots: int, kv_type: KvType, number: int
+) -> None:
+    # 32 layers x 1,024 cells x 2 x 8 heads x 128 values: 128 MiB as f16, 68 MiB as q8_0.
+    found = of(slots=slots, cache=cache, kv_type=kv_type, swa_layers=32, swa_window=1024, kv_heads=8, head_dim=128)
+    assert has_checkpoints(found)
+    assert checkpoints(found) == number
+    assert host_need(found).checkpoints <= cache
+
+
+def test_only_what_cannot_be_rolled_back_has_checkpoints() -> None:
+    assert not has_checkpoints(of())
+    assert checkpoints(of()) == 0
+    assert not has_checkpoints(of(encoder=True, swa_layers=1, swa_window=512))
+
+
+@pytest.mark.real_world(
+    behaviour="An embedding server fills the prompt cache with prompts that never come again",
+    source="Tanguille/cluster#4341 (2026-08-04): 0.08 GiB when loaded, 8.06 GiB after 200 requests",
+)
+def test_an_embedding_model_has_no_prompt_cache() -> None:
+    assert host_need(of(cache=512, encoder=True)).prompt_cache == 0
+    assert host_need(of(cache=512)).prompt_cache == 512
+
+
+def test_a_width_that_is_unknown_counts_as_a_wide_one() -> None:
+    assert host_need(of(width=0)).buffers == host_need(of(width=8192)).buffers
+    assert host_need(of(width=0, embedding_bytes=10 * MIB)).embeddings == 10
+
+
+@pytest.mark.parametrize(
+    ("sharing", "mib"),
+    # 128 + 64 + 120 + 32 + 64 for every node, 128 + 128 for plugin and discovery, and what the mode brings.
+    [(TimeSlicing(), 664), (Exclusive(), 664), (Mps(), 664 + 512), (Mig(), 664 + 512 + 128 + 64)],
+)
+def test_the_stacks_own_pods_take_their_part_of_a_gpu_node(sharing: Sharing, mib: int) -> None:
+    node = instance_types()["g7e.2xlarge"]
+    assert node.allocatable_mib - room_mib(node, sharing) == mib
+
+
+@pytest.mark.real_world(
+    behaviour="g6.4xlarge leaves 58,981 MiB for pods; the catalogue says a little less",
+    source="pytorch/ci-infra#1082 (2026-09-16): the lower figure of two regions",
+)
+def test_the_ram_for_pods_is_on_the_safe_side_of_a_measured_node() -> None:
+    assert 0.97 * 58_981 < instance_types()["g6.4xlarge"].allocatable_mib < 58_981
+
+
+@pytest.mark.real_world(
+    behaviour="kubelet on AL2023 reserves 11 MiB for each pod it takes and 255 MiB, and evicts below 100 MiB",
+    source="awslabs/amazon-eks-ami v20260714, nodeadm/internal/kubelet/config.go, getMemoryMebibytesToReserve",
+)
+def test_the_ram_for_pods_is_what_kubelet_leaves_of_all_but_the_hypervisors_part() -> None:
+    for node in instance_types().values():
+        left = node.memory_mib * 0.925 - (11 * node.max_pods + 255) - 100
+        # Graviton's contiguous allocator takes 64 MiB more; a kubelet with a bound on its pods reserves less.
+        assert left - 65 <= node.allocatable_mib <= left + 11 * node.max_pods, node.name
+
+
+def test_every_gpu_node_has_room_for_the_pods_of_a_proof() -> None:
+    for node in instance_types().values():
+        if node.gpu.vendor == "nvidia":
+            assert len(on_gpu_node(Mps())) + MOST_PODS + 1 <= node.max_pods or node.max_pods < 29, node.name
+            assert room_mib(node, Mps()) >= MOST_PODS * 256, node.name
+
+
+def test_the_pods_of_system_nodes_are_counted_by_what_the_stack_has() -> None:
+    def names(**overrides: Any) -> dict[str, int]:
+        return {pod.name: pod.count for pod in on_system_nodes(setup(**overrides))}
+
+    always = {"coredns": 2, "ebs-csi-controller": 2, "nfd-master": 1, "nfd-gc": 1}
+    assert names() == always
+    assert names(pools=(pool("g7e.2xlarge", Mig()),)) == {**always, "gpu-operator": 1}
+    brought = pool(provisioner="karpenter")
+    assert names(pools=(brought,)) == {**always, "karpenter": 2}
+    assert names(pools=(brought,), system_nodes=1) == {**always, "karpenter": 1}
+    assert [pod.name for pod in on_each_system_node()] == [
+        "aws-node",
+        "kube-proxy",
+        "ebs-csi-node",
+        "eks-pod-identity-agent",
+        "nfd-worker",
+    ]
+
+
+def test_limits_of_the_pods_on_one_node_never_add_up_to_more_than_the_node_has() -> None:
+    two, small = pool(("g4dn.2xlarge", "g4dn.xlarge"), TimeSlicing(replicas=2)), keeping(1000)
+    whole = setup(pools=(two,), tenants=tenants(small, keeping(3000), keeping(2000)))
+    # The two largest of three may meet on g4dn.xlarge, which leaves 14,481 - 664 MiB.
+    node = instance_types()["g4dn.xlarge"]
+    assert crowd(whole, two, node) == [3000, 2000]
+    assert page_cache_mib(whole, two) == (14_481 - 664 - 5000) // 2
+    assert sum(crowd(whole, two, node)) + 2 * page_cache_mib(whole, two) <= room_mib(node, two.sharing)
+    assert page_cache_mib(replace(whole, tenants=()), two) == 14_481 - 664
+    full = replace(whole, tenants=tenants(keeping(9000), keeping(9000)))
+    assert page_cache_mib(full, two) == LEAST_PAGE_CACHE_MIB
