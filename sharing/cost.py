@@ -55,7 +55,7 @@ class Cost:
         """Region, day, age and source of the GPU prices in words."""
         age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
         source = "read from AWS on " if self.price_source == "aws" else ""
-        return f"GPU prices of {self.price_region}, {source}{self.price_date} ({age})"
+        return f"GPU prices of {self.price_region}, {source}{self.price_date}, {age}"
 
     @property
     def usd_per_hour(self) -> float:

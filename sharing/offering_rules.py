@@ -18,10 +18,9 @@ def not_offered(setup: Setup) -> Iterator[Problem]:
             continue
         if day := offerings.retired(kind.name):
             rule = f"is retired: AWS has not offered it since {day}"
-        elif setup.book and setup.book.offered is not None:
-            rule = f"{setup.region} does not offer it (AWS's answer of {setup.book.date})"
         else:
-            rule = f"{setup.region} does not offer it (AWS's list of {tables.read('offerings').date})"
+            day_known = offerings.known_since(setup.region, setup.book)
+            rule = f"{setup.region} does not offer it as of {day_known}"
         yield Problem(path, kind.name, rule, _instead(kind, pool, setup))
 
 

@@ -21,8 +21,11 @@ class _Region:
     """What the table says of one region."""
 
     families: frozenset[str]
+    lacks: frozenset[str]
+    """Types of these families that the region does not have."""
     unknown: frozenset[str]
-    """Types of these families that the region may not have."""
+    """Types of these families that it may have or not."""
+    date: str
 
 
 def offered(instance_type: str, region: str, book: Book | None = None) -> Offer:
@@ -33,7 +36,7 @@ def offered(instance_type: str, region: str, book: Book | None = None) -> Offer:
     if here is None or instance_type in here.unknown:
         return "unknown"
     if family(instance_type) in here.families:
-        return "yes"
+        return "no" if instance_type in here.lacks else "yes"
     return "no" if retired(instance_type) or family(instance_type) in _families() else "unknown"
 
 
@@ -44,12 +47,15 @@ def retired(instance_type: str) -> datetime.date | None:
     return datetime.date.fromisoformat(day) if day else None
 
 
-def described(region: str) -> bool:
-    """Whether the tables say what the region offers."""
-    return region in _regions()
+def known_since(region: str, book: Book | None = None) -> str:
+    """The day of what is known about the region's offers; empty where nothing is."""
+    if book and book.offered is not None:
+        return str(book.date)
+    here = _regions().get(region)
+    return here.date if here else ""
 
 
-def families(region: str) -> list[str]:
+def offered_families(region: str) -> list[str]:
     """The families of NVIDIA types that the region offers, by name; empty where nothing is known."""
     here = _regions().get(region)
     return sorted(here.families) if here else []
@@ -92,10 +98,11 @@ def family(instance_type: str) -> str:
 
 @cache
 def _regions() -> dict[str, _Region]:
-    rows = tables.read("offerings").rows
-    return {
-        row["region"]: _Region(frozenset(row["families"].split()), frozenset(row["unknown"].split())) for row in rows
-    }
+    found = {}
+    for row in tables.read("offerings").rows:
+        families, lacks, unknown = (frozenset(row[key].split()) for key in ("families", "lacks", "unknown"))
+        found[row["region"]] = _Region(families, lacks, unknown, row["date"])
+    return found
 
 
 @cache

@@ -67,6 +67,13 @@ class Reading:
     problems: tuple[Problem, ...]
     assessment: Assessment
 
+    def strict(self) -> "Reading":
+        """The same file, refused also for what could not be judged."""
+        unjudged = tuple(warning for warning in self.assessment.warnings if not warning.judged)
+        judged = tuple(warning for warning in self.assessment.warnings if warning.judged)
+        assessment = replace(self.assessment, warnings=judged)
+        return replace(self, problems=(*self.problems, *unjudged), assessment=assessment)
+
     def accepted(self) -> StackConfig:
         """The config; raises `RefusedError` with every problem when there is one."""
         if self.problems:

@@ -46,10 +46,11 @@ class Planned:
     first_token: "FirstToken"
 
 
-def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool = False) -> Judged:
+def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool = False, strict: bool = False) -> Judged:
     """Asks the rules about the stack file at `path`, at the prices that `tandem prices` has kept if these are wanted.
 
-    Raises `stacks.source.UnreadableError` when the file is no YAML, or the prices are not there or broken.
+    `strict` refuses what the rules cannot judge. Raises `stacks.source.UnreadableError` when the file is no YAML, or
+    the prices are not there or broken.
     """
     day = today or datetime.date.today()
     book = None
@@ -58,6 +59,7 @@ def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool =
 
         book = kept_prices.for_file(path, day)
     reading = read_file(path, day, book)
+    reading = reading.strict() if strict else reading
     return Judged(stack_name(path), reading, replace(reading.config.setup(day), book=book))
 
 

@@ -42,6 +42,11 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
     )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse also what is not judged: an unknown offer, a budget without prices",
+    )
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
         "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
@@ -62,7 +67,7 @@ def _run(parsed: argparse.Namespace) -> int:
     is_up = parsed.running or parsed.outputs is not None
     try:
         path = existing(parsed.stack)
-        judged = plan.judge(path, live_prices=parsed.live_prices)
+        judged = plan.judge(path, live_prices=parsed.live_prices, strict=parsed.strict)
         switch = plan.switched(judged, path, parsed.outputs) if is_up and not judged.refused else None
     except (CallError, UnreadableError) as error:
         if not parsed.json:

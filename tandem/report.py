@@ -23,6 +23,8 @@ class ProblemReport:
     found: str
     rule: str
     fix: str
+    judged: bool = True
+    """False where the data for a verdict is missing; `--strict` refuses that."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,9 @@ class CostReport:
     price_region: str
     price_date: str
     price_source: Literal["tables", "aws"]
+    price_age_days: int
+    unpriced: list[str]
+    """GPU instance types whose price in the stack's region is unknown: the bill has another price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +249,7 @@ class PlanReport:
 
 def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
     """The problems as the report has them."""
-    return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix) for p in problems]
+    return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix, judged=p.judged) for p in problems]
 
 
 def pool_report(pool: Pool, nodes: int) -> PoolReport:
@@ -313,6 +318,8 @@ def cost_report(assessment: Assessment) -> CostReport | None:
         price_region=bill.price_region,
         price_date=bill.price_date,
         price_source=bill.price_source,
+        price_age_days=bill.price_age_days,
+        unpriced=list(bill.unpriced),
     )
 
 

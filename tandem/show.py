@@ -41,11 +41,18 @@ def headline(console: Console, file: str, judged: Judged) -> None:
         nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
     *others, last = nodes
     told = f"{', '.join(others)} and {last}" if others else last
+    about = "about " if bill.unpriced else ""
     console.print(
         f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {told}, "
-        f"[bold]${bill.usd_per_hour:.3f}[/] an hour",
+        f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, judged.setup.region)})",
         soft_wrap=not console.is_terminal,
     )
+
+
+def _prices(bill: Cost, region: str) -> str:
+    """Where the GPU prices of the bill come from, and how old they are."""
+    unknown = f"; {' and '.join(bill.unpriced)} in {region}: unknown" if bill.unpriced else ""
+    return f"{bill.price_origin}{unknown}"
 
 
 def rules(console: Console, judged: Judged) -> None:
@@ -134,7 +141,7 @@ def _cost(console: Console, bill: Cost) -> None:
     table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
     table.caption = (
         f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
-        f"{bill.price_origin}. {UNCOUNTED}"
+        + UNCOUNTED
     )
     table.caption_justify = "left"
     console.print(table)

@@ -29,11 +29,15 @@ class Kept(BaseModel):
     read_at: datetime.datetime
     on_demand: dict[str, Dollars]
     spot: dict[str, dict[str, Dollars]]
+    offered: list[str] | None = None
+    """The GPU types that the region offers; None in a file of an older version, which did not ask."""
 
     @property
     def book(self) -> Book:
         """The prices as the rules take them."""
-        return Book(region=self.region, date=self.read_at.date(), on_demand=self.on_demand, spot=self.spot)
+        offered = None if self.offered is None else frozenset(self.offered)
+        date = self.read_at.date()
+        return Book(region=self.region, date=date, on_demand=self.on_demand, spot=self.spot, offered=offered)
 
 
 def home() -> Path:

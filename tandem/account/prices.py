@@ -1,4 +1,4 @@
-"""Reads prices from AWS: the on-demand list, and the spot history zone by zone."""
+"""Reads from AWS what a region offers and at what price: the on-demand list, and the spot history zone by zone."""
 
 import datetime
 import json
@@ -30,7 +30,7 @@ ON_DEMAND = {
 def read(account: Account, now: datetime.datetime) -> Kept:
     """The prices of the account's region for every type of the catalogue; raises `AccountError`."""
     if account.region.startswith("cn-"):
-        raise AccountError(f"{account.region} is priced in yuan: its stacks are planned at the prices of the tables")
+        raise AccountError(f"{account.region} is priced in yuan, which a plan in dollars cannot use")
     if account.region.startswith("us-gov-"):
         raise AccountError(
             f"GovCloud has no price list to ask: {account.region} is planned at the prices of the tables"
@@ -38,9 +38,10 @@ def read(account: Account, now: datetime.datetime) -> Kept:
     with explained(account.region):
         on_demand = dict(_on_demand(account))
         spot = _spot(account, now)
+        offered = sorted(_offered(account))
     if not on_demand:
         raise AccountError(f"AWS's price list has nothing for {account.region}. Is the region's name right?")
-    return Kept(region=account.region, read_at=now, on_demand=on_demand, spot=spot)
+    return Kept(region=account.region, read_at=now, on_demand=on_demand, spot=spot, offered=offered)
 
 
 def catalogue() -> list[str]:
@@ -84,6 +85,13 @@ def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float
             if usd and name in instance_types() and at >= newest.get((name, zone), at):
                 newest[name, zone], found[name][zone] = at, usd
     return dict(found)
+
+
+def _offered(account: Account) -> Iterator[str]:
+    """The GPU types of the catalogue that the region offers. A price is no offer: AWS still lists P2, G3 and P3."""
+    filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
+    pages = account.pages("ec2", "describe_instance_type_offerings", LocationType="region", Filters=filters)
+    return (raw["InstanceType"] for page in pages for raw in page["InstanceTypeOfferings"])
 
 
 def _positive(text: str) -> float | None:

@@ -84,7 +84,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "the region offers the types": [
         (
             replace(on("g5.2xlarge"), region="ap-northeast-3"),
-            "gpu-nodes.instance-types[0]: ap-northeast-3 does not offer it (AWS's list of 2026-06-18) "
+            "gpu-nodes.instance-types[0]: ap-northeast-3 does not offer it as of 2026-09-01 "
             "(got g5.2xlarge). Write `g6e.xlarge` (L40S), or use ap-northeast-1, the nearest region that offers it.",
         ),
     ],
@@ -390,9 +390,9 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     ],
     "it is known what the region offers": [
         (
-            replace(on("p5.4xlarge"), region="us-west-1"),
-            "gpu-nodes.instance-types[0]: is not judged: it is unknown whether us-west-1 offers it (got p5.4xlarge). "
-            "Run `tandem prices --region us-west-1`, then plan with `--live-prices`.",
+            replace(on("g4dn.metal"), region="us-gov-east-1"),
+            "gpu-nodes.instance-types[0]: is not judged: it is unknown whether us-gov-east-1 offers it "
+            "(got g4dn.metal). Ask AWS with `tandem quota --region us-gov-east-1`.",
         ),
     ],
     "standard support does not end soon": [

@@ -43,21 +43,21 @@ def test_the_bill_is_made_of_the_book_and_tells_its_age() -> None:
     assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.3, "spot; seen 2026-11-18")
     assert lines["system nodes 2 × t3.medium"] == (0.1, "on-demand")
     assert (bill.price_source, bill.price_date, bill.price_age_days) == ("aws", "2026-11-18", 3)
-    assert bill.price_origin == "GPU prices of us-east-1, read from AWS on 2026-11-18 (3 days ago)"
+    assert bill.price_origin == "GPU prices of us-east-1, read from AWS on 2026-11-18, 3 days ago"
     on_demand = cost(setup(book=BOOK, pools=(pool(capacity="on-demand"),)))
     assert on_demand.lines[2].usd_per_hour == 0.6
 
 
 def test_without_a_book_the_bill_tells_the_tables_day() -> None:
     bill = cost(setup())
-    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18 (156 days ago)")
+    assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18, 156 days ago")
     assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
 
 
 @pytest.mark.parametrize(("days", "words"), [(0, "today"), (1, "yesterday"), (2, "2 days ago"), (-1, "today")])
 def test_age_in_words(days: int, words: str) -> None:
     book = replace(BOOK, date=TODAY - datetime.timedelta(days=days))
-    assert cost(setup(book=book)).price_origin.endswith(f"({words})")
+    assert cost(setup(book=book)).price_origin.endswith(f", {words}")
 
 
 @pytest.mark.parametrize(("days", "warned"), [(-1, False), (0, False), (FRESH_DAYS, False), (FRESH_DAYS + 1, True)])

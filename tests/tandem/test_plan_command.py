@@ -89,7 +89,9 @@ def test_a_plan_begins_with_the_verdict_and_tells_fit_cost_resources_and_time(st
     ended = planned(stack)
     assert ended.returncode == 0
     assert re.match(
-        rf"ok Pulumi\.{stack}\.yaml: 2 models on [12] × g4dn\.xlarge, \w+, \$0\.\d+ an hour\n", ended.stdout
+        rf"ok Pulumi\.{stack}\.yaml: 2 models on [12] × g4dn\.xlarge, \w+, \$0\.\d+ per hour "
+        r"\(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
+        ended.stdout,
     )
     heads = ["\nFit, in MiB", "\nCost ", " resources\n", "Time to first token: about"]
     places = [ended.stdout.find(head) for head in heads]
@@ -147,7 +149,8 @@ def test_the_way_to_the_first_token_is_made_of_the_plans_resources(stack: str) -
 @pytest.mark.parametrize("stack", STACKS)
 def test_people_and_machines_get_the_same_facts(stack: str) -> None:
     facts, text = report(stack), planned(stack).stdout
-    assert f"${facts['cost']['usd_per_hour']:.3f} an hour" in text
+    assert f"${facts['cost']['usd_per_hour']:.3f} per hour" in text
+    assert f"2026-06-18, {facts['cost']['price_age_days']} days ago" in text
     assert f"{len(facts['resources']) - 1} resources" in text
     [told] = re.findall(r"about (\d+) minutes", text)
     assert int(told) == pytest.approx(facts["time_to_first_token"]["minutes"], abs=0.55)  # either is rounded
@@ -171,10 +174,40 @@ def test_a_plan_with_one_instance_type_shows_no_range(tmp_path: Path) -> None:
         (ROOT / "Pulumi.timeslice.yaml").read_text().replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]")
     )
     shown = call("plan", str(file)).stdout
-    assert "$0.464 an hour" in shown
+    assert "$0.464 per hour" in shown
     assert "cheapest types" not in shown
     found = json.loads(call("plan", str(file), "--json").stdout)["cost"]
     assert (found["cheapest_usd_per_hour"], found["usd_per_hour"]) == (0.4643, 0.4643)
+
+
+@pytest.fixture
+def unpriced(tmp_path: Path) -> Path:
+    """A stack with a budget in a region whose prices are unknown."""
+    file = tmp_path / "Pulumi.unpriced.yaml"
+    file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("aws:region: us-east-1", "aws:region: sa-east-1"))
+    return file
+
+
+def test_prices_of_another_region_are_named_in_the_headline(unpriced: Path) -> None:
+    first = call("plan", str(unpriced)).stdout.splitlines()[0]
+    assert re.search(r", about \$\d\.\d+ per hour \(GPU prices of us-east-1, 2026-07-20, \d+ days ago; ", first)
+    assert first.endswith("; g4dn.xlarge and g4dn.2xlarge in sa-east-1: unknown)")
+    cost = json.loads(call("plan", str(unpriced), "--json").stdout)["cost"]
+    assert (cost["unpriced"], cost["price_region"]) == (["g4dn.xlarge", "g4dn.2xlarge"], "us-east-1")
+
+
+def test_a_strict_plan_refuses_what_is_not_judged(unpriced: Path) -> None:
+    said = "budget.max-usd-per-hour: is not judged: the price of g4dn.xlarge and g4dn.2xlarge in sa-east-1 is unknown"
+    lenient, strict = call("plan", str(unpriced)), call("plan", str(unpriced), "--strict")
+    assert (lenient.returncode, strict.returncode) == (0, 1)
+    assert said in lenient.stdout
+    assert said in strict.stdout
+    assert "\nok " not in f"\n{strict.stdout}"
+    ended = call("plan", str(unpriced), "--strict", "--json")
+    report = json.loads(ended.stdout)
+    assert (ended.returncode, report["verdict"], report["warnings"]) == (1, "refused", [])
+    assert [(one["path"], one["judged"]) for one in report["problems"]] == [("budget.max-usd-per-hour", False)]
+    assert call("plan", "timeslice", "--strict").returncode == 0, "all of it is judged"
 
 
 @pytest.mark.parametrize("stack", STACKS)
@@ -206,7 +239,7 @@ def test_a_plan_of_several_pools_tells_each_with_its_nodes_its_sharing_and_its_f
     assert re.match(
         r"ok Pulumi\.several\.yaml: 3 models on 1 × g6\.xlarge, exclusive \(steady, on-demand\), "
         r"1 × g4dn\.xlarge, timeslice \(rest, spot\) and 1 × g4dn\.xlarge, timeslice \(spare, spot\), "
-        r"\$1\.\d+ an hour\n",
+        r"\$1\.\d+ per hour \(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
         ended.stdout,
     )
     assert "gpu-nodes[2]: no model runs on the pool spare." in ended.stdout

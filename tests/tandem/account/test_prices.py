@@ -70,6 +70,9 @@ def test_prices_of_the_catalogue_are_kept(market: Emulated, capsys: Capture) -> 
     assert kept["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     assert kept["spot"] == {"g4dn.xlarge": {"us-east-1a": 0.3, "us-east-1b": 0.2}}
     assert (kept["schema_version"], kept["region"]) == (1, "us-east-1")
+    # EC2's answer as moto recorded it: P3 is retired, P5e is elsewhere.
+    assert {"g4dn.xlarge", "g7e.2xlarge", "p3dn.24xlarge"} <= {*kept["offered"]}
+    assert not {"p3.2xlarge", "p5e.48xlarge", "t3.medium"} & {*kept["offered"]}
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
     assert "us-east-1, read from AWS just now; dollars an hour" in out
     (line,) = [line for line in out.splitlines() if "g4dn.xlarge" in line]
@@ -87,6 +90,7 @@ def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, capsys:
     history = asked["DescribeSpotPriceHistory"]
     assert history["ProductDescription.1"] == "Linux/UNIX"
     assert history["Filter.1.Name"] == "instance-type"
+    assert "DescribeInstanceTypeOfferings" in market.calls
 
 
 def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, capsys: Capture) -> None:
@@ -190,7 +194,19 @@ def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: C
     assert without["cost"]["price_source"] == "tables"
     assert offline.calls == []
     _, out, _ = run(capsys, "plan", "dev", "--live-prices")
-    assert f"read from AWS on {day} (2 days ago)" in " ".join(out.split())
+    assert f"read from AWS on {day}, 2 days ago" in " ".join(out.split())
+
+
+def test_what_aws_offers_decides_with_live_prices(offline: Emulated, capsys: Capture) -> None:
+    keep(offered=["g4dn.2xlarge"])
+    code, out, _ = run(capsys, "plan", "dev", "--json", "--live-prices")
+    assert code == 1
+    (problem,) = json.loads(out)["problems"]
+    assert problem["path"] == "gpu-nodes.instance-types[0]"
+    assert problem["rule"] == f"us-east-1 does not offer it as of {NOW.date()}"
+    assert problem["fix"].startswith("Write `g4dn.2xlarge` (T4), or use us-east-2, the nearest region")
+    keep(offered=["g4dn.2xlarge", "g4dn.xlarge"])
+    assert planned(capsys, "--live-prices")["verdict"] == "ok"
 
 
 def test_old_prices_are_used_with_a_warning(offline: Emulated, capsys: Capture) -> None:
