@@ -10,7 +10,6 @@ from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import (
     driver_cuts,
     idle_slices,
-    judged,
     more_shares,
     ollama_on_slices,
     one_configuration,
@@ -228,27 +227,18 @@ def _slice_of_card(setup: Setup) -> Iterator[Problem]:
                 yield Problem(f"{pool.path}.instance-types[{index}]", known.name, rule, fix)
 
 
-def _tight_on_card(setup: Setup) -> Iterator[Problem]:
-    for pool in setup.pools:
-        if pool.known_types and pool.offers and (low := pool.smallest.gpu.cuda_low_mib) < pool.smallest.gpu.cuda_mib:
-            tenants = setup.tenants_of(pool)
-            found = judged(setup, pool)
-            for tenant, verdict in zip(tenants, found, strict=True):
-                if verdict.fits and verdict.crowd_mib > low:
-                    rule = f"newer drivers were seen to leave only {low:,} MiB of {pool.smallest.gpu.title}"
-                    fix = "Take a little less: a shorter context, or `kv-type: q8_0`."
-                    yield Problem(tenant.path, f"{verdict.crowd_mib:,.0f} MiB on one card", rule, fix)
-
-
-def _context_too_long(setup: Setup) -> Iterator[Problem]:
+def _what_ollama_gives(setup: Setup) -> Iterator[Problem]:
     for tenant in setup.tenants:
         served = tenant.served
-        if served.effective_context < served.context:
+        if served.effective_context != served.context:
             rule = f"{served.model.name} was made for {served.effective_context} tokens and gets no more"
+            if served.effective_context > served.context:
+                rule = f"{served.model.name} reads pictures, so Ollama gives it {served.effective_context} tokens"
             fix = f"Write `context: {served.effective_context}`."
             yield Problem(f"{tenant.path}.context", str(served.context), rule, fix)
         if served.effective_slots < served.slots:
-            rule = f"Ollama serves the embedding model {served.model.name} one request at a time"
+            kind = "the embedding model " if served.model.encoder else ""
+            rule = f"Ollama serves {kind}{served.model.name} one request at a time"
             yield Problem(f"{tenant.path}.slots", str(served.slots), rule, "Write `slots: 1`.")
 
 
@@ -357,8 +347,7 @@ RULES: tuple[Rule, ...] = (
     Rule("slices are not shared again", False, turns, ("sharing.mode",)),
     Rule("no slice is idle", False, idle_slices, ("models", "sharing", TYPES, *NODES)),
     Rule("a slice of a card is unverified", False, _slice_of_card),
-    Rule("there is room on the card with any driver", False, _tight_on_card, ("models", "sharing", TYPES)),
-    Rule("models get what they were made for", False, _context_too_long, ("models",)),
+    Rule("models get what is asked for", False, _what_ollama_gives, ("models",)),
     Rule("the pool is awake", False, _parked),
     Rule("every pool has a model", False, _unused_pool, ("models",)),
     Rule("a volume binds the pool to a zone", False, _volume_binds_zone),

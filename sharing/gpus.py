@@ -8,7 +8,7 @@ from sharing import tables
 from sharing.problems import did_you_mean
 
 CUDA_FRACTION_OF_NVML = 0.98
-"""Part of NVML's total that CUDA can use where nobody has measured it: the T4 has 15,110 of 15,360 MiB (98.4 %)."""
+"""Part of NVML's total that CUDA can use where nobody has measured it: 98 % or more on every GPU but the T4."""
 
 FRACTIONAL_SLICES = 0
 """What EC2 reports as GPU count of a type that carries a slice of a card (g6f, gr6f)."""
@@ -26,10 +26,12 @@ class Gpu:
     """Total memory as NVML (nvidia-smi) shows it, in MiB: what MPS divides by its replicas."""
     cuda_mib: int
     """Memory that CUDA programs can use, in MiB: what models must fit into."""
-    cuda_low_mib: int
-    """The least that CUDA was seen to offer; models above it get a warning."""
     cuda_is_derived: bool
     """True when `cuda_mib` is `CUDA_FRACTION_OF_NVML` of `nvml_mib`, not a measurement."""
+    context_mib: int
+    """Memory that CUDA itself takes for one process, in MiB; it grows with the multiprocessors of the GPU."""
+    context_spread_mib: int
+    """How much more than `context_mib` that may be."""
     min_driver: int
     """Oldest driver branch that knows the card; 0 when any pinned one does."""
     max_driver: int
@@ -79,8 +81,9 @@ def gpus() -> dict[str, Gpu]:
             compute_capability=(int(major or 0), int(minor or 0)),
             nvml_mib=nvml,
             cuda_mib=cuda,
-            cuda_low_mib=int(row["cuda_low_mib"] or cuda),
             cuda_is_derived=not row["cuda_mib"],
+            context_mib=int(row["context_mib"]),
+            context_spread_mib=int(row["context_spread_mib"]),
             min_driver=int(row["min_driver"] or 0),
             max_driver=int(row["max_driver"] or 0),
             mig_min_driver=int(row["mig_min_driver"] or 0),
@@ -124,13 +127,11 @@ def _instance_type(row: tables.Row) -> InstanceType:
 
 
 def _slice_of(gpu: Gpu, memory_mib: int) -> Gpu:
-    cuda = int(memory_mib * CUDA_FRACTION_OF_NVML)
     return replace(
         gpu,
         name=f"{gpu.name}/{memory_mib}",
         nvml_mib=memory_mib,
-        cuda_mib=cuda,
-        cuda_low_mib=cuda,
+        cuda_mib=int(memory_mib * CUDA_FRACTION_OF_NVML),
         cuda_is_derived=True,
         is_slice=True,
     )

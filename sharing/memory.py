@@ -1,15 +1,43 @@
-"""How much GPU memory the pinned engine takes for a model."""
+"""How much GPU memory the pinned engine takes for a model.
+
+The formulas follow the source of Ollama 0.32.15 and of its llama.cpp; `docs/explanation/gpu-memory.md` explains them.
+Only the constants named `..._MIB` and the `context_mib` of the GPUs are measurements.
+"""
 
 from dataclasses import dataclass
+from math import sqrt
 
 from sharing.gpus import Gpu
-from sharing.models import MIB, Served
+from sharing.models import MIB, KvType, Model, Served
 
-PROCESS_MIB = 457
-"""CUDA context and cuBLAS of one server process, in MiB. Source: ollama `ml/device.go` MinimumMemory."""
-LOGIT_BYTES = 4
-SLIDING_WINDOW_PAD = 256
-"""Cells to which llama.cpp rounds a sliding-window cache up. Source: llama-kv-cache-iswa.cpp."""
+CELLS = 256
+"""llama.cpp rounds the cells of every cache up to this. Source: llama-context.cpp, llama-kv-cache-iswa.cpp."""
+F16_BYTES, F32_BYTES = 2, 4
+Q8_1_BYTES = 36 / 32
+"""Bytes per value of activations that CUDA multiplies with quantised weights. Source: ggml-cuda/mmq.cu."""
+PER_LAYER_INPUT = 256
+"""Values per layer that gemma3n and gemma4 take from a second embedding (`embedding_length_per_layer_input`)."""
+PROJECTOR_MIB, PROJECTOR_SPREAD_MIB = 250, 150
+"""Buffers of a projector besides its weights: 213 (gemma4:e2b), 248 (qwen3.6:27b), 396 (qwen3-vl:8b) were seen."""
+MARGIN, LEAST_MARGIN_MIB, MOST_MARGIN_MIB = 0.02, 64, 300
+"""What the formulas leave out: CUDA graphs, pools that grow in steps of 2 MiB, odd layers."""
+BYTES_PER_WEIGHT = 0.6
+"""Of the usual 4-bit quantisation, for estimating a shape that nobody has given."""
+WITHOUT_CACHE = (
+    "bert",
+    "jina-bert-v2",
+    "jina-bert-v3",
+    "nomic-bert",
+    "nomic-bert-moe",
+    "neo-bert",
+    "modern-bert",
+    "eurobert",
+    "gemma-embedding",
+    "",
+)
+"""Architectures of embedding models that keep no cache. Source: llama-model.cpp, create_memory."""
+WITHOUT_GATE = ("bert", "jina-bert-v3")
+"""Architectures whose feed-forward layers have no gate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +47,11 @@ class Need:
     weights: float
     kv: float
     compute: float
-    """Buffers for the values between the layers and for the logits."""
+    """Buffers for the values between the layers."""
     context: float
     """What CUDA itself takes for a process."""
     projector: float = 0.0
+    """Weights and buffers that turn pictures or sound into tokens."""
     margin: float = 0.0
     """How far the prediction may be too low."""
 
@@ -43,21 +72,123 @@ class Need:
 
 
 def need(served: Served, gpu: Gpu) -> Need:
-    """GPU memory that `served` takes on `gpu`."""
+    """GPU memory that `served` takes on `gpu` when it works on a full batch."""
     model = served.model
+    weights = (model.weights_bytes - model.embedding_bytes) / MIB
+    kv = _kv_bytes(served) / MIB
+    compute = compute_mib(served) + _scratch_bytes(served) / MIB
+    projector = model.projector_bytes / MIB + (PROJECTOR_MIB if model.projector_bytes else 0)
+    total = weights + kv + compute + projector + gpu.context_mib
     return Need(
-        weights=model.weights_bytes / MIB,
-        kv=_kv_bytes(served) / MIB,
-        compute=model.vocabulary * served.batch * LOGIT_BYTES / MIB,
-        context=PROCESS_MIB,
+        weights=weights,
+        kv=kv,
+        compute=compute,
+        context=gpu.context_mib,
+        projector=projector,
+        margin=_margin_mib(model, gpu, total, compute),
     )
 
 
+def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
+    """A small part of everything, and more for each quantity that is not known."""
+    margin = min(max(MARGIN * total, LEAST_MARGIN_MIB), MOST_MARGIN_MIB)
+    margin += gpu.context_spread_mib
+    if model.projector_bytes:
+        margin += PROJECTOR_SPREAD_MIB
+    if not (model.width and model.feed_forward):
+        margin += compute
+    return margin
+
+
+def _cells(served: Served) -> int:
+    """Tokens that the cache of one slot holds."""
+    cells = _padded(served.total_context) // served.effective_slots
+    return _padded(cells)
+
+
+def _window(served: Served) -> int:
+    """Tokens that a layer with a sliding window holds for one slot: the window and the batch that moves it on."""
+    return min(_cells(served), _padded(served.model.swa_window + served.batch))
+
+
+def _padded(tokens: int) -> int:
+    return -(-tokens // CELLS) * CELLS
+
+
+def _keeps_cache(model: Model) -> bool:
+    return not (model.encoder and model.architecture in WITHOUT_CACHE)
+
+
 def _kv_bytes(served: Served) -> float:
+    """The caches of all slots. Ollama gives each slot its own (`-np` makes llama-server's `kv_unified` false)."""
     model = served.model
-    if model.encoder:
+    if not _keeps_cache(model):
         return 0.0
-    window = min(served.total_context, model.swa_window * served.effective_slots + served.batch)
-    window = -(-window // SLIDING_WINDOW_PAD) * SLIDING_WINDOW_PAD
-    cells = (model.layers - model.swa_layers) * served.total_context + model.swa_layers * window
-    return 2 * model.kv_heads * model.head_dim * served.kv_type.bytes_per_value * cells
+    full = model.layers - model.swa_layers - model.shared_kv_layers - model.recurrent_layers
+    values = full * _cells(served) * _values(model) + model.swa_layers * _window(served) * _swa_values(model)
+    return (values * served.kv_type.bytes_per_value + model.recurrent_state_bytes) * served.effective_slots
+
+
+def _values(model: Model) -> int:
+    """Values that a layer keeps for one token."""
+    return model.mla_rank or model.kv_heads * (model.head_dim + (model.value_dim or model.head_dim))
+
+
+def _swa_values(model: Model) -> int:
+    """Values that a layer with a sliding window keeps for one token."""
+    if not (model.swa_kv_heads or model.swa_head_dim):
+        return _values(model)
+    return 2 * (model.swa_kv_heads or model.kv_heads) * (model.swa_head_dim or model.head_dim)
+
+
+def compute_mib(served: Served) -> float:
+    """The buffer, in MiB, that llama.cpp reserves at the start (`sched_reserve`): attention masks and the widest layer.
+
+    Logits count for one token per slot only (llama.cpp PR 23861), which is less than a layer of a batch.
+    """
+    tokens, width, ff, query = _batch(served), *_shape(served.model)
+    model = served.model
+    per_layer = PER_LAYER_INPUT * model.layers if model.shared_kv_layers else 0
+    widest = (1 if model.architecture in WITHOUT_GATE else 3) * ff + 2 * width + query + per_layer
+    widest = max(widest, 2 * model.experts_used * width + ff + 2 * width)
+    bytes_in_flight = F32_BYTES * tokens * widest
+    if served.kv_type is not KvType.F16:
+        # Flash attention needs f16: the keys and values of one layer are unpacked (llama.cpp PR 23907).
+        attention = 2 * width + (5 if model.recurrent_layers else 2) * query + per_layer
+        if model.mla_rank:
+            attention = 2 * width + query + 3 * model.heads * model.mla_rank
+        unpacked = F16_BYTES * _values(model) * _cells(served) * served.effective_slots
+        bytes_in_flight = max(bytes_in_flight, F32_BYTES * tokens * attention + unpacked)
+    if model.encoder and _keeps_cache(model):
+        # A generative model that embeds computes the logits of every token.
+        bytes_in_flight = max(bytes_in_flight, F32_BYTES * tokens * (model.vocabulary + width))
+    return (bytes_in_flight + _mask_bytes(served)) / MIB
+
+
+def _mask_bytes(served: Served) -> float:
+    """Which token sees which, in f16; layers with a sliding window have a mask of their own."""
+    tokens = _batch(served)
+    seen = _cells(served) if _keeps_cache(served.model) else tokens
+    if served.model.swa_layers:
+        seen += _window(served) if _keeps_cache(served.model) else tokens
+    return F16_BYTES * tokens * seen
+
+
+def _scratch_bytes(served: Served) -> float:
+    """Activations in 8 bits, which CUDA makes for the product with quantised weights."""
+    width, ff, _ = _shape(served.model)
+    return Q8_1_BYTES * _batch(served) * max(ff, max(served.model.experts_used, 1) * width)
+
+
+def _batch(served: Served) -> int:
+    return min(served.batch, _cells(served) * served.effective_slots)
+
+
+def _shape(model: Model) -> tuple[float, float, float]:
+    """Values per token of the residual stream, of the widest feed-forward layer, and of the queries.
+
+    What is unknown is estimated from the size of a layer, 12 times the square of its width.
+    """
+    per_layer = model.weights_bytes / BYTES_PER_WEIGHT / max(model.layers, 1)
+    width = model.width or sqrt(per_layer / 12)
+    return width, model.feed_forward or 3.5 * width, model.heads * model.head_dim or width

@@ -11,6 +11,24 @@ PROMPT_CACHE_MIB = 512
 """RAM in which one server keeps earlier prompts where the stack file does not say. The engine's own default is 8192."""
 
 
+LEAST_CONTEXT_WITH_PICTURES = 2048
+"""The least that Ollama gives to a model that reads pictures. Source: ollama v0.32.15 `server/sched.go` getRunner."""
+ONE_SLOT = (
+    "mllama",
+    "qwen3vl",
+    "qwen3vlmoe",
+    "qwen35",
+    "qwen35moe",
+    "qwen3next",
+    "lfm2",
+    "lfm2moe",
+    "nemotron_h",
+    "nemotron_h_moe",
+    "nemotron_h_omni",
+)
+"""Architectures that Ollama serves one request at a time. Source: ollama v0.32.15 `server/sched.go` load."""
+
+
 class KvType(StrEnum):
     """How Ollama stores the KV cache (`OLLAMA_KV_CACHE_TYPE`); the quantised ones need flash attention."""
 
@@ -34,8 +52,11 @@ class Model:
     weights_bytes: int
     """All tensors of the language model's file."""
     embedding_bytes: int = 0
-    """`token_embd.weight` where the file also has `output.weight`: it stays on the CPU."""
+    """Tensors of the file that stay on the CPU: `token_embd.weight` where the file also has `output.weight`, and
+    `per_layer_token_embd.weight`. Source: llama.cpp `llama-arch.cpp`, LLM_TENSOR_LAYER_INPUT."""
     layers: int
+    heads: int = 0
+    """Query heads (`attention.head_count`)."""
     kv_heads: int
     head_dim: int
     """Values of a key for each head (`key_length`)."""
@@ -44,7 +65,7 @@ class Model:
     max_context: int
     """Tokens the model was made for; 0 when unknown (a model of your own)."""
     swa_layers: int = 0
-    """Layers that look back over a sliding window only."""
+    """Layers that look back over a sliding window only, without those in `shared_kv_layers`."""
     swa_window: int = 0
     """Tokens of that window."""
     swa_kv_heads: int = 0
@@ -52,7 +73,7 @@ class Model:
     swa_head_dim: int = 0
     """Values per head of those layers, where they differ from `head_dim`."""
     shared_kv_layers: int = 0
-    """Layers that read another layer's cache (gemma3n, gemma4)."""
+    """Layers that read another layer's cache (gemma3n, gemma4), with or without a window."""
     recurrent_layers: int = 0
     """Layers with a state of fixed size instead of a cache that grows."""
     recurrent_state_bytes: int = 0
@@ -62,7 +83,7 @@ class Model:
     width: int = 0
     """`embedding_length`."""
     feed_forward: int = 0
-    """Widest feed-forward layer that one token passes through."""
+    """Widest feed-forward layer that one token passes through; of the experts that it uses, their sum."""
     vocabulary: int
     experts: int = 0
     experts_used: int = 0
@@ -93,15 +114,23 @@ class Served:
         """None for an embedding model: it never finds a prompt again, and would fill the cache all the same."""
         return 0 if self.model.encoder else self.prompt_cache_mib
 
+    num_batch: int = 0
+    """Tokens per step, where they are set; 0 leaves them to Ollama's rule."""
+
     @property
     def effective_context(self) -> int:
-        """Tokens per request that Ollama really gives: never more than the model was made for."""
-        return min(self.context, self.model.max_context or self.context)
+        """Tokens per request that Ollama really gives.
+
+        Never more than the model was made for, and with pictures at least `LEAST_CONTEXT_WITH_PICTURES`.
+        """
+        least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
+        context = max(self.context, least)
+        return min(context, self.model.max_context or context)
 
     @property
     def effective_slots(self) -> int:
-        """Ollama serves embedding models one request at a time, whatever is asked for."""
-        return 1 if self.model.encoder else self.slots
+        """Ollama serves embedding models and some architectures one request at a time, whatever is asked for."""
+        return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
 
     @property
     def total_context(self) -> int:
@@ -110,10 +139,17 @@ class Served:
 
     @property
     def batch(self) -> int:
-        """Tokens per step. Ollama picks it from the total context; we pass the same number so that it is fixed.
+        """Tokens per step: what `model_start.sh` writes as `num_batch`.
 
-        Source: ollama `server/sched.go` automaticGenerationBatch.
+        Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
+        what the neighbours hold at that moment. An embedding model must take a text in one step, or Ollama cuts it.
+
+        Source: ollama v0.32.15 `server/sched.go` generationBatchForContext, `server/routes.go` (embed).
         """
+        if self.num_batch:
+            return self.num_batch
+        if self.model.encoder:
+            return self.effective_context
         if self.total_context <= 4096:
             return 512
         return 1024 if self.total_context <= 32768 else 2048

@@ -50,6 +50,8 @@ MOST_TIME_SLICES = 64
 MPS_MOST_REPLICAS = 48
 MPS_MOST_REPLICAS_BEFORE_TURING = 16
 """Clients of one card: 48 from compute capability 7.5 on, 16 before. Source: k8s-device-plugin mps/device.go."""
+MPS_SERVER_MIB = 30
+"""GPU memory of the MPS server itself: nvidia-smi was seen to show 25 to 30 MiB for `nvidia-cuda-mps-server`."""
 TURING = (7, 5)
 VOLTA = (7, 0)
 
@@ -186,7 +188,7 @@ class Mps(_Replicated):
                 per_gpu=self.replicas,
                 memory_mib=gpu.nvml_mib // self.replicas,
                 enforced=True,
-                unit_mib=gpu.cuda_mib,
+                unit_mib=gpu.cuda_mib - MPS_SERVER_MIB,
                 sharers=self.replicas,
             ),
         )

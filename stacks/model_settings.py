@@ -75,6 +75,7 @@ class ModelSettings(Section):
     max_context: int | None = Field(
         default=None, ge=1, le=2**31, description="Own model: tokens that it was made for; unknown when absent."
     )
+    heads: int | None = Field(default=None, ge=1, le=1024, description="Own model: query heads; estimated when absent.")
     value_dim: int | None = Field(
         default=None, ge=1, le=4096, description="Own model: values per head of V; as `head-dim` when absent."
     )

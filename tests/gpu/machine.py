@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from dataclasses import asdict, dataclass
 
-from sharing.gpus import Gpu
+from sharing.gpus import Gpu, gpus
 from tests.gpu.progress import FailedError, Result, SkipError
 from tests.gpu.readings import GPU_FIELDS, PROCESS_FIELDS, GpuProcess, GpuState, read_gpu, read_processes
 
@@ -61,14 +61,16 @@ class Machine:
 def as_catalogue_gpu(state: GpuState) -> Gpu:
     """The GPU for the rules, from its own readings: the prediction depends on its architecture."""
     major, _, minor = state.compute_capability.partition(".")
+    alike = min(gpus().values(), key=lambda gpu: abs(gpu.nvml_mib - state.total_mib))
     return Gpu(
         name=state.name.lower(),
         vendor="nvidia",
         compute_capability=(int(major), int(minor or 0)),
         nvml_mib=state.total_mib,
         cuda_mib=state.total_mib - (state.reserved_mib or 0),
-        cuda_low_mib=state.total_mib - (state.reserved_mib or 0),
         cuda_is_derived=False,
+        context_mib=alike.context_mib,
+        context_spread_mib=alike.context_spread_mib,
         min_driver=0,
         max_driver=0,
         mig_min_driver=0,

@@ -299,7 +299,8 @@ def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_
     }
     assert outputs["cluster_name"] == "tandem-mps"
     assert outputs["cost"]["usd_per_hour"] > 0.1
-    assert outputs["fit"]["llama2-7b"] == {"needs_mib": 5193, "share_mib": 7680}
+    # llama.cpp's own count: 3,578 of weights, 1,024 of cache, 91 of buffers; and 128 for CUDA.
+    assert outputs["fit"]["llama2-7b"] == {"needs_mib": pytest.approx(4_821, rel=0.04), "share_mib": 7680}
     assert isinstance(outputs["kubeconfig"], Secret)
     assert [key for key, value in outputs.items() if holds_secret(value)] == ["kubeconfig"]
 

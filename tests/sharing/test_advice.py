@@ -213,7 +213,7 @@ def test_a_context_is_shortened_in_steps_of_256(context: int) -> None:
 
 def test_a_context_is_never_offered_below_512() -> None:
     asked = served("llama2:7b", context=2048)
-    found = offers(fits_exactly(replace(asked, context=300), asked))
+    found = offers(fits_exactly(replace(asked, context=256), asked))
     assert not [one for one in found if len(one) == 1 and "context" in one[0]]
 
 
@@ -234,7 +234,7 @@ def test_where_no_single_model_is_enough_all_that_fail_are_changed_alike() -> No
     """Beside the third model there is room for the other two at two slots each."""
     asked = served("llama2:7b", slots=4)
     both = 2 * need(replace(asked, slots=2), instance("g6.xlarge").gpu).bound
-    filler = weighing(int(instance("g6.xlarge").gpu.cuda_mib - both))
+    filler = weighing(int(instance("g6.xlarge").gpu.cuda_mib - both), on="g6.xlarge")
     whole = on("g6.xlarge", TimeSlicing(replicas=3), asked, asked, filler)
     assert ("models[0].slots: 2", "models[1].slots: 2") in offers(whole)
 

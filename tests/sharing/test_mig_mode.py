@@ -15,12 +15,18 @@ from sharing.fit import verdicts
 from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.judgement import judge
 from sharing.layouts import Slices
+from sharing.models import Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, switched
 from sharing.slices import Choice, in_mig
-from tests.sharing.builders import changed, instance, pool, setup, tenants, weighing
+from tests.sharing import builders
+from tests.sharing.builders import changed, instance, pool, setup, tenants
 
 RTX, H100, T4 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["t4"]
 BALANCED = Mig(strategy="mixed", layout="all-balanced")
+
+
+def weighing(mib: float, on: str = "g7e.2xlarge") -> Served:
+    return builders.weighing(mib, on=on)
 
 
 def lists(**counts: int) -> list[Slices]:
@@ -286,7 +292,7 @@ def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() ->
 
 
 def given_slices(sharing: Mig, *mibs: float, on: str = "g7e.2xlarge", nodes: int = 1) -> list[tuple[str, bool]]:
-    found = verdicts([weighing(mib) for mib in mibs], sharing, instance(on), nodes)
+    found = verdicts([weighing(mib, on) for mib in mibs], sharing, instance(on), nodes)
     return [(verdict.shares.profile, verdict.fits) for verdict in found]
 
 
@@ -342,7 +348,7 @@ def test_a_layout_that_cannot_be_is_told_alone() -> None:
 @given(
     gpu=st.sampled_from(["g7e.2xlarge", "p5.4xlarge"]),
     number=st.integers(0, 27),
-    mibs=st.lists(st.integers(500, 90_000), min_size=1, max_size=5),
+    mibs=st.lists(st.integers(1_000, 90_000), min_size=1, max_size=5),
 )
 @settings(deadline=None, max_examples=200)
 def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number: int, mibs: list[int]) -> None:
@@ -354,7 +360,7 @@ def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number
         all(mib <= size for mib, size in zip(mibs, dealt, strict=True))
         for dealt in set(itertools.permutations(slices, len(mibs)))
     )
-    found = verdicts([weighing(mib) for mib in mibs], sharing, instance(gpu))
+    found = verdicts([weighing(mib, gpu) for mib in mibs], sharing, instance(gpu))
     assert len(layout) == 1 or all(verdict.fits for verdict in found) is possible
 
 
@@ -362,7 +368,7 @@ def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number
 
 
 def offers(sharing: Sharing, *mibs: float, on: str = "g7e.2xlarge") -> list[tuple[str, ...]]:
-    whole = setup(pools=(pool(on, sharing, volume_gib=2000),), tenants=tenants(*(weighing(mib) for mib in mibs)))
+    whole = setup(pools=(pool(on, sharing, volume_gib=2000),), tenants=tenants(*(weighing(mib, on) for mib in mibs)))
     return [each.settings for each in assess(whole).advice["gpu"]]
 
 
@@ -412,7 +418,8 @@ def test_every_offered_advice_about_slices_is_accepted(
 ) -> None:
     known, sharing, mibs = case
     whole = setup(
-        pools=(pool(known.name, sharing, volume_gib=2000),), tenants=tenants(*(weighing(mib) for mib in mibs))
+        pools=(pool(known.name, sharing, volume_gib=2000),),
+        tenants=tenants(*(weighing(mib, known.name) for mib in mibs)),
     )
     for each in assess(whole).advice["gpu"]:
         assert judge(changed(whole, each.settings)).accepted, each

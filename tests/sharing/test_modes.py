@@ -82,7 +82,7 @@ def test_a_node_keeps_the_gpu_operator_away_and_pods_ask_for_the_plain_resource(
 
 def test_exclusive_gives_the_whole_card_to_one() -> None:
     shares = only(Exclusive(replicas=4), T4)
-    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (1, 15_110, True)
+    assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (1, 14_912, True)
 
 
 def test_time_slices_share_the_whole_card_and_nothing_is_enforced() -> None:

@@ -154,6 +154,7 @@ WHOLE = {
     **OWN,
     "architecture": "gemma4",
     "embedding-bytes": 1,
+    "heads": 16,
     "value-dim": 96,
     "max-context": 131072,
     "swa-layers": 12,

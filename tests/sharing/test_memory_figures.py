@@ -1,0 +1,125 @@
+"""The memory model against the engine's own accounting and against what users measured."""
+
+import csv
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from sharing.gpus import Gpu, gpus
+from sharing.memory import Need, compute_mib, need
+from sharing.models import MIB, KvType, Model, Served
+
+FIGURES = Path(__file__).parent / "figures"
+BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
+KEPT_OUT = ("gemma4-e2b", "gemma4-e2b+vision", "qwen2.5-7b", "qwen3-14b", "gpt-oss-20b", "gemma3-27b+vision")
+"""Models of readings that no constant was chosen by."""
+
+
+def rows(name: str) -> list[dict[str, str]]:
+    with (FIGURES / f"{name}.csv").open() as lines:
+        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+
+
+def model_of(row: dict[str, str]) -> Model:
+    numbers = {key: int(value) for key, value in row.items() if value and key not in (*BYTES, *TEXTS)}
+    sizes = {key.replace("_mib", "_bytes"): round(float(row[key] or 0) * MIB) for key in BYTES}
+    return Model(
+        name=row["model"],
+        architecture=row["architecture"],
+        encoder=row["encoder"] == "yes",
+        source="tests/sharing/figures",
+        **sizes,
+        **numbers,
+    )
+
+
+TEXTS = ("model", "architecture", "encoder")
+SHAPES = {row["model"]: model_of(row) for row in rows("shapes")}
+
+
+def served(row: dict[str, str]) -> Served:
+    return Served(
+        id="x",
+        model=SHAPES[row["model"]],
+        context=int(row["context"]),
+        slots=int(row["slots"]),
+        kv_type=KvType(row["kv_type"]),
+        num_batch=int(row["batch"]),
+    )
+
+
+def gpu_of(row: dict[str, str]) -> Gpu:
+    context = int(row["context_mib"] or 0)
+    return gpus().get(row["gpu"]) or replace(gpus()["t4"], name=row["gpu"], context_mib=context)
+
+
+def part_of(found: Need, part: str) -> float:
+    without_context = found.total - found.context
+    return {"process": found.total, "buffers": without_context, "kv": found.kv}[part]
+
+
+def error_of(row: dict[str, str]) -> float:
+    """How far the prediction is off, as part of the reading; negative where it is too low."""
+    return part_of(need(served(row), gpu_of(row)), row["part"]) / float(row["mib"]) - 1
+
+
+def named(row: dict[str, str]) -> str:
+    return f"{row['model']}-{row['gpu']}-{row['context']}x{row['slots']}-{row['part']}"
+
+
+READINGS = rows("readings")
+COUNTED = [row for row in READINGS if row["kind"] != "older"]
+SAME_ENGINE = [row for row in READINGS if row["kind"] in ("pinned", "same generation")]
+BUFFERS = [row for row in rows("engine_buffers") if served(row).effective_slots == int(row["slots"])]
+"""Without slots that Ollama would refuse."""
+
+
+@pytest.mark.parametrize(
+    "row", BUFFERS, ids=lambda row: f"{row['model']}-{row['context']}x{row['slots']}-{row['batch']}-{row['kv_type']}"
+)
+def test_caches_and_buffers_are_those_that_the_engine_counts(row: dict[str, str]) -> None:
+    found = need(served(row), gpus()["t4"])
+    assert found.kv == pytest.approx(float(row["kv_mib"]), abs=0.02)
+    assert compute_mib(served(row)) == pytest.approx(float(row["compute_mib"]), rel=0.2, abs=24)
+
+
+def test_most_buffers_of_the_engine_are_met_to_the_mib() -> None:
+    errors = [abs(compute_mib(served(row)) - float(row["compute_mib"])) for row in BUFFERS]
+    assert len(errors) > 200
+    assert median(errors) < 0.1
+    assert sum(error < 1 for error in errors) >= 0.7 * len(errors)
+
+
+@pytest.mark.parametrize("row", COUNTED, ids=named)
+def test_every_reading_is_met_within_twelve_percent(row: dict[str, str]) -> None:
+    assert abs(error_of(row)) <= 0.12
+
+
+def test_readings_are_met_within_four_percent_on_the_whole() -> None:
+    assert median(abs(error_of(row)) for row in COUNTED) <= 0.04
+
+
+def test_readings_of_the_same_engine_are_met_within_three_percent() -> None:
+    assert len(SAME_ENGINE) >= 14
+    assert max(abs(error_of(row)) for row in SAME_ENGINE) <= 0.03
+
+
+def test_no_reading_of_the_same_engine_is_more_than_what_must_fit() -> None:
+    for row in SAME_ENGINE:
+        found = need(served(row), gpu_of(row))
+        assert part_of(found, row["part"]) + found.margin >= float(row["mib"]), named(row)
+
+
+def test_models_that_no_constant_was_chosen_by_are_met_as_well() -> None:
+    errors = [abs(error_of(row)) for row in COUNTED if row["model"] in KEPT_OUT]
+    assert len(errors) >= 12
+    assert median(errors) <= 0.04
+    assert max(errors) <= 0.12
+
+
+def test_a_reading_of_another_engine_that_is_far_off_says_why() -> None:
+    for row in READINGS:
+        assert row["source"]
+        assert bool(row["reason"]) == (abs(error_of(row)) > 0.12), f"{named(row)}: {error_of(row):+.1%}"
