@@ -84,10 +84,11 @@ def _crowd(own: float, others: Sequence[float], kind: Shares) -> float:
 
 
 def _given(needs: Sequence[float], kinds: Sequence[Shares], gpus: int) -> list[tuple[Shares, bool]]:
-    """The kind of share for each model, and whether one was left: the largest models first, each the smallest kind.
+    """The kind of share for each model, and whether one was left: the largest models choose first.
 
-    With one kind there is nothing to choose, and that there are enough is another rule. Where every model has a slice
-    alone nothing does better: who comes later fits wherever an earlier one did.
+    A model that has its slice alone takes the largest that is free. Nothing does better: where the models fit at all,
+    they fit in the order of their sizes. Models that take turns on a slice get the smallest that holds them, since
+    fewer of them meet there. With one kind there is nothing to choose, and that there are enough is another rule.
     """
     if len(kinds) == 1:
         return [(kinds[0], True)] * len(needs)
@@ -98,7 +99,7 @@ def _given(needs: Sequence[float], kinds: Sequence[Shares], gpus: int) -> list[t
         possible = [kind for kind in kinds if own <= kind.unit_mib] or [kinds[-1]]
         free = [kind for kind in possible if len(tenants[kind]) < kind.per_gpu * gpus]
         quiet = [kind for kind in free if sum([*tenants[kind], own][: kind.sharers]) <= kind.unit_mib]
-        kind = (quiet or free or possible)[0]
+        kind = (quiet or free or possible)[-1 if free and kinds[0].sharers == 1 else 0]
         given[index] = kind, bool(free)
         if free:
             tenants[kind].append(own)

@@ -140,8 +140,32 @@ def test_the_memory_of_slices_is_never_more_than_the_cards(gpu: Gpu) -> None:
 
 def test_measured_memory_is_told_from_derived() -> None:
     assert (mig.profiles(A100)["1g.5gb"].memory_mib, mig.profiles(A100)["1g.5gb"].memory_is_derived) == (4_864, False)
-    b200 = mig.profiles(gpus()["b200"])["1g.23gb"]
-    assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 8 * 0.9), True)
+    b200 = mig.profiles(gpus()["b200"])["2g.45gb"]
+    assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 4 * 0.9), True)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "profile", "mib"),
+    [
+        # 9.50, 19.50 and 39.25 GiB by nvidia-smi; NVIDIA/go-nvml's DGX A100 has 80,384 MiB where nvidia-smi says 79.00.
+        ("a100-80gb", "1g.10gb", 9_728),
+        ("a100-80gb", "2g.20gb", 19_968),
+        ("a100-80gb", "4g.40gb", 40_192),
+        ("a100-80gb", "7g.80gb", 80_384),
+        # 16.0 and 32.50 GiB by nvidia-smi, 69.8 by torch.
+        ("h200", "1g.18gb", 16_384),
+        ("h200", "1g.35gb", 33_280),
+        ("h200", "3g.71gb", 71_424),
+        ("b200", "1g.23gb", 20_992),
+    ],
+)
+@pytest.mark.real_world(
+    behaviour="A MIG slice has the memory that nvidia-smi and torch show for it, the least of several readings",
+    source="nvidia-smi mig -lgip and torch on A100-SXM4-80GB, H200 and B200 (2025 and 2026); NVIDIA/go-nvml mock/gpus",
+)
+def test_slices_have_the_memory_that_was_read_on_such_a_gpu(gpu: str, profile: str, mib: int) -> None:
+    found = mig.profiles(gpus()[gpu])[profile]
+    assert (found.memory_mib, found.memory_is_derived) == (mib, False)
 
 
 @pytest.mark.parametrize("gpu", gpus().values(), ids=lambda gpu: gpu.name)

@@ -296,13 +296,22 @@ def given_slices(sharing: Mig, *mibs: float, on: str = "g7e.2xlarge", nodes: int
     return [(verdict.shares.profile, verdict.fits) for verdict in found]
 
 
-def test_each_model_gets_the_smallest_slice_that_holds_it() -> None:
+def test_larger_models_get_larger_slices() -> None:
     assert given_slices(BALANCED, 5_000, 30_000) == [("1g.24gb", True), ("2g.48gb", True)]
     assert given_slices(BALANCED, 23_674, 23_675) == [("1g.24gb", True), ("2g.48gb", True)]
+    # qwen2.5:32b and qwen2.5:7b: the first would fill 93 % of 1g.24gb, and the second waste the large slice.
+    assert given_slices(BALANCED, 5_444, 22_031) == [("1g.24gb", True), ("2g.48gb", True)]
+    assert given_slices(BALANCED, 22_031) == [("2g.48gb", True)]
 
 
-def test_a_small_model_takes_a_large_slice_when_the_small_ones_are_taken() -> None:
-    assert given_slices(BALANCED, 1_000, 2_000, 3_000) == [("2g.48gb", True), ("1g.24gb", True), ("1g.24gb", True)]
+def test_a_slice_for_the_largest_model_is_not_taken_by_another() -> None:
+    layout = lists(_1g_10gb=1, _2g_20gb=1, _3g_40gb=1)
+    found = given_slices(Mig(strategy="mixed", layout=layout), 9_000, 38_000, 18_000, on="p5.4xlarge")
+    assert found == [("1g.10gb", True), ("3g.40gb", True), ("2g.20gb", True)]
+
+
+def test_the_largest_of_small_models_takes_the_large_slice() -> None:
+    assert given_slices(BALANCED, 1_000, 2_000, 3_000) == [("1g.24gb", True), ("1g.24gb", True), ("2g.48gb", True)]
 
 
 def test_a_model_that_fits_no_slice_is_told_the_largest() -> None:
@@ -435,7 +444,8 @@ def test_the_cheapest_types_that_hold_models_in_slices_are_named_with_layout_and
         ),
         Choice(
             instance_type="p4d.24xlarge",
-            layout="[{profile: 1g.10gb, count: 2}, {profile: 3g.20gb, count: 1}]",
+            # It has eight GPUs, so that both models get a slice of the larger kind.
+            layout="all-3g.20gb",
             usd_per_hour=21.957642,
         ),
     ]
