@@ -83,7 +83,14 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
         else:
             fix = f"Make the change that helps {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
+        if _wants_several_gpus(first):
+            rule += "; a model gets one GPU, on a node with several as well"
         yield Problem(first.tenant.path, f"{_names(fits)} {size}", rule, fix)
+
+
+def _wants_several_gpus(fit: Fit) -> bool:
+    """Whether a model is too large for one GPU of a node that has several."""
+    return fit.pool.smallest.gpus > 1 and fit.verdict.need.bound > fit.verdict.card_mib
 
 
 def _names(fits: list[Fit]) -> str:

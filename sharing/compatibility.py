@@ -221,9 +221,9 @@ def _mps_unverified(setup: Setup) -> Iterator[Problem]:
 def _slice_of_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for index, known in _typed(pool):
-            if known.gpu.is_slice:
-                rule = "carries a slice of a card; sharing a slice again is not verified"
-                fix = "Write g6.xlarge for a whole L4."
+            if known.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
+                rule = f"has a part of a GPU; {pool.sharing.mode} on such a part is not verified"
+                fix = "Write `mode: exclusive`, or g6.xlarge for a whole L4."
                 yield Problem(f"{pool.path}.instance-types[{index}]", known.name, rule, fix)
 
 
@@ -346,7 +346,7 @@ RULES: tuple[Rule, ...] = (
     Rule("MIG needs no reboot", False, reboots, (TYPES,)),
     Rule("slices are not shared again", False, turns, ("sharing.mode",)),
     Rule("no slice is idle", False, idle_slices, ("models", "sharing", TYPES, *NODES)),
-    Rule("a slice of a card is unverified", False, _slice_of_card),
+    Rule("sharing a part of a GPU is unverified", False, _slice_of_card, ("sharing",)),
     Rule("models get what is asked for", False, _what_ollama_gives, ("models",)),
     Rule("the pool is awake", False, _parked),
     Rule("every pool has a model", False, _unused_pool, ("models",)),

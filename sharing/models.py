@@ -108,14 +108,13 @@ class Served:
     kv_type: KvType = KvType.F16
     prompt_cache_mib: int = PROMPT_CACHE_MIB
     """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as asked for; 0 switches the cache off."""
+    num_batch: int = 0
+    """Tokens per step, where they are set; 0 leaves them to Ollama's rule."""
 
     @property
     def effective_prompt_cache_mib(self) -> int:
         """None for an embedding model: it never finds a prompt again, and would fill the cache all the same."""
         return 0 if self.model.encoder else self.prompt_cache_mib
-
-    num_batch: int = 0
-    """Tokens per step, where they are set; 0 leaves them to Ollama's rule."""
 
     @property
     def effective_context(self) -> int:

@@ -82,6 +82,21 @@ def test_a_model_that_nothing_helps_is_told_so() -> None:
     assert assess(whole).fits[0].advice == ()
 
 
+def test_a_model_too_large_for_one_gpu_of_a_node_with_several_is_told_that_it_gets_one() -> None:
+    statement = "; a model gets one GPU, on a node with several as well"
+    two_gpus_large = assess(
+        setup(pools=(pool("g4dn.12xlarge", Exclusive(), volume_gib=1000),), tenants=tenants(weighing(30_000)))
+    )
+    (problem,) = told(two_gpus_large)
+    assert statement in problem
+    assert "instance-types: [" in problem
+    one_gpu = assess(setup(pools=(pool("g4dn.xlarge", Exclusive()),), tenants=tenants(weighing(30_000))))
+    assert statement not in told(one_gpu)[0]
+    crowded = assess(setup(pools=(pool("g4dn.12xlarge"),), tenants=tenants(weighing(10_000), weighing(10_000))))
+    assert crowded.problems
+    assert statement not in told(crowded)[0]
+
+
 def test_fits_are_judged_pool_by_pool() -> None:
     whole = setup(
         pools=(pool(), pool("g5.xlarge", Exclusive(), name="big", path="gpu-nodes[1]")),

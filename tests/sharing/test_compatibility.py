@@ -476,16 +476,24 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     ],
     "no slice is idle": [
         (
-            on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
-            "sharing.layout: no model gets a slice 2g.48gb (got 1 a card). "
+            replace(
+                on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
+                tenants=tenants(SMALL, SMALL)[1:],
+            ),
+            "sharing.layout: no model gets a slice 1g.24gb (got 2 a card). "
             "Leave it out, or give its room to another profile.",
         ),
     ],
-    "a slice of a card is unverified": [
+    "sharing a part of a GPU is unverified": [
         (
             on("g6f.4xlarge"),
-            "gpu-nodes.instance-types[0]: carries a slice of a card; sharing a slice again is not verified "
-            "(got g6f.4xlarge). Write g6.xlarge for a whole L4.",
+            "gpu-nodes.instance-types[0]: has a part of a GPU; timeslice on such a part is not verified "
+            "(got g6f.4xlarge). Write `mode: exclusive`, or g6.xlarge for a whole L4.",
+        ),
+        (
+            on("gr6f.4xlarge", sharing=Mps()),
+            "gpu-nodes.instance-types[0]: has a part of a GPU; mps on such a part is not verified "
+            "(got gr6f.4xlarge). Write `mode: exclusive`, or g6.xlarge for a whole L4.",
         ),
     ],
     "models get what is asked for": [
@@ -700,11 +708,12 @@ KEPT: dict[str, list[Setup]] = {
             on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
             tenants=tenants(weighing(30_000), weighing(1_000)),
         ),
+        on("g7e.2xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
         on("g7e.2xlarge", sharing=Mig()),
         on("odd", sharing=Mig(strategy="mixed")),
         on("g4dn.xlarge", sharing=Mig(strategy="mixed", layout="all-balanced")),
     ],
-    "a slice of a card is unverified": [on("gr6.4xlarge")],
+    "sharing a part of a GPU is unverified": [on("gr6.4xlarge"), on("g6f.4xlarge", sharing=Exclusive())],
     "models get what is asked for": [
         setup(tenants=tenants(served("llama2:7b", context=4096, slots=2), "nomic-embed-text:latest"))
     ],
