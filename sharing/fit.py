@@ -47,7 +47,7 @@ class Verdict:
     @property
     def found(self) -> str:
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
-            return f"needs {self.need.bound:,.0f} MiB"
+            return f"needs {self.need.bound:,.0f} MiB with its margin"
         return f"with its neighbours {self.crowd_mib:,.0f} MiB"
 
 

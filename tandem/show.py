@@ -90,14 +90,17 @@ def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None
         table.add_column(title, justify="right")
     for fit in fits:
         table.add_row(*_fit_row(fit))
+    margins = sorted(round(fit.verdict.need.margin) for fit in fits)
+    margin = f"{margins[0]}" if margins[0] == margins[-1] else f"{margins[0]} to {margins[-1]}"
+    caption = f"A margin of {margin} MiB is added to each need."
     if not offers[0].enforced:
         fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib)
-        together = f"at most {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB are taken together"
-        table.caption = f"Memory is not divided{' within a slice' if offers[0].profile else ''}: {together}."
-        table.caption_justify = "left"
+        most = f"at most {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB are taken together"
+        caption += f" Memory is not divided{' within a slice' if offers[0].profile else ''}: {most}."
+    table.caption = caption
+    table.caption_justify = "left"
     console.print(table)
-    if table.caption:
-        console.print()
+    console.print()
     if offers[0].profile:
         models = tuple(fit.tenant.served for fit in fits)
         choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]

@@ -42,7 +42,7 @@ def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
 def test_a_model_that_breaks_its_share_is_told_its_share() -> None:
     verdict = verdicts(pair(), Mps(replicas=4), instance())[0]
     assert verdict.rule == "must fit its share of 3,840 MiB"
-    assert verdict.found == f"needs {verdict.need.bound:,.0f} MiB"
+    assert verdict.found == f"needs {verdict.need.bound:,.0f} MiB with its margin"
 
 
 def test_models_that_break_the_card_together_are_told_the_card() -> None:

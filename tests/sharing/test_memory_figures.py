@@ -123,3 +123,24 @@ def test_a_reading_of_another_engine_that_is_far_off_says_why() -> None:
     for row in READINGS:
         assert row["source"]
         assert bool(row["reason"]) == (abs(error_of(row)) > 0.12), f"{named(row)}: {error_of(row):+.1%}"
+
+
+def test_the_worked_example_of_the_documentation_is_right() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md").read_text(encoding="utf-8")
+    lines = (line.strip().strip("|").split("|") for line in page.splitlines() if line.startswith("|"))
+    cells = {line[0].strip(" *"): line[-1].strip(" *").replace(",", "") for line in lines}
+    asked = Served(id="x", model=SHAPES["llama3.2-3b"], context=4096, slots=1)
+    found = need(asked, gpus()["t4"])
+    parts = {
+        "weights": found.weights,
+        "KV cache": found.kv,
+        "buffers of the layers": compute_mib(asked),
+        "scratch space": found.compute - compute_mib(asked),
+        "CUDA": found.context,
+        "total": found.total,
+        "margin": found.margin,
+    }
+    assert {part: float(cells[part]) for part in parts} == pytest.approx(parts, abs=0.5)
+    assert f"{len(COUNTED)} readings" in page
+    errors = [abs(error_of(row)) for row in COUNTED]
+    assert f"The median error is {median(errors):.1%}, the largest {max(errors):.0%}.".replace("%", " %") in page

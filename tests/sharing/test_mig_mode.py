@@ -318,7 +318,7 @@ def test_a_model_that_fits_no_slice_is_told_the_largest() -> None:
     (verdict,) = verdicts([weighing(50_000)], BALANCED, instance("g7e.2xlarge"))
     assert not verdict.fits
     assert verdict.rule == "must fit a slice 2g.48gb of 47,616 MiB"
-    assert verdict.found == "needs 50,000 MiB"
+    assert verdict.found == "needs 50,000 MiB with its margin"
 
 
 def test_the_second_of_two_large_models_is_told_that_no_slice_is_left() -> None:
@@ -326,7 +326,7 @@ def test_the_second_of_two_large_models_is_told_that_no_slice_is_left() -> None:
         [weighing(30_000), weighing(29_000), weighing(1_000)], BALANCED, instance("g7e.2xlarge")
     )
     assert (first.fits, second.fits, small.fits) == (True, False, True)
-    assert (second.rule, second.found) == ("no slice 2g.48gb or larger is left", "needs 29,000 MiB")
+    assert (second.rule, second.found) == ("no slice 2g.48gb or larger is left", "needs 29,000 MiB with its margin")
     assert given_slices(BALANCED, 30_000, 29_000, nodes=2) == [("2g.48gb", True)] * 2
     assert given_slices(BALANCED, 30_000, 29_000, on="g7e.12xlarge") == [("2g.48gb", True)] * 2
 
