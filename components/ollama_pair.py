@@ -216,7 +216,7 @@ def resources(model: OllamaModel) -> dict[str, Any]:
     takes back before it kills anything.
     """
     kept = host.host_need(model.served).total - host.SIDECAR_MIB
-    weights = -(-model.served.model.weights_bytes // MIB)
+    weights = -(-model.served.model.file_bytes // MIB)
     page_cache = weights if model.page_cache_mib is None else min(weights, model.page_cache_mib)
     return {
         "requests": {"cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m", "memory": f"{kept}Mi"},

@@ -208,7 +208,7 @@ def _volumes(setup: Setup) -> Line:
 def _first_start_gib(setup: Setup) -> float:
     images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows) / 1024
     nodes = sum(setup.nodes_of(pool) or pool.planned_nodes for pool in setup.pools)
-    return nodes * images + sum(tenant.served.model.weights_bytes for tenant in setup.tenants) / 2**30
+    return nodes * images + sum(tenant.served.model.file_bytes for tenant in setup.tenants) / 2**30
 
 
 def _dedicated(setup: Setup) -> Setup:

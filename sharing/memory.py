@@ -92,7 +92,7 @@ def need(served: Served, gpu: Gpu) -> Need:
 def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
     """A small part of everything, and more for each quantity that is not known."""
     margin = min(max(MARGIN * total, LEAST_MARGIN_MIB), MOST_MARGIN_MIB)
-    margin += gpu.context_spread_mib
+    margin += gpu.context_spread_mib + model.weights_spread / MIB
     if model.projector_bytes:
         margin += PROJECTOR_SPREAD_MIB
     if not (model.width and model.feed_forward):

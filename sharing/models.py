@@ -1,6 +1,6 @@
 """Language models as Ollama serves them, and the catalogue of them in `data/models.csv`."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 
@@ -9,6 +9,8 @@ from sharing import tables
 MIB = 2**20
 PROMPT_CACHE_MIB = 512
 """RAM in which one server keeps earlier prompts where the stack file does not say. The engine's own default is 8192."""
+LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
+"""What a name without a host, a namespace or a tag has. Source: ollama v0.32.15 `types/model/name.go`."""
 
 
 LEAST_CONTEXT_WITH_PICTURES = 2048
@@ -89,9 +91,16 @@ class Model:
     experts_used: int = 0
     projector_bytes: int = 0
     """Weights that turn pictures or sound into tokens, from the same file or one of their own."""
+    weights_spread: int = 0
+    """Bytes by which the weights may be larger; 0 where they are exact."""
     encoder: bool = False
     """An embedding model: no KV cache that grows, one request at a time."""
     source: str
+
+    @property
+    def file_bytes(self) -> int:
+        """What its files take on a disk, besides headers of a few MB."""
+        return self.weights_bytes + self.projector_bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,23 +165,42 @@ class Served:
 
 @cache
 def models() -> dict[str, Model]:
-    """Every model of the catalogue by its Ollama tag."""
-    return {
-        row["model"]: Model(
-            name=row["model"],
-            weights_bytes=int(row["weights_bytes"]),
-            layers=int(row["layers"]),
-            kv_heads=int(row["kv_heads"]),
-            head_dim=int(row["head_dim"]),
-            max_context=int(row["max_context"]),
-            swa_layers=int(row["swa_layers"]),
-            swa_window=int(row["swa_window"]),
-            vocabulary=int(row["vocabulary"]),
-            encoder=row["encoder"] == "yes",
-            source=row["source"],
-        )
-        for row in tables.read("models").rows
-    }
+    """Every model of the catalogue by its Ollama tag. `catalogue/` says how the table comes about."""
+    return {row["model"]: _model(row) for row in tables.read("models").rows}
+
+
+def _model(row: tables.Row) -> Model:
+    numbers = {field.name: int(row[field.name]) for field in fields(Model) if field.type is int and field.name in row}
+    return Model(
+        name=row["model"],
+        architecture=row["architecture"],
+        encoder=row["encoder"] == "yes",
+        source=row["source"],
+        **numbers,
+    )
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Other tags of the library that stand for a file of the catalogue, e.g. `llama3.2:latest` for `llama3.2:3b`."""
+    return {row["name"]: row["model"] for row in tables.read("model_names").rows}
+
+
+def full_name(name: str) -> str:
+    """`name` as Ollama lists it: with its tag, without the library's host and namespace.
+
+    Source: ollama v0.32.15 `types/model/name.go` DisplayShortest.
+    """
+    place, _, model = name.rpartition("/")
+    place = f"{place}/".removeprefix("/").removeprefix(f"{LIBRARY_HOST}/").removeprefix(f"{LIBRARY}/")
+    return f"{place}{model}" if ":" in model else f"{place}{model}:{DEFAULT_TAG}"
+
+
+def find(name: str) -> Model | None:
+    """The model that Ollama serves for `name`, which keeps it as its own; None where the catalogue has no such file."""
+    full = full_name(name)
+    found = models().get(_names().get(full, full))
+    return found and replace(found, name=full)
 
 
 def largest_vocabulary() -> int:

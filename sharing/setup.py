@@ -117,7 +117,7 @@ class Tenant:
     @property
     def volume_gib(self) -> int:
         """Size of the model's own EBS volume, 0 when its files lie on the node."""
-        return 0 if self.cache == "node" else -(-self.served.model.weights_bytes // 2**30) + CACHE_HEADROOM_GIB
+        return 0 if self.cache == "node" else -(-self.served.model.file_bytes // 2**30) + CACHE_HEADROOM_GIB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +179,7 @@ class Setup:
 
     def disk_gib(self, pool: Pool) -> int:
         """Disk that a node of the pool needs for its images and for models that keep their files on it."""
-        on_node = [tenant.served.model.weights_bytes for tenant in self.tenants_of(pool) if tenant.cache == "node"]
+        on_node = [tenant.served.model.file_bytes for tenant in self.tenants_of(pool) if tenant.cache == "node"]
         return NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
 
     def unproved(self, pool: Pool) -> str:

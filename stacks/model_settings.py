@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sharing.models import PROMPT_CACHE_MIB, KvType, Model, largest_vocabulary, models
+from sharing.models import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
 from sharing.problems import Problem
 from sharing.setup import Cache
 from stacks.section import Number, Section, kebab
@@ -151,7 +151,7 @@ class ModelSettings(Section):
         """The model with its shape; None when neither the catalogue nor the file describes it."""
         own = {key.replace("-", "_"): value for key, value in self.own_numbers.items()}
         if not own:
-            return models().get(self.name)
+            return find(self.name)
         if not set(OWN_NUMBERS) <= set(self.own_numbers):
             return None
         weights = round(own.pop("weights_gib") * GIB)

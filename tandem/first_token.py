@@ -58,7 +58,7 @@ def images_mib() -> float:
 
 def weights_mib(tenant: Tenant) -> float:
     """What a model downloads, and loads onto its GPU."""
-    return tenant.served.model.weights_bytes / 2**20
+    return tenant.served.model.file_bytes / 2**20
 
 
 def download_minutes(mib: float) -> tuple[float, float]:

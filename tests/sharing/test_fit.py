@@ -111,5 +111,5 @@ def test_one_more_model_never_makes_another_fit(whole: Setup, extra: Served) -> 
 def test_a_verdict_can_be_made_by_hand() -> None:
     verdict = verdicts([served()], Mps(), instance())[0]
     assert isinstance(verdict, Verdict)
-    assert not replace(verdict, card_mib=5_000).fits
-    assert replace(verdict, card_mib=5_000).rule == "models on one card must fit 5,000 MiB together"
+    assert not replace(verdict, card_mib=4_900).fits
+    assert replace(verdict, card_mib=4_900).rule == "models on one card must fit 4,900 MiB together"

@@ -9,18 +9,31 @@ from hypothesis import strategies as st
 from sharing.gpus import gpus
 from sharing.memory import Need
 from sharing.memory import need as need_on
-from sharing.models import MIB, KvType, Model, Served, largest_vocabulary, models
+from sharing.models import MIB, KvType, Model, Served, find, full_name, largest_vocabulary, models
 from tests.sharing.builders import served
 
 GIB = 2**30
-CATALOGUE = """
+T4 = gpus()["t4"]
+FAMILIES = """
+gemma4:e2b gemma4:e4b gemma4:12b gemma4:26b gemma4:31b qwen3.5:9b qwen3.6:27b qwen3:30b qwen3-coder:30b qwen3-vl:8b
+qwen2.5-coder:7b qwen2.5vl:7b llama3:8b llama3.3:70b llama3.2-vision:11b llama4:16x17b phi4:14b phi4-reasoning:14b
+mistral-nemo:12b mistral-small3.2:24b ministral-3:8b devstral:24b magistral:24b gpt-oss:120b deepseek-r1:70b
+deepseek-r1:671b deepseek-v3:671b deepseek-coder-v2:16b glm-4.7-flash:latest nemotron-3-nano:30b lfm2:24b
+granite3.3:8b granite4:3b codellama:7b mixtral:8x7b smollm2:1.7b tinyllama:1.1b llava:7b gemma3:270m gemma3n:e4b
+bge-m3:567m mxbai-embed-large:335m embeddinggemma:300m qwen3-embedding:4b snowflake-arctic-embed:335m
+"""
+"""One tag of each family that the review of the catalogue (F5) found missing, and those of its own with a size."""
+FORMER = """
 llama3.2:1b llama3.2:3b llama3.1:8b llama2:7b mistral:7b qwen2.5:0.5b qwen2.5:1.5b qwen2.5:3b qwen2.5:7b
 qwen2.5:14b qwen2.5:32b qwen3:0.6b qwen3:1.7b qwen3:4b qwen3:8b qwen3:14b qwen3:32b gemma2:2b gemma2:9b
 gemma2:27b gemma3:1b gemma3:4b gemma3:12b gemma3:27b phi3:mini phi3.5:3.8b phi4-mini:3.8b deepseek-r1:1.5b
 deepseek-r1:7b deepseek-r1:8b deepseek-r1:14b deepseek-r1:32b gpt-oss:20b nomic-embed-text:latest
 """
-TAGS = CATALOGUE.split()
-T4 = gpus()["t4"]
+TAGS = list(models())
+ENCODERS = {
+    *("all-minilm", "bge-large", "bge-m3", "embeddinggemma", "mxbai-embed-large", "nomic-embed-text"),
+    *("paraphrase-multilingual", "qwen3-embedding", "snowflake-arctic-embed", "snowflake-arctic-embed2"),
+}
 
 ANY_MODEL = st.sampled_from(list(models()))
 CONTEXTS = st.integers(256, 140_000)
@@ -46,24 +59,57 @@ def own(**overrides: int | bool) -> Model:
     return Model(name="own", source="test", **numbers)  # type: ignore[arg-type]
 
 
-def test_the_catalogue_has_the_thirty_four_tags() -> None:
-    assert len(TAGS) == 34
-    assert sorted(models()) == sorted(TAGS)
+def test_the_catalogue_has_at_least_eighty_models_of_all_families() -> None:
+    assert len(models()) >= 80
+    assert {*FAMILIES.split(), *FORMER.split()} <= set(models())
 
 
 @pytest.mark.parametrize("tag", TAGS)
 def test_every_model_of_the_catalogue_is_described_in_full(tag: str) -> None:
     model = models()[tag]
     assert model.name == tag
-    assert model.weights_bytes > 100 * MIB
+    assert model.weights_bytes > 40 * MIB
+    assert 0 <= model.embedding_bytes < model.weights_bytes
     assert min(model.layers, model.kv_heads, model.head_dim, model.max_context, model.vocabulary) > 0
     assert (model.swa_layers > 0) == (model.swa_window > 0)
-    assert model.swa_layers < model.layers
+    assert model.swa_layers + model.shared_kv_layers + model.recurrent_layers < model.layers
+    assert (model.recurrent_layers > 0) == (model.recurrent_state_bytes > 0)
+    assert model.experts_used <= model.experts
     assert model.source
 
 
-def test_only_the_embedding_model_is_an_encoder() -> None:
-    assert [model.name for model in models().values() if model.encoder] == ["nomic-embed-text:latest"]
+def test_only_embedding_models_are_encoders() -> None:
+    assert {model.name.partition(":")[0] for model in models().values() if model.encoder} == ENCODERS
+
+
+@pytest.mark.parametrize(
+    ("name", "listed", "file"),
+    [
+        # Names by types/model/name.go; what they stand for by the digests that ollama.com/library shows, 2026-08-21.
+        ("llama3.2", "llama3.2:latest", "llama3.2:3b"),
+        ("llama3.2:latest", "llama3.2:latest", "llama3.2:3b"),
+        ("llama3.2:3b", "llama3.2:3b", "llama3.2:3b"),
+        ("mistral", "mistral:latest", "mistral:7b"),
+        ("nomic-embed-text", "nomic-embed-text:latest", "nomic-embed-text:latest"),
+        ("phi3", "phi3:latest", "phi3:mini"),
+        ("gemma4:e4b-it-q4_K_M", "gemma4:e4b-it-q4_K_M", "gemma4:e4b"),
+        ("qwen3:30b-a3b", "qwen3:30b-a3b", "qwen3:30b"),
+        ("library/llama3.2", "llama3.2:latest", "llama3.2:3b"),
+        ("registry.ollama.ai/library/llama3.2:1b", "llama3.2:1b", "llama3.2:1b"),
+        ("registry.ollama.ai/me/llama3.2", "me/llama3.2:latest", None),
+        ("me/llama3.2:3b", "me/llama3.2:3b", None),
+        ("localhost:5000/library/llama3.2:3b", "localhost:5000/library/llama3.2:3b", None),
+        ("localhost:5000/me/mine", "localhost:5000/me/mine:latest", None),
+        ("llama3.2:4b", "llama3.2:4b", None),
+    ],
+)
+def test_a_name_stands_for_the_file_that_ollama_serves_for_it(name: str, listed: str, file: str | None) -> None:
+    assert full_name(name) == listed
+    assert find(name) == (replace(models()[file], name=listed) if file else None)
+
+
+def test_a_model_takes_weights_and_projector_on_a_disk() -> None:
+    assert own(projector_bytes=MIB).file_bytes == 4 * MIB
 
 
 def test_a_model_of_ones_own_is_taken_to_know_the_most_tokens_of_the_catalogue() -> None:
@@ -73,7 +119,9 @@ def test_a_model_of_ones_own_is_taken_to_know_the_most_tokens_of_the_catalogue()
 @pytest.mark.parametrize(("tag", "gib"), [("llama3.2:1b", 1.355), ("llama3.2:3b", 2.318), ("phi3.5:3.8b", 3.527)])
 def test_weights_and_kv_at_4096_tokens_are_what_ollama_was_seen_to_take(tag: str, gib: float) -> None:
     found = need(served(tag, context=4096))
-    assert (found.weights + found.kv) / 1024 == pytest.approx(gib, abs=0.0006)
+    # It counted the whole file: the embedding that stays on the CPU, and a header of up to 7.8 MB.
+    on_cpu = models()[tag].embedding_bytes / MIB
+    assert 0 <= gib - (found.weights + on_cpu + found.kv) / 1024 < 0.008
 
 
 @pytest.mark.parametrize(("kv_type", "bytes_per_token"), [(KvType.F16, 12_288), (KvType.Q8_0, 6_528)])
@@ -105,7 +153,8 @@ def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_tok
 def test_weights_and_kv_are_those_of_the_table(
     tag: str, weights: float, at_4k: float, at_8k: float | None, at_32k: float | None
 ) -> None:
-    assert models()[tag].weights_bytes / GIB == pytest.approx(weights, abs=0.0051)
+    # The table has the whole files, with headers of up to 16 MB.
+    assert -0.0051 < weights - models()[tag].file_bytes / GIB < 0.021
     for tokens, gib in ((4096, at_4k), (8192, at_8k), (32768, at_32k)):
         if gib is not None:
             # The table has windows for batches of 512; from 4096 tokens on Ollama takes 1024, and windows grow by that.
@@ -160,6 +209,14 @@ def test_the_margin_is_a_small_part_of_the_whole(total_mib: int, margin: int) ->
     found = need(Served(id="own", model=model, context=1024, slots=1))
     assert found.margin == pytest.approx(margin + T4.context_spread_mib, abs=0.1)
     assert found.margin <= max(0.08 * found.total, 300 + T4.context_spread_mib)
+
+
+def test_the_margin_grows_by_what_the_weights_may_be_larger() -> None:
+    exact = need(Served(id="own", model=own(), context=1024, slots=1))
+    rounded = own(weights_spread=50 * MIB)
+    found = need(Served(id="own", model=rounded, context=1024, slots=1))
+    assert found.total == exact.total
+    assert found.margin == pytest.approx(exact.margin + 50)
 
 
 @pytest.mark.parametrize("unknown", ["width", "feed_forward"])

@@ -322,7 +322,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(models=models('{name: "lama2:7b"}', "{name: mistral7b}", "{name: gpt-5}")),
         [
             ("models[0].name", "unknown model (got 'lama2:7b'). Did you mean llama2:7b"),
-            ("models[1].name", "Did you mean mistral:7b?"),
+            ("models[1].name", "Did you mean mistral:7b"),
             ("models[2].name", "Or describe your own by weights-gib, layers, kv-heads, head-dim"),
         ],
     ),

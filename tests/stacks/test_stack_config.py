@@ -181,7 +181,7 @@ def test_the_own_model_keys_express_every_field_of_a_model() -> None:
     told = {key.replace("-", "_"): value for key, value in WHOLE.items()}
     told["weights_bytes"] = 2684354560
     del told["weights_gib"]
-    assert asdict(model) == {**told, "source": "the stack file"}
+    assert asdict(model) == {**told, "weights_spread": 0, "source": "the stack file"}
 
 
 def test_weights_in_gib_are_exact_to_the_byte() -> None:

@@ -1,0 +1,11 @@
+"""Writes `sharing/data/models.csv` and `sharing/data/model_names.csv` again: `python -m catalogue`."""
+
+from pathlib import Path
+
+from catalogue.table import names, table
+
+DATA = Path(__file__).resolve().parent.parent / "sharing" / "data"
+
+if __name__ == "__main__":
+    (DATA / "models.csv").write_text(table(), encoding="utf-8", newline="")
+    (DATA / "model_names.csv").write_text(names(), encoding="utf-8", newline="")
