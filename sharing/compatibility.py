@@ -47,6 +47,13 @@ class Rule:
     """
 
 
+NOT_LOADED = {"mllama": "Choose another model that reads pictures, e.g. gemma3:12b."}
+"""Architectures of the catalogue that the pinned engine cannot load, and what to do.
+
+Source: ollama v0.32.15 `integration/reg_release_test.go`: "re-enable when llama.cpp supports mllama".
+"""
+
+
 def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
     """Every rule that refuses `setup`, in the order of the table; what rests on an unreadable setting is left out."""
     return _broken(setup, unreadable, refuses=True)
@@ -167,6 +174,14 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         if more := more_shares(pool, len(tenants)):
             fix += f", or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
+
+
+def _engine_loads_models(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        model = tenant.served.model
+        if model.architecture in NOT_LOADED:
+            rule = f"is of the architecture `{model.architecture}`, which the pinned Ollama does not load"
+            yield Problem(f"{tenant.path}.name", model.name, rule, NOT_LOADED[model.architecture])
 
 
 def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
@@ -328,6 +343,7 @@ RULES: tuple[Rule, ...] = (
     Rule("system types are known", True, _system_types),
     Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
+    Rule("the engine loads the models", True, _engine_loads_models, ("models",)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes as many pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),
