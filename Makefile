@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-live test-ollama check lint coverage docs bench lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-live test-ollama check lint coverage docs bench refresh lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -57,6 +57,11 @@ docs: .venv/test
 bench: .venv/test
 	.venv/bin/python tests/bench/plan.py
 	.venv/bin/python -m tests.bench.stream_timing
+
+# What AWS offers in which region, and its prices, into sharing/data: with credentials of any account, which only reads.
+refresh: .venv/test
+	.venv/bin/python -m tandem.account.refresh $(REGIONS)
+	.venv/bin/python docs/generate.py
 
 # Names, versions and hashes; no index address.
 lock: .venv/test

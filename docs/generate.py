@@ -17,6 +17,7 @@ from typing import Any
 
 import emulation
 import real_world
+import regions
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -95,6 +96,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
     yield REAL_WORLD, real_world.document(ROOT)
+    yield ROOT / "docs" / "reference" / "regions.md", regions.document()
     yield EMULATION, emulation.document(EMULATION.read_text(encoding="utf-8"))
     yield BEFORE_UP, _with_table(BEFORE_UP.read_text(encoding="utf-8"), BEFORE_UP.name, "checks", checks_table())
     yield ROOT / "README.md", readme((ROOT / "README.md").read_text(encoding="utf-8"))

@@ -68,13 +68,16 @@ def on_demand(instance_type: str, region: str, book: Book | None = None) -> Pric
     known = _by_region("gpu_prices")
     if (region, instance_type) in known:
         return Price(usd_per_hour=known[region, instance_type], region=region, date=table.date)
+    regional = _by_region("regional_prices")
+    if (region, instance_type) in regional:
+        date = tables.read("regional_prices").date
+        return Price(usd_per_hour=regional[region, instance_type], region=region, date=date)
     if (HOME_REGION, instance_type) not in known:
         return _estimate(instance_type)
     at_home = known[HOME_REGION, instance_type]
     if size := _known_size(instance_type, region):
-        usd = _by_region("regional_prices")[region, size] * at_home / known[HOME_REGION, size]
-        note = "" if size == instance_type else f"in proportion to {size}"
-        date = tables.read("regional_prices").date
+        usd = regional[region, size] * at_home / known[HOME_REGION, size]
+        date, note = tables.read("regional_prices").date, f"in proportion to {size}"
         return Price(usd_per_hour=round(usd, 5), region=region, date=date, note=note)
     return Price(
         usd_per_hour=at_home, region=HOME_REGION, date=table.date, note=_elsewhere(region), own=region == HOME_REGION

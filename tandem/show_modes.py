@@ -11,6 +11,7 @@ from rich.text import Text
 from sharing.gpus import InstanceType
 from sharing.matrix import Cell
 from sharing.mode import Shares
+from sharing.prices import on_demand
 from sharing.setup import Setup
 from tandem.show import Output
 
@@ -28,7 +29,7 @@ def grid(setup: Setup, cells: Sequence[Cell]) -> None:
     console = Output(highlight=False)
     places = [list(some) for _, some in groupby(cells, key=lambda cell: (cell.instance.name, cell.way))]
     letters = _letters(places)
-    _head(console, setup)
+    _head(console, setup, cells)
     ways = dict.fromkeys(cell.way for cell in cells)
     _line(console, f"\n{'type':<11}{'GPUs':>4}  {''.join(f'{way:<{COLUMN}}' for way in ways)}", "bold")
     for (family, card), rows in groupby(places, key=lambda place: _family(place[0].instance)):
@@ -45,7 +46,7 @@ def row(setup: Setup, cells: Sequence[Cell]) -> None:
     console = Output(highlight=False)
     instance = cells[0].instance
     _say(console, 0, instance.name, _hardware(instance), "bold")
-    _head(console, setup)
+    _head(console, setup, cells)
     for way, some in groupby(cells, key=lambda cell: cell.way):
         _line(console, f"\n{way}", "bold")
         for problem, same in groupby(some, key=lambda cell: cell.problem):
@@ -63,10 +64,17 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
         _say(console, 4, "but", str(warning), "yellow")
 
 
-def _head(console: Console, setup: Setup) -> None:
+def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
     models = " and ".join(tenant.served.model.name for tenant in setup.tenants)
     _line(console, f"{models}, context {setup.tenants[0].served.context}, on as many nodes as they need.")
-    _line(console, f"$ an hour for all GPU nodes; prices for {setup.region}, {setup.today}.")
+    _line(console, f"$ per hour for all GPU nodes. {_prices(setup.region, cells)}")
+
+
+def _prices(region: str, cells: Sequence[Cell]) -> str:
+    """Whose prices these are, and how old the oldest is: `Prices of us-east-1, 2026-07-20 or later.`"""
+    found = [on_demand(name, region) for name in dict.fromkeys(cell.instance.name for cell in cells if cell.plans)]
+    own = [price.date for price in found if price.own]
+    return f"Prices of {region}, {min(own)} or later." if own else f"Prices of {region} are unknown."
 
 
 def _family(instance: InstanceType) -> tuple[str, str]:

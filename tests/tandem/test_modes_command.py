@@ -161,7 +161,7 @@ def test_the_report_has_all_that_a_cell_knows() -> None:
 
 def test_prices_are_those_of_the_region_or_said_to_be_others() -> None:
     text = printed("--region", "eu-central-2", "--mode", "exclusive")
-    assert "prices for eu-central-2" in text
+    assert "Prices of eu-central-2 are unknown." in text
     assert "Where no price in eu-central-2 is known it is that of us-east-1." in text
     assert "Where no price" not in printed()
     other = report("--type", "g4dn.xlarge", "--mode", "timeslice", "--region", "us-gov-west-1")
