@@ -29,8 +29,8 @@ from sharing.models import Model
 AGAIN = "Convert the model again, or download it again."
 BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
 DENSE = re.compile(r"blk\.[0-9]+\.ffn_up\.weight")
-FULL, WINDOWED, RECURRENT, WITHOUT_KV = "full", "windowed", "recurrent", "without KV"
-"""What a layer keeps: all tokens, those of a window, a state of fixed size, nothing of its own."""
+FULL, WINDOWED, RECURRENT, SHARED = "full", "windowed", "recurrent", "shared"
+"""What a layer keeps: all tokens, those of a window, a state of fixed size or nothing, what another layer keeps."""
 STATE_BYTES = 4
 """Recurrent states are f32. Source: `create_memory`, recurrent_type_r and recurrent_type_s."""
 MOST_LAYERS = 512
@@ -81,10 +81,10 @@ def describe(
     weights, embedding, inline = _sizes(facts)
     kv_heads, swa_kv_heads = _kv_heads(facts, kinds)
     head_dim, value_dim = facts.head_dims()
-    latent = _latent_values(facts)
+    latent, heads = _latent_values(facts), facts.most("attention.head_count")
     swa = kinds.count(WINDOWED)
     swa_head_dim = facts.number("attention.key_length_swa", head_dim) if swa else 0
-    recurrent = kinds.count(RECURRENT)
+    with_state = sum(_recurrent(facts))
     experts = facts.number("expert_count", 0)
     return Model(
         name=name,
@@ -92,17 +92,18 @@ def describe(
         weights_bytes=weights,
         embedding_bytes=embedding,
         layers=len(kinds),
-        kv_heads=1 if latent else kv_heads,
-        head_dim=latent or head_dim,
-        value_dim=0 if latent or value_dim == head_dim else value_dim,
+        heads=heads,
+        kv_heads=heads if latent else kv_heads,
+        head_dim=head_dim,
+        value_dim=0 if value_dim == head_dim else value_dim,
         max_context=facts.number("context_length"),
         swa_layers=swa,
         swa_window=_window_tokens(facts) if swa else 0,
         swa_kv_heads=0 if swa_kv_heads == kv_heads else swa_kv_heads,
         swa_head_dim=0 if swa_head_dim == head_dim else swa_head_dim,
-        shared_kv_layers=kinds.count(WITHOUT_KV),
-        recurrent_layers=recurrent,
-        recurrent_state_bytes=recurrent * _state_values(facts) * STATE_BYTES if recurrent else 0,
+        shared_kv_layers=kinds.count(SHARED),
+        recurrent_layers=kinds.count(RECURRENT),
+        recurrent_state_bytes=with_state * _state_values(facts) * STATE_BYTES if with_state else 0,
         mla_rank=latent,
         width=facts.number("embedding_length"),
         feed_forward=_feed_forward(facts, experts),
@@ -110,7 +111,8 @@ def describe(
         experts=experts,
         experts_used=facts.most("expert_used_count") if experts else 0,
         projector_bytes=projector_bytes or inline,
-        encoder=facts.architecture in ENCODERS,
+        # Ollama takes every model with a kind of pooling for one that embeds: llm/llama_server.go.
+        encoder=facts.architecture in ENCODERS or facts.has("pooling_type"),
         source=source,
     )
 
@@ -194,9 +196,11 @@ class _Facts:
 
     def head_dims(self) -> tuple[int, int]:
         """Values of a key and of a value for each head."""
-        heads = max(self.each("attention.head_count"))
+        heads = self.most("attention.head_count")
         default = self.number("embedding_length") // heads if heads else 0
-        return self.number("attention.key_length", default), self.number("attention.value_length", default)
+        key, value = (self.number(f"attention.{part}_length", default) for part in ("key", "value"))
+        # With latent attention, these are the lengths of what is cached.
+        return self.number("attention.key_length_mla", key), self.number("attention.value_length_mla", value)
 
     def vocabulary(self) -> int:
         """Rows of the embedding: some tokenizers list more tokens than the model knows."""
@@ -211,10 +215,14 @@ class _Facts:
 
 def _layer_kinds(facts: _Facts) -> list[str]:
     """What each layer keeps."""
-    recurrent, windowed, bare = _recurrent(facts), _windowed(facts), _without_kv(facts)
+    recurrent, windowed, shared = _recurrent(facts), _windowed(facts), _shared(facts)
+    if facts.architecture in RECURRENT_WITHOUT_FORWARD:
+        # A feed-forward network alone keeps as little as a state of no size.
+        widths = facts.each("feed_forward_length")
+        recurrent = [has_state or width > 0 for has_state, width in zip(recurrent, widths, strict=True)]
     return [
-        RECURRENT if is_recurrent else WITHOUT_KV if is_bare else WINDOWED if is_windowed else FULL
-        for is_recurrent, is_windowed, is_bare in zip(recurrent, windowed, bare, strict=True)
+        RECURRENT if is_recurrent else SHARED if is_shared else WINDOWED if is_windowed else FULL
+        for is_recurrent, is_windowed, is_shared in zip(recurrent, windowed, shared, strict=True)
     ]
 
 
@@ -232,10 +240,8 @@ def _recurrent(facts: _Facts) -> list[bool]:
     return [False] * facts.layers
 
 
-def _without_kv(facts: _Facts) -> list[bool]:
-    """Layers that read the cache of another, or need none."""
-    if facts.architecture in RECURRENT_WITHOUT_FORWARD:
-        return [width > 0 for width in facts.each("feed_forward_length")]
+def _shared(facts: _Facts) -> list[bool]:
+    """Layers that read the cache of another."""
     own = facts.layers
     if facts.architecture == "gemma3n":
         own = GEMMA3N_OWN_KV
@@ -302,7 +308,7 @@ def _state_values(facts: _Facts) -> int:
 
 
 def _feed_forward(facts: _Facts, experts: int) -> int:
-    """The widest feed-forward layer that one token passes through."""
+    """The widest feed-forward layer that one token passes through, of its experts the sum."""
     dense = facts.most("feed_forward_length") if facts.has("feed_forward_length") else 0
     gate = facts.tensors.get("blk.0.ffn_gate.weight")
     if facts.architecture == "lfm2" and gate and len(gate.shape) == 2:
@@ -311,7 +317,8 @@ def _feed_forward(facts: _Facts, experts: int) -> int:
         return dense
     one = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
     has_dense = any(DENSE.match(name) for name in facts.tensors)
-    return max(one * facts.most("expert_used_count"), dense if has_dense else 0)
+    always = facts.number("expert_shared_feed_forward_length", one * facts.number("expert_shared_count", 0))
+    return max(one * facts.most("expert_used_count") + always, dense if has_dense else 0)
 
 
 def _sizes(facts: _Facts) -> tuple[int, int, int]:

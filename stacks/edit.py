@@ -10,14 +10,12 @@ from typing import Any
 import yaml
 
 from stacks import source
-from stacks.model_settings import OWN_KEYS
+from stacks.model_settings import DECIMALS, OWN_KEYS
 from stacks.source import UnreadableError
 
 MODELS = "tandem:models"
 BY_HAND = "Write the description by hand."
 
-DECIMALS = 10
-"""A GiB has 1,073,741,824 bytes: with ten decimals, none is lost."""
 BOM = "\ufeff"
 PLAIN = re.compile(r"(?!(null|true|false|yes|no|on|off|y|n)$)[a-z][a-z0-9._/-]*", re.IGNORECASE)
 """Text that needs no quotes in YAML. A tag has a colon, and quotes in the shipped stacks."""
@@ -56,7 +54,7 @@ def with_description(text: str, file: str, name: str, own: Mapping[str, object])
     models = expected["config"].get(MODELS) if isinstance(expected.get("config"), dict) else None
     if not isinstance(models, list) or not all(isinstance(model, dict) for model in models):
         raise UnreadableError(
-            f"{file} has no list of models. Add `{MODELS}: [{{name: {_yaml(name)}}}]` under `config:`."
+            f"{file} has no list of models. Add `{MODELS}: [{{name: {as_yaml(name)}}}]` under `config:`."
         )
     node = _models_node(text)
     places = [index for index, model in enumerate(models) if _whole(model.get("name")) == _whole(name)]
@@ -117,20 +115,20 @@ def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in
     if node.flow_style and in_block and "\n" not in _span(text, node):
         settings = {key: text[its.start_mark.index : value.end_mark.index] for key, (its, value) in present.items()}
         kept = [line for key, line in settings.items() if key not in OWN_KEYS]
-        lines = [*kept, *(f"{key}: {_yaml(value)}" for key, value in own.items())]
+        lines = [*kept, *(f"{key}: {as_yaml(value)}" for key, value in own.items())]
         yield node.start_mark.index, node.end_mark.index, _joined(text, node.start_mark.column, lines)
         return
     for key, (its, value) in present.items():
         if key in own:
-            yield its.start_mark.index, _end(value, its), f"{key}: {_yaml(own[key])}"
+            yield its.start_mark.index, _end(value, its), f"{key}: {as_yaml(own[key])}"
         elif key in OWN_KEYS:
             yield _without(text, its.start_mark.index, _end(value, its), key)
     if new and node.flow_style:
         end = node.end_mark.index - 1
-        yield end, end, "".join(f", {key}: {_yaml(value)}" for key, value in new.items())
+        yield end, end, "".join(f", {key}: {as_yaml(value)}" for key, value in new.items())
     elif new:
         end = _line_end(text, max(_end(value, its) for its, value in node.value))
-        lines = ["", *(f"{key}: {_yaml(value)}" for key, value in new.items())]
+        lines = ["", *(f"{key}: {as_yaml(value)}" for key, value in new.items())]
         yield end, end, _joined(text, node.start_mark.column, lines)
 
 
@@ -143,7 +141,7 @@ def _without(text: str, start: int, end: int, key: str) -> Edit:
 
 def _added(text: str, node: yaml.SequenceNode, settings: Mapping[str, object]) -> Edit:
     """One more entry, at the end of the list."""
-    lines = [f"{key}: {_yaml(value)}" for key, value in settings.items()]
+    lines = [f"{key}: {as_yaml(value)}" for key, value in settings.items()]
     if node.flow_style or not node.value:
         end = node.end_mark.index - 1
         separator = ", " if node.value else ""
@@ -188,7 +186,7 @@ def _applied(text: str, edits: Sequence[Edit]) -> str:
     return text
 
 
-def _yaml(value: object) -> str:
+def as_yaml(value: object) -> str:
     """A number, a truth value, or a text in YAML; a tag in quotes, as the shipped stacks have it."""
     if isinstance(value, bool):
         return "true" if value else "false"

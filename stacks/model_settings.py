@@ -1,6 +1,7 @@
 """What the stack file says about one model: how it is served and, where the catalogue lacks it, what it is."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -11,6 +12,8 @@ from sharing.setup import Cache
 from stacks.section import Number, Section, kebab
 
 GIB = 2**30
+DECIMALS = 10
+"""Of a number of GiB that is exact to the byte."""
 MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
@@ -199,3 +202,14 @@ NEEDS = (("swa-kv-heads", "swa-layers"), ("swa-head-dim", "swa-layers"))
 KINDS_OF_LAYERS = ("swa-layers", "shared-kv-layers", "recurrent-layers")
 """Layers of these kinds exclude each other; the rest keep keys and values of every token."""
 AT_MOST = (("experts-used", "experts"), ("swa-window", "max-context"))
+
+
+def own_keys(model: Model) -> dict[str, object]:
+    """The own-model keys that describe `model`; raises `ValueError` where they cannot."""
+    known = {kebab(name): value for name, value in asdict(model).items() if value}
+    own: dict[str, object] = {key: known[key] for key in OWN_KEYS if key in known}
+    own = {"weights-gib": round(model.weights_bytes / GIB, DECIMALS), **own}
+    settings = ModelSettings.model_validate({"name": model.name, **own})
+    for problem in settings.contradictions("the model"):
+        raise ValueError(str(problem))
+    return own

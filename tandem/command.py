@@ -54,19 +54,20 @@ def _answer(given: list[str]) -> int:
 def _parser() -> "argparse.ArgumentParser":
     import argparse
 
-    from tandem import modes, plan_command
+    from tandem import gpus, modes, plan_command
     from tandem.account import command as account
     from tandem.benchmark import arguments as benchmark
     from tandem.calling import EXIT_CODES
     from tandem.cluster import arguments as cluster
     from tandem.conversation import arguments as conversation
     from tandem.doctor import arguments as doctor
+    from tandem.models import arguments as models
     from tandem.sandbox import arguments as sandbox
 
     parser = argparse.ArgumentParser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for room in (plan_command, doctor, sandbox, modes, account, cluster, conversation, benchmark):
+    for room in (plan_command, doctor, sandbox, modes, models, gpus, account, cluster, conversation, benchmark):
         room.add(commands)
     return parser

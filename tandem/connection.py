@@ -87,7 +87,7 @@ def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
     tags, more = _pairs(models, "--model", "NAME=TAG")
     mistakes += more
     for name, url in addresses.items():
-        mistakes += [f"--url {name}={_shown(url)}: {why}" for why in _wrong_with(url)]
+        mistakes += [f"--url {name}={_shown(url)}: {why}" for why in wrong_with(url)]
     mistakes += [f"--model {name}=…: there is no --url {name}=…" for name in tags if name not in addresses]
     if mistakes:
         raise NotConnectedError("\n".join(mistakes))
@@ -112,7 +112,8 @@ def _example(option: str) -> str:
     return "a=http://127.0.0.1:11434" if option == "--url" else "a=llama2:7b"
 
 
-def _wrong_with(url: str) -> Iterator[str]:
+def wrong_with(url: str) -> Iterator[str]:
+    """What is wrong with the address of a server."""
     from urllib.parse import urlsplit  # not for `tandem plan`, which imports this module
 
     try:

@@ -4,6 +4,7 @@ EXTRAS = {
     "aws": ("boto3", "botocore"),
     "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
     "ollama": ("httpx", "httpcore"),
+    "gguf": ("gguf", "numpy", "httpx", "httpcore"),
     "plots": ("matplotlib",),
 }
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
@@ -16,6 +17,7 @@ NEEDED = {
     "watch": ("cluster",),
     "chat": ("ollama", "cluster"),
     "bench": ("ollama", "cluster"),
+    "models": ("gguf",),
     "report": ("plots",),
 }
 """The extras of a command, what it needs in every call first."""

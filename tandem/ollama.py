@@ -13,6 +13,8 @@ from tandem.connection import Endpoint
 CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
 """How long a question that needs no model may take."""
+MOST_BYTES = 256 * 2**20
+"""Of a description. That of a vocabulary of 262,144 tokens has 20 MiB."""
 
 
 class OllamaError(CallError):
@@ -79,6 +81,23 @@ class Ollama:
     def models(self) -> list[dict[str, Any]]:
         """The models that the server holds, as `/api/tags` lists them, by name."""
         return sorted(self._get("/api/tags").get("models") or [], key=lambda model: str(model["name"]))
+
+    def show(self, tag: str) -> dict[str, Any]:
+        """All that the server knows about a model: metadata with every list, tensors, projector."""
+        body = bytearray()
+        try:
+            with self._client.stream("POST", "/api/show", json={"model": tag, "verbose": True}) as response:
+                if response.is_error:
+                    response.read()
+                    raise self._refused(response)
+                for part in response.iter_bytes():
+                    body += part
+                    if len(body) > MOST_BYTES:
+                        most = f"more than {MOST_BYTES // 2**20} MiB"
+                        raise OllamaError(f"{self._name()} describes {tag} with {most}. Read its GGUF file instead.")
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
+        return self._parsed(bytes(body))
 
     def with_model(self) -> Endpoint:
         """The endpoint with its model named; raises `OllamaError` where that is not there, or is not clear."""
@@ -166,7 +185,7 @@ class Ollama:
         if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
             return OllamaError(
                 f"{self._name()} cannot be reached ({error or type(error).__name__}). "
-                "Is it running, and is the port still forwarded?"
+                "Start it, or forward its port again."
             )
         return OllamaError(f"{self._name()} went away in the middle ({error or type(error).__name__})")
 

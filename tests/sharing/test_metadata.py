@@ -52,6 +52,7 @@ def test_a_plain_model_keeps_keys_and_values_of_all_layers() -> None:
         weights_bytes=5000 + 32 * 100 + 70,
         embedding_bytes=5000,
         layers=32,
+        heads=32,
         kv_heads=8,
         head_dim=128,
         max_context=8192,
@@ -109,9 +110,9 @@ def test_windowed_layers_are_counted_as_the_engine_does(
 
 
 def test_gemma4_has_heads_of_their_own_for_windowed_layers() -> None:
-    """gemma4:12b: at 65536 × 1, 4096 MiB of 8 full layers and 3840 of 40 windowed ones (public log 67663730134).
+    """gemma4:12b: at 65536 × 4, 4096 MiB of 8 full layers and 3840 of 40 windowed ones (public log 67663730134).
 
-    Full: 2 × 1 head × 512 × 2 B × 65536 × 8 layers × 4 slots; windowed: 8 heads × 256.
+    Full: 2 × 1 head × 512 × 2 B × 65536 × 4 slots × 8 layers; windowed: 8 heads × 256.
     """
     pattern = [(layer + 1) % 6 != 0 for layer in range(48)]
     model = described(
@@ -219,7 +220,8 @@ def test_layers_with_a_feed_forward_network_alone_keep_nothing() -> None:
         keys("nemotron_h", block_count=4, **facts, **{"attention__head_count_kv": [0, 0, 8, 0]}),
         Tensor("mtp.layers.0.proj.weight", (4,), 9999),
     )
-    assert (model.layers, model.recurrent_layers, model.shared_kv_layers, model.kv_heads) == (4, 1, 2, 8)
+    assert (model.layers, model.recurrent_layers, model.shared_kv_layers, model.kv_heads) == (4, 3, 0, 8)
+    assert model.recurrent_state_bytes == (3 * (4096 + 2 * 8 * 128) + 128 * 4096) * 4, "of one layer"
     assert model.weights_bytes == 5400
 
 
@@ -241,7 +243,7 @@ def test_latent_attention_keeps_one_vector() -> None:
     )
     latent = {**facts, "deepseek2.attention.key_length_mla": 192, "deepseek2.attention.value_length_mla": 128}
     model = described(latent)
-    assert (model.mla_rank, model.kv_heads, model.head_dim, model.value_dim) == (576, 1, 576, 0)
+    assert (model.mla_rank, model.heads, model.kv_heads, model.head_dim, model.value_dim) == (576, 128, 128, 192, 128)
     assert model.mla_rank * 2 * 4096 * model.layers == 274.5 * MIB
     old = described({**facts, "deepseek2.attention.head_count_kv": 128, "deepseek2.attention.key_length": 192})
     assert (old.mla_rank, old.kv_heads, old.head_dim, old.value_dim) == (0, 128, 192, 512)
@@ -285,6 +287,27 @@ def test_linear_attention_of_kimi_has_a_state_for_each_head() -> None:
             False,
             6144,
         ),
+        # Qwen3.5-35B-A3B: eight of 256 of 512, and a shared one of 512. Nemotron-3-Nano: six of 1856, and two shared.
+        (
+            {
+                "expert_feed_forward_length": 512,
+                "expert_shared_feed_forward_length": 512,
+                "expert_count": 256,
+                "expert_used_count": 8,
+            },
+            False,
+            4608,
+        ),
+        (
+            {
+                "expert_feed_forward_length": 1856,
+                "expert_shared_count": 2,
+                "expert_count": 128,
+                "expert_used_count": 6,
+            },
+            False,
+            14848,
+        ),
         # DeepSeek-V2-Lite: six of 64 of 1408, and a first dense layer of 10944.
         (
             {
@@ -318,6 +341,9 @@ def test_encoders_are_known_by_their_architecture() -> None:
     assert described(keys("nomic-bert", block_count=12, **facts)).encoder
     model = described(keys("gemma3", block_count=24, **facts), Tensor("dense.0.weight", (768, 3072), 1))
     assert (model.architecture, model.encoder, model.embedding_bytes) == ("gemma-embedding", True, 0)
+    assert (model.swa_layers, model.swa_window) == (20, 512), "google/embeddinggemma-300m: 24 layers"
+    embedder = described({**LLAMA, "llama.pooling_type": 3})
+    assert (embedder.encoder, embedder.architecture) == (True, "llama"), "it keeps a cache, and Ollama embeds with it"
     assert described(keys("bert", block_count=12, **facts)).embedding_bytes == 5000, "an encoder needs no output"
 
 
@@ -382,7 +408,8 @@ def test_what_is_no_clear_description_is_refused_and_never_guessed(case: str) ->
 
 
 def test_every_architecture_is_in_one_group_unless_it_is_a_hybrid_of_two() -> None:
-    groups = [architectures.PLAIN, architectures.ENCODERS, architectures.HYBRIDS, set(architectures.WINDOWS)]
+    windowed = {*architectures.WINDOWS} - architectures.ENCODERS
+    groups = [architectures.PLAIN, architectures.ENCODERS, architectures.HYBRIDS, windowed]
     listed = sorted(name for group in groups for name in group)
     assert len(listed) == len(set(listed))
     assert {*listed} <= architectures.KNOWN

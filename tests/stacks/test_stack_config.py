@@ -17,6 +17,8 @@ import yaml
 from pydantic.alias_generators import to_camel
 
 from components import versions
+from sharing.gpus import gpus
+from sharing.memory import need
 from sharing.models import KvType, largest_vocabulary
 from stacks.config import RefusedError, StackConfig, load_file, load_stack
 from stacks.mistakes import read_file, read_values
@@ -182,6 +184,21 @@ def test_the_own_model_keys_express_every_field_of_a_model() -> None:
     told["weights_bytes"] = 2684354560
     del told["weights_gib"]
     assert asdict(model) == {**told, "weights_spread": 0, "source": "the stack file"}
+
+
+def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took() -> None:
+    """gemma4:12b at 65536 tokens in four slots: 4096 MiB in 8 full layers, 3840 in 40 windowed ones (public log).
+
+    With four numbers alone it needed 108,079 MiB, and the advice was a p5e.48xlarge.
+    """
+    windows = {"swa-layers": 40, "swa-window": 1024, "swa-kv-heads": 8, "swa-head-dim": 256}
+    numbers = {"weights-gib": 7.1, "layers": 48, "kv-heads": 1, "head-dim": 512, "vocabulary": 262144}
+    gemma = {"name": "gemma4-own", **numbers, **windows, "context": 65536, "slots": 4}
+    on_an_l4 = {"gpu-nodes": {"instance-types": ["g6.xlarge"]}}
+    [served] = config(models=[gemma], **on_an_l4).served()
+    assert need(served, gpus()["l4"]).kv == 4096 + 3840
+    with pytest.raises(RefusedError, match="models on one card must fit"):
+        config(models=[{key: value for key, value in gemma.items() if key not in windows}], **on_an_l4)
 
 
 def test_weights_in_gib_are_exact_to_the_byte() -> None:

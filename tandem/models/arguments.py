@@ -1,0 +1,50 @@
+"""The arguments of `tandem models` and `tandem models inspect`; what answers them is imported when it is called."""
+
+import argparse
+
+from tandem.calling import EXIT_CODES, Commands
+
+OLLAMA = "http://127.0.0.1:11434"
+
+
+def add(commands: Commands) -> None:
+    """Registers `models`."""
+    parser = commands.add_parser(
+        "models",
+        help="list the models of the catalogue, or describe one that it lacks",
+        description="Lists the models whose memory `tandem plan` knows. For any other model, use `inspect`.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument("--filter", default="", metavar="TEXT", help="only models with TEXT in name or architecture")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.set_defaults(run=_list)
+    inspect = parser.add_subparsers(metavar="COMMAND").add_parser(
+        "inspect",
+        help="describe a model from its GGUF file, its URL, or a running Ollama",
+        description="Reads what decides the memory of a model and prints it as own-model keys of a stack file. From a "
+        "URL, it downloads the header only. Neither `plan` nor `up` reads the model again.",
+        epilog=EXIT_CODES,
+    )
+    inspect.add_argument("model", metavar="FILE|URL|TAG", help="a GGUF file, its URL, or a tag that Ollama has pulled")
+    inspect.add_argument(
+        "--ollama", default=OLLAMA, metavar="URL", help="the Ollama that is asked for TAG (default: %(default)s)"
+    )
+    inspect.add_argument(
+        "--projector", metavar="FILE|URL", help="the model's projector (mmproj), where it has its own file"
+    )
+    inspect.add_argument("--name", metavar="TAG", help="what the stack file calls the model (default: TAG)")
+    inspect.add_argument("--write", metavar="STACK|FILE", help="write the description into this stack file")
+    inspect.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="print one JSON object instead")
+    inspect.set_defaults(run=_inspect)
+
+
+def _list(parsed: argparse.Namespace) -> int:
+    from tandem.models import listing
+
+    return listing.run(parsed)
+
+
+def _inspect(parsed: argparse.Namespace) -> int:
+    from tandem.models import inspection
+
+    return inspection.run(parsed)

@@ -1,0 +1,160 @@
+"""`tandem models inspect`: describes a model that the catalogue lacks, and writes it into a stack file."""
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from sharing.metadata import UnclearModelError, describe
+from sharing.models import Model, models
+from stacks.edit import as_yaml, describe_model
+from stacks.model_settings import MODEL_NAME, own_keys
+from tandem.calling import FINE, CallError, existing, print_json, printable
+from tandem.connection import wrong_with
+from tandem.models.from_ollama import read_tag
+from tandem.models.gguf_file import Contents, UnreadableModelError, read
+from tandem.models.gguf_url import read_url, shown
+
+SCHEMA_VERSION = 1
+UNNAMED = "NAME"
+"""What stands for the tag of a model that was read from a file, until somebody says it."""
+PROJECTOR = "clip"
+"""`general.architecture` of a projector."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A model, as the stack file describes it."""
+
+    model: Model
+    own: Mapping[str, object]
+    """Its own-model keys."""
+    notes: tuple[str, ...]
+    """What is not exact, or not needed."""
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    name = _name(parsed)
+    file = existing(parsed.write) if parsed.write else None
+    with _waiting(parsed):
+        description = _describe(parsed, name)
+    count = describe_model(file, name, description.own) if file else 0
+    if parsed.json:
+        print_json(as_dict(description, file))
+    else:
+        show(description, parsed, file, count)
+    return FINE
+
+
+def as_dict(description: Description, file: Path | None) -> dict[str, Any]:
+    """The description as `--json` prints it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "model": asdict(description.model),
+        "own_model_keys": dict(description.own),
+        "notes": list(description.notes),
+        "written": str(file) if file else None,
+    }
+
+
+def show(description: Description, parsed: argparse.Namespace, file: Path | None, count: int) -> None:
+    """The keys as a stack file has them, and what is to know about them."""
+    from rich.text import Text
+
+    from tandem.show import Output
+
+    console = Output(highlight=False)
+    model = description.model
+    settings = {"name": model.name, **description.own}
+    lines = [f"{'- ' if key == 'name' else '  '}{key}: {as_yaml(value)}" for key, value in settings.items()]
+    for line in lines:
+        console.print(Text(line), soft_wrap=True)
+    for note in description.notes:
+        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=not console.is_terminal)
+    if file:
+        entries = "the model" if count == 1 else f"{count} models"
+        done = f"{file.name} describes {entries}. Run `tandem plan {parsed.write}`."
+    else:
+        done = "Add these lines to `tandem:models`, or run the command again with `--write STACK`."
+    console.print(Text(done), soft_wrap=not console.is_terminal)
+
+
+def _name(parsed: argparse.Namespace) -> str:
+    """What the stack file calls the model: the tag that its pods pull."""
+    is_tag = not _is_url(parsed.model) and not _is_file(parsed.model)
+    name = parsed.name or (parsed.model if is_tag else UNNAMED)
+    if not re.fullmatch(MODEL_NAME, name):
+        raise CallError(f"'{printable(name)[:80]}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
+    if parsed.write and name == UNNAMED:
+        raise CallError("the model has no name for the stack file. Add `--name TAG`, the tag that its pods pull.")
+    return name
+
+
+def _describe(parsed: argparse.Namespace, name: str) -> Description:
+    """Reads the model; raises `UnreadableModelError` where it is not clear what it is."""
+    notes: list[str] = []
+    projector = _projector(parsed.projector) if parsed.projector else 0
+    if _is_url(parsed.model):
+        contents, source = read_url(parsed.model), shown(parsed.model)
+    elif _is_file(parsed.model):
+        contents, source = read(Path(parsed.model).expanduser()), parsed.model
+    else:
+        for wrong in wrong_with(parsed.ollama):
+            raise CallError(f"--ollama {printable(parsed.ollama)}: {wrong}")
+        contents, at_most = read_tag(parsed.model, parsed.ollama.rstrip("/"))
+        source = f"{parsed.model} of Ollama"
+        if at_most and not projector:
+            projector = at_most
+            notes.append("projector-bytes is an upper bound: Ollama does not say how large the projector alone is.")
+    try:
+        model = describe(name, contents.metadata, contents.tensors, projector_bytes=projector, source=source)
+        own = own_keys(model)
+    except UnclearModelError as error:
+        raise UnreadableModelError(f"{source} cannot be described. {error}") from None
+    except ValueError as error:
+        said = _said(error)
+        raise UnreadableModelError(f"{source} contradicts itself ({said}). Download it again.") from None
+    if name in models():
+        notes.append(f"The catalogue has {name}: `name` alone is enough, unless you have changed the model.")
+    return Description(model=model, own=own, notes=tuple(notes))
+
+
+def _said(error: ValueError) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors(include_url=False)[0]
+        return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+    return str(error).rstrip(".")
+
+
+def _projector(place: str) -> int:
+    """Bytes of the projector at `place`."""
+    contents: Contents = read_url(place) if _is_url(place) else read(Path(place).expanduser())
+    if contents.metadata.get("general.architecture") != PROJECTOR:
+        raise UnreadableModelError(f"{printable(place)} is not a projector. Name the file whose name has `mmproj`.")
+    return contents.bytes
+
+
+def _is_url(place: str) -> bool:
+    return place.startswith(("http://", "https://"))
+
+
+def _is_file(place: str) -> bool:
+    return place.endswith(".gguf") or place.startswith(("/", "./", "../", "~")) or Path(place).exists()
+
+
+@contextmanager
+def _waiting(parsed: argparse.Namespace) -> Iterator[None]:
+    """A sign of life on a terminal: a header of 20 MiB takes seconds."""
+    if parsed.json:
+        yield
+        return
+    from tandem.show import Output
+
+    with Output(stderr=True).status(f"reading {printable(parsed.model)[:60]} …"):
+        yield

@@ -1,0 +1,69 @@
+"""`tandem models`: the catalogue, for people and for machines."""
+
+import argparse
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sharing import tables
+from sharing.gpus import gpus
+from sharing.memory import need
+from sharing.models import MIB, Model, Served, models
+from sharing.problems import did_you_mean
+from tandem.calling import FINE, CallError, print_json
+
+SCHEMA_VERSION = 1
+GPU, CONTEXT = "t4", 4096
+"""For what the list says how much memory a model needs: the least expensive GPU, Ollama's context on it, one slot."""
+GIB = 2**30
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    wanted = parsed.filter.lower()
+    found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
+    if not found:
+        raise CallError(f"no model of the catalogue has '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
+    if parsed.json:
+        print_json(as_dict(found))
+    else:
+        show(found)
+    return FINE
+
+
+def needs_mib(model: Model) -> float:
+    """GPU memory that `model` needs in the list's setting."""
+    return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU]).total
+
+
+def as_dict(found: Sequence[Model]) -> dict[str, Any]:
+    """The list as `--json` prints it."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "date": tables.read("models").date,
+        "gpu": GPU,
+        "context": CONTEXT,
+        "models": [{**asdict(model), "needs_mib": round(needs_mib(model))} for model in found],
+    }
+
+
+def show(found: Sequence[Model]) -> None:
+    """A line for each model."""
+    from rich.text import Text
+
+    from tandem.show import Output
+
+    console = Output(highlight=False)
+    width = max(len("model"), *(len(model.name) for model in found))
+    head = f"{'model':<{width}}  {'weights GiB':>11}  {'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
+    console.print(Text(head, style="bold"), soft_wrap=True)
+    for model in found:
+        weights = (model.weights_bytes + model.projector_bytes) / GIB
+        longest = f"{model.max_context:,}" if model.max_context else "unknown"
+        line = f"{model.name:<{width}}  {weights:>11.2f}  {longest:>15}  {needs_mib(model) * MIB / GIB:>11.2f}"
+        console.print(Text(line), soft_wrap=True)
+    console.print()
+    setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
+    said = f"The last column: GPU memory {setting}."
+    console.print(Text(said), soft_wrap=not console.is_terminal)
+    console.print(Text("For another model, run `tandem models inspect`."), soft_wrap=not console.is_terminal)

@@ -1,0 +1,63 @@
+"""`tandem models inspect` against a real Ollama, and against the file that this Ollama has."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tandem.command import main
+from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
+from tests.ollama.tiny_model import FORWARD, HEADS, LAYERS, WIDTH
+from tests.tandem.models.gguf_files import write
+
+pytestmark = needs_ollama
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Server]:
+    yield from on_a_card(tmp_path, "full", 14900)
+
+
+def inspected(capsys: pytest.CaptureFixture[str], *call: str) -> dict[str, object]:
+    assert main(["models", "inspect", *call, "--json"]) == 0
+    found: dict[str, object] = json.loads(capsys.readouterr().out)["model"]
+    return {key: value for key, value in found.items() if key not in ("name", "source")}
+
+
+def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://{server.environment['OLLAMA_HOST']}"
+    by_tag = inspected(capsys, OWN, "--ollama", url)
+    assert by_tag == inspected(capsys, str(server.folder / "tiny.gguf"))
+    assert (by_tag["layers"], by_tag["kv_heads"], by_tag["head_dim"]) == (LAYERS, HEADS, WIDTH // HEADS)
+    assert (by_tag["feed_forward"], by_tag["max_context"], by_tag["vocabulary"]) == (FORWARD, 32768, 260)
+    assert by_tag["embedding_bytes"] == WIDTH * 260 * 2, "untied, f16"
+
+
+def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    """Ollama leaves lists of more than five items out unless it is asked to be verbose."""
+    windows = [True, True, False, True, True, False, True]
+    heads = [2 if windowed else 1 for windowed in windows]
+    file = write(
+        server.folder / "windows.gguf",
+        "gemma4",
+        layers=7,
+        tensors=("v.blk.0.weight",),
+        attention__sliding_window=512,
+        attention__sliding_window_pattern=windows,
+        attention__head_count_kv=heads,
+        attention__shared_kv_layers=1,
+    )
+    (server.folder / "from").write_text(f"FROM {file}\n")
+    server.ollama("create", "windows", "-f", str(server.folder / "from"))
+    url = f"http://{server.environment['OLLAMA_HOST']}"
+    by_tag = inspected(capsys, "windows", "--ollama", url)
+    assert by_tag == inspected(capsys, str(file))
+    assert (by_tag["swa_layers"], by_tag["swa_kv_heads"], by_tag["kv_heads"]) == (4, 2, 1)
+    assert (by_tag["shared_kv_layers"], by_tag["projector_bytes"]) == (1, 128)
+
+
+def test_a_tag_that_ollama_has_not_pulled_is_named(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"http://{server.environment['OLLAMA_HOST']}"
+    assert main(["models", "inspect", "none:1b", "--ollama", url]) == 1
+    assert "has no model none:1b. Pull it there: ollama pull none:1b" in capsys.readouterr().err

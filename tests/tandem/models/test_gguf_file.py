@@ -1,0 +1,178 @@
+"""Reading a GGUF file that nobody vouches for."""
+
+import contextlib
+import struct
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharing.metadata import Tensor
+from tandem.calling import CallError
+from tandem.models import gguf_file
+from tandem.models.gguf_file import UnreadableModelError, read, tensor_bytes
+from tests.tandem.models.gguf_files import (
+    BLOCK,
+    EMBEDDING,
+    LAYERS,
+    VOCABULARY,
+    WIDTH,
+    head,
+    number,
+    tensor,
+    text,
+    write,
+)
+
+ARRAY, STRING, UINT8, UINT32 = 9, 8, 0, 4
+HUGE = 2**63
+
+
+def test_a_file_says_its_metadata_and_the_sizes_of_its_tensors(tmp_path: Path) -> None:
+    contents = read(write(tmp_path / "m.gguf", attention__head_count_kv=2, rope__dimension_sections=[1, 2, 3]))
+    assert contents.metadata["general.architecture"] == "llama"
+    assert contents.metadata["llama.block_count"] == LAYERS
+    assert contents.metadata["llama.rope.dimension_sections"] == [1, 2, 3]
+    assert contents.tensors[0] == Tensor("token_embd.weight", (WIDTH, VOCABULARY), EMBEDDING)
+    assert contents.bytes == EMBEDDING + LAYERS * BLOCK
+
+
+def test_tokens_and_templates_are_not_kept(tmp_path: Path) -> None:
+    assert not [key for key in read(write(tmp_path / "m.gguf")).metadata if key.startswith("tokenizer.")]
+
+
+def test_the_library_reads_the_same_tensors(tmp_path: Path) -> None:
+    path = write(tmp_path / "m.gguf", tensors=("v.blk.0.weight", "output.weight"))
+    theirs = [(each.name, each.n_bytes) for each in gguf.GGUFReader(path).tensors]
+    assert [(each.name, each.bytes) for each in read(path).tensors] == theirs
+
+
+def test_a_file_of_the_other_byte_order_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "m.gguf"
+    writer = gguf.GGUFWriter(path, "llama", endianess=gguf.GGUFEndian.BIG)
+    writer.add_block_count(7)
+    writer.add_token_list(["a", "bcd"])
+    writer.add_tensor("token_embd.weight", np.zeros((2, 32), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    contents = read(path)
+    assert (contents.metadata["llama.block_count"], contents.bytes) == (7, 256)
+
+
+def test_quantised_tensors_have_the_size_of_their_blocks() -> None:
+    """ggml-common.h: block_q4_K has 144 bytes for 256 values, block_q8_0 34 for 32, block_mxfp4 17 for 32."""
+    kinds = gguf.GGMLQuantizationType
+    assert tensor_bytes(kinds.Q4_K, (512, 3)) == 6 * 144
+    assert tensor_bytes(kinds.Q8_0, (64, 2)) == 4 * 34
+    assert tensor_bytes(kinds.MXFP4, (32, 2, 5)) == 10 * 17
+
+
+def list_of(kind: int, count: int) -> bytes:
+    return text("a") + struct.pack("<IIQ", ARRAY, kind, count)
+
+
+BROKEN: dict[str, tuple[bytes, str]] = {
+    "an empty file": (b"", "is not a GGUF file. Name a file that ends in .gguf."),
+    "another file": (b"\x7fELF" + bytes(100), "is not a GGUF file. Name a file that ends in .gguf."),
+    "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "Run `git lfs pull` first."),
+    "a web page": (b"\n<!DOCTYPE html><html>", "write the URL with `/resolve/` instead of `/blob/`."),
+    "an archive": (b"PK\x03\x04" + bytes(100), "It is an archive. Name the GGUF file itself."),
+    "nothing after its name": (b"GGUF", "ends at byte 4, in the middle of its metadata. Download it again."),
+    "no counts": (b"GGUF" + struct.pack("<I", 3), "ends at byte 8, in the middle"),
+    "an old version": (head(version=1) + bytes(8), "cannot be read as GGUF (Sorry, file appears to be version 1"),
+    "too many keys": (head(keys=HUGE), "claims 9,223,372,036,854,775,808 keys, more than the 4,096 that any model has"),
+    "too many tensors": (head(tensors=HUGE), "claims 9,223,372,036,854,775,808 tensors, more than the 65,536"),
+    "a text without an end": (
+        head(keys=1) + struct.pack("<Q", HUGE),
+        "claims a text of 9,223,372,036,854,775,808 bytes",
+    ),
+    "a text beyond the end": (head(keys=1) + struct.pack("<Q", 1000), "in the middle of its metadata"),
+    "a list without an end": (head(keys=1) + list_of(UINT32, HUGE), "claims a list of 9,223,372,036,854,775,808 items"),
+    "a list beyond the end": (head(keys=1) + list_of(UINT8, 8_000_000), "in the middle of its metadata"),
+    "tokens beyond the end": (head(keys=1) + list_of(STRING, 8_000_000), "in the middle of its metadata"),
+    "a token without an end": (
+        head(keys=1) + list_of(STRING, 2) + struct.pack("<Q", HUGE) + bytes(64),
+        "claims a text of 9,223,372,036,854,775,808 bytes",
+    ),
+    "a list of lists": (head(keys=1) + list_of(ARRAY, 1) + bytes(64), "has a list of lists"),
+    "an unknown type": (
+        head(keys=1) + text("a") + struct.pack("<I", 77) + bytes(64),
+        "has a value of an unknown type, 77. Download it again.",
+    ),
+    "a list of an unknown type": (
+        head(keys=1) + list_of(77, 1) + bytes(64),
+        "has a value of an unknown type, 77. Download it again.",
+    ),
+    "a key twice": (head(keys=2) + number("a", 1) * 2 + bytes(64), "cannot be read as GGUF (Duplicate a"),
+    "a key that is no text": (
+        head(keys=1) + struct.pack("<Q", 1) + b"\xff" + struct.pack("<II", 4, 1),
+        "cannot be read as GGUF ('utf-8' codec",
+    ),
+    "an alignment of zero": (head(keys=1) + number("general.alignment", 0) + bytes(64), "Invalid alignment"),
+    "too many dimensions": (head(tensors=1) + tensor("a", (1,) * 5) + bytes(64), "claims a tensor of 5 dimensions"),
+    "dimensions without an end": (
+        head(tensors=1) + text("a") + struct.pack("<I", 2**32 - 1) + bytes(64),
+        "in the middle of its metadata",
+    ),
+    "more values than a number holds": (
+        head(tensors=1) + tensor("a", (2**32, 2**32, 2**32)) + bytes(64),
+        "cannot be read as GGUF (a tensor of 4294967296 × 4294967296 × 4294967296 values)",
+    ),
+    "an edge of zero": (head(tensors=1) + tensor("a", (0, 4)) + bytes(64), "(a tensor of 0 × 4 values)"),
+    "an unknown kind of tensor": (head(tensors=1) + tensor("a", (4,), kind=99) + bytes(64), "(99 is not a valid"),
+    "a tensor beyond the end": (
+        head(tensors=1) + tensor("a", (1024,)) + bytes(64),
+        "bytes, and its tensors need 4,160. Download it again.",
+    ),
+    "an offset beyond the end": (
+        head(tensors=1) + tensor("a", (1,), offset=HUGE) + bytes(64),
+        "its tensors need 9,223,372,036,854,775,876",
+    ),
+    "two tensors of one name": (head(tensors=2) + tensor("a", (1,)) * 2 + bytes(64), "has two tensors of one name"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_a_broken_file_is_refused_with_what_to_do(case: str, tmp_path: Path) -> None:
+    content, told = BROKEN[case]
+    path = tmp_path / "m.gguf"
+    path.write_bytes(content)
+    with pytest.raises(UnreadableModelError) as refusal:
+        read(path)
+    assert str(refusal.value).startswith(f"{path} ")
+    assert told in str(refusal.value)
+    assert str(refusal.value).endswith(".")
+
+
+def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf_file, "MOST_HEADER", 1000)
+    with pytest.raises(UnreadableModelError, match="metadata of more than 0 MiB, which no model has"):
+        read(write(tmp_path / "m.gguf"))
+
+
+@pytest.mark.parametrize("name", ["", "none.gguf"])
+def test_a_path_without_a_file_is_a_wrong_call(name: str, tmp_path: Path) -> None:
+    with pytest.raises(CallError, match=r"(is a folder|No such file or directory)") as refusal:
+        read(tmp_path / name)
+    assert refusal.value.exit_code == 2
+
+
+@settings(max_examples=150, deadline=None)
+@given(data=st.data())
+def test_no_damage_ends_in_a_traceback_or_without_an_end(
+    data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.getbasetemp()
+    if not (folder / "good.gguf").exists():
+        write(folder / "good.gguf")
+    content = bytearray((folder / "good.gguf").read_bytes())
+    place = data.draw(st.integers(0, 1500))
+    content[place : place + data.draw(st.integers(0, 8))] = data.draw(st.binary(max_size=16))
+    (folder / "bad.gguf").write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    with contextlib.suppress(UnreadableModelError):
+        assert read(folder / "bad.gguf").bytes <= len(content)

@@ -1,0 +1,170 @@
+"""Reading the header of a GGUF file at a URL: what is downloaded, and what a server can do wrong."""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tandem.calling import CallError
+from tandem.models import gguf_url
+from tandem.models.gguf_file import UnreadableModelError, read
+from tandem.models.gguf_url import read_url, shown
+from tests.tandem.models.gguf_files import write
+
+URL = "https://files.example/me/m.gguf?signature=secret#x"
+Answer = Callable[[httpx.Request, int, int], httpx.Response]
+
+
+class Server:
+    """Answers range requests for a file, unless `instead` does."""
+
+    def __init__(self, content: bytes, instead: Answer | None = None, size: int = 0) -> None:
+        self.content, self.size = content, size or len(content)
+        self.asked: list[tuple[int, int]] = []
+        self._instead = instead
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        found = re.fullmatch(r"bytes=(\d+)-(\d+)", request.headers["range"])
+        assert found
+        start, last = int(found[1]), min(int(found[2]), self.size - 1)
+        self.asked.append((start, last))
+        return self._instead(request, start, last) if self._instead else self.part(start, last)
+
+    def part(self, start: int, last: int, **headers: str) -> httpx.Response:
+        content = self.content[start : last + 1].ljust(last + 1 - start, b"\0")
+        return httpx.Response(
+            206, content=content, headers={"content-range": f"bytes {start}-{last}/{self.size}", **headers}
+        )
+
+
+def transport(server: Callable[[httpx.Request], httpx.Response]) -> httpx.MockTransport:
+    return httpx.MockTransport(server)
+
+
+@pytest.fixture
+def content(tmp_path: Path) -> bytes:
+    return write(tmp_path / "m.gguf").read_bytes()
+
+
+def test_a_url_says_what_the_file_does(content: bytes, tmp_path: Path) -> None:
+    assert read_url(URL, transport(Server(content))) == read(tmp_path / "m.gguf")
+
+
+def test_only_the_header_is_downloaded_piece_by_piece(
+    content: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_url, "FIRST_PIECE", 1024)
+    server = Server(content)
+    assert read_url(URL, transport(server)) == read(tmp_path / "m.gguf")
+    assert server.asked[:3] == [(0, 1023), (1024, 2047), (2048, 4095)]
+    assert server.asked[-1][1] < 16384 < len(content) / 8, "the tensors stay where they are"
+
+
+def test_a_file_of_any_size_takes_no_room(content: bytes) -> None:
+    """A terabyte, of which the tensors use the beginning: a sparse file has the length, not the blocks."""
+    server = Server(content, size=2**40)
+    assert read_url(URL, transport(server)).tensors
+    assert sum(last + 1 - start for start, last in server.asked) < 4 * 2**20
+
+
+def answers(status: int, **headers: str) -> Answer:
+    return lambda request, start, last: httpx.Response(status, headers=headers, content=b"<html>")
+
+
+def test_a_redirect_is_followed(content: bytes) -> None:
+    server = Server(content)
+
+    def redirected(request: httpx.Request) -> httpx.Response:
+        if request.url.host == "files.example":
+            return httpx.Response(302, headers={"location": "https://cdn.example/blob"})
+        return server(request)
+
+    assert read_url(URL, transport(redirected)).tensors
+
+
+REFUSED: dict[str, tuple[Answer, str]] = {
+    "no such file": (answers(404), "answers with 404 Not Found. There is no such file. Correct the URL."),
+    "a login": (
+        answers(401),
+        "answers with 401 Unauthorized. It needs a login. Download the file and name it instead.",
+    ),
+    "an error of the server": (answers(503), "answers with 503 Service Unavailable. Try again later."),
+    "a server without ranges": (answers(200), "It sends the whole file instead of the range that was asked for."),
+    "no range in the answer": (answers(206), "answers with a range that was not asked for"),
+    "another range": (answers(206, **{"content-range": "bytes 7-9/10"}), "answers with a range that was not asked for"),
+    "an unknown length": (
+        answers(206, **{"content-range": "bytes 0-9/*"}),
+        "answers with a range that was not asked for",
+    ),
+    "a length of no model": (
+        answers(206, **{"content-range": f"bytes 0-9/{2**60}"}),
+        "answers with a range that was not asked for",
+    ),
+    "less than promised": (
+        answers(206, **{"content-range": "bytes 0-99/1000"}),
+        "broke off at byte 6. Run the command again.",
+    ),
+    "a web page": (
+        answers(206, **{"content-range": "bytes 0-5/6"}),
+        "is not a GGUF file. It is a web page. For a file on Hugging Face, write the URL with `/resolve/`",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_server_that_does_not_give_the_header_is_named_without_secrets(case: str) -> None:
+    instead, told = REFUSED[case]
+    with pytest.raises(UnreadableModelError) as refusal:
+        read_url(URL, transport(Server(b"", instead, size=1000)))
+    assert told in str(refusal.value)
+    assert str(refusal.value).startswith("https://files.example/me/m.gguf ")
+    assert "secret" not in str(refusal.value)
+
+
+def test_more_bytes_than_asked_for_are_not_kept(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf_url, "FIRST_PIECE", 1024)
+    server = Server(content)
+
+    def too_many(request: httpx.Request, start: int, last: int) -> httpx.Response:
+        range_ = {"content-range": f"bytes {start}-{last}/{len(content)}"}
+        return httpx.Response(206, content=content[start : last + 1] + b"\xff" * 5000, headers=range_)
+
+    assert read_url(URL, transport(Server(content, too_many))) == read_url(URL, transport(server))
+
+
+def test_a_file_that_changes_meanwhile_is_not_mixed(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gguf_url, "FIRST_PIECE", 1024)
+    server = Server(content)
+
+    def changing(request: httpx.Request) -> httpx.Response:
+        response = server(request)
+        response.headers["etag"] = str(len(server.asked))
+        return response
+
+    with pytest.raises(UnreadableModelError, match=r"has changed meanwhile\. Run the command again"):
+        read_url(URL, transport(changing))
+
+
+def test_a_server_that_is_away_is_named() -> None:
+    def away(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route\x1b[2J")
+
+    with pytest.raises(UnreadableModelError, match=r"cannot be reached \(no route\[2J\)\. Correct the URL\."):
+        read_url(URL, transport(away))
+
+
+def test_a_disk_without_sparse_files_is_named(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: object, size: int) -> None:
+        raise OSError(27, "File too large")
+
+    monkeypatch.setattr(gguf_url._Remote, "_truncate", refuse)
+    with pytest.raises(UnreadableModelError, match=r"\(File too large\)\. Set TMPDIR to a folder of another"):
+        read_url(URL, transport(Server(content)))
+
+
+def test_passwords_and_signatures_are_not_shown() -> None:
+    assert shown("https://me:word@x.example/a%20b.gguf?token=1") == "https://x.example/a%20b.gguf"
+    with pytest.raises(CallError, match="the URL cannot be read"):
+        read_url("https://[::1", transport(Server(b"")))
