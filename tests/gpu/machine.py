@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass
@@ -58,24 +59,14 @@ class Machine:
         }
 
 
-def as_catalogue_gpu(state: GpuState) -> Gpu:
-    """The GPU for the rules, from its own readings: the prediction depends on its architecture."""
-    major, _, minor = state.compute_capability.partition(".")
-    alike = min(gpus().values(), key=lambda gpu: abs(gpu.nvml_mib - state.total_mib))
-    return Gpu(
-        name=state.name.lower(),
-        vendor="nvidia",
-        compute_capability=(int(major), int(minor or 0)),
-        nvml_mib=state.total_mib,
-        cuda_mib=state.total_mib - (state.reserved_mib or 0),
-        cuda_is_derived=False,
-        context_mib=alike.context_mib,
-        context_spread_mib=alike.context_spread_mib,
-        min_driver=0,
-        max_driver=0,
-        mig_min_driver=0,
-        source=f"{SMI}, driver {state.driver}",
-    )
+def in_catalogue(name: str) -> Gpu | None:
+    """The GPU that `nvidia-smi` calls so, as the rules know it: e.g. `NVIDIA A100-SXM4-40GB` is `a100-40gb`.
+
+    The rules hold what CUDA takes on it. None where they do not know it.
+    """
+    words = set(re.split(r"[^a-z0-9]+", name.lower()))
+    known = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia" and set(gpu.name.split("-")) <= words]
+    return max(known, key=lambda gpu: len(gpu.name), default=None)
 
 
 def _query(what: str, fields: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from sharing.memory import need
 from sharing.models import KvType, Served
 from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_until_ready
 from tests.gpu.gguf_file import write_model
-from tests.gpu.machine import Machine, as_catalogue_gpu
+from tests.gpu.machine import Machine, in_catalogue
 from tests.gpu.progress import FailedError, Result
 from tests.gpu.readings import read_load
 from tests.gpu.shapes import Shape
@@ -97,7 +97,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
         load = read_load(server.lines())
     if not load.buffers:
         raise FailedError(f"the engine's log names no buffers: see {log.name}")
-    gpu = as_catalogue_gpu(before) if before else None
+    gpu = in_catalogue(before.name) if before else None
     predicted = need(served, gpu) if gpu else None
     return {
         "model": case.model,
@@ -124,8 +124,8 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
 def fill(server: Server, served: Served) -> int:
     """Uses every slot's whole context at the same time; returns the tokens of one slot.
 
-    What the engine takes only when it computes (cuBLAS, the scratch of quantised KV caches) is there afterwards, and it
-    keeps what it took.
+    What the engine takes only when it computes (cuBLAS, the pool of its CUDA backend) is there afterwards, and it keeps
+    what it took.
     """
     count = served.effective_context - SPARE_TOKENS
     if served.model.encoder:

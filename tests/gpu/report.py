@@ -191,7 +191,14 @@ def _pairs(found: dict[str, Result]) -> str:
             )
         for run, reasons in result["summary"]["excluded"]:
             lines.append(f"| {mode} | {run} | not compared: {'; '.join(reasons)} | | |")
-    return "\n".join(lines)
+    return "\n".join([*lines, "", *(_pair_memory(mode, result) for mode, result in found.items())])
+
+
+def _pair_memory(mode: str, result: Result) -> str:
+    held = ", ".join(f"{one['program']} {_mib(one['mib'])}" for one in result["processes"]) or "processes not visible"
+    errors = sum(result["summary"]["errors"].values())
+    failed = f" {errors} requests failed." if errors else ""
+    return f"- {mode}: {_mib(result['gpu_mib'])} MiB of the GPU in use with both models loaded ({held}).{failed}"
 
 
 def _missing(found: Result) -> str:

@@ -108,6 +108,7 @@ class Shape:
             weights_bytes=self.size,
             embedding_bytes=self.tensors[0].size if self.output else 0,
             layers=self.layers,
+            heads=self.heads,
             kv_heads=self.kv_heads,
             head_dim=self.head_dim,
             max_context=self.max_context,

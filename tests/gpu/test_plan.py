@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -135,6 +136,20 @@ def test_a_machine_without_a_gpu_skips_the_tier_and_says_why(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_the_tier_needs_no_package() -> None:
+    root = Path(__file__).resolve().parents[2]
+    done = subprocess.run(
+        # Without the folders of packages.
+        [sys.executable, "-S", "-c", "import tests.gpu.__main__"],
+        cwd=root,
+        env={"PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_driver_without_a_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     program = tmp_path / "nvidia-smi"
     program.write_text(
@@ -184,10 +199,32 @@ def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> Non
 
 
 def test_the_servers_of_a_pair_have_the_settings_of_a_pod() -> None:
-    shape = SHAPES["llama2:7b"]
-    source = Path(pair.__file__).read_text(encoding="utf-8")
-    for name, value in environment(pair.served_as(shape)).items():
-        assert f'"{name}": ' in source, (name, value)
+    served = pair.served_as(SHAPES["llama2:7b"])
+    assert pair.settings(served) == environment(served)
+
+
+@pytest.mark.parametrize(
+    ("title", "name"),
+    [
+        # `nvidia-smi -L` of each.
+        ("Tesla T4", "t4"),
+        ("NVIDIA A10G", "a10g"),
+        ("NVIDIA L40S", "l40s"),
+        ("Tesla V100-SXM2-32GB", "v100-32gb"),
+        ("NVIDIA A100-SXM4-40GB", "a100-40gb"),
+        ("NVIDIA H100 80GB HBM3", "h100"),
+        ("NVIDIA H200", "h200"),
+        ("NVIDIA RTX PRO 6000 Blackwell Server Edition", "rtx-pro-server-6000"),
+    ],
+)
+def test_a_gpu_is_found_in_the_catalogue_by_the_name_that_the_driver_gives_it(title: str, name: str) -> None:
+    found = machines.in_catalogue(title)
+    assert found is not None
+    assert found.name == name
+
+
+def test_a_gpu_that_the_catalogue_lacks_is_not_taken_for_another() -> None:
+    assert machines.in_catalogue("NVIDIA GeForce RTX 5090") is None
 
 
 def test_the_files_of_the_share_proof_are_those_that_are_shipped() -> None:

@@ -25,6 +25,17 @@ SLIDING_WINDOW = """\
 0.21.067.052 I sched_reserve:    Vulkan0 compute buffer size =   541.07 MiB
 0.21.067.059 I sched_reserve: Vulkan_Host compute buffer size =   116.08 MiB
 """
+# llama.cpp b10454, built for the CPU by this tier, with the tiny gpt-oss:20b of its dry run.
+ON_THE_CPU = """\
+load_tensors:   CPU_Mapped model buffer size =     2.59 MiB
+load_tensors:   CPU_REPACK model buffer size =     0.80 MiB
+llama_context:        CPU  output buffer size =     0.00 MiB
+llama_kv_cache_iswa: creating non-SWA KV cache, size = 512 cells
+llama_kv_cache:        CPU KV buffer size =     0.25 MiB
+llama_kv_cache_iswa: creating     SWA KV cache, size = 512 cells
+llama_kv_cache:        CPU KV buffer size =     0.25 MiB
+sched_reserve:        CPU compute buffer size =     5.03 MiB
+"""
 # `--query-compute-apps=pid,process_name,used_memory --format=csv,noheader,nounits` with MPS (document 65846312907).
 WITH_MPS = "3031, /usr/libexec/gnome-remote-desktop-daemon, 502\n2016454, nvidia-cuda-mps-server, 54\n"
 
@@ -49,6 +60,12 @@ def test_memory_of_the_host_is_not_memory_of_the_gpu() -> None:
     load = read_load(SLIDING_WINDOW.splitlines())
     assert load.gpu_mib("model") == 6637.63
     assert load.gpu_mib("compute", "output") == 541.07
+
+
+def test_a_load_on_the_cpu_has_buffers_and_none_on_a_gpu() -> None:
+    load = read_load(ON_THE_CPU.splitlines())
+    assert [one.mib for one in load.buffers] == [2.59, 0.80, 0.0, 0.25, 0.25, 5.03]
+    assert load.gpu_mib() == 0
 
 
 def test_a_second_load_replaces_the_first_which_only_looked_what_fits() -> None:
