@@ -5,8 +5,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+import pulumi
+
 from components import versions
-from components.names import PLUGIN_CHART, POOL_LABEL, tolerations
+from components.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
 from sharing.modes import WHOLE_GPU_LABELS, Sharing
 
 
@@ -26,7 +28,7 @@ CHART = Chart(
 )
 
 
-def values(pool: str, sharing: Sharing) -> dict[str, Any]:
+def values(pool: str, sharing: Sharing, mode_taint: pulumi.Input[str] | None = None) -> dict[str, Any]:
     """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat the configuration.
 
     There is one configuration, and it is the default. The plugin's config-manager starts every node with the default,
@@ -44,6 +46,9 @@ def values(pool: str, sharing: Sharing) -> dict[str, Any]:
         "gfd": {"enabled": True},
         # A release of its own: another one here would fight it over the nodes' labels.
         "nfd": {"enabled": False},
+        # Engine and cluster disagree after an update whose answer was lost. Values that were never used before are an
+        # update in any case, also when the mode is taken back (tests/engine/test_switch.py).
+        **({} if mode_taint is None else {"podAnnotations": {MODE_TAINT: mode_taint}}),
     }
 
 

@@ -27,6 +27,10 @@ class PoolSharing:
     """The GPU of the nodes, e.g. `gpus()["t4"]`."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes."""
+    mode_taint: pulumi.Input[str] | None = None
+    """Value of the taint `tandem/mode` of the nodes. The plugin's pods are made again whenever it changes, so that an
+    update whose answer was lost is repeated when the mode is taken back.
+    """
     nodes: pulumi.Resource | None = None
     """The node group or NodePool, when it is of the same program. On a switch of mode its taint evicts the models; a
     plugin that changed earlier would take the GPU from under them.
@@ -39,8 +43,6 @@ class DevicePluginSharingArgs:
 
     pools: Sequence[PoolSharing]
     """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu=gpus()["t4"])]`."""
-    gone_with: pulumi.Resource | None = None
-    """The cluster, when it is of the same program: no release is uninstalled when the cluster goes anyway."""
 
 
 class DevicePluginSharing(pulumi.ComponentResource):
@@ -59,7 +61,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
     def __init__(self, name: str, args: DevicePluginSharingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
         _check(args.pools)
-        self._name, self._gone_with = name, args.gone_with
+        self._name = name
         whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
         partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
 
@@ -72,7 +74,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
         if whole:
             namespace = self._namespace("namespace", device_plugin.CHART.name)
             for pool in whole:
-                values = device_plugin.values(pool.pool, pool.sharing)
+                values = device_plugin.values(pool.pool, pool.sharing, pool.mode_taint)
                 named = plugin_release(pool.pool)
                 needs = [discovery, *_nodes([pool])]
                 self._release(f"{pool.pool}-plugin", device_plugin.CHART, values, namespace, needs, named)
@@ -118,7 +120,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
             values=values,
             atomic=True,
             timeout=TIMEOUT_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, deleted_with=self._gone_with, depends_on=[*needs]),
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
         )
 
 

@@ -240,12 +240,18 @@ def _karpenter(plan: Plan, into: GpuCluster, pools: Sequence[Pool]) -> Karpenter
 def device_plugin(plan: Plan, into: GpuCluster, nodes: Mapping[str, pulumi.Resource]) -> DevicePluginSharing:
     """The device plugin of every pool. Feature discovery, and the GPU Operator, have parts that run on system nodes."""
     pools = [
-        PoolSharing(sharing=pool.sharing, gpu=pool.smallest.gpu, pool=pool.name, nodes=nodes[pool.name])
+        PoolSharing(
+            sharing=pool.sharing,
+            gpu=pool.smallest.gpu,
+            pool=pool.name,
+            mode_taint=plan.mode_taints[pool.name],
+            nodes=nodes[pool.name],
+        )
         for pool in plan.setup.pools
     ]
     return DevicePluginSharing(
         f"{PROJECT}-sharing",
-        DevicePluginSharingArgs(pools=pools, gone_with=into.control_plane),
+        DevicePluginSharingArgs(pools=pools),
         _inside(plan, into, into.system_nodes),
     )
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -127,6 +128,11 @@ class Pulumi:
         }
 
 
+@cache
+def _version(found: str) -> str:
+    return subprocess.run([found, "version"], capture_output=True, text=True).stdout.strip()
+
+
 def executable() -> str:
     """The `pulumi` of the PATH; raises `NoPulumiError` when there is none, or one that is too old or incomplete."""
     found = shutil.which("pulumi")
@@ -135,7 +141,7 @@ def executable() -> str:
             "there is no `pulumi` on the PATH. Get it from https://www.pulumi.com/docs/install/ "
             "(`curl -fsSL https://get.pulumi.com | sh`), or use `tandem plan`, which needs none."
         )
-    said = subprocess.run([found, "version"], capture_output=True, text=True).stdout.strip()
+    said = _version(found)
     version = re.match(r"v?(\d+)\.(\d+)", said)
     # A `pulumi` that was built by hand says nothing.
     if version and tuple(map(int, version.groups())) < OLDEST:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import shutil
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,8 +31,8 @@ def pulumi() -> None:
 def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
     """A stack that has never been up; with other sections than its file has, where they are given."""
 
-    def prepare(name: str, sections: Mapping[str, Any] | None = None) -> Stack:
-        folder = tmp_path_factory.mktemp(name)
+    def prepare(name: str, sections: Mapping[str, Any] | None = None, folder: Path | None = None) -> Stack:
+        folder = folder or tmp_path_factory.mktemp(name)
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
         (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
         shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
@@ -41,21 +44,33 @@ def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
 
 
 @pytest.fixture(scope="session")
-def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory) -> Raise:
-    """A stack that is up: each caller gets a copy of one that is raised once."""
+def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Raise:
+    """A stack that is up: each caller gets a copy of one that one of the workers has brought up."""
+    workers = tmp_path_factory.getbasetemp()
+    originals = (workers if worker_id == "master" else workers.parent) / "originals"
+    originals.mkdir(exist_ok=True)
 
-    @cache
-    def original(name: str, sections: str) -> Stack:
-        stack = nothing(name, json.loads(sections))
-        run = stack.up()
-        assert run.code == 0, run.errors
-        return stack
+    def bring_up(name: str, sections: Mapping[str, Any] | None = None) -> Stack:
+        key = json.dumps(sections or {}, sort_keys=True)
+        folder = originals / f"{name}-{sha256(key.encode()).hexdigest()[:12]}"
+        with locked(folder.with_suffix(".lock")):
+            if not folder.is_dir():
+                making = tmp_path_factory.mktemp(name)
+                stack = nothing(name, sections, making)
+                run = stack.up()
+                assert run.code == 0, run.errors
+                stack.first_up = run.changed
+                making.rename(folder)
+        return Stack(folder, name).copied_to(tmp_path_factory.mktemp(name))
 
-    def copied(name: str, sections: Mapping[str, Any] | None = None) -> Stack:
-        first = original(name, json.dumps(sections or {}, sort_keys=True))
-        return first.copied_to(tmp_path_factory.mktemp(name))
+    return bring_up
 
-    return copied
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    with path.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 @pytest.fixture(params=STACKS)

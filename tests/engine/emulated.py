@@ -13,12 +13,13 @@ from typing import Any
 
 import yaml
 
-from components.names import TOKEN
+import stacks
+from components.names import PROJECT, TOKEN
 from sandbox.graph import Graph
+from sandbox.in_process import run as run_in_process
 from sandbox.world import Fault, Faults, World
 from sandbox.world.callers import Callers
 from stacks.config import load_file
-from tandem.plan import program_graph
 from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
@@ -27,6 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 CHANGING = frozenset({"create", "update", "delete", "replace"})
 """Operations on a resource that the engine tells; `replace` stands for its parts."""
+FIRST_UP = "first-up.json"
 Raise = Callable[..., "Stack"]
 """Gives a stack by name, with other sections than its file has where they are given."""
 
@@ -96,8 +98,9 @@ class Stack:
 
     @property
     def graph(self) -> Graph:
-        """The same program, in this process."""
-        return program_graph(load_file(self.place.stack_file), self.name)
+        """The same program, in this process, with the zones and offers of the emulated cloud."""
+        config = load_file(self.place.stack_file)
+        return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=self.name)
 
     def behind(self, change: Callable[[World], object]) -> None:
         """Somebody does something behind Pulumi's back."""
@@ -123,6 +126,17 @@ class Stack:
             return world.peaks
         finally:
             world.close()
+
+    @property
+    def first_up(self) -> dict[str, frozenset[str]]:
+        """What the first `up` has changed."""
+        kept = json.loads((self.folder / FIRST_UP).read_text(encoding="utf-8"))
+        return {operation: frozenset(names) for operation, names in kept.items()}
+
+    @first_up.setter
+    def first_up(self, changed: Mapping[str, frozenset[str]]) -> None:
+        kept = {operation: sorted(names) for operation, names in changed.items()}
+        (self.folder / FIRST_UP).write_text(json.dumps(kept), encoding="utf-8")
 
     def copied_to(self, folder: Path) -> Stack:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)

@@ -21,15 +21,11 @@ def test_up_creates_what_the_plan_shows_and_state_and_cloud_agree(stack: Stack) 
     assert found.resources == len(planned)
 
 
-def test_a_second_up_changes_nothing(stack: Stack) -> None:
+def test_a_second_up_changes_nothing_and_a_refresh_shows_no_drift(stack: Stack) -> None:
     run = stack.up()
     assert (run.code, run.changed) == (0, {}), run.errors
-
-
-def test_refresh_shows_no_drift_and_leaves_nothing_for_up(stack: Stack) -> None:
     run = stack.refresh("--expect-no-changes")
     assert (run.code, run.changed) == (0, {}), run.errors
-    assert stack.up().changed == {}
 
 
 def test_up_repairs_what_somebody_changed_or_deleted(stack: Stack) -> None:
@@ -61,8 +57,7 @@ def test_destroy_leaves_nothing(stack: Stack) -> None:
     assert (found.resources, found.things, found.orphans) == (0, 0, ())
 
 
-def test_a_preview_shows_every_resource_that_up_creates(nothing: Raise, any_stack: str) -> None:
-    stack = nothing(any_stack)
-    previewed = stack.preview()
+def test_a_preview_shows_every_resource_that_up_creates(nothing: Raise, stack: Stack, any_stack: str) -> None:
+    previewed = nothing(any_stack).preview()
     assert previewed.code == 0, previewed.errors
-    assert previewed.changed == stack.up().changed
+    assert previewed.changed == stack.first_up

@@ -1,27 +1,23 @@
-"""One call goes wrong: an error, or an answer that is lost. For every resource type, on create and on delete.
+"""Calls go wrong: an error, or an answer that is lost. For every resource type, on create and on delete.
 
-Errors of all types come one after the other, on one stack: the next command goes on until it meets the next. On demand
-each fault has a stack of its own, for every resource, by `make test-faults`: the number of tests is that of the faults.
+Faults come one after the other on one stack: the next command goes on until it meets the next. `make test-faults` has
+one for every single resource, not only for the first of each type.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 from collections import Counter
-from typing import Any, cast
+from typing import Any
 
 import pytest
-import yaml
 
 from sandbox.graph import IN_STATE_ALONE, Graph
 from sandbox.world import Fault, World
-from stacks.config import StackConfig, load_file
+from sandbox.world.faults import Kind, Operation
 from tandem.command import main
-from tandem.plan import program_graph
-from tandem.sandbox.state import Orphan
-from tests.engine.emulated import ROOT, STACKS, Raise, Stack
+from tests.engine.emulated import STACKS, Raise, Stack
 
 STACK = "timeslice"
 EVERY_TYPE: dict[str, Any] = {
@@ -42,6 +38,8 @@ TYPES = (
     "aws:ec2/subnet:Subnet",
     "aws:ec2/vpc:Vpc",
     "aws:ec2/vpcEndpoint:VpcEndpoint",
+    "aws:eks/accessEntry:AccessEntry",
+    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
     "aws:eks/addon:Addon",
     "aws:eks/cluster:Cluster",
     "aws:eks/nodeGroup:NodeGroup",
@@ -63,7 +61,6 @@ KARPENTER = "karpenter"
 BY_KARPENTER = (
     "aws:cloudwatch/eventRule:EventRule",
     "aws:cloudwatch/eventTarget:EventTarget",
-    "aws:eks/accessEntry:AccessEntry",
     "aws:eks/podIdentityAssociation:PodIdentityAssociation",
     "aws:iam/policy:Policy",
     "aws:sqs/queue:Queue",
@@ -77,10 +74,9 @@ SECTIONS: dict[str, dict[str, Any]] = {STACK: EVERY_TYPE, KARPENTER: {}}
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
-def in_the_cloud(graph: Graph) -> dict[str, str]:
-    """Type of everything that exists in the cloud, by type and logical name."""
-    managed = [one for one in graph if one.custom and not one.type.startswith(IN_STATE_ALONE)]
-    return {f"{one.type} {one.name}": one.type for one in managed}
+def in_the_cloud(graph: Graph) -> list[tuple[str, str]]:
+    """Type and logical name of everything that exists in the cloud."""
+    return [(one.type, one.name) for one in graph if one.custom and not one.type.startswith(IN_STATE_ALONE)]
 
 
 def doubled(stack: Stack) -> list[tuple[str, str]]:
@@ -94,31 +90,17 @@ def counted(world: World) -> Counter[tuple[str, str]]:
     return Counter((thing.type, thing.name) for thing in world.things() if thing.made_by == "pulumi")
 
 
-def fails_and_finishes(stack: Stack, token: str, name: str = "") -> None:
-    """An error on create: one plain `up` finishes the job, and nothing is doubled."""
-    failed = stack.up(faults=(Fault(type=token, operation="create", kind="error", name=name),))
-    assert (failed.code != 0, stack.fired) == (True, 1)
-    assert any("an injected fault" in error for error in failed.errors)
-    is_whole(stack)
+FAILING = {STACK: TYPES, KARPENTER: BY_KARPENTER}
+"""Types that fail on each stack."""
 
 
-def loses_and_repairs(stack: Stack, monkeypatch: pytest.MonkeyPatch, token: str, name: str = "") -> None:
-    """A lost answer on create: the one command that `status` names, then `up`."""
-    failed = stack.up(faults=(Fault(type=token, operation="create", kind="lost", name=name),))
-    assert (failed.code != 0, stack.fired) == (True, 1)
-    [orphan] = stack.findings().orphans
-    assert orphan.thing.type == token
-    repair(stack, monkeypatch, orphan)
-    is_whole(stack)
-
-
-def repair(stack: Stack, monkeypatch: pytest.MonkeyPatch, *orphans: Orphan) -> None:
-    """Runs the command that `status` names for each."""
-    monkeypatch.chdir(stack.folder)
-    for orphan in orphans:
-        command, *arguments = shlex.split(orphan.repair)
-        assert command == "tandem"
-        assert main(arguments) == 0
+def faults(stack: Stack, operation: Operation, kind: Kind = "error", package: str = "") -> tuple[Fault, ...]:
+    """One for each type of a package, or for each resource if that is asked for."""
+    types = [token for token in FAILING[stack.name] if token.startswith(package)]
+    if "TANDEM_EVERY_FAULT" not in os.environ:
+        return tuple(Fault(type=token, operation=operation, kind=kind) for token in types)
+    there = [(token, name) for token, name in in_the_cloud(stack.graph) if token in types]
+    return tuple(Fault(type=token, operation=operation, kind=kind, name=name) for token, name in there)
 
 
 def is_whole(stack: Stack) -> None:
@@ -128,130 +110,74 @@ def is_whole(stack: Stack) -> None:
     assert doubled(stack) == []
 
 
-def fails_and_goes(stack: Stack, token: str, name: str = "") -> None:
-    """An error on delete: one plain `destroy` finishes the job."""
-    failed = stack.destroy(faults=(Fault(type=token, operation="delete", kind="error", name=name),))
-    if stack.fired:
-        assert failed.code != 0
-        assert any("an injected fault" in error for error in failed.errors)
-        run = stack.destroy()
-        assert run.code == 0, run.errors
-    is_gone(stack)
-
-
-def loses_and_goes(stack: Stack, token: str, name: str = "") -> None:
-    """A lost answer on delete: one `destroy` finishes; for releases one that refreshes.
-
-    Helm calls it an error when there is nothing to uninstall.
-    """
-    failed = stack.destroy(faults=(Fault(type=token, operation="delete", kind="lost", name=name),))
-    if stack.fired:
-        assert failed.code != 0
-        assert [one.type for one in stack.findings().missing] == [token]
-        run = stack.destroy(*(["--refresh"] if token == RELEASE else []))
-        assert run.code == 0, run.errors
-    is_gone(stack)
-
-
 def is_gone(stack: Stack) -> None:
     found = stack.findings()
     assert (found.resources, found.things) == (0, 0)
 
 
 def test_every_type_of_every_stack_is_tried(nothing: Raise) -> None:
-    assert set(in_the_cloud(nothing(STACK, EVERY_TYPE).graph).values()) == set(TYPES)
-    found: set[str] = set()
-    for stack in STACKS:
-        config = load_file(ROOT / f"Pulumi.{stack}.yaml")
-        found |= set(in_the_cloud(program_graph(config, stack)).values())
+    assert {token for token, _ in in_the_cloud(nothing(STACK, EVERY_TYPE).graph)} == set(TYPES)
+    found = {token for stack in STACKS for token, _ in in_the_cloud(nothing(stack).graph)}
     assert found - set(TYPES) == set(BY_KARPENTER)
 
 
-FAILING = {STACK: TYPES, KARPENTER: BY_KARPENTER}
-"""Types that fail on each stack."""
-
-
 @pytest.mark.parametrize("name", FAILING)
-def test_after_an_error_on_create_the_next_up_goes_on_whatever_type_failed(nothing: Raise, name: str) -> None:
+def test_after_an_error_on_create_the_next_up_goes_on_whatever_failed(nothing: Raise, name: str) -> None:
     stack = nothing(name, SECTIONS[name])
-    left = tuple(Fault(type=token, operation="create") for token in FAILING[name])
+    every = left = faults(stack, "create")
     while left:
         failed = stack.up(faults=left)
         assert failed.code != 0, f"these were never created: {left}"
         assert any("an injected fault" in error for error in failed.errors), failed.errors
         left = stack.unfired
-    assert stack.fired == len(FAILING[name])
+    assert stack.fired == len(every)
     is_whole(stack)
 
 
 @pytest.mark.parametrize("name", FAILING)
-def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_type_failed(raised: Raise, name: str) -> None:
+def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_failed(raised: Raise, name: str) -> None:
     stack = raised(name, SECTIONS[name])
-    left = tuple(Fault(type=token, operation="delete") for token in FAILING[name])
+    left = faults(stack, "delete")
     while (run := stack.destroy(faults=left)).code != 0:
         assert any("an injected fault" in error for error in run.errors), run.errors
         left = stack.unfired
-    assert not left, "some types are never asked to go"
+    assert not left, "these are never asked to go"
     is_gone(stack)
 
 
 @pytest.mark.parametrize("package", ["aws", "kubernetes"])
-def test_after_a_lost_answer_on_create_status_names_the_one_command_for_whatever_type(
-    nothing: Raise, monkeypatch: pytest.MonkeyPatch, package: str
+@pytest.mark.parametrize("name", FAILING)
+def test_after_a_lost_answer_on_create_status_names_the_one_command_whatever_it_was(
+    nothing: Raise, monkeypatch: pytest.MonkeyPatch, name: str, package: str
 ) -> None:
-    stack = nothing(STACK, EVERY_TYPE)
-    types = [token for token in TYPES if token.startswith(f"{package}:")]
-    left = tuple(Fault(type=token, operation="create", kind="lost") for token in types)
+    stack = nothing(name, SECTIONS[name])
+    monkeypatch.chdir(stack.folder)
+    left = faults(stack, "create", "lost", package)
     while left:
         assert stack.up(faults=left).code != 0, f"these were never created: {left}"
-        lost = {fault.type for fault in left} - {fault.type for fault in stack.unfired}
+        lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
         orphans = stack.findings().orphans
-        assert {one.thing.type for one in orphans} == lost
-        repair(stack, monkeypatch, *orphans)
+        assert Counter(one.thing.type for one in orphans) == lost
+        for orphan in orphans:
+            command, *arguments = shlex.split(orphan.repair)
+            assert command == "tandem"
+            assert main(arguments) == 0
         assert not stack.findings().orphans
         left = stack.unfired
     is_whole(stack)
 
 
-@pytest.mark.parametrize(
-    "lost", ["aws:iam/role:Role", "aws:eks/cluster:Cluster", "kubernetes:core/v1:PersistentVolumeClaim", RELEASE]
-)
-def test_after_a_lost_answer_on_delete_one_destroy_finishes(raised: Raise, lost: str) -> None:
-    loses_and_goes(raised(STACK, EVERY_TYPE), lost)
-
-
-def every_resource() -> list[tuple[str, str, str]]:
-    """Stack, type and logical name of everything that two stacks with every type have; empty unless it is asked for."""
-    if "TANDEM_EVERY_FAULT" not in os.environ:
-        return []
-    found = []
-    for stack in (STACK, KARPENTER):
-        values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-        raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | SECTIONS[stack]
-        graph = in_the_cloud(program_graph(StackConfig.model_validate_json(json.dumps(raw)), stack))
-        wanted = TYPES if stack == STACK else BY_KARPENTER
-        found += [(stack, token, key.removeprefix(f"{token} ")) for key, token in graph.items() if token in wanted]
-    return sorted(found)
-
-
-@pytest.fixture(params=every_resource(), ids=" ".join)
-def one(request: pytest.FixtureRequest) -> tuple[str, str, str]:
-    return cast("tuple[str, str, str]", request.param)
-
-
-def test_every_resource_survives_an_error_on_create(nothing: Raise, one: tuple[str, str, str]) -> None:
-    fails_and_finishes(nothing(one[0], SECTIONS[one[0]]), *one[1:])
-
-
-def test_every_resource_survives_a_lost_answer_on_create(
-    nothing: Raise, one: tuple[str, str, str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", FAILING)
+def test_after_a_lost_answer_on_delete_the_next_destroy_finishes_and_after_that_of_a_release_one_that_refreshes(
+    raised: Raise, name: str
 ) -> None:
-    loses_and_repairs(nothing(one[0], SECTIONS[one[0]]), monkeypatch, *one[1:])
-
-
-def test_every_resource_survives_an_error_on_delete(raised: Raise, one: tuple[str, str, str]) -> None:
-    fails_and_goes(raised(one[0], SECTIONS[one[0]]), *one[1:])
-
-
-def test_every_resource_survives_a_lost_answer_on_delete(raised: Raise, one: tuple[str, str, str]) -> None:
-    loses_and_goes(raised(one[0], SECTIONS[one[0]]), *one[1:])
+    # Helm calls it an error when there is nothing to uninstall.
+    stack = raised(name, SECTIONS[name])
+    left, options = faults(stack, "delete", "lost"), []
+    while (run := stack.destroy(*options, faults=left)).code != 0:
+        lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
+        assert Counter(one.type for one in stack.findings().missing) == lost, run.errors
+        options = ["--refresh"] if RELEASE in lost else []
+        left = stack.unfired
+    assert not left, "these are never asked to go"
+    is_gone(stack)

@@ -110,9 +110,7 @@ def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first
             free = [urn for urn in todo if not any(urn in needs[other] for other in left)]
             assert free, todo
             for urn in free:
-                # The engine drops what goes with something else from its state, and calls nobody.
-                if "deletedWith" not in graph.effective_options(urn):
-                    world.delete(left[urn].type, ids[urn])
+                world.delete(left[urn].type, ids[urn])
                 del left[urn]
 
 

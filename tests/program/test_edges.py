@@ -10,7 +10,7 @@ from pathlib import Path
 from components.names import TOKEN
 from sandbox.graph import Graph, Resource
 from sandbox.world import CloudError, World
-from tests.engine.unlucky import again, all_needed, cloud_resources, down, up
+from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 
 VARIANTS = ("everything", "karpenter")
 NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
@@ -41,8 +41,8 @@ PREVENTED = {
 }
 """The failure that each edge prevents: the code of the first that is met without it, on `destroy` before `up`."""
 HARMLESS = {
-    "tandem-sharing after tandem-system": "the release waits for a node ten minutes, longer than nodes take, and goes "
-    "with the cluster without being uninstalled; the edge makes `up` fail early where system nodes cannot come",
+    "tandem-sharing after tandem-system": "the release waits for a node ten minutes, longer than nodes take; the edge "
+    "makes `up` fail early where system nodes cannot come, and keeps a node for the GPU Operator's delete hook",
     "tandem-system after tandem-system-role-AmazonSSMManagedInstanceCore": "nodes join without; only a shell is late",
     "tandem-gpu-group after tandem-gpu-group-role-AmazonSSMManagedInstanceCore": "the same",
     "tandem-ollama after tandem-sharing": "pods wait for shares; on a switch without a proof the edge keeps them away "

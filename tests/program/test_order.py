@@ -8,7 +8,7 @@ import pytest
 from sandbox.world import CloudError, World
 from sandbox.world.nodes import labels
 from sandbox.world.things import NODE
-from tests.engine.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
+from tests.program.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
 
 EVERY = pytest.mark.parametrize("variant", [one for one in VARIANTS if one != "karpenter-fallback"])
 
