@@ -19,11 +19,11 @@ test-cluster: .venv/test
 # The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere. An engine
 # that fails waits for seconds before it ends, so more tests run than there are cores.
 test-engine: .venv/test
-	@.venv/bin/python -m pytest -n 4 tests/engine
+	@.venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine
 
 # Errors and lost answers on create and on delete, for every single resource.
 test-faults: .venv/test
-	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 tests/engine/test_faults.py
+	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine/test_faults.py
 
 # What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.

@@ -17,14 +17,25 @@ import yaml
 from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import ROOT, STACKS, Raise, Stack
 
+QUICK = Path(__file__).parent / "quick"
+LONGEST = ("test_faults.py", "test_switch.py", "test_updates.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starts the longest first, so that no worker ends with one of them while the others have nothing left."""
+    items.sort(key=lambda item: item.path.name not in LONGEST)
+
 
 @pytest.fixture(scope="session")
-def pulumi() -> None:
+def pulumi() -> Iterator[None]:
     """Skips where there is no engine."""
     try:
         executable()
     except NoPulumiError as reason:
         pytest.skip(str(reason).split(". ")[0])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(QUICK))
+        yield
 
 
 @pytest.fixture(scope="session")
