@@ -56,16 +56,21 @@ class Sandbox:
         """Ends what an earlier command left unfinished: what was created is adopted, what was not is forgotten."""
         found = self.findings()
         creations = [one for one in found.unfinished if one.operation == "creating"]
-        adopted = [orphan for orphan in found.orphans if orphan.pending]
-        code = FINE
-        for orphan in adopted:
-            _say(f"{name_of(orphan.pending)} was created, but Pulumi never heard of it: taking it into the state")
-            pair = f"{orphan.pending} {orphan.thing.id}"
-            code = code or self.run("refresh", *AT_ONCE, "--import-pending-creates", pair)
-        if code == FINE and len(creations) > len(adopted):
-            names = sorted({name_of(one.urn) for one in creations} - {name_of(one.pending) for one in adopted})
-            _say(f"was being created and is not there: {', '.join(names)}: forgetting about it")
-            code = self.run("refresh", *AT_ONCE, "--clear-pending-creates")
+        if not creations:
+            return FINE
+        # Not `--import-pending-creates`: the engine marks these as importing, and forgets them (pulumi 3.260,
+        # refresh.go pendingCreatesToImports; nothing in pkg/engine reads OperationTypeImporting).
+        code = self.run("refresh", *AT_ONCE, "--clear-pending-creates")
+        adopted = [(orphan, orphan.pending) for orphan in found.orphans if orphan.pending]
+        for orphan, pending in adopted:
+            if orphan.replaces:
+                _say(f"{name_of(pending.urn)} was created beside the one that it replaces: deleting it")
+                self.world.delete(orphan.thing.type, orphan.thing.id)
+            elif code == FINE:
+                _say(f"{name_of(pending.urn)} was created, but Pulumi never heard of it: taking it into the state")
+                code = self.run(*pending.importing(orphan.thing.id))
+        if absent := {name_of(one.urn) for one in creations} - {name_of(one.urn) for _, one in adopted}:
+            _say(f"was being created and is not there: {', '.join(sorted(absent))}: forgetting about it")
         return code
 
     def run(self, verb: str, *options: str) -> int:

@@ -1,7 +1,7 @@
 """What Pulumi's state and the emulated cloud say of each other: orphans, missing things, unfinished operations."""
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,13 @@ class Unfinished:
     type: str
     operation: str
     """`creating`, `updating`, `deleting` …"""
+    parent: str = ""
+    provider: str = ""
+    """URNs of the resource's parent and provider."""
+
+    def importing(self, identity: str) -> tuple[str, ...]:
+        """What `pulumi` is called with to take what was created into the state."""
+        return _importing(self.type, name_of(self.urn), identity, self.parent, self.provider)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +49,10 @@ class Orphan:
 
     thing: "Thing"
     repair: str
-    pending: str = ""
-    """URN of the unfinished creation that made it, or ""."""
+    pending: Unfinished | None = None
+    """The unfinished creation that made it."""
+    replaces: bool = False
+    """Whether the state still has the one that it was to replace: there is no import then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,13 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     resources = [one for one in deployment.get("resources") or () if not _is_pulumis_own(one)]
     managed = tuple(_managed(resources))
     unfinished = tuple(
-        Unfinished(one["resource"]["urn"], one["resource"]["type"], one["type"])
+        Unfinished(
+            one["resource"]["urn"],
+            one["resource"]["type"],
+            one["type"],
+            one["resource"].get("parent", ""),
+            one["resource"].get("provider", "").rpartition("::")[0],
+        )
         for one in deployment.get("pending_operations") or ()
     )
     keys = {(one.type, one.id) for one in managed}
@@ -79,7 +94,8 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     named = {thing.key for thing in left}
     # What a controller made for an orphan comes and goes with it.
     roots = [thing for thing in left if thing.owner not in named]
-    orphans = tuple(_orphan(stack, thing, unfinished, graph, providers) for thing in roots)
+    known = {one["urn"] for one in resources}
+    orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
     missing = tuple(one for one in managed if _is_gone(one, world))
     return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
 
@@ -126,21 +142,23 @@ def _orphan(
     unfinished: tuple[Unfinished, ...],
     graph: "Graph | None",
     providers: Mapping[str, str],
+    known: Collection[str],
 ) -> Orphan:
     created = [
         one for one in unfinished if (one.operation, one.type, name_of(one.urn)) == ("creating", thing.type, thing.name)
     ]
     if created:
-        urn = created[0].urn
-        return Orphan(thing, _pulumi(stack, "refresh", "--yes", "--import-pending-creates", f"{urn} {thing.id}"), urn)
+        # `refresh` ends unfinished operations before it does anything else.
+        again = shlex.join(("tandem", "sandbox", "refresh", stack))
+        return Orphan(thing, again, created[0], replaces=created[0].urn in known)
     if thing.made_by == "pulumi" and graph is not None:
         found = [one for one in graph.of_type(thing.type) if one.name == thing.name]
         if found and found[0].provider in providers:
-            places = ("--parent", f"parent={found[0].parent}", "--provider", f"provider={found[0].provider}")
-            options = ("--protect=false", "--generate-code=false", "--yes")
-            return Orphan(thing, _pulumi(stack, "import", thing.type, thing.name, thing.id, *places, *options))
+            importing = _importing(thing.type, thing.name, thing.id, found[0].parent, found[0].provider)
+            return Orphan(thing, shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *importing)))
     return Orphan(thing, shlex.join(("tandem", "sandbox", "delete", stack, thing.type, thing.id)))
 
 
-def _pulumi(stack: str, *arguments: str) -> str:
-    return shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *arguments))
+def _importing(token: str, name: str, identity: str, parent: str, provider: str) -> tuple[str, ...]:
+    places = ("--parent", f"parent={parent}", "--provider", f"provider={provider}")
+    return ("import", token, name, identity, *places, "--protect=false", "--generate-code=false", "--yes")
