@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -110,4 +111,6 @@ def _path(text: str | None) -> Path | None:
 
 
 if __name__ == "__main__":
+    # Builds and servers have process groups of their own, so a call that is stopped must end them.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))
