@@ -57,6 +57,7 @@ docs: .venv/test
 bench: .venv/test
 	.venv/bin/python tests/bench/plan.py
 	.venv/bin/python -m tests.bench.stream_timing
+	.venv/bin/python tests/bench/choose.py
 
 # What AWS offers in which region, and its prices, into sharing/data: with credentials of any account, which only reads.
 refresh: .venv/test

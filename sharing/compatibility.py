@@ -73,11 +73,16 @@ def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list
     found: list[Problem] = []
     for rule in RULES:
         if rule.refuses is refuses:
-            readable = [pool for pool in setup.pools if not touches(rests_on(rule.reads, pool), unreadable)]
-            told = rule.check(replace(setup, pools=tuple(readable))) if readable else ()
-            found += [problem for problem in told if not touches((problem.path,), unreadable)]
+            found += _readable(rule, setup, unreadable) if unreadable else rule.check(setup)
     # Pools that take the stack's sharing say the same of it.
     return list(dict.fromkeys(found))
+
+
+def _readable(rule: Rule, setup: Setup, unreadable: Collection[str]) -> Iterator[Problem]:
+    """What the rule says of the pools whose settings it can read."""
+    readable = [pool for pool in setup.pools if not touches(rests_on(rule.reads, pool), unreadable)]
+    told = rule.check(replace(setup, pools=tuple(readable))) if readable else ()
+    return (problem for problem in told if not touches((problem.path,), unreadable))
 
 
 def _known_types(setup: Setup) -> Iterator[Problem]:

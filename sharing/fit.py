@@ -35,6 +35,12 @@ class Verdict:
         return self.need.bound > (self.card_mib if self.share_mib is None else self.share_mib)
 
     @property
+    def room(self) -> float:
+        """MiB that the model and its neighbours may still take before one of them does not fit; less than 0 if none."""
+        together = self.card_mib - self.crowd_mib
+        return together if self.share_mib is None else min(together, self.share_mib - self.need.bound)
+
+    @property
     def rule(self) -> str:
         """The bound that this model breaks, in words."""
         profile, unit = self.shares.profile, "slice" if self.shares.profile else "card"

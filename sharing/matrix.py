@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 from sharing import prices
+from sharing.advice import with_room
 from sharing.assessment import assess
 from sharing.compatibility import first_broken, warnings
 from sharing.cost import gpu_nodes
@@ -11,10 +12,10 @@ from sharing.gpus import InstanceType, instance_types
 from sharing.judgement import Judgement, judge
 from sharing.layouts import Strategy
 from sharing.models import Served
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.paths import touches
 from sharing.problems import Problem
-from sharing.setup import Pool, Provisioner, Setup
+from sharing.setup import ONE_POOL, Pool, Provisioner, Setup
 from sharing.slices import slices_for
 
 PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
@@ -22,23 +23,39 @@ MODELS_FIT = "the models fit"
 """Stands for a rule's name where nothing is wrong but the size of the models."""
 
 
-def _slices(strategy: Strategy) -> Callable[[tuple[Served, ...], InstanceType], Sharing]:
-    """A slice for each model, of the layout with the most slices that holds them; where none does, the smallest."""
-    return lambda models, instance: slices_for(models, instance, strategy) or Mig(strategy=strategy)
+def _replicas(models: int, gpus: int, most: int) -> list[int]:
+    """Shares per GPU, for one node and for each larger number of nodes, as few as hold the models there."""
+    fewest: dict[int, int] = {}
+    for replicas in range(min(max(2, -(-models // gpus)), most), 1, -1):
+        fewest[-(-models // (gpus * replicas))] = replicas
+    return list(fewest.values())
 
 
-def _sharers(models: tuple[Served, ...]) -> int:
-    return max(2, len(models))
+def _slices(strategy: Strategy) -> Callable[[tuple[Served, ...], InstanceType], list[Sharing]]:
+    """A slice for each model on as few nodes as hold them, of the layout with the most slices; else the smallest."""
+
+    def cut(models: tuple[Served, ...], instance: InstanceType) -> list[Sharing]:
+        found = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
+        return [next(filter(None, found), Mig(strategy=strategy))]
+
+    return cut
 
 
-WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], Sharing]] = {
-    "exclusive": lambda models, instance: Exclusive(),
-    "timeslice": lambda models, instance: TimeSlicing(replicas=_sharers(models)),
-    "mps": lambda models, instance: Mps(replicas=_sharers(models)),
+WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], list[Sharing]]] = {
+    "exclusive": lambda models, instance: [Exclusive()],
+    "timeslice": lambda models, instance: [
+        TimeSlicing(replicas=each) for each in _replicas(len(models), instance.gpus, MOST_TIME_SLICES)
+    ],
+    "mps": lambda models, instance: [
+        Mps(replicas=each) for each in _replicas(len(models), instance.gpus, MPS_MOST_REPLICAS)
+    ],
     "mig-single": _slices("single"),
     "mig-mixed": _slices("mixed"),
 }
-"""The ways of sharing by the names that they have here: the modes, and MIG under each strategy."""
+"""The ways of sharing by the names that they have here: the modes, and MIG under each strategy.
+
+Each gives the settings to try, the one that needs the fewest nodes first.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +123,7 @@ def cells(
     for name in instance_types() if types is None else types:
         for way in ways:
             for provisioner in provisioners:
-                yield _cell(setup, instance_types()[name], way, provisioner)
+                yield cell(next(trials(setup, instance_types()[name], way, provisioner)), way)
 
 
 def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
@@ -118,33 +135,32 @@ def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
     return min(planned, key=lambda cell: (cell.on_demand_usd_per_hour, cell.instance.name), default=None)
 
 
-def trial(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Setup:
-    """`setup` with its models on as many nodes of `instance` as they need, shared that way."""
+def one_pool(setup: Setup) -> Setup:
+    """`setup` with all its models on one pool, which has the settings of the first."""
+    first = replace(setup.pools[0], path=ONE_POOL, sharing_path="sharing")
+    tenants = tuple(replace(tenant, pool=first.name) for tenant in setup.tenants)
+    return replace(setup, pools=(first,), tenants=tenants)
+
+
+def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[Setup]:
+    """`setup` with its models on as many nodes of `instance` as they need, shared that way; the fewest nodes first."""
     [old] = setup.pools
     models = tuple(tenant.served for tenant in setup.tenants)
-    base = replace(
-        old,
-        instance_types=(instance.name,),
-        provisioner=provisioner,
-        sharing=WAYS[way](models, instance),
-        min=0,
-        desired=1,
-        max=1,
-    )
-    nodes = -(-len(models) // base.shares_per_node) if base.offers else 1
-    desired = nodes if provisioner == "node-group" else 1
-    pool = replace(base, desired=desired, max=nodes)
-    return replace(setup, pools=(pool,), max_usd_per_hour=None)
+    for sharing in WAYS[way](models, instance):
+        pool = replace(
+            old, instance_types=(instance.name,), provisioner=provisioner, sharing=sharing, min=0, desired=1, max=1
+        )
+        yield replace(setup, pools=(with_room(pool, setup),), max_usd_per_hour=None)
 
 
-def _cell(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Cell:
-    tried = trial(setup, instance, way, provisioner)
+def cell(tried: Setup, way: str) -> Cell:
+    """What the rules say of one of the trials."""
     [pool] = tried.pools
     bill = gpu_nodes(pool, tried)
-    on_demand = prices.on_demand(instance.name, setup.region).usd_per_hour
+    on_demand = prices.on_demand(pool.smallest.name, tried.region, tried.book).usd_per_hour
     return Cell(
         way=way,
-        instance=instance,
+        instance=pool.smallest,
         pool=pool,
         nodes=pool.max,
         usd_per_hour=bill.usd_per_hour,

@@ -54,7 +54,7 @@ def _answer(given: list[str]) -> int:
 def _parser() -> "argparse.ArgumentParser":
     import argparse
 
-    from tandem import gpus, modes, plan_command
+    from tandem import choose, gpus, modes, plan_command
     from tandem.account import command as account
     from tandem.benchmark import arguments as benchmark
     from tandem.calling import EXIT_CODES
@@ -68,6 +68,6 @@ def _parser() -> "argparse.ArgumentParser":
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for room in (plan_command, doctor, sandbox, modes, models, gpus, account, cluster, conversation, benchmark):
+    for room in (plan_command, choose, doctor, sandbox, modes, models, gpus, account, cluster, conversation, benchmark):
         room.add(commands)
     return parser

@@ -1,10 +1,10 @@
-"""`tandem modes`: every way of sharing on every instance type, what it costs there or why it is refused."""
+"""`tandem modes`: every sharing mode on every instance type, what it costs there or why it is refused."""
 
 import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.calling import EXIT_CODES, FINE, CallError, Commands, print_json
+from tandem.calling import EXIT_CODES, FINE, CallError, Commands, existing, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from sharing.setup import Provisioner, Setup
 
 SCHEMA_VERSION = 1
+HOME_REGION = "us-east-1"
 WAYS = {
     "exclusive": ("exclusive",),
     "timeslice": ("timeslice",),
@@ -31,14 +32,17 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "modes",
         help="show which way of sharing goes on which instance type, and what it costs",
-        description="Tries the two example models (llama2:7b and mistral:7b, context 2048) in every way of sharing, "
-        "on every GPU instance type, with every provisioner of nodes. No AWS account, no network.",
+        description="Tries the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
+        "every sharing mode, on every GPU instance type, with every provisioner. No AWS account, no network.",
         epilog=EXIT_CODES,
     )
-    parser.add_argument("--type", metavar="TYPE", help="this instance type alone, with reasons and ways out")
-    parser.add_argument("--mode", choices=WAYS, help="this way of sharing alone")
-    parser.add_argument("--provisioner", choices=PROVISIONERS, help="this provisioner alone")
-    parser.add_argument("--region", default="us-east-1", help="region of the prices (default: %(default)s)")
+    parser.add_argument(
+        "stack", nargs="?", metavar="STACK|FILE", help="a stack whose models to try (default: the example models)"
+    )
+    parser.add_argument("--type", metavar="TYPE", help="only this instance type, with reasons and fixes")
+    parser.add_argument("--mode", choices=WAYS, help="only this sharing mode")
+    parser.add_argument("--provisioner", choices=PROVISIONERS, help="only this provisioner")
+    parser.add_argument("--region", metavar="R", help="AWS region (default: us-east-1, or the stack file's)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     parser.set_defaults(run=run)
 
@@ -47,9 +51,7 @@ def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.matrix import cells
 
-    if unknown := _unknown(parsed.type, parsed.region):
-        raise CallError(unknown)
-    setup = example(parsed.region)
+    setup = _setup(parsed)
     types = [parsed.type] if parsed.type else None
     ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
     provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
@@ -67,17 +69,23 @@ def run(parsed: argparse.Namespace) -> int:
     return FINE
 
 
-def example(region: str) -> "Setup":
-    """The example models with all settings at their defaults, on the day of the price table."""
+def _setup(parsed: argparse.Namespace) -> "Setup":
+    """The models of the stack, or the example models, on the day of the price table."""
     import datetime
 
     from sharing import tables
-    from stacks.config import StackConfig
+    from sharing.gpus import instance_types
+    from sharing.problems import did_you_mean
+    from tandem import base_stack
 
-    config = StackConfig.model_validate(
-        {"aws:region": region, "sharing": {"mode": "timeslice", "replicas": 2}, "models": list(PAIR)}
-    )
-    return config.setup(datetime.date.fromisoformat(tables.read("gpu_prices").date))
+    name, day = parsed.type, datetime.date.fromisoformat(tables.read("gpu_prices").date)
+    if name is not None and name not in instance_types():
+        raise CallError(f"unknown GPU instance type '{name}'. {did_you_mean(name, instance_types())}")
+    if parsed.region:
+        base_stack.require_region(parsed.region)
+    if parsed.stack:
+        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, None, day).setup
+    return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).setup
 
 
 def as_dict(setup: "Setup", found: Sequence["Cell"]) -> dict[str, Any]:
@@ -121,17 +129,3 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "problem": asdict(cell.problem) if cell.problem else None,
         "warnings": [asdict(warning) for warning in cell.warnings],
     }
-
-
-def _unknown(instance_type: str | None, region: str) -> str:
-    """What is wrong with the words of the call; empty when nothing is."""
-    from sharing import tables
-    from sharing.gpus import instance_types
-    from sharing.problems import did_you_mean
-
-    if instance_type is not None and instance_type not in instance_types():
-        return f"unknown GPU instance type '{instance_type}'. {did_you_mean(instance_type, instance_types())}"
-    regions = [row["region"] for row in tables.read("regions").rows]
-    if region not in regions:
-        return f"unknown region '{region}'. {did_you_mean(region, regions)}"
-    return ""

@@ -31,12 +31,12 @@ def grid(setup: Setup, cells: Sequence[Cell]) -> None:
     letters = _letters(places)
     _head(console, setup, cells)
     ways = dict.fromkeys(cell.way for cell in cells)
-    _line(console, f"\n{'type':<11}{'GPUs':>4}  {''.join(f'{way:<{COLUMN}}' for way in ways)}", "bold")
+    line(console, f"\n{'type':<11}{'GPUs':>4}  {''.join(f'{way:<{COLUMN}}' for way in ways)}", "bold")
     for (family, card), rows in groupby(places, key=lambda place: _family(place[0].instance)):
-        _line(console, f"{family}  {card}", "bold")
+        line(console, f"{family}  {card}", "bold")
         for instance, row in groupby(rows, key=lambda place: place[0].instance):
             marks = "".join(f"{_mark(place, letters):<{COLUMN}}" for place in row)
-            _line(console, f"  {instance.name.partition('.')[2]:<9}{instance.gpus:>4}  {marks}")
+            line(console, f"  {instance.name.partition('.')[2]:<9}{instance.gpus:>4}  {marks}")
     console.print()
     _legend(console, setup, places, letters)
 
@@ -45,10 +45,10 @@ def row(setup: Setup, cells: Sequence[Cell]) -> None:
     """All that is known of one type: each way with its price and what is doubtful, or the reason and the way out."""
     console = Output(highlight=False)
     instance = cells[0].instance
-    _say(console, 0, instance.name, _hardware(instance), "bold")
+    say(console, 0, instance.name, _hardware(instance), "bold")
     _head(console, setup, cells)
     for way, some in groupby(cells, key=lambda cell: cell.way):
-        _line(console, f"\n{way}", "bold")
+        line(console, f"\n{way}", "bold")
         for problem, same in groupby(some, key=lambda cell: cell.problem):
             _answer(console, str(problem or ""), list(same))
 
@@ -57,17 +57,19 @@ def _answer(console: Console, refusal: str, same: Sequence[Cell]) -> None:
     """What holds for a way with some provisioners alike."""
     by = " and ".join(cell.pool.provisioner for cell in same)
     if refusal:
-        _say(console, 2, "refused", f"with {by}. {refusal}", "red")
+        say(console, 2, "refused", f"with {by}. {refusal}", "red")
         return
-    _say(console, 2, "plans", f"with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green")
+    say(console, 2, "plans", f"with {by}: {_costs(same[0])}; {_shares(same[0].pool.offers)}", "green")
     for warning in dict.fromkeys(warning for cell in same for warning in cell.warnings):
-        _say(console, 4, "but", str(warning), "yellow")
+        say(console, 4, "but", str(warning), "yellow")
 
 
 def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
     models = " and ".join(tenant.served.model.name for tenant in setup.tenants)
-    _line(console, f"{models}, context {setup.tenants[0].served.context}, on as many nodes as they need.")
-    _line(console, f"$ per hour for all GPU nodes. {_prices(setup.region, cells)}")
+    contexts = {tenant.served.context for tenant in setup.tenants}
+    context = f", context {contexts.pop()}" if len(contexts) == 1 else ""
+    line(console, f"{models}{context}, on as many nodes as they need.")
+    line(console, f"$ per hour for all GPU nodes. {_prices(setup.region, cells)}")
 
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
@@ -103,12 +105,12 @@ def _mark(place: Place, letters: dict[str, str]) -> str:
 
 def _legend(console: Console, setup: Setup, places: Sequence[Place], letters: dict[str, str]) -> None:
     for mark, meaning in _meanings(setup, places):
-        _say(console, 0, f"{mark:<5}", meaning, "bold")
+        say(console, 0, f"{mark:<5}", meaning, "bold")
     if letters:
-        _line(console, "A letter names the rule that does not hold:")
+        line(console, "A letter names the rule that does not hold:")
     for rule, letter in letters.items():
-        _say(console, 2, letter, rule, "bold")
-    _line(console, "`tandem modes --type TYPE` tells reasons and ways out.")
+        say(console, 2, letter, rule, "bold")
+    line(console, "`tandem modes --type TYPE` tells reasons and ways out.")
 
 
 def _meanings(setup: Setup, places: Sequence[Place]) -> Iterator[tuple[str, str]]:
@@ -148,12 +150,12 @@ def _shares(offers: Sequence[Shares]) -> str:
     return " + ".join(each)
 
 
-def _line(console: Console, text: str, style: str = "") -> None:
+def line(console: Console, text: str, style: str = "") -> None:
     """One line, which is not folded where nobody looks: a pipe gets it whole."""
     console.print(Text(text.rstrip(), style=style), soft_wrap=True)
 
 
-def _say(console: Console, indent: int, word: str, text: str, style: str) -> None:
+def say(console: Console, indent: int, word: str, text: str, style: str) -> None:
     """A word in its colour and what it is about, folded below it; without the trailing blanks of a table."""
     lead = " " * indent
     folded = textwrap.fill(

@@ -91,11 +91,7 @@ class ModelPromise:
 
         The plan's slack was not there either, so the model is taken to be larger by both; `sharing.fit` tries changes.
         """
-        verdict = self.fit.verdict
-        slack = verdict.card_mib - verdict.crowd_mib
-        if verdict.share_mib is not None:
-            slack = min(slack, verdict.share_mib - verdict.need.bound)
-        more = missing_bytes + int(max(slack, 0) * MIB) + MIB
+        more = missing_bytes + int(max(self.fit.verdict.room, 0) * MIB) + MIB
         served = self.fit.tenant.served
         larger = replace(served.model, weights_bytes=served.model.weights_bytes + more)
         tenant = replace(self.fit.tenant, served=replace(served, model=larger))

@@ -10,7 +10,7 @@ from sharing.assessment import assess
 from sharing.compatibility import RULES, first_broken
 from sharing.gpus import instance_types
 from sharing.judgement import judge
-from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trial
+from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest, trials
 from sharing.memory import need
 from sharing.setup import Provisioner
 from sharing.slices import slices_for
@@ -44,7 +44,7 @@ def test_every_way_plans_somewhere_and_is_refused_somewhere() -> None:
 def test_a_cell_says_what_the_rules_say_of_the_same_stack() -> None:
     for (name, way, by), cell in matrix().items():
         [provisioner] = [known for known in PROVISIONERS if known == by]
-        found = assess(trial(PAIR, instance(name), way, provisioner))
+        found = assess(next(trials(PAIR, instance(name), way, provisioner)))
         assert (cell.problem,) == (found.problems[:1] or (None,)), (name, way, by)
         assert cell.plans == (not found.problems)
 
@@ -90,7 +90,7 @@ def test_models_that_do_not_fit_fit_after_what_is_told() -> None:
     for (name, way, by), cell in matrix().items():
         if cell.broken == MODELS_FIT:
             [provisioner] = [known for known in PROVISIONERS if known == by]
-            whole = trial(PAIR, instance(name), way, provisioner)
+            whole = next(trials(PAIR, instance(name), way, provisioner))
             for fit in assess(whole).fits:
                 if not fit.verdict.fits:
                     assert fit.advice, (name, way)
@@ -178,7 +178,7 @@ def test_only_what_is_doubtful_about_the_way_itself_is_told() -> None:
 
 def test_the_first_rule_that_refuses_is_named() -> None:
     assert first_broken(PAIR) is None
-    old = trial(PAIR, instance("g4dn.xlarge"), "mig-single", "node-group")
+    old = next(trials(PAIR, instance("g4dn.xlarge"), "mig-single", "node-group"))
     broken = first_broken(replace(old, pins=pins(driver=100)))
     assert broken is not None
     assert broken.name == "the card allows the mode"

@@ -186,3 +186,32 @@ def test_an_unknown_word_is_a_wrong_call_with_a_way_out(arguments: tuple[str, ..
 def test_the_command_is_one_of_tandems(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["modes", "--type", "g4dn.xlarge", "--mode", "timeslice"]) == 0
     assert "plans with node-group and karpenter" in capsys.readouterr().out
+
+
+def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) -> None:
+    """Own models are described in the file: 40 GiB of weights fit no T4 (15,360 MiB)."""
+    own = {
+        "config": {
+            "aws:region": "us-west-2",
+            "tandem:sharing": {"mode": "timeslice"},
+            "tandem:models": [{"name": "mine", "weights-gib": 40.0, "layers": 16, "kv-heads": 8, "head-dim": 64}],
+        }
+    }
+    path = tmp_path / "own.yaml"
+    path.write_text(yaml.safe_dump(own), encoding="utf-8")
+    found = report(str(path), "--mode", "exclusive", "--provisioner", "node-group")
+    assert (found["region"], found["models"]) == ("us-west-2", ["mine"])
+    plans = {cell["instance_type"]: cell["verdict"] for cell in found["cells"]}
+    assert plans["g4dn.xlarge"] == "refused"
+    assert plans["g6e.2xlarge"] == "plans"
+    assert report(str(path), "--type", "g6e.2xlarge", "--region", "us-east-1")["region"] == "us-east-1"
+    assert printed(str(path), "--type", "g6e.2xlarge").splitlines()[1].startswith("mine, context 4096, ")
+
+
+def test_a_stack_that_is_not_there_or_broken_is_a_wrong_call(tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text("config: {aws:region: us-east-1, tandem:models: [{name: lama2}]}", encoding="utf-8")
+    for stack, told in (("nowhere", "there is no file"), (str(path), "models[0].name: unknown model")):
+        ended = called(stack)
+        assert (ended.returncode, ended.stdout) == (2, "")
+        assert told in ended.stderr
