@@ -67,10 +67,14 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
     needs = [need(served, instance.gpu) for served in models]
     kinds = sharing.offers(instance.gpu)
     given = _given([each.bound for each in needs], kinds, nodes * instance.gpus)
+    tenants: dict[Shares, list[float]] = {kind: [] for kind in kinds}
+    for each, (kind, is_left) in zip(needs, given, strict=True):
+        if is_left:
+            tenants[kind].append(each.bound)
+    largest = {kind: sorted(bounds, reverse=True)[: kind.sharers] for kind, bounds in tenants.items()}
     found = []
     for index, served in enumerate(models):
         kind, is_left = given[index]
-        others = [needs[i].bound for i in range(len(models)) if i != index and given[i] == (kind, True)]
         found.append(
             Verdict(
                 served=served,
@@ -78,15 +82,18 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
                 shares=kind,
                 share_mib=kind.memory_mib,
                 card_mib=kind.unit_mib,
-                crowd_mib=_crowd(needs[index].bound, others, kind),
+                crowd_mib=_crowd(needs[index].bound, largest[kind], kind, is_tenant=is_left),
                 is_left=is_left,
             )
         )
     return found
 
 
-def _crowd(own: float, others: Sequence[float], kind: Shares) -> float:
-    return own + sum(sorted(others, reverse=True)[: kind.sharers - 1])
+def _crowd(own: float, largest: Sequence[float], kind: Shares, *, is_tenant: bool) -> float:
+    """`own` and the largest beside it. `largest` are as many as can be together, with `own` if it is one of them."""
+    if is_tenant and own >= largest[-1]:
+        return sum(largest)
+    return own + sum(largest[: kind.sharers - 1])
 
 
 def _given(needs: Sequence[float], kinds: Sequence[Shares], gpus: int) -> list[tuple[Shares, bool]]:
