@@ -23,6 +23,8 @@ CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
 MOST_SINGLE = 3
 """Models of a pool of which each is changed on its own, the largest first, before all are changed alike."""
+SMALLER_BATCHES = (1024, 512)
+"""Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
 
 Models = dict[int, Served]
@@ -166,6 +168,7 @@ def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
     yield _other_layout(search)
     if search.failing:
         yield _fewer_slots(search)
+        yield _smaller_batch(search)
         yield _shorter_context(search)
         yield _smaller_kv(search)
     for sharing in every_mode(search.pool.sharing):
@@ -226,6 +229,20 @@ def _limited(
     helping = bisect_left(limits, True, key=lambda limit: not search.holds(tried(limit)))
     if helping:
         yield tried(limits[helping - 1])
+
+
+def _smaller_batch(search: _Search) -> Iterator[Setup]:
+    """Fewer tokens per step; not for an embedding model, whose texts must fit one step."""
+    for asked in search.groups():
+        larger = {
+            index: served
+            for index, served in asked.items()
+            if served.batch > SMALLER_BATCHES[-1] and not served.model.encoder
+        }
+        for batch in SMALLER_BATCHES if larger else ():
+            yield search.with_models(
+                {index: replace(served, num_batch=min(served.batch, batch)) for index, served in larger.items()}
+            )
 
 
 def _smaller_kv(search: _Search) -> Iterator[Setup]:

@@ -50,6 +50,7 @@ def _nodes(old: Pool, new: Pool) -> Iterator[str]:
 
 
 def _model(old: Tenant, new: Tenant) -> Iterator[str]:
-    for key in ("slots", "context", "kv_type"):
-        if getattr(old.served, key) != getattr(new.served, key):
-            yield f"{old.path}.{key.replace('_', '-')}: {getattr(new.served, key)}"
+    names = {"slots": "slots", "context": "context", "num_batch": "batch", "kv_type": "kv-type"}
+    for field, key in names.items():
+        if getattr(old.served, field) != getattr(new.served, field):
+            yield f"{old.path}.{key}: {getattr(new.served, field)}"

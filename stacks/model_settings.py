@@ -44,6 +44,13 @@ class ModelSettings(Section):
     kv_type: Annotated[KvType, Field(strict=False)] = Field(
         default=KvType.F16, description="KV cache: `f16`, or `q8_0` (half), `q4_0` (a quarter), with flash attention."
     )
+    batch: int | None = Field(
+        default=None,
+        ge=32,
+        le=8192,
+        description="Tokens per step: fewer save memory and slow prompts down; Ollama's choice when absent.",
+        json_schema_extra={"fix": "Write `batch: 512`, for example."},
+    )
     prompt_cache_mib: int = Field(
         default=PROMPT_CACHE_MIB,
         ge=0,
@@ -162,8 +169,12 @@ class ModelSettings(Section):
         return Model(**{**defaults, **own}, name=self.name, weights_bytes=weights, source="the stack file")
 
     def contradictions(self, path: str) -> Iterator[Problem]:
-        """Own-model keys that are fine alone and wrong together; `path` is where the model is in the file."""
+        """Keys that are fine alone and wrong together; `path` is where the model is in the file."""
         own = self.own_numbers
+        model = self.model()
+        if model and model.encoder and self.batch and self.batch < min(self.context, model.max_context or self.context):
+            rule = f"an embedding model reads a text in one step, and {self.context} tokens may come"
+            yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.")
         if own and (missing := [key for key in OWN_NUMBERS if key not in own]):
             rule = "a model of your own is described by " + ", ".join(OWN_NUMBERS)
             yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.")

@@ -213,6 +213,7 @@ class StackConfig(Section):
                     context=settings.context,
                     slots=settings.slots,
                     kv_type=settings.kv_type,
+                    num_batch=settings.batch or 0,
                     prompt_cache_mib=settings.prompt_cache_mib,
                 )
                 found.append((index, served))

@@ -156,6 +156,8 @@ def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
         key.replace("-", "_"): tuple(value) if key == "instance-types" else value for key, value in values.items()
     }
     if place.startswith("models"):
+        if "batch" in fields:
+            fields["num_batch"] = fields.pop("batch")
         if "kv_type" in fields:
             fields["kv_type"] = KvType(fields["kv_type"])
         asked = next(tenant for tenant in whole.tenants if tenant.path == place)

@@ -223,6 +223,23 @@ def test_a_context_is_shortened_from_what_the_model_really_gets() -> None:
     assert ("models[0].context: 3840",) in offers(fits_exactly(replace(asked, context=3_840), asked))
 
 
+@pytest.mark.parametrize("batch", [1024, 512])
+def test_a_smaller_batch_is_offered_in_steps(batch: int) -> None:
+    """Ollama takes 2,048 tokens per step beyond 32,768 tokens of context (server/sched.go)."""
+    asked = served("llama3.2:1b", context=65_536)
+    assert asked.batch == 2048
+    target = replace(asked, num_batch=batch)
+    assert need(target, instance().gpu).bound < need(asked, instance().gpu).bound - 1
+    found = offers(fits_exactly(target, asked))
+    assert [one for one in found if "batch" in one[0]] == [(f"models[0].batch: {batch}",)]
+
+
+def test_a_batch_that_is_small_already_or_an_embedding_models_is_left() -> None:
+    for asked in (served("llama2:7b", context=2048, slots=2), served("nomic-embed-text:latest", context=2048)):
+        whole = fits_exactly(replace(asked, context=1024), asked)
+        assert not [one for one in offers(whole) if "batch" in one[0]]
+
+
 @pytest.mark.parametrize(("kv_type", "offered"), [(KvType.F16, True), (KvType.Q8_0, False), (KvType.Q4_0, False)])
 def test_a_quantised_cache_is_offered_only_where_it_is_not_set(kv_type: KvType, offered: bool) -> None:
     asked = served("llama2:7b", context=4096, kv_type=kv_type)

@@ -308,7 +308,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         ],
     ),
     "everything about a model": (
-        stack(models='[{name: "la ma", id: A.b, slots: 100, kv-type: q8, cache: disk, context: 1}]'),
+        stack(models='[{name: "la ma", id: A.b, slots: 100, kv-type: q8, cache: disk, context: 1, batch: 8}]'),
         [
             ("models[0].name", "Write a tag as in `ollama pull`"),
             ("models[0].id", "Use lower-case letters, digits and dashes"),
@@ -316,7 +316,12 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models[0].slots", "must be at most 64 (got 100)"),
             ("models[0].kv-type", "must be `f16`, `q8_0` or `q4_0` (got 'q8'). Did you mean q8_0?"),
             ("models[0].cache", "must be `node` or `volume`"),
+            ("models[0].batch", "must be at least 32 (got 8)"),
         ],
+    ),
+    "a batch that cuts the texts of an embedding model": (
+        stack(models='[{name: "nomic-embed-text:latest", context: 2048, batch: 512}]'),
+        [("models[0].batch", "an embedding model reads a text in one step, and 2048 tokens may come (got 512)")],
     ),
     "unknown models": (
         stack(models=models('{name: "lama2:7b"}', "{name: mistral7b}", "{name: gpt-5}")),

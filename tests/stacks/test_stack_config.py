@@ -321,6 +321,14 @@ def test_a_setup_says_what_the_config_says() -> None:
     assert (first.context, first.slots, first.kv_type) == (1024, 2, KvType.Q8_0)
 
 
+def test_a_batch_of_the_file_is_in_the_place_of_ollamas_choice() -> None:
+    """Ollama v0.32.15, server/sched.go: 1,024 tokens per step between 4,096 and 32,768 tokens of context."""
+    chosen, own = config(
+        models=[{"name": "llama3.2:1b", "context": 8192}, {"name": "llama3.2:1b", "batch": 256}]
+    ).served()
+    assert (chosen.batch, own.batch) == (1024, 256)
+
+
 SEVERAL: dict[str, Any] = {
     "gpu-nodes": [
         {"name": "steady", "instance-types": ["g6.xlarge"], "capacity": "on-demand", "sharing": {"mode": "exclusive"}},
