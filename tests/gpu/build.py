@@ -94,7 +94,11 @@ def configure(cmake: str, build: Build, source: Path, compiler: str | None) -> l
     ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     number, _, commit = (build.source.version if build.source else "").partition(" ")
     # Otherwise llama.cpp asks git, which answers for the repository around the source.
-    named = [f"-DLLAMA_BUILD_NUMBER={number.removeprefix('b') or 0}", f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 0}"]
+    number = number.removeprefix("b")
+    named = [
+        f"-DLLAMA_BUILD_NUMBER={number if number.isdecimal() else 0}",
+        f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 'unknown'}",
+    ]
     chosen = [f"-DCMAKE_CUDA_COMPILER={compiler}"] if compiler else []
     return [cmake, "-S", str(source), "-B", str(build.folder), *ninja, *_given(build), *named, *chosen]
 

@@ -318,6 +318,8 @@ def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> 
 def test_a_build_for_the_cpu_asks_for_no_cuda(tmp_path: Path) -> None:
     command = configure("cmake", Build(Source(tmp_path, "unknown"), tmp_path, None), tmp_path, None)
     assert not [word for word in command if "CUDA" in word]
+    # It becomes an integer in C++.
+    assert "-DLLAMA_BUILD_NUMBER=0" in command
 
 
 def test_without_cudas_compiler_the_build_is_skipped_and_says_why(
