@@ -1,12 +1,15 @@
 """What a stack promises, computed from its file by the rules: what `verify` holds against the cluster."""
 
+from bisect import bisect_left
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from sharing.advice import advise
 from sharing.judgement import Fit, judge
-from sharing.models import MIB
+from sharing.memory import need
+from sharing.models import MIB, Served
 from sharing.modes import Sharing
 from sharing.setup import Pool, Setup
 from stacks.places import (
@@ -91,10 +94,8 @@ class ModelPromise:
 
         The plan's slack was not there either, so the model is taken to be larger by both; `sharing.fit` tries changes.
         """
-        more = missing_bytes + int(max(self.fit.verdict.room, 0) * MIB) + MIB
-        served = self.fit.tenant.served
-        larger = replace(served.model, weights_bytes=served.model.weights_bytes + more)
-        tenant = replace(self.fit.tenant, served=replace(served, model=larger))
+        more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
+        tenant = replace(self.fit.tenant, served=_larger(self.fit, more))
         # The file on the disk is no larger, and what helps may cost more than the budget.
         pool = replace(self.fit.pool, volume_gib=ROOMY_GIB)
         setup = replace(
@@ -104,6 +105,18 @@ class ModelPromise:
             max_usd_per_hour=None,
         )
         return [advice.change for advice in advise(setup, judge(setup), pool)]
+
+
+def _larger(fit: Fit, mib: int) -> Served:
+    """The model with weights for which it needs so much more: its margin grows with them."""
+    served, gpu = fit.tenant.served, fit.pool.smallest.gpu
+
+    def grown(by: int) -> Served:
+        weights = served.model.weights_bytes + by * MIB
+        return replace(served, model=replace(served.model, weights_bytes=weights))
+
+    before = need(served, gpu).bound
+    return grown(bisect_left(range(mib), True, key=lambda by: need(grown(by), gpu).bound - before >= mib))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ from sharing.memory import need
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, mode_names, switched
 from sharing.setup import Pool, Setup
-from tests.sharing.builders import changed, instance, listed, pair, pool, served, setup, tenants, weighing
+from tests.sharing.builders import changed, instance, listed, pool, served, setup, tenants, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
 
 T4_MIB = instance().gpu.cuda_mib
@@ -326,7 +326,9 @@ def test_unreadable_settings_leave_the_price_of_the_stack_open() -> None:
 
 
 def test_a_pool_of_several_is_led_to_a_sharing_of_its_own() -> None:
-    whole = beside_another(on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), *pair()))
+    whole = beside_another(
+        on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), weighing(6_000), weighing(4_000))
+    )
     found = [each.settings for each in assess(whole).advice["here"]]
     assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}",)
 

@@ -40,7 +40,7 @@ def test_each_bound_that_models_break_is_a_problem_and_the_first_has_the_advice(
     first, second = told(assess(crowded()))
     assert first.startswith("models[0]: must fit its share of 3,840 MiB (mps on T4) (got llama2:7b needs ")
     assert second.startswith("models[1]: must fit its share of 3,840 MiB (mps on T4) (got mistral:7b needs ")
-    assert ". Write `sharing.replicas: 2` ($" in first
+    assert ". Write `sharing.replicas: 3` ($" in first, "15,360 MiB / 3 is more than either needs"
     assert second.endswith(". Make the change that helps models[0].")
 
 
