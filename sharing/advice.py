@@ -190,7 +190,7 @@ def _fewer_replicas(search: _Search) -> Iterator[Setup]:
 def _other_layout(search: _Search) -> Iterator[Setup]:
     """Other slices of the same GPU."""
     pool, old = search.pool, search.pool.sharing
-    if not isinstance(old, Mig) or not pool.known_types:
+    if not isinstance(old, Mig):
         return iter(())
     return search.cheapest_first(_shared(pool, sharing) for sharing in cuts(old, pool.smallest.gpu))
 
@@ -267,8 +267,6 @@ def _all_at_once(search: _Search) -> Iterator[Setup]:
 def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
     """Another mode, with shares for all models on one node or on several."""
     pool = search.pool
-    if not pool.known_types:
-        return iter(())
     found: list[Sharing] = [sharing]
     if isinstance(sharing, Mig):
         found += cuts(sharing, pool.smallest.gpu)
