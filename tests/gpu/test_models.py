@@ -97,7 +97,9 @@ def _bf16(block: bytes) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "decode"), [("Q4_0", _q4_0), ("Q8_0", _q8_0), ("Q6_K", _q6_k), ("BF16", _bf16)], ids=lambda one: str(one)
+    ("kind", "decode"),
+    [("Q4_0", _q4_0), ("Q8_0", _q8_0), ("Q6_K", _q6_k), ("BF16", _bf16)],
+    ids=["Q4_0", "Q8_0", "Q6_K", "BF16"],
 )
 def test_weights_are_as_large_as_trained_ones(kind: str, decode: Callable[[bytes], list[float]]) -> None:
     size = BLOCKS[kind][1]
