@@ -180,7 +180,8 @@ def test_after_a_lost_answer_on_delete_the_next_destroy_finishes_and_after_that_
     options: list[str] = []
     while (run := stack.destroy(*options, faults=left)).code != 0:
         lost = Counter(fault.type for fault in left) - Counter(fault.type for fault in stack.unfired)
-        assert Counter(one.type for one in stack.findings().missing) == lost, run.errors
+        # Those that were lost before are missing still, where this destroy has not come to them.
+        assert lost <= Counter(one.type for one in stack.findings().missing), run.errors
         options = ["--refresh"] if RELEASE in lost else []
         left = stack.unfired
     assert not left, "these are never asked to go"
