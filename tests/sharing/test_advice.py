@@ -330,7 +330,7 @@ def test_a_pool_of_several_is_led_to_a_sharing_of_its_own() -> None:
         on("g4dn.xlarge", Mps(replicas=4, allocation_policy="distributed"), weighing(6_000), weighing(4_000))
     )
     found = [each.settings for each in assess(whole).advice["here"]]
-    assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 2, allocation-policy: distributed}",)
+    assert found[0] == ("gpu-nodes[1].sharing: {mode: mps, replicas: 3, allocation-policy: distributed}",)
 
 
 def test_two_pools_that_are_refused_get_advice_each() -> None:

@@ -155,6 +155,7 @@ KEYS = {
     "images": ("image",),
     "mig_profiles": ("gpu", "profile"),
     "kubernetes_versions": ("version",),
+    "model_names": ("name",),
     "models": ("model",),
     "node_pods": ("pod",),
     "offerings": ("region",),

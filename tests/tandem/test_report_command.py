@@ -107,7 +107,7 @@ def test_one_model_alone_has_figures_and_no_answer(tmp_path: Path) -> None:
 
 def test_the_plan_stands_beside_what_was_loaded(tmp_path: Path) -> None:
     report(tmp_path, mps())
-    assert "| mps | a | 5,191 | 7,680 | 4,096 | 4,096 |" in text(tmp_path)
+    assert "| mps | a | 5,193 | 7,680 | 4,096 | 4,096 |" in text(tmp_path)
     assert "| mps | b | 4,947 | the rest of the card | 4,096 | 4,096 |" in text(tmp_path)
     assert "| mps | 1 × t4 |" in text(tmp_path)
 
