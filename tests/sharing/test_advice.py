@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from sharing.advice import Advice
+from sharing.advice import Advice, advise
 from sharing.assessment import Assessment, assess
 from sharing.gpus import instance_types
 from sharing.judgement import judge
@@ -315,7 +315,9 @@ def test_nothing_is_offered_for_what_no_listed_change_touches() -> None:
 
 
 def test_an_unknown_type_has_no_advice() -> None:
-    assert assess(setup(pools=(pool("odd"),))).advice == {"gpu": ()}
+    whole = setup(pools=(pool("odd"),))
+    assert assess(whole).advice == {"gpu": ()}
+    assert advise(whole, judge(whole), whole.pools[0]) == []
 
 
 def test_unreadable_settings_leave_the_price_of_the_stack_open() -> None:
