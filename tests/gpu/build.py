@@ -123,7 +123,9 @@ def unpack(path: Path, folder: Path) -> Path:
             shutil.rmtree(partial, ignore_errors=True)
             try:
                 with tarfile.open(path) as archive:
-                    archive.extractall(partial, filter="data")
+                    # Python 3.11 before 3.11.4 has no filter.
+                    archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                    archive.extractall(partial)
             except tarfile.TarError as error:
                 raise FailedError(f"{path} is not a tar archive: {error}") from None
             partial.rename(folder)
