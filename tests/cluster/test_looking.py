@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -436,8 +435,6 @@ def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
         }
         path = tmp_path / "config"
         path.write_text(json.dumps(config))
-        begun = time.monotonic()
         with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
             connection.connect(promise(), connection.by_kubeconfig(path, None)).__enter__()
         assert error.value.passing
-        assert time.monotonic() - begun < 20

@@ -1,7 +1,6 @@
 """The world's memory: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
 
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -10,6 +9,7 @@ from sandbox.protocol import Refused
 from sandbox.wire import UNKNOWN
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
 from sandbox.world.changes import UPDATABLE
+from sandbox.world.durations import minutes
 from sandbox.world.things import JOB
 from tests.sandbox.world_pieces import (
     ADDON,
@@ -330,15 +330,21 @@ def test_functions_are_answered_and_unknown_ones_refused() -> None:
         world.invoke("aws:none/of:These", {}, {})
 
 
-def test_minutes_become_seconds_and_calls_run_side_by_side() -> None:
-    world = World(seconds_per_minute=1.0)
-    begin = time.monotonic()
+def test_minutes_become_seconds_and_calls_run_side_by_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, slept, together = World(seconds_per_minute=2.0), list[float](), threading.Barrier(5)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        together.wait(timeout=60)  # passes only once all five calls sleep at the same time
+
+    monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
     threads = [threading.Thread(target=lambda: world.create(VPC, "v", {}, {})) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert 0.2 <= time.monotonic() - begin < 0.8
+    assert slept == [2.0 * minutes(VPC)] * 5
+    assert not together.broken
 
 
 def test_every_rule_names_its_source_and_code() -> None:
