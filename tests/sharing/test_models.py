@@ -92,6 +92,7 @@ def test_only_embedding_models_are_encoders() -> None:
         ("mistral", "mistral:latest", "mistral:7b"),
         ("nomic-embed-text", "nomic-embed-text:latest", "nomic-embed-text:latest"),
         ("phi3", "phi3:latest", "phi3:mini"),
+        ("granite4", "granite4:latest", "granite4:latest"),
         ("gemma4:e4b-it-q4_K_M", "gemma4:e4b-it-q4_K_M", "gemma4:e4b"),
         ("qwen3:30b-a3b", "qwen3:30b-a3b", "qwen3:30b"),
         ("library/llama3.2", "llama3.2:latest", "llama3.2:3b"),
@@ -189,6 +190,12 @@ def test_a_projector_takes_its_weights_and_its_buffers() -> None:
 def test_a_model_that_reads_pictures_gets_2048_tokens_at_least(context: int, given: int) -> None:
     assert Served(id="own", model=own(projector_bytes=1), context=context, slots=1).effective_context == given
     assert Served(id="own", model=own(), context=context, slots=1).effective_context == context
+
+
+@pytest.mark.parametrize(("tag", "given"), [("gemma4:12b", 2048), ("gemma3:4b", 2048), ("gemma3:1b", 512)])
+def test_the_models_with_vision_are_those_of_the_library(tag: str, given: int) -> None:
+    """`ollama show`: gemma4:12b has `vision` and `audio` (4eb23ef187e2), gemma3:4b `vision`, gemma3:1b neither."""
+    assert served(tag, context=512).effective_context == given
 
 
 def test_pictures_do_not_give_more_tokens_than_the_model_was_made_for() -> None:
