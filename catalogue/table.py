@@ -7,6 +7,7 @@ from typing import Any
 
 from catalogue.facts import Shape, Tag, registry, sources, tags
 from catalogue.tensors import embedding_bytes, text_bytes, vision_bytes
+from sharing.metadata import STATE_BYTES, short_convolution_values, state_values, widest_feed_forward
 
 TOKENIZER_BYTES = {
     "mistral3": 7_882_000,
@@ -91,22 +92,29 @@ def _sizes(tag: Tag) -> tuple[int, int, str, int]:
 
 
 def _state_bytes(shape: Shape) -> int:
-    """State of all recurrent layers for one slot, f32. Source: llama-hparams.cpp n_embd_r and n_embd_s (b10488)."""
+    """State of all recurrent layers for one slot."""
     layers = shape.number("recurrent_layers", 0)
     if "shortconv_l_cache" in shape.facts:
-        return 4 * layers * shape.number("embedding_length") * (shape.number("shortconv_l_cache") - 1)
-    inner, state = shape.number("ssm_inner_size", 0), shape.number("ssm_state_size", 0)
-    convolution = (shape.number("ssm_conv_kernel", 1) - 1) * (inner + 2 * shape.number("ssm_group_count", 0) * state)
-    return 4 * layers * (convolution + state * inner)
+        values = short_convolution_values(shape.number("embedding_length"), shape.number("shortconv_l_cache"))
+    else:
+        values = state_values(
+            kernel=shape.number("ssm_conv_kernel", 1),
+            inner=shape.number("ssm_inner_size", 0),
+            groups=shape.number("ssm_group_count", 0),
+            state=shape.number("ssm_state_size", 0),
+        )
+    return STATE_BYTES * layers * values
 
 
 def _widest_feed_forward(shape: Shape) -> int:
-    dense = shape.number("feed_forward_length")
-    if not shape.number("expert_count", 0):
-        return dense
-    used = shape.number("expert_used_count") * shape.number("expert_feed_forward_length", dense)
-    leading = dense if shape.number("leading_dense_block_count", 0) else 0
-    return max(leading, used + shape.number("expert_shared_feed_forward_length", 0))
+    dense, experts = shape.number("feed_forward_length"), shape.number("expert_count", 0)
+    return widest_feed_forward(
+        dense=dense,
+        has_dense=not experts or shape.number("leading_dense_block_count", 0) > 0,
+        expert=shape.number("expert_feed_forward_length", dense),
+        used=shape.number("expert_used_count") if experts else 0,
+        always=shape.number("expert_shared_feed_forward_length", 0),
+    )
 
 
 def _about(what: str) -> dict[str, str]:

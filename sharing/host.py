@@ -6,6 +6,7 @@ The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory
 from dataclasses import dataclass
 
 from sharing.gpus import InstanceType
+from sharing.memory import padded
 from sharing.models import MIB, Served
 from sharing.modes import Sharing
 from sharing.node_pods import on_gpu_node
@@ -19,8 +20,6 @@ EXPERTS_MIB = 300
 """CUDA's part in RAM, tokenizer and pinned buffers of llama-server; its graph, by layer; and what mixture-of-experts
 models take beyond that. Measured on CUDA with 36 to 65 layers, and 288 MiB at most for experts: philpax/ananke,
 ananke/src/estimator (2026)."""
-KV_PAD = 256
-"""Cells to which llama.cpp rounds a cache up. Source: llama.cpp src/llama-context.cpp."""
 WIDEST = 8192
 """Taken for a model whose width is unknown: that of a model with 70 billion weights."""
 Q6_K_BYTES = 210 / 256
@@ -104,14 +103,10 @@ def _buffers_bytes(served: Served) -> float:
     """
     model = served.model
     tokens = min(served.effective_context, served.batch)
-    masks = _padded(served.effective_context)
+    masks = padded(served.effective_context)
     if model.swa_layers:
-        masks += _padded(model.swa_window + tokens)
+        masks += padded(model.swa_window + tokens)
     return tokens * (2 * masks + 8 * (model.width or WIDEST))
-
-
-def _padded(cells: int) -> int:
-    return -(-cells // KV_PAD) * KV_PAD
 
 
 def room_mib(node: InstanceType, sharing: Sharing) -> int:

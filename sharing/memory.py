@@ -7,6 +7,7 @@ Only the constants named `..._MIB` and the `context_mib` of the GPUs are measure
 from dataclasses import dataclass
 from math import sqrt
 
+from sharing.architectures import ENCODERS
 from sharing.gpus import Gpu
 from sharing.models import MIB, KvType, Model, Served
 
@@ -17,27 +18,19 @@ Q8_1_BYTES = 36 / 32
 """Bytes per value of activations that CUDA multiplies with quantised weights. Source: ggml-cuda/mmq.cu."""
 PER_LAYER_INPUT = 256
 """Values per layer that gemma3n and gemma4 take from a second embedding (`embedding_length_per_layer_input`)."""
-PROJECTOR_MIB, PROJECTOR_SPREAD_MIB = 250, 150
-"""Buffers of a projector besides its weights: 213 (gemma4:e2b), 248 (qwen3.6:27b), 396 (qwen3-vl:8b) were seen."""
+PROJECTOR_MIB = {"qwen25vl": 705, "qwen3vl": 396, "qwen3vlmoe": 396}
+"""Buffers of a projector besides its weights, by architecture: 705 with qwen2.5vl:7b, whose mask of windows is f32, and
+396 with qwen3-vl:8b were seen."""
+OTHER_PROJECTOR_MIB, PROJECTOR_SPREAD_MIB = 250, 150
+"""The same for all others: 213 with gemma4:e2b and 248 with qwen3.6:27b were seen."""
 MARGIN, LEAST_MARGIN_MIB, MOST_MARGIN_MIB = 0.02, 64, 300
 """What the formulas leave out: CUDA graphs, pools that grow in steps of 2 MiB, odd layers."""
 BYTES_PER_WEIGHT = 0.6
 """Of the usual 4-bit quantisation, for estimating a shape that nobody has given."""
-WITHOUT_CACHE = (
-    "bert",
-    "jina-bert-v2",
-    "jina-bert-v3",
-    "nomic-bert",
-    "nomic-bert-moe",
-    "neo-bert",
-    "modern-bert",
-    "eurobert",
-    "gemma-embedding",
-    "",
-)
-"""Architectures of embedding models that keep no cache. Source: llama-model.cpp, create_memory."""
 WITHOUT_GATE = ("bert", "jina-bert-v3")
 """Architectures whose feed-forward layers have no gate."""
+GEMMA_ENCODER = "gemma-embedding"
+"""The encoder built like a generative model: the others hold no queries beside the feed-forward layer."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +70,7 @@ def need(served: Served, gpu: Gpu) -> Need:
     weights = (model.weights_bytes - model.embedding_bytes) / MIB
     kv = _kv_bytes(served) / MIB
     compute = compute_mib(served) + _scratch_bytes(served) / MIB
-    projector = model.projector_bytes / MIB + (PROJECTOR_MIB if model.projector_bytes else 0)
+    projector = model.projector_bytes / MIB + _projector_buffers_mib(model)
     total = weights + kv + compute + projector + gpu.context_mib
     return Need(
         weights=weights,
@@ -87,6 +80,10 @@ def need(served: Served, gpu: Gpu) -> Need:
         projector=projector,
         margin=_margin_mib(model, gpu, total, compute),
     )
+
+
+def _projector_buffers_mib(model: Model) -> float:
+    return PROJECTOR_MIB.get(model.architecture, OTHER_PROJECTOR_MIB) if model.projector_bytes else 0.0
 
 
 def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
@@ -102,21 +99,23 @@ def _margin_mib(model: Model, gpu: Gpu, total: float, compute: float) -> float:
 
 def _cells(served: Served) -> int:
     """Tokens that the cache of one slot holds."""
-    cells = _padded(served.total_context) // served.effective_slots
-    return _padded(cells)
+    cells = padded(served.total_context) // served.effective_slots
+    return padded(cells)
 
 
 def _window(served: Served) -> int:
     """Tokens that a layer with a sliding window holds for one slot: the window and the batch that moves it on."""
-    return min(_cells(served), _padded(served.model.swa_window + served.batch))
+    return min(_cells(served), padded(served.model.swa_window + served.batch))
 
 
-def _padded(tokens: int) -> int:
+def padded(tokens: int) -> int:
+    """Cells that llama.cpp makes for so many tokens."""
     return -(-tokens // CELLS) * CELLS
 
 
 def _keeps_cache(model: Model) -> bool:
-    return not (model.encoder and model.architecture in WITHOUT_CACHE)
+    """A generative model that embeds (qwen3-embedding) keeps one as well. Source: create_memory in llama-model.cpp."""
+    return not model.encoder or (bool(model.architecture) and model.architecture not in ENCODERS)
 
 
 def _kv_bytes(served: Served) -> float:
@@ -148,6 +147,8 @@ def compute_mib(served: Served) -> float:
     """
     tokens, width, ff, query = _batch(served), *_shape(served.model)
     model = served.model
+    if not _keeps_cache(model) and model.architecture != GEMMA_ENCODER:
+        query = 0
     per_layer = PER_LAYER_INPUT * model.layers if model.shared_kv_layers else 0
     widest = (1 if model.architecture in WITHOUT_GATE else 3) * ff + 2 * width + query + per_layer
     widest = max(widest, 2 * model.experts_used * width + ff + 2 * width)

@@ -298,13 +298,26 @@ def _latent_values(facts: _Facts) -> int:
 def _state_values(facts: _Facts) -> int:
     """Values of one recurrent layer's state. Source: `n_embd_r` and `n_embd_s` in src/llama-hparams.cpp."""
     if cells := facts.number("shortconv.l_cache", 0):
-        return facts.number("embedding_length") * (cells - 1)
+        return short_convolution_values(facts.number("embedding_length"), cells)
     if head := facts.number("kda.head_dim", 0):
         heads = facts.most("attention.head_count")
         return 3 * (facts.number("ssm.conv_kernel") - 1) * heads * head + head * head * heads
-    inner, state = facts.number("ssm.inner_size"), facts.number("ssm.state_size")
-    kept = facts.number("ssm.conv_kernel") - 1
-    return kept * (inner + 2 * facts.number("ssm.group_count", 0) * state) + state * inner
+    return state_values(
+        kernel=facts.number("ssm.conv_kernel"),
+        inner=facts.number("ssm.inner_size"),
+        groups=facts.number("ssm.group_count", 0),
+        state=facts.number("ssm.state_size"),
+    )
+
+
+def short_convolution_values(width: int, cells: int) -> int:
+    """Values of one layer's state in lfm2."""
+    return width * (cells - 1)
+
+
+def state_values(*, kernel: int, inner: int, groups: int, state: int) -> int:
+    """Values of one layer's state: those of its convolution and those of its state space (`ssm.*`)."""
+    return (kernel - 1) * (inner + 2 * groups * state) + state * inner
 
 
 def _feed_forward(facts: _Facts, experts: int) -> int:
@@ -318,7 +331,13 @@ def _feed_forward(facts: _Facts, experts: int) -> int:
     one = facts.most("expert_feed_forward_length") if facts.has("expert_feed_forward_length") else dense
     has_dense = any(DENSE.match(name) for name in facts.tensors)
     always = facts.number("expert_shared_feed_forward_length", one * facts.number("expert_shared_count", 0))
-    return max(one * facts.most("expert_used_count") + always, dense if has_dense else 0)
+    used = facts.most("expert_used_count")
+    return widest_feed_forward(dense=dense, has_dense=has_dense, expert=one, used=used, always=always)
+
+
+def widest_feed_forward(*, dense: int, has_dense: bool, expert: int, used: int, always: int) -> int:
+    """The widest feed-forward layer, of its experts the sum of those that a token uses; `always` are shared ones."""
+    return max(expert * used + always, dense if has_dense else 0)
 
 
 def _sizes(facts: _Facts) -> tuple[int, int, int]:

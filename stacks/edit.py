@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from sharing.models import full_name
 from stacks import source
 from stacks.model_settings import DECIMALS, OWN_KEYS
 from stacks.source import UnreadableError
@@ -57,7 +58,7 @@ def with_description(text: str, file: str, name: str, own: Mapping[str, object])
             f"{file} has no list of models. Add `{MODELS}: [{{name: {as_yaml(name)}}}]` under `config:`."
         )
     node = _models_node(text)
-    places = [index for index, model in enumerate(models) if _whole(model.get("name")) == _whole(name)]
+    places = [index for index, model in enumerate(models) if full_name(str(model.get("name"))) == full_name(name)]
     edits: list[Edit] = []
     for index in places:
         edits += _changed(text, node.value[index], own, in_block=not node.flow_style)
@@ -70,11 +71,6 @@ def with_description(text: str, file: str, name: str, own: Mapping[str, object])
         # Two entries that share an anchor, for example, or an entry with a merge key.
         raise UnreadableError(f"{file} is written so that this entry cannot be changed alone. {BY_HAND}")
     return mark + after, len(places) or 1
-
-
-def _whole(name: object) -> str:
-    """A tag with its version: Ollama takes `latest` where a name has none."""
-    return f"{name}" if ":" in str(name).rpartition("/")[2] else f"{name}:latest"
 
 
 def _loaded(text: str, file: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
     "sharing": set(),
-    "catalogue": set(),
+    "catalogue": {"sharing"},
     "components": {"sharing"},
     "stacks": {"components", "sharing"},
     "sandbox": {"sharing"},

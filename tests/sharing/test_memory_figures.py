@@ -12,8 +12,12 @@ from sharing.memory import Need, compute_mib, need
 from sharing.models import MIB, KvType, Model, Served
 
 FIGURES = Path(__file__).parent / "figures"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md"
 BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
-KEPT_OUT = ("gemma4-e2b", "gemma4-e2b+vision", "qwen2.5-7b", "qwen3-14b", "gpt-oss-20b", "gemma3-27b+vision")
+KEPT_OUT = (
+    *("llama3.2-1b", "phi4-mini", "qwen2.5-3b", "qwen2.5-7b", "qwen3-8b", "qwen3-14b", "qwen3.5-4b", "qwen3.5-9b"),
+    *("deepseek-coder-v2-16b-q5", "ministral-3-3b", "nomic-embed-text", "gpt-oss-20b", "gemma3-27b+vision"),
+)
 """Models of readings that no constant was chosen by."""
 
 
@@ -55,14 +59,15 @@ def gpu_of(row: dict[str, str]) -> Gpu:
     return gpus().get(row["gpu"]) or replace(gpus()["t4"], name=row["gpu"], context_mib=context)
 
 
-def part_of(found: Need, part: str) -> float:
+def part_of(row: dict[str, str], found: Need) -> float:
     without_context = found.total - found.context
-    return {"process": found.total, "buffers": without_context, "kv": found.kv}[part]
+    listed = without_context - SHAPES[row["model"]].projector_bytes / MIB
+    return {"process": found.total, "buffers": without_context, "listed": listed, "kv": found.kv}[row["part"]]
 
 
 def error_of(row: dict[str, str]) -> float:
     """How far the prediction is off, as part of the reading; negative where it is too low."""
-    return part_of(need(served(row), gpu_of(row)), row["part"]) / float(row["mib"]) - 1
+    return part_of(row, need(served(row), gpu_of(row))) / float(row["mib"]) - 1
 
 
 def named(row: dict[str, str]) -> str:
@@ -70,7 +75,7 @@ def named(row: dict[str, str]) -> str:
 
 
 READINGS = rows("readings")
-COUNTED = [row for row in READINGS if row["kind"] != "older"]
+COUNTED = [row for row in READINGS if row["kind"] not in ("older", "unexplained")]
 SAME_ENGINE = [row for row in READINGS if row["kind"] in ("pinned", "same generation")]
 BUFFERS = [row for row in rows("engine_buffers") if served(row).effective_slots == int(row["slots"])]
 """Without slots that Ollama would refuse."""
@@ -101,20 +106,21 @@ def test_readings_are_met_within_four_percent_on_the_whole() -> None:
     assert median(abs(error_of(row)) for row in COUNTED) <= 0.04
 
 
-def test_readings_of_the_same_engine_are_met_within_three_percent() -> None:
-    assert len(SAME_ENGINE) >= 14
-    assert max(abs(error_of(row)) for row in SAME_ENGINE) <= 0.03
+def test_readings_of_the_same_engine_are_met_within_five_percent() -> None:
+    assert len(SAME_ENGINE) >= 30
+    assert max(abs(error_of(row)) for row in SAME_ENGINE) <= 0.05
+    assert median(abs(error_of(row)) for row in SAME_ENGINE) <= 0.01
 
 
 def test_no_reading_of_the_same_engine_is_more_than_what_must_fit() -> None:
     for row in SAME_ENGINE:
         found = need(served(row), gpu_of(row))
-        assert part_of(found, row["part"]) + found.margin >= float(row["mib"]), named(row)
+        assert part_of(row, found) + found.margin >= float(row["mib"]), named(row)
 
 
 def test_models_that_no_constant_was_chosen_by_are_met_as_well() -> None:
     errors = [abs(error_of(row)) for row in COUNTED if row["model"] in KEPT_OUT]
-    assert len(errors) >= 12
+    assert len(errors) >= 24
     assert median(errors) <= 0.04
     assert max(errors) <= 0.12
 
@@ -125,8 +131,14 @@ def test_a_reading_of_another_engine_that_is_far_off_says_why() -> None:
         assert bool(row["reason"]) == (abs(error_of(row)) > 0.12), f"{named(row)}: {error_of(row):+.1%}"
 
 
+def test_the_one_reading_of_the_same_engine_that_nothing_explains_is_in_the_documentation() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (row,) = [row for row in READINGS if row["kind"] == "unexplained"]
+    assert f"{int(row['mib']):,} MiB for `llama3.2:3b` on an RTX 5080" in page
+
+
 def test_the_worked_example_of_the_documentation_is_right() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md").read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     lines = (line.strip().strip("|").split("|") for line in page.splitlines() if line.startswith("|"))
     cells = {line[0].strip(" *"): line[-1].strip(" *").replace(",", "") for line in lines}
     asked = Served(id="x", model=SHAPES["llama3.2-3b"], context=4096, slots=1)
@@ -142,5 +154,7 @@ def test_the_worked_example_of_the_documentation_is_right() -> None:
     }
     assert {part: float(cells[part]) for part in parts} == pytest.approx(parts, abs=0.5)
     assert f"{len(COUNTED)} readings" in page
+    seen = {row["model"].removesuffix("+vision") for row in SAME_ENGINE}
+    assert f"{len(seen)} models and {len({row['gpu'] for row in SAME_ENGINE} - {'none'})} GPUs" in page
     errors = [abs(error_of(row)) for row in COUNTED]
     assert f"The median error is {median(errors):.1%}, the largest {max(errors):.0%}.".replace("%", " %") in page

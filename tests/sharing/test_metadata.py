@@ -226,7 +226,7 @@ def test_layers_with_a_feed_forward_network_alone_keep_nothing() -> None:
 
 
 def test_latent_attention_keeps_one_vector() -> None:
-    """DeepSeek-V3: kv_lora_rank 512 and 64 dimensions of RoPE, 61 layers: 274.50 MiB for 4096 cells (logs)."""
+    """DeepSeek-V3's config.json: kv_lora_rank 512, 64 dimensions of RoPE, 61 layers: 2 B × 576 × 61 × 4096 cells."""
     facts = keys(
         "deepseek2",
         block_count=61,
