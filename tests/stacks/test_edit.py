@@ -93,7 +93,7 @@ def test_an_empty_value_and_an_empty_list_are_filled() -> None:
     assert models(edited("config:\n  tandem:models: []\n")) == [{"name": "mine:7b", **OWN}]
 
 
-@pytest.mark.parametrize("written", ["mine", "mine:latest"])
+@pytest.mark.parametrize("written", ["mine", "mine:latest", "registry.ollama.ai/library/mine"])
 @pytest.mark.parametrize("asked", ["mine", "mine:latest"])
 def test_a_name_without_a_version_is_its_latest(written: str, asked: str) -> None:
     text = f"config:\n  tandem:models:\n  - name: {written}\n"
