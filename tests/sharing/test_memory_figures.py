@@ -17,6 +17,7 @@ BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
 KEPT_OUT = (
     *("llama3.2-1b", "phi4-mini", "qwen2.5-3b", "qwen2.5-7b", "qwen3-8b", "qwen3-14b", "qwen3.5-4b", "qwen3.5-9b"),
     *("deepseek-coder-v2-16b-q5", "ministral-3-3b", "nomic-embed-text", "gpt-oss-20b", "gemma3-27b+vision"),
+    "qwen2.5vl-7b+vision",
 )
 """Models of readings that no constant was chosen by."""
 
