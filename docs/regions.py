@@ -14,6 +14,9 @@ type, the plan shows the price of us-east-1, says so, and does not judge the bud
 region itself. `tandem prices --region REGION` reads the offers and prices of today for `tandem plan --live-prices`.
 `make refresh` reads them into the tables.
 
+AWS may offer a type that this page says is not offered. Then write `check-offers: false` under the pool: the error
+becomes a warning, and `pulumi up` asks AWS in which zones it sells the type.
+
 | region | offers (NVIDIA) | without | unknown | as of | types with on-demand price | with spot price |
 | --- | --- | --- | --- | --- | --- | --- |
 """

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
-from sharing import compatibility
+from sharing import compatibility, host_rules, offerings
 from sharing.cost import pool_usd
 from sharing.gpus import instance_types
 from sharing.judgement import Judgement, is_judgeable, judge
@@ -13,7 +13,7 @@ from sharing.mig_rules import judged
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Sharing, every_mode
 from sharing.paths import touches
-from sharing.problems import Problem
+from sharing.problems import Problem, in_short
 from sharing.settings import changed_settings
 from sharing.setup import Pool, Setup
 from sharing.slices import cuts
@@ -22,7 +22,8 @@ SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
 MOST_SINGLE = 3
-"""Models of a pool of which each is changed on its own, the largest first, before all are changed alike."""
+"""Models of a pool of which each is changed on its own, the largest first, before all are changed alike. Advice that
+changes more of them alike names them together."""
 SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
@@ -37,15 +38,13 @@ class Advice:
 
     settings: tuple[str, ...]
     """What to write, e.g. `gpu-nodes.desired: 2`."""
-    pool_usd_per_hour: float
-    """What the GPU nodes of the pool cost then, with their disks and addresses."""
     usd_per_hour: float | None
     """What the whole stack costs then; None when that is not known."""
 
     @property
     def change(self) -> str:
-        """The settings in one line."""
-        first, *more = (f"`{setting}`" for setting in self.settings)
+        """The settings in one line, those that many models share only once."""
+        first, *more = (f"`{setting}`" for setting in _in_short(self.settings))
         return f"{first} with {' and '.join(more)}" if more else first
 
     def __str__(self) -> str:
@@ -136,7 +135,7 @@ class _Search:
     def _advice(self, tried: Setup) -> Advice:
         usd = self._usd(tried)
         total = None if self._bill is None else self._bill + usd - pool_usd(self.pool, self.asked)
-        return Advice(settings=changed_settings(self.asked, tried), pool_usd_per_hour=usd, usd_per_hour=total)
+        return Advice(settings=changed_settings(self.asked, tried), usd_per_hour=total)
 
 
 def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
@@ -166,6 +165,7 @@ def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
     yield iter([search.with_pool(search.pool)])
     yield _fewer_replicas(search)
     yield _other_layout(search)
+    yield _smaller_prompt_caches(search)
     if search.failing:
         yield _fewer_slots(search)
         yield _smaller_batch(search)
@@ -175,6 +175,7 @@ def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
         if sharing.mode != search.pool.sharing.mode:
             yield _other_mode(search, sharing)
     yield _other_type(search)
+    yield _cheaper_capacity(search)
 
 
 def _fewer_replicas(search: _Search) -> Iterator[Setup]:
@@ -193,6 +194,17 @@ def _other_layout(search: _Search) -> Iterator[Setup]:
     if not isinstance(old, Mig):
         return iter(())
     return search.cheapest_first(_shared(pool, sharing) for sharing in cuts(old, pool.smallest.gpu))
+
+
+def _smaller_prompt_caches(search: _Search) -> Iterator[Setup]:
+    """Less RAM for earlier prompts, where the node has too little for all models: the largest caches that it holds."""
+    if not any(host_rules.cpu_and_ram(search.setup)):
+        return
+    models = {
+        index: tenant.served for index, tenant in enumerate(search.setup.tenants) if tenant.pool == search.pool.name
+    }
+    for mib in host_rules.smaller_caches(models.values()):
+        yield search.with_models({index: host_rules.with_cache(served, mib) for index, served in models.items()})
 
 
 def _fewer_slots(search: _Search) -> Iterator[Setup]:
@@ -278,16 +290,37 @@ def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
 
 def _other_type(search: _Search) -> Iterator[Setup]:
     """Another instance type, with more GPUs or fewer; of MIG also with other slices."""
-    pool = search.pool
+    pool, setup = search.pool, search.setup
     pools = []
-    for instance in instance_types().values():
-        moved = replace(pool, instance_types=(instance.name,))
+    for name, instance in instance_types().items():
+        # A pool that does not check its offers does so for the types that it has.
+        if name not in pool.instance_types and offerings.offered(name, setup.region, setup.book) == "no":
+            continue
+        moved = replace(pool, instance_types=(name,))
         pools.append(moved)
         if isinstance(pool.sharing, Mig):
             pools += [_shared(moved, sharing) for sharing in cuts(pool.sharing, instance.gpu)]
     return search.cheapest_first(pools)
 
 
+def _cheaper_capacity(search: _Search) -> Iterator[Setup]:
+    """Spot capacity alone. It helps against a budget only."""
+    pool = search.pool
+    if pool.capacity == "on-demand" or pool.on_demand_fallback:
+        yield search.with_pool(replace(pool, capacity="spot", on_demand_fallback=False))
+
+
 def _shared(pool: Pool, sharing: Sharing) -> Pool:
     """The pool with a sharing of its own, so that other pools keep theirs."""
     return replace(pool, sharing=sharing, sharing_path=pool.own_sharing_path)
+
+
+def _in_short(settings: Iterable[str]) -> Iterator[str]:
+    """The settings; one of many models with the same value only once, e.g. `models[0-47].slots: 1`."""
+    alike: dict[tuple[str, str], list[str]] = {}
+    for setting in settings:
+        path, _, value = setting.partition(": ")
+        model, _, key = path.rpartition(".")
+        alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
+    for (_, value), paths in alike.items():
+        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [in_short(paths)]))

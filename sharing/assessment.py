@@ -14,6 +14,8 @@ from sharing.setup import Pool, Setup
 
 __all__ = ["Assessment", "Fit", "assess"]
 
+MOST_CHEAPER = 3
+"""Changes that the problem of the budget offers."""
 MOST_NAMED = 3
 """Models that one problem names; it counts the others."""
 
@@ -84,7 +86,7 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
             fix = f"Make the change that helps {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
         if _wants_several_gpus(first):
-            rule += "; a model gets one GPU, on a node with several as well"
+            rule += "; a model runs on one GPU, even on a node with several"
         yield Problem(first.tenant.path, f"{_names(fits)} {size}", rule, fix)
 
 
@@ -120,18 +122,21 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     bill, limit = found.cost, found.limit
     if bill is None or limit is None or not found.over_budget:
         return
+    offered = sorted(
+        (each for pool in setup.pools for each in advice[pool.name]), key=lambda one: one.usd_per_hour or 0
+    )
+    cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
     if bill.usd_per_hour <= limit:
-        yield _over_budget_while_replacing(setup, bill, limit)
+        yield _over_budget_while_replacing(setup, bill, limit, cheaper)
         return
     largest = max(bill.lines, key=lambda line: line.usd_per_hour)
     rule = f"the stack costs ${bill.usd_per_hour:.4f} per hour, more than its budget"
-    cheaper = [str(each) for pool in setup.pools for each in advice[pool.name][:1]]
     fix = f"The most expensive line is {largest.item}, ${largest.usd_per_hour:.3f}. "
     fix += f"Write {'; or '.join(cheaper)}, or raise the budget." if cheaper else "Raise the budget."
     yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
 
 
-def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float) -> Problem:
+def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float, cheaper: list[str]) -> Problem:
     peak = math.ceil(bill.replacing_usd_per_hour * 100) / 100
     rule = f"the stack costs up to ${bill.replacing_usd_per_hour:.4f} per hour while its nodes are replaced"
     fix = f"Write `max-usd-per-hour: {peak:.2f}`"
@@ -139,4 +144,5 @@ def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float) -> Prob
     others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
     if groups and cost(replace(setup, pools=others)).replacing_usd_per_hour <= limit:
         fix += f", or `replacement: delete-first` under {' and '.join(pool.path for pool in groups)}"
+    fix += "".join(f"; or {each}" for each in cheaper)
     return Problem("budget.max-usd-per-hour", f"{limit}", rule, f"{fix}.")

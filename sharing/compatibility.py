@@ -334,12 +334,13 @@ def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
 
 
 TYPES = "gpu-nodes.instance-types"
+OFFERS = "gpu-nodes.check-offers"
 NODES = ("gpu-nodes.min", "gpu-nodes.desired", "gpu-nodes.max")
 
 RULES: tuple[Rule, ...] = (
     Rule("GPU types are known", True, _known_types),
     Rule("GPUs are NVIDIA's", True, _nvidia_only),
-    Rule("the region offers the types", True, not_offered, ("aws:region", "sharing")),
+    Rule("the region offers the types", True, not_offered, ("aws:region", "sharing", OFFERS)),
     Rule("a pool has one kind of GPU", True, _one_gpu_per_pool, (TYPES,)),
     Rule("the card allows the mode", True, _mode_on_card, (TYPES, "sharing")),
     Rule("the driver knows the card", True, _driver_knows_card),
@@ -358,7 +359,7 @@ RULES: tuple[Rule, ...] = (
     Rule("zones are the region's", True, zones.misnamed, ("aws:region",)),
     Rule("pools with MIG have one configuration", True, one_configuration, ("sharing",)),
     Rule("the region is known", False, _unknown_region),
-    Rule("it is known what the region offers", False, unknown_offers, ("aws:region",)),
+    Rule("it is known what the region offers", False, unknown_offers, ("aws:region", OFFERS)),
     Rule("standard support does not end soon", False, _kubernetes_near_end),
     Rule("extended support is dear", False, _extended_price, ("cluster.kubernetes",)),
     Rule("no setting is without effect", False, _left_over_settings, ("sharing.mode",)),

@@ -1,10 +1,11 @@
 """Rules about nodes as hosts: CPU, RAM and number of pods, of GPU nodes and of system nodes."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from sharing import host
 from sharing.gpus import InstanceType, instance_types
+from sharing.models import Served
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.problems import Problem
 from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup
@@ -74,14 +75,21 @@ def _missing_mib(pool: Pool, node: InstanceType, needs: list[int]) -> int:
     return max(0, wanted - host.room_mib(node, pool.sharing))
 
 
+def smaller_caches(models: Iterable[Served]) -> tuple[int, ...]:
+    """Sizes of prompt caches to try instead of those that the models have, the largest first, in MiB."""
+    largest = max(served.prompt_cache_mib for served in models)
+    return largest * 3 // 4, largest // 2, largest // 4, largest // 8, 0
+
+
+def with_cache(served: Served, most_mib: int) -> Served:
+    """The model with a prompt cache of that size at most."""
+    return replace(served, prompt_cache_mib=min(most_mib, served.prompt_cache_mib))
+
+
 def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
     """The largest prompt cache with which the models fit, of those that are tried; it costs nothing."""
-    largest = max(tenant.served.prompt_cache_mib for tenant in setup.tenants_of(pool))
-    for mib in (largest * 3 // 4, largest // 2, largest // 4, largest // 8, 0):
-        tenants = tuple(
-            replace(one, served=replace(one.served, prompt_cache_mib=min(mib, one.served.prompt_cache_mib)))
-            for one in setup.tenants
-        )
+    for mib in smaller_caches(tenant.served for tenant in setup.tenants_of(pool)):
+        tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
         if not _missing_mib(pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
             return f"Write `prompt-cache-mib: {mib}` for each model."
     return ""

@@ -315,6 +315,8 @@ def in_one_line(value: Any) -> str:
         return f"{{{', '.join(f'{key}: {in_one_line(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(in_one_line, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
     return "null" if value is None else str(value)
 
 

@@ -16,22 +16,29 @@ def not_offered(setup: Setup) -> Iterator[Problem]:
     for pool, path, kind in _types(setup):
         if offerings.offered(kind.name, setup.region, setup.book) != "no":
             continue
-        if day := offerings.retired(kind.name):
-            rule = f"is retired: AWS has not offered it since {day}"
-        else:
-            day_known = offerings.known_since(setup.region, setup.book)
-            rule = f"{setup.region} does not offer it as of {day_known}"
-        yield Problem(path, kind.name, rule, _instead(kind, pool, setup))
+        fix, day = _instead(kind, pool, setup), offerings.known_since(setup.region, setup.book)
+        if retired := offerings.retired(kind.name):
+            yield Problem(path, kind.name, f"is retired: AWS has not offered it since {retired}", fix)
+        elif pool.check_offers:
+            if setup.book is None or setup.book.offered is None:
+                fix += f" If AWS offers it now, write `check-offers: false` under {pool.path}."
+            yield Problem(path, kind.name, f"{setup.region} does not offer it as of {day}", fix)
 
 
 def unknown_offers(setup: Setup) -> Iterator[Problem]:
     """Types that the region may or may not offer. Of an unknown region, another rule says so."""
     if setup.region not in {row["region"] for row in tables.read("regions").rows}:
         return
-    for _, path, kind in _types(setup):
-        if offerings.offered(kind.name, setup.region, setup.book) == "unknown":
+    for pool, path, kind in _types(setup):
+        offered = offerings.offered(kind.name, setup.region, setup.book)
+        if offered == "unknown":
             rule = f"is not judged: it is unknown whether {setup.region} offers it"
-            yield Problem(path, kind.name, rule, ask_aws(setup.region), judged=False)
+        elif offered == "no" and not pool.check_offers and not offerings.retired(kind.name):
+            day = offerings.known_since(setup.region, setup.book)
+            rule = f"is not judged: {setup.region} did not offer it on {day}"
+        else:
+            continue
+        yield Problem(path, kind.name, rule, ask_aws(setup.region), judged=False)
 
 
 def ask_aws(region: str) -> str:

@@ -1,9 +1,13 @@
-"""How a mistake or a doubt is told: where it stands, what was found, the rule, the way out."""
+"""What is wrong or unwise in a stack file: where it stands, what was found, the rule, the fix."""
 
 import difflib
+import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
+"""A path with an item of a list in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +30,53 @@ class Problem:
         return f"{self.path}: {self.rule}{got}. {self.fix}".rstrip()
 
 
+def group(problems: Iterable[Problem]) -> list[Problem]:
+    """One problem for all items of a list that have the same problem, with the paths in short."""
+    alike: dict[Problem, list[str]] = {}
+    for problem in dict.fromkeys(problems):
+        before, _, after = _around_number(problem.path)
+        alike.setdefault(replace(problem, path=f"{before}[]{after}"), []).append(problem.path)
+    return [replace(problem, path=in_short(paths)) for problem, paths in alike.items()]
+
+
+def in_short(paths: Iterable[str]) -> str:
+    """The paths with the numbers of one list together, e.g. `models[0-2,5].name`."""
+    numbers: dict[tuple[str, str], list[int]] = {}
+    for path in paths:
+        before, number, after = _around_number(path)
+        numbers.setdefault((before, after), []).extend([] if number is None else [number])
+    return ", ".join(
+        f"{before}[{_runs(found)}]{after}" if found else before for (before, after), found in numbers.items()
+    )
+
+
+def _around_number(path: str) -> tuple[str, int | None, str]:
+    """The path before, in and after its last number; no number where it names no item of a list."""
+    found = ITEM.fullmatch(path)
+    return (found[1], int(found[2]), found[3]) if found else (path, None, "")
+
+
+def _runs(numbers: Iterable[int]) -> str:
+    """E.g. `0-2,5`."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
+
+
 def told(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
-    """The problems as lines under a heading, e.g. `Pulumi.dev.yaml has 2 mistakes:`; nothing when there are none."""
+    """The problems as lines under a heading, e.g. `Pulumi.dev.yaml has 2 mistakes:`; nothing when there are none.
+
+    The same problem of many models is one line.
+    """
     if not problems:
         return []
-    count = f"{len(problems)} {kind}{'s' if len(problems) != 1 else ''}"
-    return [f"{name} has {count}:", *(f"  {problem}" for problem in problems)]
+    lines = group(problems)
+    count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
+    return [f"{name} has {count}:", *(f"  {problem}" for problem in lines)]
 
 
 def foreign_letters(text: str) -> str:

@@ -44,13 +44,19 @@ def _said(sharing: Sharing) -> dict[str, object]:
 def _nodes(old: Pool, new: Pool) -> Iterator[str]:
     if old.instance_types != new.instance_types:
         yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
-    for key in ("min", "desired", "max", "volume_gib"):
+    for key in ("capacity", "on_demand_fallback", "min", "desired", "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
-            yield f"{old.path}.{key.replace('_', '-')}: {getattr(new, key)}"
+            yield f"{old.path}.{key.replace('_', '-')}: {in_one_line(getattr(new, key))}"
 
 
 def _model(old: Tenant, new: Tenant) -> Iterator[str]:
-    names = {"slots": "slots", "context": "context", "num_batch": "batch", "kv_type": "kv-type"}
+    names = {
+        "prompt_cache_mib": "prompt-cache-mib",
+        "slots": "slots",
+        "context": "context",
+        "num_batch": "batch",
+        "kv_type": "kv-type",
+    }
     for field, key in names.items():
         if getattr(old.served, field) != getattr(new.served, field):
             yield f"{old.path}.{key}: {getattr(new.served, field)}"

@@ -55,6 +55,8 @@ class Pool:
     """Whether Karpenter may buy on-demand when there is no spot capacity."""
     replacement: Replacement = "create-first"
     """Whether a node group that is replaced goes after the new one has come, or before."""
+    check_offers: bool = True
+    """Whether a type is refused that the region is known not to offer."""
 
     @property
     def listed(self) -> bool:

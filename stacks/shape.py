@@ -55,6 +55,11 @@ class GpuNodes(Section):
         "models.",
         json_schema_extra={"fix": "Write `create-first` or `delete-first`."},
     )
+    check_offers: bool = Field(
+        default=True,
+        description="Refuse types that the region does not offer, as far as tandem knows; with `false`, `up` asks AWS.",
+        json_schema_extra={"fix": "Write `check-offers: true` or `check-offers: false`."},
+    )
 
 
 class GpuPool(GpuNodes):
@@ -253,6 +258,7 @@ class StackConfig(Section):
             provisioner=nodes.provisioner,
             on_demand_fallback=nodes.on_demand_fallback,
             replacement=nodes.replacement,
+            check_offers=nodes.check_offers,
         )
 
     def setup(self, today: datetime.date) -> Setup:

@@ -34,13 +34,13 @@ class BaseStack:
     setup: Setup
     """As the rules see it, with one pool."""
 
-    def written(self, chosen: Setup, comment: str) -> str:
-        """The stack file of a setup that was chosen, with a comment as its first line."""
+    def written(self, chosen: Setup, comments: Sequence[str]) -> str:
+        """The stack file of a setup that was chosen, with comments as its first lines."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
         text = yaml.safe_dump(
             {"config": values}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
         )
-        return f"# {comment}\n{text}"
+        return "".join(f"# {line}\n" for line in comments) + text
 
     def sections_of(self, chosen: Setup) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen."""
@@ -127,12 +127,10 @@ def _read(sections: Values, provider: Values, today: datetime.date, name: str) -
     require_region(reading.config.region)
     whole = matrix.one_pool(reading.config.setup(today))
     [pool] = whole.pools
-    # Karpenter alone reads the fallback, and a node group brings the nodes here.
-    return BaseStack(
-        sections=sections,
-        provider=provider,
-        setup=replace(whole, pools=(replace(pool, provisioner="node-group", on_demand_fallback=False),)),
-    )
+    # Karpenter alone reads the fallback, and a node group brings the nodes here. Of types that the file does not name,
+    # nobody has said that the region offers them.
+    tried = replace(pool, provisioner="node-group", on_demand_fallback=False, check_offers=True)
+    return BaseStack(sections=sections, provider=provider, setup=replace(whole, pools=(tried,)))
 
 
 def _said(problem: Problem) -> str:

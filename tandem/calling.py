@@ -3,6 +3,7 @@
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeAlias
 
@@ -35,6 +36,16 @@ class MistakesError(Exception):
     def __init__(self, judged: "Judged") -> None:
         super().__init__(f"{judged.reading.name} has mistakes")
         self.judged = judged
+
+
+def add_command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int], *, help: str, description: str
+) -> argparse.ArgumentParser:
+    """A command that answers people or, with `--json`, programs. A command with other exit codes says so by itself."""
+    parser = commands.add_parser(name, help=help, description=description, epilog=EXIT_CODES)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.set_defaults(run=run)
+    return parser
 
 
 def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:

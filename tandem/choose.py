@@ -5,7 +5,17 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.calling import EXIT_CODES, FAILED, FINE, CallError, Commands, existing, print_json, print_line, stack_file
+from tandem.calling import (
+    FAILED,
+    FINE,
+    CallError,
+    Commands,
+    add_command,
+    existing,
+    print_json,
+    print_line,
+    stack_file,
+)
 from tandem.numbers import amount, count
 
 # The rules and rich are imported where they are used: every command reads this file.
@@ -27,12 +37,13 @@ ROWS = 12
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "choose",
+        run,
         help="show the cheapest setups that hold your models, and write the best one as a stack file",
         description="Tries the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
         "ranks the setups that fit by the price of the whole stack. No AWS account, no network.",
-        epilog=EXIT_CODES,
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="an Ollama tag, for example llama2:7b")
     parser.add_argument("--stack", metavar="STACK|FILE", help="take models and cluster of this stack file instead")
@@ -45,8 +56,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` read from AWS")
     parser.add_argument("--write", metavar="STACK|FILE", help="write the first setup as this stack file")
     parser.add_argument("--force", action="store_true", help="with --write: overwrite a file that exists")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead, with all setups")
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -155,12 +164,17 @@ def _target(parsed: argparse.Namespace) -> Path | None:
 
 def _write(base: "BaseStack", best: "Choice", path: Path, parsed: argparse.Namespace) -> Path:
     cell, bill = best.cell, best.bill
-    comment = (
+    comments = [
         f"Written by `tandem choose`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
-        f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour ({bill.price_origin})."
-    )
+        f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
+        f"{bill.price_origin}. Pulumi.dev.yaml explains every key.",
+    ]
+    if base.setup.public_access_cidrs == ("0.0.0.0/0",):
+        comments.append(
+            "The whole internet reaches the Kubernetes API, which IAM guards: narrow `public-access-cidrs`."
+        )
     try:
-        path.write_text(base.written(best.setup, comment), encoding="utf-8")
+        path.write_text(base.written(best.setup, comments), encoding="utf-8")
     except OSError as error:
         raise CallError(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
     return path

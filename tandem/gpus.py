@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.calling import EXIT_CODES, FINE, CallError, Commands, print_json
+from tandem.calling import FINE, CallError, Commands, add_command, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -15,29 +15,26 @@ SCHEMA_VERSION = 1
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "gpus",
+        run,
         help="list the GPU instance types, their memory and their prices",
         description="Lists the EC2 instance types with a GPU that tandem knows. No AWS account, no network.",
-        epilog=EXIT_CODES,
     )
     parser.add_argument(
         "--filter", default="", metavar="TEXT", help="only types with TEXT in their name or their GPU's"
     )
     parser.add_argument("--region", default="us-east-1", help="region of offers and prices (default: %(default)s)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    from sharing import tables
     from sharing.gpus import instance_types
     from sharing.problems import did_you_mean
+    from tandem.base_stack import require_region
 
-    regions = [row["region"] for row in tables.read("regions").rows]
-    if parsed.region not in regions:
-        raise CallError(f"unknown region '{parsed.region}'. {did_you_mean(parsed.region, regions)}")
+    require_region(parsed.region)
     wanted = parsed.filter.lower()
     found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
     if not found:

@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.calling import EXIT_CODES, FINE, CallError, Commands, existing, print_json
+from tandem.calling import FINE, CallError, Commands, add_command, existing, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -29,12 +29,13 @@ PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context"
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "modes",
+        run,
         help="show which way of sharing goes on which instance type, and what it costs",
         description="Tries the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
         "every sharing mode, on every GPU instance type, with every provisioner. No AWS account, no network.",
-        epilog=EXIT_CODES,
     )
     parser.add_argument(
         "stack", nargs="?", metavar="STACK|FILE", help="a stack whose models to try (default: the example models)"
@@ -43,8 +44,6 @@ def add(commands: Commands) -> None:
     parser.add_argument("--mode", choices=WAYS, help="only this sharing mode")
     parser.add_argument("--provisioner", choices=PROVISIONERS, help="only this provisioner")
     parser.add_argument("--region", metavar="R", help="AWS region (default: us-east-1, or the stack file's)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.set_defaults(run=run)
 
 
 def run(parsed: argparse.Namespace) -> int:

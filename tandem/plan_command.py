@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem.calling import (
-    EXIT_CODES,
     FAILED,
     FINE,
     USAGE,
     CallError,
     Commands,
     MistakesError,
+    add_command,
     add_stack,
     existing,
     print_json,
@@ -31,14 +31,14 @@ NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "plan",
+        _run,
         help="check a stack and show what it creates, costs and how long it takes",
         description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
-        epilog=EXIT_CODES,
     )
     add_stack(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     parser.add_argument(
         "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
     )
@@ -57,7 +57,6 @@ def add(commands: Commands) -> None:
         metavar="FILE",
         help="the same, without Pulumi: FILE is what `pulumi stack output --json` printed",
     )
-    parser.set_defaults(run=_run)
 
 
 def _run(parsed: argparse.Namespace) -> int:

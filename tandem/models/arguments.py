@@ -2,22 +2,21 @@
 
 import argparse
 
-from tandem.calling import EXIT_CODES, Commands
+from tandem.calling import EXIT_CODES, Commands, add_command
 
 OLLAMA = "http://127.0.0.1:11434"
 
 
 def add(commands: Commands) -> None:
     """Registers `models`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "models",
+        _list,
         help="list the models of the catalogue, or describe one that it lacks",
         description="Lists the models whose memory `tandem plan` knows. For any other model, use `inspect`.",
-        epilog=EXIT_CODES,
     )
     parser.add_argument("--filter", default="", metavar="TEXT", help="only models with TEXT in name or architecture")
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.set_defaults(run=_list)
     inspect = parser.add_subparsers(metavar="COMMAND").add_parser(
         "inspect",
         help="describe a model from its GGUF file, its URL, or a running Ollama",

@@ -72,7 +72,9 @@ def check_start(name: str, start: bytes) -> None:
     if start.startswith(MAGIC):
         return
     looks_like = [fix for prefix, fix in PREFIXES if start.lstrip().lower().startswith(prefix.lower())]
-    raise UnreadableModelError(f"{name} is not a GGUF file. {(*looks_like, 'Name a file that ends in .gguf.')[0]}")
+    raise UnreadableModelError(
+        f"{name} is not a GGUF file. {(*looks_like, 'Name a GGUF file, or download it again.')[0]}"
+    )
 
 
 def read_mapped(name: str, path: Path, need: Callable[[int], None] = lambda end: None) -> Contents:

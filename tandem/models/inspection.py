@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.metadata import UnclearModelError, describe
-from sharing.models import Model, models
+from sharing.models import Model, find
 from stacks.edit import as_yaml, describe_model
 from stacks.model_settings import MODEL_NAME, own_keys
 from tandem.calling import FINE, CallError, existing, print_json, printable
@@ -120,7 +120,7 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
     except ValueError as error:
         said = _said(error)
         raise UnreadableModelError(f"{source} contradicts itself ({said}). Download it again.") from None
-    if name in models():
+    if find(name):
         notes.append(f"The catalogue has {name}: `name` alone is enough, unless you have changed the model.")
     return Description(model=model, own=own, notes=tuple(notes))
 

@@ -1,6 +1,6 @@
 """Advice: each change really helps, the first is the cheapest, and nothing is offered that changes nothing."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -16,7 +16,7 @@ from sharing.memory import need
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing, mode_names, switched
 from sharing.setup import Pool, Setup
-from tests.sharing.builders import changed, instance, listed, pool, served, setup, tenants, weighing
+from tests.sharing.builders import SMALL, changed, instance, listed, pool, served, setup, tenants, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
 
 T4_MIB = instance().gpu.cuda_mib
@@ -58,11 +58,13 @@ def refused(draw: st.DrawFn) -> Setup:
         draw(SHARINGS),
         capacity=capacity,
         provisioner=provisioner,
+        on_demand_fallback=(provisioner, capacity) == ("karpenter", "spot") and draw(st.booleans()),
         desired=nodes if provisioner == "node-group" else 1,
         max=nodes,
         volume_gib=draw(st.sampled_from([100, 1000])),
     )
-    them = draw(st.lists(SERVED, min_size=1, max_size=4))
+    cache = draw(st.sampled_from([512, 512, 8192]))
+    them = [replace(one, prompt_cache_mib=cache) for one in draw(st.lists(SERVED, min_size=1, max_size=4))]
     limit = draw(st.sampled_from([None, None, 0.7, 2.0]))
     return setup(pools=(here,), tenants=tenants(*them), max_usd_per_hour=limit)
 
@@ -71,6 +73,7 @@ def listed_changes(whole: Setup) -> Iterator[Setup]:
     """Every kind of change that touches the price, spelled out without the code under test."""
     [here] = whole.pools
     models = len(whole.tenants)
+    them = [tenant.served for tenant in whole.tenants]
 
     def sized(one: Pool) -> Iterator[Setup]:
         disk = replace(one, volume_gib=max(one.volume_gib, whole.disk_gib(one)))
@@ -90,6 +93,29 @@ def listed_changes(whole: Setup) -> Iterator[Setup]:
     if here.sharing.mode in ("timeslice", "mps"):
         for replicas in range(2, here.sharing.replicas or 2):
             yield from sized(replace(here, sharing=here.sharing.model_copy(update={"replicas": replicas})))
+    yield from sized(replace(here, capacity="spot", on_demand_fallback=False))
+    largest = max(served.prompt_cache_mib for served in them)
+    kinds: tuple[Callable[[Served], Served], ...] = (
+        *(smaller("slots", slots) for slots in (1, 2, 4)),
+        *(smaller("context", tokens) for tokens in (512, 1024, 4096)),
+        *(smaller("prompt_cache_mib", mib) for mib in (largest // 2, largest // 8, 0)),
+        lambda served: served if served.model.encoder else replace(served, num_batch=min(served.batch, 512)),
+        lambda served: replace(served, kv_type=KvType.Q8_0),
+    )
+    for less in kinds:
+        for changed_ones in ([less(one) for one in them], *alone(them, less)):
+            tried = tuple(replace(was, served=now) for was, now in zip(whole.tenants, changed_ones, strict=True))
+            yield replace(whole, tenants=tried)
+
+
+def smaller(setting: str, most: int) -> Callable[[Served], Served]:
+    return lambda served: replace(served, **{setting: min(most, getattr(served, setting))})
+
+
+def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list[Served]]:
+    """Each of the models changed, the others as they are."""
+    for index, one in enumerate(them):
+        yield [*them[:index], less(one), *them[index + 1 :]]
 
 
 @given(whole=refused())
@@ -343,6 +369,48 @@ def test_two_pools_that_are_refused_get_advice_each() -> None:
     assert judge(both).accepted
 
 
+# Kinds that touch the price or the RAM alone.
+
+
+def test_a_stack_over_its_budget_is_led_to_spot_capacity() -> None:
+    """g4dn.xlarge in us-east-1: $0.526 per hour on demand (AWS price list), $0.2158 as spot on 2026-08-19."""
+    poor = setup(pools=(pool(capacity="on-demand"),), max_usd_per_hour=1.0)
+    first, *_ = advice(poor)
+    assert first.settings == ("gpu-nodes.capacity: spot",)
+    before = judge(poor).cost
+    assert before is not None
+    assert first.usd_per_hour is not None
+    assert before.usd_per_hour - first.usd_per_hour == pytest.approx(0.526 - 0.2158, abs=1e-3)
+
+
+def test_a_fallback_to_on_demand_is_given_up_for_a_budget() -> None:
+    here = pool(provisioner="karpenter", on_demand_fallback=True)
+    assert ("gpu-nodes.on-demand-fallback: false",) in offers(setup(pools=(here,), max_usd_per_hour=1.0))
+
+
+def test_a_capacity_is_left_where_it_changes_nothing() -> None:
+    too_large = on("g4dn.xlarge", Exclusive(), weighing(20_000), capacity="on-demand")
+    assert not [one for one in offers(too_large) if "capacity" in str(one)]
+    poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
+    assert not [one for one in offers(poor) if "capacity" in str(one)]
+
+
+def test_prompt_caches_that_the_node_cannot_hold_shrink_first() -> None:
+    """g4dn.xlarge: 16 GiB. Three caches of 8 GiB do not fit, nor do three quarters or half of them."""
+    them = [replace(served(SMALL), prompt_cache_mib=8192) for _ in range(3)]
+    whole = on("g4dn.xlarge", TimeSlicing(replicas=3), *them)
+    first, *_ = advice(whole)
+    assert first.settings == tuple(f"models[{index}].prompt-cache-mib: 2048" for index in range(3))
+    assert first.usd_per_hour == pytest.approx(judge(whole).cost.usd_per_hour)  # type: ignore[union-attr]
+
+
+def test_a_type_that_the_region_lacks_is_no_advice_though_the_pool_does_not_check_its_offers() -> None:
+    """eu-west-1 has no G6 (AWS, instance types by region)."""
+    whole = replace(on("g4dn.xlarge", Exclusive(), weighing(20_000), check_offers=False), region="eu-west-1")
+    assert offers(whole)
+    assert not [one for one in offers(whole) if "g6." in str(one)]
+
+
 # How it is said.
 
 
@@ -355,6 +423,13 @@ def test_identical_models_that_do_not_fit_are_one_problem() -> None:
     [problem] = assess(whole).problems
     assert problem.path == "models[0]"
     assert problem.found.startswith("own and 47 more ")
+
+
+def test_a_setting_of_many_models_is_said_once() -> None:
+    them = [replace(served(SMALL), prompt_cache_mib=8192) for _ in range(4)]
+    first, *_ = advice(on("g4dn.xlarge", TimeSlicing(replicas=4), *them))
+    assert first.change == "`models[0-3].prompt-cache-mib: 2048`"
+    assert len(first.settings) == 4
 
 
 def test_models_that_break_different_bounds_are_different_problems_with_the_advice_given_once() -> None:

@@ -83,7 +83,7 @@ def test_a_model_that_nothing_helps_is_told_so() -> None:
 
 
 def test_a_model_too_large_for_one_gpu_of_a_node_with_several_is_told_that_it_gets_one() -> None:
-    statement = "; a model gets one GPU, on a node with several as well"
+    statement = "; a model runs on one GPU, even on a node with several"
     two_gpus_large = assess(
         setup(pools=(pool("g4dn.12xlarge", Exclusive(), volume_gib=1000),), tenants=tenants(weighing(30_000)))
     )
@@ -181,6 +181,9 @@ def test_a_budget_counts_the_nodes_that_run_beside_the_others_while_these_are_re
     # The surge of the system nodes alone is too much here, so that the other way of replacement would not help.
     assert told(assess(setup(max_usd_per_hour=0.6)))[0].endswith("Write `max-usd-per-hour: 0.86`.")
     assert assess(setup(max_usd_per_hour=0.7, pools=(pool(replacement="delete-first"),))).problems == ()
+    # Spot capacity helps as well, and costs $0.526 - $0.2158 less per hour (AWS price list).
+    [problem] = assess(setup(max_usd_per_hour=0.9, pools=(pool(capacity="on-demand"),))).problems
+    assert "; or `gpu-nodes.capacity: spot` ($0.429 per hour)" in problem.fix
 
 
 def test_rules_and_fits_and_budget_are_told_at_once() -> None:

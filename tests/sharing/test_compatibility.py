@@ -91,7 +91,8 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             replace(on("g5.2xlarge"), region="ap-northeast-3"),
             "gpu-nodes.instance-types[0]: ap-northeast-3 does not offer it as of 2026-09-01 "
-            "(got g5.2xlarge). Write `g6e.xlarge` (L40S), or use ap-northeast-1, the nearest region that offers it.",
+            "(got g5.2xlarge). Write `g6e.xlarge` (L40S), or use ap-northeast-1, the nearest region that offers it. "
+            "If AWS offers it now, write `check-offers: false` under gpu-nodes.",
         ),
     ],
     "a pool has one kind of GPU": [

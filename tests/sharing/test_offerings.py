@@ -20,8 +20,8 @@ TYPES = [known.name for known in instance_types().values() if known.gpu.vendor =
 REGIONS = [row["region"] for row in tables.read("regions").rows]
 
 
-def on(region: str, name: str, **more: object) -> Assessment:
-    return assess(setup(region=region, pools=(pool(name),), **more))
+def on(region: str, name: str, *, check_offers: bool = True, **more: object) -> Assessment:
+    return assess(setup(region=region, pools=(pool(name, check_offers=check_offers),), **more))
 
 
 @pytest.mark.parametrize(
@@ -91,25 +91,27 @@ def test_p3_is_retired_and_p3dn_is_not() -> None:
             "us-gov-east-1",
             "g5.xlarge",
             "gpu-nodes.instance-types[0]: us-gov-east-1 does not offer it as of 2026-05-25 (got g5.xlarge). "
-            "Write `g6.xlarge` (L4).",
+            "Write `g6.xlarge` (L4). If AWS offers it now, write `check-offers: false` under gpu-nodes.",
         ),
         (
             "eu-west-1",
             "g6.xlarge",
             "gpu-nodes.instance-types[0]: eu-west-1 does not offer it as of 2026-09-01 (got g6.xlarge). "
-            "Write `g5.xlarge` (A10G), or use eu-west-2, the nearest region that offers it.",
+            "Write `g5.xlarge` (A10G), or use eu-west-2, the nearest region that offers it. "
+            "If AWS offers it now, write `check-offers: false` under gpu-nodes.",
         ),
         (
             "mx-central-1",
             "g4dn.xlarge",
             "gpu-nodes.instance-types[0]: mx-central-1 does not offer it as of 2026-05-25 (got g4dn.xlarge). "
-            "Use us-east-2, the nearest region that offers it.",
+            "Use us-east-2, the nearest region that offers it. "
+            "If AWS offers it now, write `check-offers: false` under gpu-nodes.",
         ),
         (
             "cn-north-1",
             "p5.4xlarge",
             "gpu-nodes.instance-types[0]: cn-north-1 does not offer it as of 2026-05-25 (got p5.4xlarge). "
-            "Use another region.",
+            "Use another region. If AWS offers it now, write `check-offers: false` under gpu-nodes.",
         ),
         (
             "us-east-1",
@@ -144,6 +146,21 @@ def test_what_is_unknown_is_a_warning_that_judges_nothing(region: str, name: str
     (warning,) = found.warnings
     assert (warning.rule, warning.fix) == (f"is not judged: it is unknown whether {region} offers it", fix)
     assert not warning.judged
+
+
+def test_offers_that_are_not_checked_are_a_warning_that_judges_nothing() -> None:
+    found = on("mx-central-1", "g4dn.xlarge", check_offers=False)
+    assert found.problems == ()
+    (warning,) = found.warnings
+    assert warning.rule == "is not judged: mx-central-1 did not offer it on 2026-05-25"
+    assert warning.fix == "Run `tandem prices --region mx-central-1`, then plan with `--live-prices`."
+    assert not warning.judged
+    assert on("us-east-1", "g4dn.xlarge", check_offers=False).warnings == ()
+
+
+def test_a_retired_type_is_refused_also_where_offers_are_not_checked() -> None:
+    (problem,) = on("us-east-1", "p3.2xlarge", check_offers=False).problems
+    assert problem.rule.startswith("is retired")
 
 
 def test_an_unknown_region_is_one_warning() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from sharing.modes import mode_names
-from sharing.problems import Problem, did_you_mean, foreign_letters, near, told
+from sharing.problems import Problem, did_you_mean, foreign_letters, group, in_short, near, told
 
 FULL_WIDTH = "".join(chr(ord(letter) + 0xFEE0) for letter in "g4dn.xlarge")
 """As an input method for Chinese or Japanese writes it."""
@@ -107,5 +107,42 @@ def test_problems_are_told_under_a_heading_that_counts_them() -> None:
         "Pulumi.dev.yaml has 1 mistake:",
         "  models: is missing. Write one.",
     ]
-    assert told("Pulumi.dev.yaml", "warning", [one, one])[0] == "Pulumi.dev.yaml has 2 warnings:"
+    assert told("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])[0] == "Pulumi.dev.yaml has 2 warnings:"
     assert told("Pulumi.dev.yaml", "mistake", []) == []
+
+
+def wrong(path: str, found: str = "5") -> Problem:
+    return Problem(path, found, "must be at least 256", "Write `context: 4096`.")
+
+
+def test_the_same_problem_of_many_items_is_one_problem_with_every_path() -> None:
+    many = [wrong(f"models[{index}].context") for index in (0, 1, 2, 5, 11)]
+    assert [str(problem) for problem in group(many)] == [
+        "models[0-2,5,11].context: must be at least 256 (got 5). Write `context: 4096`."
+    ]
+    assert told("Pulumi.dev.yaml", "mistake", many)[0] == "Pulumi.dev.yaml has 1 mistake:"
+
+
+def test_problems_that_differ_in_anything_but_the_number_stay_apart() -> None:
+    many = [
+        wrong("models[0].context"),
+        wrong("models[1].context", "6"),
+        wrong("models[2].slots"),
+        wrong("gpu-nodes[0].instance-types[1]"),
+        wrong("gpu-nodes[1].instance-types[1]"),
+        wrong("sharing"),
+    ]
+    assert group([*many, many[0]]) == many
+
+
+@pytest.mark.parametrize(
+    ("paths", "expected"),
+    [
+        (["sharing"], "sharing"),
+        (["models[3]"], "models[3]"),
+        (["gpu-nodes[1].instance-types[0]", "gpu-nodes[1].instance-types[1]"], "gpu-nodes[1].instance-types[0-1]"),
+        (["tags.a[b]", "models[0].name", "models[2].name"], "tags.a[b], models[0,2].name"),
+    ],
+)
+def test_paths_are_written_in_short(paths: list[str], expected: str) -> None:
+    assert in_short(paths) == expected

@@ -165,6 +165,10 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
     assert path.read_text(encoding="utf-8").startswith(
         "# Written by `tandem choose`: 1 × g4dn.xlarge, timeslice, spot, $"
     )
+    comments = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert comments[1].startswith("# GPU prices of us-east-1, ")
+    assert "narrow `public-access-cidrs`" in comments[2]
+    assert max(map(len, comments)) <= 120
     reading = read_file(path)
     assert (reading.problems, reading.assessment.warnings) == ((), ())
     assert reading.config.budget.max_usd_per_hour == 2

@@ -77,8 +77,8 @@ def list_of(kind: int, count: int) -> bytes:
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
-    "an empty file": (b"", "is not a GGUF file. Name a file that ends in .gguf."),
-    "another file": (b"\x7fELF" + bytes(100), "is not a GGUF file. Name a file that ends in .gguf."),
+    "an empty file": (b"", "is not a GGUF file. Name a GGUF file, or download it again."),
+    "another file": (b"\x7fELF" + bytes(100), "is not a GGUF file. Name a GGUF file, or download it again."),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "Run `git lfs pull` first."),
     "a web page": (b"\n<!DOCTYPE html><html>", "write the URL with `/resolve/` instead of `/blob/`."),
     "an archive": (b"PK\x03\x04" + bytes(100), "It is an archive. Name the GGUF file itself."),

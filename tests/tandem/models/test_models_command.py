@@ -199,6 +199,9 @@ def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.Monk
     ]
     assert asked == [("https://x.example/m.gguf?token=1",), ("llama2:7b", "http://h:1")]
     assert "\nnote: projector-bytes is an upper bound" in printed(capsys, "models", "inspect", "mine:1b")
+    for name, is_known in (("llama3.2", True), ("registry.ollama.ai/library/llama3.2", True), ("mine:1b", False)):
+        notes = report(capsys, "models", "inspect", name)["notes"]
+        assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known
 
 
 def test_an_ollama_that_is_away_is_named(capsys: Screen) -> None:
