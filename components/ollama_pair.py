@@ -25,12 +25,11 @@ from components.names import (
 from sharing import host
 from sharing.models import MIB, Served
 from sharing.modes import GPU_RESOURCE
+from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Where the server keeps models. `OLLAMA_MODELS` stays as it is: the mount goes over the directory instead."""
-ALL_LAYERS = 999
-"""More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
 RELEASE_SECONDS = 2700
 """Time for image and model to come over a slow line; a model that fails to load says so much earlier."""
 WATCH_FOLDER = "/watch"
@@ -197,7 +196,7 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
         "resources": resources(model),
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": tolerations(model.mode_taint),
-        "extraEnv": [{"name": key, "value": value} for key, value in environment(served).items()],
+        "extraEnv": [{"name": key, "value": value} for key, value in server_environment(served).items()],
         "lifecycle": {"postStart": {"exec": {"command": start_command(served)}}},
         "initContainers": [watch_container(served)],
         **_files(model, claim, script),
@@ -221,27 +220,6 @@ def resources(model: OllamaModel) -> dict[str, Any]:
     return {
         "requests": {"cpu": f"{POD_CPU_MILLIS - WATCH_CPU_MILLIS}m", "memory": f"{kept}Mi"},
         "limits": {"memory": f"{kept + page_cache}Mi"},
-    }
-
-
-def environment(served: Served) -> dict[str, str]:
-    """The server's settings. What is left out, Ollama would choose by the memory that it sees: the whole card."""
-    checkpoints = {"LLAMA_ARG_CTX_CHECKPOINTS": str(host.checkpoints(served))} if host.has_checkpoints(served) else {}
-    return {
-        "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
-        "OLLAMA_NUM_PARALLEL": str(served.effective_slots),
-        # A second model would be a second client of MPS, with a second share.
-        "OLLAMA_MAX_LOADED_MODELS": "1",
-        "OLLAMA_KEEP_ALIVE": "-1",
-        # A quantised KV cache saves nothing without it.
-        "OLLAMA_FLASH_ATTENTION": "1",
-        "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
-        # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default
-        # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 switches the cache off, -1 takes the bound away. A bound at
-        # all times since llama.cpp b9908 (#25070).
-        "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
-        # For each slot, and outside of that bound while the slot is in use.
-        **checkpoints,
     }
 
 

@@ -10,6 +10,7 @@ from sharing.memory import padded
 from sharing.models import MIB, Served
 from sharing.modes import Sharing
 from sharing.node_pods import on_gpu_node
+from sharing.ollama import checkpoint_bytes, checkpoints
 from sharing.setup import Pool, Setup
 
 SERVER_MIB = 128
@@ -26,8 +27,6 @@ Q6_K_BYTES = 210 / 256
 """Bytes of one weight in the table of embeddings of most tags. Source: llama.cpp ggml/src/ggml-common.h, block_q6_K."""
 SIDECAR_MIB = 64
 """Limit of the sidecar that watches the model."""
-MOST_CHECKPOINTS = 32
-"""llama-server's default (`--ctx-checkpoints`), for each slot. Source: llama.cpp common/common.h."""
 LEAST_PAGE_CACHE_MIB = 256
 """Page cache that a pod needs so that its model loads at all; more makes it load faster."""
 
@@ -62,38 +61,8 @@ def host_need(served: Served) -> HostNeed:
         buffers=_buffers_bytes(served) / MIB,
         embeddings=(model.embedding_bytes or model.vocabulary * model.width * Q6_K_BYTES) / MIB,
         prompt_cache=served.effective_prompt_cache_mib,
-        checkpoints=checkpoints(served) * served.effective_slots * _checkpoint_bytes(served) / MIB,
+        checkpoints=checkpoints(served) * served.effective_slots * checkpoint_bytes(served) / MIB,
     )
-
-
-def has_checkpoints(served: Served) -> bool:
-    """Whether the engine makes checkpoints: only of what cannot be rolled back (llama.cpp server-context.cpp)."""
-    return not served.model.encoder and _checkpoint_bytes(served) > 0
-
-
-def checkpoints(served: Served) -> int:
-    """Checkpoints for each slot that fit into as much RAM as the prompt cache has; 0 switches them off.
-
-    The engine bounds those in its prompt cache by the cache's size, but not those of the slots.
-    """
-    if not has_checkpoints(served):
-        return 0
-    room = served.effective_prompt_cache_mib * MIB
-    return min(MOST_CHECKPOINTS, int(room // (served.effective_slots * _checkpoint_bytes(served))))
-
-
-def _checkpoint_bytes(served: Served) -> float:
-    """One checkpoint: the cells inside the sliding window and the recurrent state of one slot.
-
-    Source: llama.cpp src/llama-kv-cache.cpp, state_write, which leaves out cells that the window masks.
-    """
-    model = served.model
-    heads = model.swa_kv_heads or model.kv_heads
-    keys = model.swa_head_dim or model.head_dim
-    values = model.swa_head_dim or model.value_dim or model.head_dim
-    cells = min(served.effective_context, model.swa_window)
-    window = model.swa_layers * cells * heads * (keys + values) * served.kv_type.bytes_per_value
-    return window + model.recurrent_state_bytes
 
 
 def _buffers_bytes(served: Served) -> float:

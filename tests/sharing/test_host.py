@@ -10,9 +10,7 @@ from sharing.gpus import instance_types
 from sharing.host import (
     LEAST_PAGE_CACHE_MIB,
     SERVER_MIB,
-    checkpoints,
     crowd,
-    has_checkpoints,
     host_need,
     page_cache_mib,
     room_mib,
@@ -20,6 +18,7 @@ from sharing.host import (
 from sharing.models import MIB, KvType, Model, Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
+from sharing.ollama import checkpoints, has_checkpoints
 from tests.sharing.builders import keeping, pool, setup, tenants
 
 GEMMA4_12B: dict[str, Any] = {

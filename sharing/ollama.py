@@ -1,0 +1,59 @@
+"""What an Ollama server needs to serve one model as planned: the settings that pods and the GPU tier give it."""
+
+from sharing.models import MIB, Served
+
+ALL_LAYERS = 999
+"""More layers than any model has. With a number given, llama.cpp puts that many on the GPU or fails."""
+MOST_CHECKPOINTS = 32
+"""llama-server's default (`--ctx-checkpoints`), for each slot. Source: llama.cpp common/common.h."""
+
+
+def server_environment(served: Served) -> dict[str, str]:
+    """The server's environment. Ollama chooses what is left out by the memory that it sees: that of the whole GPU."""
+    bound = {"LLAMA_ARG_CTX_CHECKPOINTS": str(checkpoints(served))} if has_checkpoints(served) else {}
+    return {
+        "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
+        "OLLAMA_NUM_PARALLEL": str(served.effective_slots),
+        # A second model would be a second client of MPS, with a second share.
+        "OLLAMA_MAX_LOADED_MODELS": "1",
+        "OLLAMA_KEEP_ALIVE": "-1",
+        # A quantised KV cache saves nothing without it.
+        "OLLAMA_FLASH_ATTENTION": "1",
+        "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
+        # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default
+        # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 switches the cache off, -1 takes the bound away. A bound at
+        # all times since llama.cpp b9908 (#25070).
+        "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
+        # For each slot, and outside of that bound while the slot is in use.
+        **bound,
+    }
+
+
+def has_checkpoints(served: Served) -> bool:
+    """Whether the engine makes checkpoints: only of what cannot be rolled back (llama.cpp server-context.cpp)."""
+    return not served.model.encoder and checkpoint_bytes(served) > 0
+
+
+def checkpoints(served: Served) -> int:
+    """Checkpoints for each slot that fit into as much RAM as the prompt cache has; 0 switches them off.
+
+    The engine bounds those in its prompt cache by the cache's size, but not those of the slots.
+    """
+    if not has_checkpoints(served):
+        return 0
+    room = served.effective_prompt_cache_mib * MIB
+    return min(MOST_CHECKPOINTS, int(room // (served.effective_slots * checkpoint_bytes(served))))
+
+
+def checkpoint_bytes(served: Served) -> float:
+    """One checkpoint: the cells inside the sliding window and the recurrent state of one slot.
+
+    Source: llama.cpp src/llama-kv-cache.cpp, state_write, which leaves out cells that the window masks.
+    """
+    model = served.model
+    heads = model.swa_kv_heads or model.kv_heads
+    keys = model.swa_head_dim or model.head_dim
+    values = model.swa_head_dim or model.value_dim or model.head_dim
+    cells = min(served.effective_context, model.swa_window)
+    window = model.swa_layers * cells * heads * (keys + values) * served.kv_type.bytes_per_value
+    return window + model.recurrent_state_bytes

@@ -1,0 +1,33 @@
+"""The settings of a server: each is one that Ollama would otherwise choose by the memory of the whole GPU."""
+
+from sharing.models import KvType, Served, models
+from sharing.ollama import server_environment
+
+
+def test_a_server_gets_context_slots_cache_type_and_no_second_model() -> None:
+    served = Served(
+        id="m", model=models()["llama2:7b"], context=2048, slots=3, kv_type=KvType.Q8_0, prompt_cache_mib=512
+    )
+    # Names: ollama v0.32.15 envconfig/config.go; LLAMA_ARG_CACHE_RAM: llama.cpp common/arg.cpp.
+    assert server_environment(served) == {
+        "OLLAMA_CONTEXT_LENGTH": "2048",
+        "OLLAMA_NUM_PARALLEL": "3",
+        "OLLAMA_MAX_LOADED_MODELS": "1",
+        "OLLAMA_KEEP_ALIVE": "-1",
+        "OLLAMA_FLASH_ATTENTION": "1",
+        "OLLAMA_KV_CACHE_TYPE": "q8_0",
+        "LLAMA_ARG_CACHE_RAM": "512",
+    }
+
+
+def test_checkpoints_are_bounded_where_the_engine_makes_some() -> None:
+    served = Served(id="m", model=models()["gemma3:4b"], context=8192, slots=1, prompt_cache_mib=0)
+    # 0 switches checkpoints off: llama.cpp common/arg.cpp, --ctx-checkpoints.
+    assert server_environment(served)["LLAMA_ARG_CTX_CHECKPOINTS"] == "0"
+
+
+def test_an_embedding_model_has_one_slot_and_no_prompt_cache() -> None:
+    served = Served(id="m", model=models()["nomic-embed-text:latest"], context=8192, slots=4)
+    found = server_environment(served)
+    assert (found["OLLAMA_NUM_PARALLEL"], found["LLAMA_ARG_CACHE_RAM"]) == ("1", "0")
+    assert "LLAMA_ARG_CTX_CHECKPOINTS" not in found
