@@ -9,6 +9,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,12 +37,18 @@ OPTIONS = {
     "LLAMA_USE_PREBUILT_UI": "OFF",
 }
 """Source: ollama 0.32.15, llama/server/CMakePresets.json (`default`) and llama/server/CMakeLists.txt."""
+CUDA_OPTIONS = {
+    "GGML_CUDA": "ON",
+    # On by default, where the library is found. Ollama's images have none.
+    "GGML_CUDA_NCCL": "OFF",
+}
 PROGRAMS = ("llama-server", "llama-quantize")
 """Ollama starts the first for every model, and the second when it makes a model from a file."""
 GIB_PER_JOB = 4
 """Memory of one CUDA compiler at its largest file, generously."""
 RESERVED_SECONDS = 15
 """Left of a call's time when a build is interrupted, so that the state can be written."""
+TRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
@@ -64,6 +71,8 @@ class Build:
     """E.g. `9.0`; None for a build without CUDA."""
     extra: tuple[str, ...] = ()
     """More options of cmake."""
+    jobs: int | None = None
+    """Compilers at a time; as many as cores and memory allow where it is absent."""
 
     @property
     def programs(self) -> Path:
@@ -77,16 +86,34 @@ class Build:
         cmake = _tool("cmake", "CMake")
         compiler = _cuda_compiler() if self.compute_capability else None
         unpacked = unpack(self.source.path, self.folder.parent / "llama.cpp")
-        if not (self.folder / "CMakeCache.txt").exists():
-            _run(configure(cmake, self, unpacked, compiler), clock)
-        jobs = max(1, min(len(os.sched_getaffinity(0)), _memory_gib() // GIB_PER_JOB))
+        # In every call: options may have changed, and a configuration that was stopped is none.
+        _run(configure(cmake, self, unpacked, compiler), clock)
+        jobs = self.jobs or max(1, min(len(os.sched_getaffinity(0)), _memory_gib() // GIB_PER_JOB))
         _run([cmake, "--build", str(self.folder), "-j", str(jobs), "--target", *PROGRAMS], clock)
+        self._try()
         return {
             "version": self.source.version,
             "pinned": PINNED,
             "options": _given(self),
             "compiler": _version(compiler) if compiler else "none: built for the CPU",
         }
+
+    def is_there(self) -> bool:
+        """Whether the programs exist."""
+        return all((self.programs / name).exists() for name in PROGRAMS)
+
+    def _try(self) -> None:
+        """Raises `FailedError` for a server that does not start, or sees no GPU: it would serve with the CPU."""
+        command = [str(self.programs / "llama-server"), "--list-devices"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=TRY_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            raise FailedError(f"`llama-server --list-devices` did not end within {TRY_SECONDS} s") from None
+        said = done.stdout + done.stderr
+        if done.returncode:
+            raise FailedError(f"`llama-server --list-devices` ended with {done.returncode}:\n{_tail(said)}")
+        if self.compute_capability and "CUDA0:" not in said:
+            raise FailedError(f"the engine sees no GPU:\n{_tail(said)}")
 
 
 def configure(cmake: str, build: Build, source: Path, compiler: str | None) -> list[str]:
@@ -108,7 +135,8 @@ def _given(build: Build) -> list[str]:
     if build.compute_capability:
         # Ollama ships PTX for every architecture, which the driver compiles at the first start. Machine code for this
         # GPU alone is what that ends in, and takes a tenth of the time to build.
-        options |= {"GGML_CUDA": "ON", "CMAKE_CUDA_ARCHITECTURES": f"{build.compute_capability.replace('.', '')}-real"}
+        options |= CUDA_OPTIONS
+        options["CMAKE_CUDA_ARCHITECTURES"] = f"{build.compute_capability.replace('.', '')}-real"
     return [f"-D{name}={value}" for name, value in options.items()] + list(build.extra)
 
 
@@ -140,7 +168,7 @@ def unpack(path: Path, folder: Path) -> Path:
 def _run(command: list[str], clock: Clock) -> None:
     """Runs it in a process group of its own, which ends with the time of this call."""
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, process_group=0
     )
     try:
         output, _ = process.communicate(timeout=max(1.0, clock.left - RESERVED_SECONDS))
@@ -152,15 +180,18 @@ def _run(command: list[str], clock: Clock) -> None:
         os.killpg(process.pid, signal.SIGTERM)
         raise
     if process.returncode:
-        raise FailedError(f"`{Path(command[0]).name}` ended with {process.returncode}:\n{_tail(output)}")
+        raise FailedError(
+            f"`{Path(command[0]).name}` ended with {process.returncode}:\n{_tail(output.decode(errors='replace'))}"
+        )
 
 
-def _tail(output: bytes, lines: int = 25) -> str:
-    return "\n".join(output.decode(errors="replace").splitlines()[-lines:])
+def _tail(said: str, lines: int = 25) -> str:
+    return "\n".join(said.splitlines()[-lines:])
 
 
 def _tool(name: str, title: str) -> str:
-    found = shutil.which(name)
+    # Python's package of CMake puts the program beside Python.
+    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
     if found is None:
         raise SkipError(f"{title} is missing: `{name}` is not on PATH")
     return found

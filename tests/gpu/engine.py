@@ -17,10 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from sharing.models import KvType, Served
+from sharing.ollama import ALL_LAYERS
 from tests.gpu.progress import FailedError
 
-ALL_LAYERS = 999
-"""As components/model_start.sh sets `num_gpu`: all layers on the GPU, or a loud failure."""
 END_SECONDS = 20
 OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 """Past any proxy of the environment: all servers are on this machine."""
@@ -89,7 +88,8 @@ def serving(command: Sequence[str], port: int, log: Path, environment: Mapping[s
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            start_new_session=True,
+            # No session of its own: a runner that ends what a command left behind would miss it.
+            process_group=0,
         )
     try:
         yield Server(process, port, log)

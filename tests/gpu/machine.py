@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from sharing.gpus import Gpu, gpus
 from tests.gpu.progress import FailedError, Result, SkipError
@@ -15,37 +16,53 @@ from tests.gpu.readings import GPU_FIELDS, PROCESS_FIELDS, GpuProcess, GpuState,
 
 SMI = "nvidia-smi"
 SMI_SECONDS = 30
+CHOICE = "CUDA_VISIBLE_DEVICES"
+"""Where others choose a GPU for this process, and this tier for those that it starts."""
 
 
 @dataclass(frozen=True)
 class Machine:
-    """How to read the first GPU; None of its methods changes anything."""
+    """How to read one GPU; None of its methods changes anything."""
 
     has_gpu: bool
+    uuid: str = ""
+    """Of the GPU that is measured. It goes into no result: the identity of a GPU is nobody's business."""
 
     @classmethod
     def find(cls) -> Machine:
-        """This machine. Raises `SkipError` where it has no NVIDIA GPU."""
+        """This machine with its first GPU. Raises `SkipError` where it has none that can be measured."""
         if shutil.which(SMI) is None:
             raise SkipError(f"this machine has no NVIDIA GPU: `{SMI}` is not on PATH")
-        done = subprocess.run([SMI, "-L"], capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
-        if done.returncode or "GPU 0" not in done.stdout:
-            said = (done.stdout + done.stderr).strip().splitlines()
-            raise SkipError(f"this machine has no NVIDIA GPU: `{SMI} -L` says {said[0] if said else 'nothing'!r}")
-        return cls(has_gpu=True)
+        chosen = os.environ.get(CHOICE, "0").split(",")[0]
+        try:
+            line = _query("gpu", ("uuid", "mig.mode.current", "compute_mode"), chosen)
+            uuid, mig, compute = (value.strip() for value in line.split(","))
+            found = cls(has_gpu=True, uuid=uuid)
+            if mig == "Enabled":
+                raise SkipError(
+                    "the GPU is in MIG mode. The tier measures an undivided GPU and leaves the mode as it is"
+                )
+            if compute == "Prohibited":
+                raise SkipError("the GPU is in compute mode PROHIBITED, which the tier leaves as it is")
+            found.gpu()
+        except FailedError as error:
+            raise SkipError(f"this machine has no NVIDIA GPU that can be read: {error}") from None
+        except ValueError:
+            raise SkipError(f"this machine has no NVIDIA GPU that can be read: `{SMI}` says {line.strip()!r}") from None
+        return found
 
     def gpu(self) -> GpuState | None:
-        """The first GPU as it is now; None in a dry run."""
+        """The GPU as it is now; None in a dry run."""
         if not self.has_gpu:
             return None
         try:
-            return read_gpu(_query("gpu", GPU_FIELDS).splitlines()[0])
+            return read_gpu(_query("gpu", GPU_FIELDS, self.uuid).splitlines()[0])
         except (IndexError, ValueError) as error:
             raise FailedError(f"{SMI} gave an answer that this tier does not know: {error}") from None
 
     def processes(self) -> list[GpuProcess]:
-        """Programs that hold memory of the first GPU."""
-        return read_processes(_query("compute-apps", PROCESS_FIELDS)) if self.has_gpu else []
+        """Programs that hold memory of the GPU."""
+        return read_processes(_query("compute-apps", PROCESS_FIELDS, self.uuid)) if self.has_gpu else []
 
     def describe(self) -> Result:
         """What the report says of it."""
@@ -69,9 +86,20 @@ def in_catalogue(name: str) -> Gpu | None:
     return max(known, key=lambda gpu: len(gpu.name), default=None)
 
 
-def _query(what: str, fields: tuple[str, ...]) -> str:
-    command = [SMI, f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits", "-i", "0"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+def find_tool(name: str, beside: str) -> str | None:
+    """A program of the PATH, or of the folder of another one: images may have the driver's programs elsewhere."""
+    other = shutil.which(beside)
+    return shutil.which(name) or (shutil.which(name, path=str(Path(other).resolve().parent)) if other else None)
+
+
+def _query(what: str, fields: tuple[str, ...], gpu: str) -> str:
+    command = [SMI, f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits", "-i", gpu]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise FailedError(f"`{SMI}` gave no answer within {SMI_SECONDS} s") from None
     if done.returncode:
-        raise FailedError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stdout}{done.stderr}".strip())
+        # `nvidia-smi` writes errors to standard output.
+        said = " ".join((done.stdout + done.stderr).split())
+        raise FailedError(f"`{SMI} --query-{what}` ended with {done.returncode}: {said or 'nothing said'}")
     return done.stdout

@@ -15,7 +15,7 @@ from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_u
 from tests.gpu.gguf_file import write_model
 from tests.gpu.machine import Machine, in_catalogue
 from tests.gpu.progress import FailedError, Result
-from tests.gpu.readings import read_load
+from tests.gpu.readings import Load, read_load
 from tests.gpu.shapes import Shape
 
 START_SECONDS, ANSWER_SECONDS = 120, 240
@@ -91,6 +91,8 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
     log = logs / f"{case.key.replace(' ', '-').replace(':', '-')}.log"
     with serving(command, port, log, ENVIRONMENT) as server:
         started = wait_until_ready(server, "/health", START_SECONDS)
+        if before:
+            _check_all_on_gpu(read_load(server.lines()), log.name)
         loaded, loaded_process = machine.gpu(), _used_by(server, machine)
         tokens = fill(server, served)
         filled, filled_process = machine.gpu(), _used_by(server, machine)
@@ -140,9 +142,19 @@ def fill(server: Server, served: Served) -> int:
         body = {"prompt": tokens, "n_predict": 4, "cache_prompt": False, "id_slot": slot, "ignore_eos": True}
         server.ask("/completion", body, timeout=ANSWER_SECONDS)
 
-    with ThreadPoolExecutor(served.effective_slots) as pool:
+    pool = ThreadPoolExecutor(served.effective_slots)
+    try:
         list(pool.map(fill_slot, range(served.effective_slots)))
+    finally:
+        # No waiting: after an error the other requests end with the server.
+        pool.shutdown(wait=False, cancel_futures=True)
     return count
+
+
+def _check_all_on_gpu(load: Load, log: str) -> None:
+    """Raises `FailedError` for a model that the CPU serves, which would take minutes and say nothing."""
+    if load.gpu_layers is None or load.gpu_layers != load.layers:
+        raise FailedError(f"the engine put {load.gpu_layers or 0} of {load.layers or '?'} layers on the GPU: see {log}")
 
 
 def _used_by(server: Server, machine: Machine) -> int | None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from sharing.models import Served
-from tests.gpu.engine import ALL_LAYERS, Server, free_port, serving, wait_until_ready
+from sharing.ollama import ALL_LAYERS, server_environment
+from tests.gpu.engine import Server, free_port, serving, wait_until_ready
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files
 from tests.gpu.mps import Daemon, mps_daemon
@@ -111,17 +113,11 @@ class Pair:
     def _laid_out(self) -> Path:
         """The program beside the engine that it looks for: `../lib/ollama`, with GPU libraries in a folder of it."""
         program, engines = self.folder / "bin" / "ollama", self.folder / "lib" / "ollama"
-        program.parent.mkdir(parents=True, exist_ok=True)
-        (engines / "cuda_v13").mkdir(parents=True, exist_ok=True)
-        if not program.exists():
-            assert self.ollama is not None
-            # Not a link: it resolves links to find out where it lies.
-            program.write_bytes(self.ollama.read_bytes())
-            program.chmod(0o755)
+        assert self.ollama is not None
+        # No links for the program: it resolves them to find out where it lies.
+        _place(self.ollama, program, shutil.copy)
         for file in self.programs.iterdir():
-            place = engines / ("cuda_v13" if "cuda" in file.name else "") / file.name
-            if not place.exists():
-                place.symlink_to(file)
+            _place(file, engines / ("cuda_v13" if "cuda" in file.name else "") / file.name, os.symlink)
         return program
 
     def _create(self, program: Path, server: Server, shape: Shape) -> None:
@@ -151,7 +147,7 @@ def _ollama(program: Path, folder: Path, shape: Shape, clients: Mapping[str, str
         "OLLAMA_HOST": f"127.0.0.1:{port}",
         "OLLAMA_MODELS": str(folder / "models"),
         "OLLAMA_NO_CLOUD": "1",
-        **settings(served_as(shape)),
+        **server_environment(served_as(shape)),
         **clients,
     }
     with serving([str(program), "serve"], port, log, environment) as server:
@@ -159,17 +155,13 @@ def _ollama(program: Path, folder: Path, shape: Shape, clients: Mapping[str, str
         yield server
 
 
-def settings(served: Served) -> dict[str, str]:
-    """What a pod sets: components/ollama_pair.py, `environment`, which cannot be imported without Pulumi."""
-    return {
-        "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
-        "OLLAMA_NUM_PARALLEL": str(served.effective_slots),
-        "OLLAMA_MAX_LOADED_MODELS": "1",
-        "OLLAMA_KEEP_ALIVE": "-1",
-        "OLLAMA_FLASH_ATTENTION": "1",
-        "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
-        "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
-    }
+def _place(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:
+    """Puts it there under another name first: what an earlier call began may be half of it, or lead nowhere."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    partial = place.with_name(f"{place.name}.partial")
+    partial.unlink(missing_ok=True)
+    put(source, partial)
+    partial.replace(place)
 
 
 def _held(server: Server) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 from sharing.models import KvType
@@ -14,6 +13,7 @@ from tests.gpu.machine import Machine
 from tests.gpu.memory import Case, Files, gpu_case_seconds, measure
 from tests.gpu.pair import LOAD, Pair
 from tests.gpu.progress import Clock, Result, SkipError, Step
+from tests.gpu.readings import GpuState
 from tests.gpu.shapes import SHAPES, shrunk
 
 FIRST_CASES = (
@@ -64,6 +64,7 @@ class Options:
     ollama: Path | None
     packages: Path | None
     cmake: tuple[str, ...]
+    jobs: int | None
     dry_run: bool
 
 
@@ -71,7 +72,7 @@ def steps(options: Options, machine: Machine) -> list[Step]:
     """All steps, the most useful first: what the time does not reach is the least loss."""
     state = machine.gpu()
     capability = state.compute_capability if state else None
-    build = Build(options.source, options.folder / "build", capability, options.cmake)
+    build = Build(options.source, options.folder / "build", capability, options.cmake, options.jobs)
     files, logs = Files(options.folder / "models"), options.folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
     known = {name: shrunk(shape) for name, shape in SHAPES.items()} if options.dry_run else SHAPES
@@ -90,17 +91,24 @@ def steps(options: Options, machine: Machine) -> list[Step]:
         )
 
     def proof(mode: str, prove: Callable[[Machine, Path, int], Result]) -> Step:
-        run = partial(prove, machine, options.folder / "shares", total)
-        return Step(f"shares {mode}", f"Shares under {mode}", 30, _on_gpu(machine, run))
+        def run(_: Clock) -> Result:
+            if state is None:
+                raise SkipError("a dry run has no GPU")
+            check_compute_mode(mode, state)
+            return prove(machine, options.folder / "shares", total)
+
+        return Step(f"shares {mode}", f"Shares under {mode}", 30, run)
 
     def bench(mode: str) -> Step:
-        shapes = [known[name] for name in PAIR]
-        run = partial(pair.run, mode, shapes, total)
+        def run(clock: Clock) -> Result:
+            check_compute_mode(mode, state)
+            return pair.run(mode, [known[name] for name in PAIR], total, clock)
+
         seconds = 60 if options.dry_run else 240
         return Step(f"pair {mode}", f"Two servers under {mode}, with `tandem bench`", seconds, run, (BUILD,))
 
     proofs = [proof("time-slicing", shares.prove_time_slicing), proof("mps", shares.prove_mps)]
-    building = Step(BUILD, "Build of llama.cpp", BUILD_SECONDS, build.run)
+    building = Step(BUILD, "Build of llama.cpp", BUILD_SECONDS, build.run, resumes=True, remains=build.is_there)
     first, more = (DRY_CASES, ()) if options.dry_run else (FIRST_CASES, MORE_CASES)
     # The proofs need no build, and half a minute.
     return [
@@ -113,10 +121,7 @@ def steps(options: Options, machine: Machine) -> list[Step]:
     ]
 
 
-def _on_gpu(machine: Machine, run: Callable[[], Result]) -> Callable[[Clock], Result]:
-    def checked(_: Clock) -> Result:
-        if not machine.has_gpu:
-            raise SkipError("a dry run has no GPU")
-        return run()
-
-    return checked
+def check_compute_mode(mode: str, state: GpuState | None) -> None:
+    """Raises `SkipError` where the GPU takes one process only. Under MPS, that is the MPS server."""
+    if mode == "time-slicing" and state and state.compute_mode == "Exclusive_Process":
+        raise SkipError("the GPU is in compute mode EXCLUSIVE_PROCESS, which the tier leaves as it is")

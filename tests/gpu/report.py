@@ -13,7 +13,7 @@ from typing import Any
 from tests.gpu.build import PINNED
 from tests.gpu.memory import measured_mib
 from tests.gpu.plan import BUILD
-from tests.gpu.progress import Result, State, Step
+from tests.gpu.progress import Result, State, Step, left_of
 from tests.gpu.readings import Buffer
 
 NOT_MEASURED = "–"
@@ -28,12 +28,13 @@ def keep(
     found = collect(state, machine, planned, today)
     name = f"{found['gpu_slug']}-{today}"
     written = []
-    for path, text in (
-        (results / f"{name}.json", json.dumps(found, indent=1) + "\n"),
-        (reports / f"gpu-{name}.md", describe(found)),
+    # The numbers first, whatever becomes of the report.
+    for path, write in (
+        (results / f"{name}.json", lambda: json.dumps(found, indent=1) + "\n"),
+        (reports / f"gpu-{name}.md", lambda: describe(found)),
     ):
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
+        path.write_text(write(), encoding="utf-8")
         written.append(path)
     return written
 
@@ -52,7 +53,7 @@ def collect(state: State, machine: Result, planned: Sequence[Step], today: datet
         "pairs": {key.partition(" ")[2]: result for key, result in state.done.items() if key.startswith("pair ")},
         "skipped": state.skipped,
         "failed": state.failed,
-        "left": [step.key for step in planned if step.key not in {*state.done, *state.failed, *state.skipped}],
+        "left": [step.key for step in left_of(planned, state)],
     }
 
 

@@ -6,7 +6,7 @@ Types follow llama.cpp's quantisation: `llama-quant.cpp` gives `attn_v` and `ffn
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
 
@@ -213,118 +213,22 @@ def shrunk(shape: Shape) -> Shape:
     )
 
 
-SHAPES = {
-    shape.name: shape
-    for shape in (
-        Shape(
-            name="llama2:7b",
-            architecture="llama",
-            layers=32,
-            width=4096,
-            heads=32,
-            kv_heads=32,
-            head_dim=128,
-            feed_forward=11008,
-            vocabulary=32000,
-            max_context=4096,
-            matrices="Q4_0",
-            embedding="Q4_0",
-            output="Q6_K",
-        ),
-        Shape(
-            name="mistral:7b",
-            architecture="llama",
-            layers=32,
-            width=4096,
-            heads=32,
-            kv_heads=8,
-            head_dim=128,
-            feed_forward=14336,
-            vocabulary=32768,
-            max_context=32768,
-            matrices="Q4_K_M",
-            embedding="Q4_K",
-            output="Q6_K",
-        ),
-        Shape(
-            name="llama3.2:3b",
-            architecture="llama",
-            layers=28,
-            width=3072,
-            heads=24,
-            kv_heads=8,
-            head_dim=128,
-            feed_forward=8192,
-            vocabulary=128256,
-            max_context=131072,
-            matrices="Q4_K_M",
-            embedding="Q6_K",
-        ),
-        Shape(
-            name="qwen3:8b",
-            architecture="qwen3",
-            layers=36,
-            width=4096,
-            heads=32,
-            kv_heads=8,
-            head_dim=128,
-            feed_forward=12288,
-            vocabulary=151936,
-            max_context=40960,
-            matrices="Q4_K_M",
-            embedding="Q4_K",
-            output="Q6_K",
-            values="F16",
-        ),
-        Shape(
-            name="gemma3:4b",
-            architecture="gemma3",
-            layers=34,
-            width=2560,
-            heads=8,
-            kv_heads=4,
-            head_dim=256,
-            feed_forward=10240,
-            vocabulary=262144,
-            max_context=131072,
-            matrices="Q4_K_M",
-            embedding="Q6_K",
-            window=1024,
-            full_every=6,
-        ),
-        Shape(
-            name="gpt-oss:20b",
-            architecture="gpt-oss",
-            layers=24,
-            width=2880,
-            heads=64,
-            kv_heads=8,
-            head_dim=64,
-            feed_forward=2880,
-            vocabulary=201088,
-            max_context=131072,
-            matrices="BF16",
-            embedding="BF16",
-            output="BF16",
-            window=128,
-            full_every=2,
-            experts=32,
-            experts_used=4,
-        ),
-        Shape(
-            name="nomic-embed-text",
-            architecture="nomic-bert",
-            layers=12,
-            width=768,
-            heads=12,
-            kv_heads=12,
-            head_dim=64,
-            feed_forward=3072,
-            vocabulary=30522,
-            max_context=2048,
-            matrices="F16",
-            embedding="F16",
-        ),
-    )
-}
+TABLE = """
+llama2:7b        llama      32 4096 32 32 128 11008 32000  4096   Q4_0   Q4_0 Q6_K
+mistral:7b       llama      32 4096 32 8  128 14336 32768  32768  Q4_K_M Q4_K Q6_K
+llama3.2:3b      llama      28 3072 24 8  128 8192  128256 131072 Q4_K_M Q6_K -
+qwen3:8b         qwen3      36 4096 32 8  128 12288 151936 40960  Q4_K_M Q4_K Q6_K F16
+gemma3:4b        gemma3     34 2560 8  4  256 10240 262144 131072 Q4_K_M Q6_K -    -   1024 6
+gpt-oss:20b      gpt-oss    24 2880 64 8  64  2880  201088 131072 BF16   BF16 BF16 -   128  2 32 4
+nomic-embed-text nomic-bert 12 768  12 12 64  3072  30522  2048   F16    F16  -
+"""
+"""The fields of `Shape` in their order; `-` and what is left out at the end have no value."""
+
+
+def _read(line: str) -> Shape:
+    cells = zip(fields(Shape), line.split(), strict=False)
+    return Shape(**{field.name: int(cell) if field.type == "int" else cell for field, cell in cells if cell != "-"})
+
+
+SHAPES = {shape.name: shape for shape in map(_read, TABLE.strip().splitlines())}
 """By tag."""

@@ -1,110 +1,37 @@
-"""Order, time limit and resuming of the GPU tier, the arguments it starts programs with, and its reasons to skip."""
+"""The plan of the GPU tier, the arguments it starts programs with, and its reasons to skip."""
 
 import os
 import shutil
 import subprocess
 import sys
-import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from components.ollama_pair import environment
 from components.share_promise import promises
 from components.share_proof import SCRIPTS
 from sharing.gpus import gpus
 from sharing.models import KvType, Served
 from sharing.modes import Mps, TimeSlicing
 from tests.gpu import machine as machines
-from tests.gpu import pair, shares
+from tests.gpu import shares
 from tests.gpu.__main__ import main
-from tests.gpu.build import Build, Source, configure, unpack
 from tests.gpu.engine import llama_arguments
+from tests.gpu.folder import hold, marked
 from tests.gpu.machine import Machine
 from tests.gpu.memory import Files
 from tests.gpu.mps import mps_daemon
-from tests.gpu.plan import FIRST_CASES, MORE_CASES, Options, steps
-from tests.gpu.progress import Clock, FailedError, Result, SkipError, State, Step, UnfinishedError, run_steps
+from tests.gpu.plan import FIRST_CASES, MORE_CASES, Options, check_compute_mode, steps
+from tests.gpu.progress import FailedError, SkipError
+from tests.gpu.readings import read_gpu
 from tests.gpu.shapes import SHAPES
 
 NO_GPU = Machine(has_gpu=False)
 
 
-class Time:
-    """A clock that only steps move."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def quiet(_: str) -> None:
-    pass
-
-
-def step(key: str, seconds: int, time: Time, *, needs: tuple[str, ...] = (), error: Exception | None = None) -> Step:
-    def run(_: Clock) -> Result:
-        time.now += seconds
-        if error:
-            raise error
-        return {"key": key}
-
-    return Step(key, key, seconds, run, needs)
-
-
-def test_a_call_goes_on_from_what_the_last_one_left(tmp_path: Path) -> None:
-    time = Time()
-    state = State.read(tmp_path / "state.json")
-    planned = [step("a", 100, time), step("b", 300, time), step("c", 300, time)]
-    left = run_steps(planned, state, Clock(480, time), quiet)
-    assert [one.key for one in left] == ["c"]
-    again = State.read(tmp_path / "state.json")
-    assert list(again.done) == ["a", "b"]
-    assert again.spent_seconds == 400
-    assert run_steps(planned, again, Clock(480, time), quiet) == []
-    assert list(again.done) == ["a", "b", "c"]
-    assert again.spent_seconds == 700
-
-
-def test_a_step_is_not_begun_without_the_time_for_it_but_a_shorter_one_is(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    left = run_steps([step("long", 500, time), step("short", 20, time)], state, Clock(480, time), quiet)
-    assert [one.key for one in left] == ["long"]
-    assert list(state.done) == ["short"]
-
-
-def test_an_unfinished_build_leaves_what_needs_it_for_the_next_call(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    planned = [step("build", 60, time, error=UnfinishedError("later")), step("m", 1, time, needs=("build",))]
-    left = run_steps(planned, state, Clock(480, time), quiet)
-    assert [one.key for one in left] == ["build", "m"]
-    assert not state.skipped
-
-
-def test_what_needs_a_skipped_step_is_skipped_and_both_are_tried_again(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    needy = step("m", 1, time, needs=("build",))
-    run_steps([step("build", 60, time, error=SkipError("no nvcc")), needy], state, Clock(480, time), quiet)
-    assert state.skipped == {"build": "no nvcc", "m": "it needs `build`, which did not run"}
-    run_steps([step("build", 60, time), needy], state, Clock(480, time), quiet)
-    assert state.skipped == {}
-    assert list(state.done) == ["build", "m"]
-
-
-def test_a_failed_step_is_kept_with_its_reason_and_not_repeated(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    run_steps([step("m", 10, time, error=FailedError("cudaMalloc failed"))], state, Clock(480, time), quiet)
-    assert state.failed == {"m": "cudaMalloc failed"}
-    run_steps([step("m", 10, time)], state, Clock(480, time), quiet)
-    assert time.now == 10
-
-
 def options(tmp_path: Path, *, dry_run: bool = False) -> Options:
-    return Options(tmp_path, None, None, None, (), dry_run)
+    return Options(tmp_path, None, None, None, (), None, dry_run)
 
 
 def test_the_most_useful_steps_come_first(tmp_path: Path) -> None:
@@ -150,29 +77,154 @@ def test_the_tier_needs_no_package() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_driver_without_a_gpu_is_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "nvidia-smi"
-    program.write_text(
-        "#!/bin/sh\necho 'NVIDIA-SMI has failed because it could not communicate with the driver.'\nexit 9\n"
-    )
+SMI = """#!/bin/sh
+# As `nvidia-smi` of driver 580 answers, for the GPU that is asked for.
+echo "$@" >>{log}
+[ -z '{error}' ] || {{ echo '{error}'; exit 9; }}
+case $1 in
+*=uuid,*) echo 'GPU-1, {mig}, {compute}' ;;
+*gpu=*) echo '{state}' ;;
+esac
+"""
+STATE = "NVIDIA H200, 580.159.03, 143771, 615, 4, 143152, Default, Disabled, 9.0"
+
+
+def driver_that_answers(monkeypatch: pytest.MonkeyPatch, folder: Path, **answers: str) -> Path:
+    """An `nvidia-smi` that is the only program of the PATH; returns its log."""
+    program, log = folder / "nvidia-smi", folder / "smi.log"
+    given = {"error": "", "mig": "Disabled", "compute": "Default", "state": STATE, **answers}
+    program.write_text(SMI.format(log=log, **given))
     program.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SkipError, match="says 'NVIDIA-SMI has failed"):
+    monkeypatch.setenv("PATH", str(folder))
+    return log
+
+
+@pytest.mark.parametrize(
+    ("answers", "said"),
+    [
+        (
+            {"error": "NVIDIA-SMI has failed because it could not communicate with the driver."},
+            "with 9: NVIDIA-SMI has",
+        ),
+        ({"state": "Unable to determine the device handle"}, "an answer that this tier does not know"),
+        ({"mig": "Enabled"}, "the GPU is in MIG mode"),
+        # A user without rights sees no memory of a GPU in MIG mode: https://github.com/NVIDIA/k8s-device-plugin/issues
+        ({"mig": "Enabled", "state": STATE.replace("143152", "[Insufficient Permissions]")}, "the GPU is in MIG mode"),
+        ({"compute": "Prohibited"}, "compute mode PROHIBITED"),
+    ],
+    ids=["driver", "answer", "mig", "mig without rights", "prohibited"],
+)
+def test_a_gpu_that_cannot_be_measured_skips_the_tier_and_says_why(
+    answers: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    driver_that_answers(monkeypatch, tmp_path, **answers)
+    with pytest.raises(SkipError, match=said):
         machines.Machine.find()
+
+
+@pytest.mark.parametrize(("variable", "asked"), [(None, "0"), ("2", "2"), ("GPU-7,GPU-8", "GPU-7")])
+def test_the_gpu_that_is_read_is_the_one_that_this_process_was_given(
+    variable: str | None, asked: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    log = driver_that_answers(monkeypatch, tmp_path)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    if variable:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", variable)
+    machine = machines.Machine.find()
+    first, second = log.read_text().splitlines()
+    assert first.endswith(f"-i {asked}")
+    # From then on by its identity, in which CUDA and the driver agree; their numbers may differ.
+    assert second.endswith("-i GPU-1")
+    assert machine.uuid == "GPU-1"
+    assert "GPU-1" not in str(machine.describe())
+
+
+def test_what_is_started_uses_the_gpu_that_is_measured(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    driver_that_answers(monkeypatch, tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    places = [f"--{name}={tmp_path / name}" for name in ("folder", "results", "reports")]
+    # No time: the plan is made, and no step begins.
+    assert main([*places, "--minutes", "0"]) == 0
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "GPU-1"
+    assert capsys.readouterr().out.endswith("Run the same command again; it goes on from here.\n")
+
+
+def test_when_all_time_is_used_up_nobody_is_asked_to_call_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    driver_that_answers(monkeypatch, tmp_path)
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    (tmp_path / "state.json").write_text('{"spent_seconds": 1490}')
+    assert main([f"--{name}={tmp_path}" for name in ("folder", "results", "reports")]) == 0
+    assert capsys.readouterr().out.endswith("The time of all calls is used up; `--total-minutes` gives more.\n")
+
+
+def test_a_gpu_for_one_process_is_not_shared_without_mps() -> None:
+    state = read_gpu(STATE.replace("Default", "Exclusive_Process"))
+    with pytest.raises(SkipError, match="EXCLUSIVE_PROCESS"):
+        check_compute_mode("time-slicing", state)
+    check_compute_mode("mps", state)
+    check_compute_mode("time-slicing", read_gpu(STATE))
 
 
 def test_without_the_daemon_mps_is_skipped_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
-    with pytest.raises(SkipError, match="`nvidia-cuda-mps-control` is not on PATH"), mps_daemon(1000, 2):
+    with pytest.raises(SkipError, match="`nvidia-cuda-mps-control` is neither on PATH nor beside"), mps_daemon(1000, 2):
         raise AssertionError
+
+
+def control_that_writes(folder: Path, then: str = "") -> Path:
+    """An `nvidia-cuda-mps-control` that writes what it gets; returns its log."""
+    program, log = folder / "nvidia-cuda-mps-control", folder / "log"
+    program.write_text(f'#!/bin/sh\necho "args $*" >>{log}\n[ -n "$1" ] || cat >>{log}\n{then}\n')
+    program.chmod(0o755)
+    return log
+
+
+def test_the_daemon_is_found_beside_the_drivers_other_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    # Images link single programs into the PATH.
+    driver, linked = tmp_path / "driver", tmp_path / "linked"
+    driver.mkdir()
+    linked.mkdir()
+    driver_that_answers(monkeypatch, driver)
+    (linked / "nvidia-smi").symlink_to(driver / "nvidia-smi")
+    log = control_that_writes(driver, then='echo "path $PATH" >>"$CUDA_MPS_LOG_DIRECTORY/../../path-$$"')
+    monkeypatch.setenv("PATH", f"{linked}:/usr/bin:/bin")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with mps_daemon(1000, 2):
+        pass
+    assert log.read_text().startswith("args -d\n")
+    # It starts the server, which lies there too.
+    assert {file.read_text().split(":")[0] for file in tmp_path.glob("path-*")} == {f"path {driver}"}
+
+
+def test_a_daemon_that_keeps_its_output_open_has_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    control_that_writes(tmp_path, then='if [ -n "$1" ]; then sleep 600 & fi')
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    monkeypatch.setattr("tests.gpu.mps.SECONDS", 20)
+    with hold(tmp_path), mps_daemon(1000, 2):
+        # What remains of it is ended as what a killed call leaves.
+        [left] = marked(tmp_path)
+        os.kill(left, 9)
+
+
+def test_what_fails_under_the_daemon_is_kept_with_the_end_of_its_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    control_that_writes(
+        tmp_path, then='echo "User did not send valid credentials" >"$CUDA_MPS_LOG_DIRECTORY/control.log"'
+    )
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(FailedError, match="CUDA_ERROR_MPS_CONNECTION_FAILED\nUser did not send"), mps_daemon(1000, 2):
+        raise FailedError("CUDA_ERROR_MPS_CONNECTION_FAILED")
 
 
 def test_the_daemon_gets_the_limits_of_the_device_plugin_and_no_compute_mode(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    program, log = tmp_path / "nvidia-cuda-mps-control", tmp_path / "log"
-    program.write_text(f'#!/bin/sh\necho "args $*" >>{log}\n[ -n "$1" ] || cat >>{log}\n')
-    program.chmod(0o755)
+    log = control_that_writes(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with mps_daemon(143771, 2) as daemon:
         assert set(daemon.environment) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
@@ -196,11 +248,6 @@ def test_the_engine_gets_the_arguments_that_ollama_gives_it(kind: KvType) -> Non
         "--model /m.gguf --port 8080 --host 127.0.0.1 --no-webui --offline -c 8192 -np 4 --log-verbosity 4 "
         f"--no-log-prefix --no-log-timestamps{cache} --flash-attn on -b {served.batch} -ub {served.batch} -ngl 999"
     )
-
-
-def test_the_servers_of_a_pair_have_the_settings_of_a_pod() -> None:
-    served = pair.served_as(SHAPES["llama2:7b"])
-    assert pair.settings(served) == environment(served)
 
 
 @pytest.mark.parametrize(
@@ -269,65 +316,6 @@ def test_the_prober_reports_a_limit_that_nobody_enforces(driver: Path, tmp_path:
     environment = {"LD_LIBRARY_PATH": str(driver)}
     with pytest.raises(FailedError, match="MiB, more than its share"):
         shares.prove(shares.expectation("two shares", 15110, 7680), tmp_path, environment)
-
-
-def source_tree(folder: Path) -> Path:
-    for name in ("tools/server", "ggml", "src"):
-        (folder / name).mkdir(parents=True)
-    (folder / "CMakeLists.txt").touch()
-    return folder
-
-
-def test_an_archive_is_unpacked_once_and_found_in_a_python_package(tmp_path: Path) -> None:
-    inside = source_tree(tmp_path / "llama_cpp_python-0.3.35" / "vendor" / "llama.cpp")
-    archive = tmp_path / "source.tar.gz"
-    with tarfile.open(archive, "w:gz") as file:
-        file.add(inside.parents[1], "llama_cpp_python-0.3.35")
-    found = unpack(archive, tmp_path / "out")
-    assert found == tmp_path / "out" / "llama_cpp_python-0.3.35" / "vendor" / "llama.cpp"
-    archive.write_bytes(b"")
-    assert unpack(archive, tmp_path / "out") == found
-
-
-@pytest.mark.parametrize(
-    ("make", "said"),
-    [
-        (lambda path: None, "does not exist"),
-        (lambda path: path.write_text("no archive"), "is not a tar archive"),
-        (lambda path: path.mkdir(), "holds no llama.cpp"),
-    ],
-)
-def test_a_wrong_source_is_named(make: Callable[[Path], object], said: str, tmp_path: Path) -> None:
-    make(tmp_path / "source")
-    with pytest.raises(FailedError, match=said):
-        unpack(tmp_path / "source", tmp_path / "out")
-
-
-def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> None:
-    build = Build(Source(tmp_path, "b10454 (4df29be4f)"), tmp_path / "build", "9.0", ("-DX=1",))
-    command = configure("cmake", build, tmp_path, "/usr/local/cuda/bin/nvcc")
-    # llama/server/CMakePresets.json of Ollama 0.32.15, presets `default` and `llama_cuda_v13_base`.
-    ollamas = (
-        "CMAKE_BUILD_TYPE=Release BUILD_SHARED_LIBS=ON GGML_BACKEND_DL=ON GGML_NATIVE=OFF GGML_OPENMP=OFF GGML_CUDA=ON"
-    )
-    assert {f"-D{option}" for option in ollamas.split()} <= set(command)
-    assert {"-DCMAKE_CUDA_ARCHITECTURES=90-real", "-DCMAKE_CUDA_COMPILER=/usr/local/cuda/bin/nvcc"} <= set(command)
-    assert {"-DLLAMA_BUILD_NUMBER=10454", "-DLLAMA_BUILD_COMMIT=4df29be4f", "-DX=1"} <= set(command)
-
-
-def test_a_build_for_the_cpu_asks_for_no_cuda(tmp_path: Path) -> None:
-    command = configure("cmake", Build(Source(tmp_path, "unknown"), tmp_path, None), tmp_path, None)
-    assert not [word for word in command if "CUDA" in word]
-    # It becomes an integer in C++.
-    assert "-DLLAMA_BUILD_NUMBER=0" in command
-
-
-def test_without_cudas_compiler_the_build_is_skipped_and_says_why(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "nvcc" else f"/usr/bin/{name}")
-    with pytest.raises(SkipError, match="`nvcc` is neither on PATH nor in"):
-        Build(Source(tmp_path, "b10454"), tmp_path / "build", "9.0").run(Clock(480))
 
 
 def test_old_model_files_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
