@@ -42,6 +42,8 @@ CUDA_OPTIONS = {
     # On by default, where the library is found. Ollama's images have none.
     "GGML_CUDA_NCCL": "OFF",
 }
+PARTS = ("CMakeLists.txt", "cmake", "common", "ggml", "include", "licenses", "scripts/ui-assets.cmake", "src", "vendor")
+"""What the build reads besides `tools`: docs/how-to/run-the-gpu-tier.md packs it."""
 PROGRAMS = ("llama-server", "llama-quantize")
 """Ollama starts the first for every model, and the second when it makes a model from a file."""
 GIB_PER_JOB = 4
@@ -160,9 +162,11 @@ def unpack(path: Path, folder: Path) -> Path:
     else:
         raise FailedError(f"{path} does not exist: name a folder or an archive with --llama-cpp")
     for candidate in (found, *sorted(found.glob("*/")), *sorted(found.glob("*/vendor/llama.cpp/"))):
-        if (candidate / "tools" / "server").is_dir() and (candidate / "ggml").is_dir():
+        if (candidate / "tools" / "server").is_dir():
+            if missing := [part for part in PARTS if not (candidate / part).exists()]:
+                raise FailedError(f"{path} lacks {', '.join(missing)}: pack llama.cpp again with these parts")
             return candidate
-    raise FailedError(f"{path} holds no llama.cpp: there is no folder with tools/server and ggml in it")
+    raise FailedError(f"{path} holds no llama.cpp: there is no folder with tools/server in it")
 
 
 def _run(command: list[str], clock: Clock) -> None:

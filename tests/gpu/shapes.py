@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
+from typing import Any
 
 from sharing.models import Model
 
@@ -226,8 +227,9 @@ nomic-embed-text nomic-bert 12 768  12 12 64  3072  30522  2048   F16    F16  -
 
 
 def _read(line: str) -> Shape:
-    cells = zip(fields(Shape), line.split(), strict=False)
-    return Shape(**{field.name: int(cell) if field.type == "int" else cell for field, cell in cells if cell != "-"})
+    cells = [pair for pair in zip(fields(Shape), line.split(), strict=False) if pair[1] != "-"]
+    values: dict[str, Any] = {field.name: int(cell) if field.type == "int" else cell for field, cell in cells}
+    return Shape(**values)
 
 
 SHAPES = {shape.name: shape for shape in map(_read, TABLE.strip().splitlines())}

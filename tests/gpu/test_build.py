@@ -1,5 +1,6 @@
 """The build of llama.cpp for the GPU tier: its source, its options, and what becomes of it."""
 
+import re
 import shutil
 import stat
 import tarfile
@@ -14,9 +15,11 @@ from tests.gpu.progress import Clock, FailedError, SkipError
 
 
 def source_tree(folder: Path) -> Path:
-    for name in ("tools/server", "ggml", "src"):
+    """What the guide packs, as llama.cpp b10454 has it; `tools/ui` runs the script while it builds."""
+    for name in ("cmake", "common", "ggml", "include", "licenses", "scripts", "src", "tools/server", "vendor"):
         (folder / name).mkdir(parents=True)
-    (folder / "CMakeLists.txt").touch()
+    for name in ("CMakeLists.txt", "scripts/ui-assets.cmake"):
+        (folder / name).touch()
     return folder
 
 
@@ -43,6 +46,20 @@ def test_a_wrong_source_is_named(make: Callable[[Path], object], said: str, tmp_
     make(tmp_path / "source")
     with pytest.raises(FailedError, match=said):
         unpack(tmp_path / "source", tmp_path / "out")
+
+
+def test_an_archive_that_lacks_a_part_is_refused_before_the_build(tmp_path: Path) -> None:
+    source = source_tree(tmp_path / "llama.cpp")
+    assert unpack(source, tmp_path / "out") == source
+    (source / "scripts" / "ui-assets.cmake").unlink()
+    with pytest.raises(FailedError, match=r"lacks scripts/ui-assets\.cmake: pack llama\.cpp again"):
+        unpack(source, tmp_path / "out")
+
+
+def test_the_guide_packs_what_the_build_reads() -> None:
+    guide = Path(__file__).parents[2] / "docs" / "how-to" / "run-the-gpu-tier.md"
+    [packed] = re.findall(r"tar -C llama\.cpp -cJf \S+ \\\n(.*?)\n *```", guide.read_text(encoding="utf-8"), re.DOTALL)
+    assert {*builds.PARTS, "tools"} <= set(packed.replace("\\", "").split())
 
 
 def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> None:
@@ -158,5 +175,5 @@ def test_cmake_is_found_beside_python(monkeypatch: pytest.MonkeyPatch, tmp_path:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
     with pytest.raises(SkipError, match="CMake is missing"):
         builds._tool("cmake", "CMake")
-    monkeypatch.setattr(builds.sys, "executable", str(tmp_path / "python3"))
+    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
     assert builds._tool("cmake", "CMake") == str(program)
