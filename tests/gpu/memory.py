@@ -92,7 +92,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
     with serving(command, port, log, ENVIRONMENT) as server:
         started = wait_until_ready(server, "/health", START_SECONDS)
         if before:
-            _check_all_on_gpu(read_load(server.lines()), log.name)
+            check_all_on_gpu(read_load(server.lines()), log.name)
         loaded, loaded_process = machine.gpu(), _used_by(server, machine)
         tokens = fill(server, served)
         filled, filled_process = machine.gpu(), _used_by(server, machine)
@@ -151,7 +151,7 @@ def fill(server: Server, served: Served) -> int:
     return count
 
 
-def _check_all_on_gpu(load: Load, log: str) -> None:
+def check_all_on_gpu(load: Load, log: str) -> None:
     """Raises `FailedError` for a model that the CPU serves, which would take minutes and say nothing."""
     if load.gpu_layers is None or load.gpu_layers != load.layers:
         raise FailedError(f"the engine put {load.gpu_layers or 0} of {load.layers or '?'} layers on the GPU: see {log}")

@@ -115,9 +115,9 @@ class Pair:
         program, engines = self.folder / "bin" / "ollama", self.folder / "lib" / "ollama"
         assert self.ollama is not None
         # No links for the program: it resolves them to find out where it lies.
-        _place(self.ollama, program, shutil.copy)
+        place_file(self.ollama, program, shutil.copy)
         for file in self.programs.iterdir():
-            _place(file, engines / ("cuda_v13" if "cuda" in file.name else "") / file.name, os.symlink)
+            place_file(file, engines / ("cuda_v13" if "cuda" in file.name else "") / file.name, os.symlink)
         return program
 
     def _create(self, program: Path, server: Server, shape: Shape) -> None:
@@ -155,7 +155,7 @@ def _ollama(program: Path, folder: Path, shape: Shape, clients: Mapping[str, str
         yield server
 
 
-def _place(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:
+def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:
     """Puts it there under another name first: what an earlier call began may be half of it, or lead nowhere."""
     place.parent.mkdir(parents=True, exist_ok=True)
     partial = place.with_name(f"{place.name}.partial")

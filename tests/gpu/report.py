@@ -27,16 +27,13 @@ def keep(
         return []
     found = collect(state, machine, planned, today)
     name = f"{found['gpu_slug']}-{today}"
-    written = []
+    numbers, report = results / f"{name}.json", reports / f"gpu-{name}.md"
+    for folder in (results, reports):
+        folder.mkdir(parents=True, exist_ok=True)
     # The numbers first, whatever becomes of the report.
-    for path, write in (
-        (results / f"{name}.json", lambda: json.dumps(found, indent=1) + "\n"),
-        (reports / f"gpu-{name}.md", lambda: describe(found)),
-    ):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(write(), encoding="utf-8")
-        written.append(path)
-    return written
+    numbers.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    report.write_text(describe(found), encoding="utf-8")
+    return [numbers, report]
 
 
 def collect(state: State, machine: Result, planned: Sequence[Step], today: datetime.date) -> Result:

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -20,7 +19,6 @@ from tests.gpu.__main__ import main
 from tests.gpu.engine import llama_arguments
 from tests.gpu.folder import hold, marked
 from tests.gpu.machine import Machine
-from tests.gpu.memory import Files
 from tests.gpu.mps import mps_daemon
 from tests.gpu.plan import FIRST_CASES, MORE_CASES, Options, check_compute_mode, steps
 from tests.gpu.progress import FailedError, SkipError
@@ -316,19 +314,3 @@ def test_the_prober_reports_a_limit_that_nobody_enforces(driver: Path, tmp_path:
     environment = {"LD_LIBRARY_PATH": str(driver)}
     with pytest.raises(FailedError, match="MiB, more than its share"):
         shares.prove(shares.expectation("two shares", 15110, 7680), tmp_path, environment)
-
-
-def test_old_model_files_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for written, name in enumerate(("a", "b")):
-        (tmp_path / f"{name}.gguf").touch()
-        os.utime(tmp_path / f"{name}.gguf", (written, written))
-
-    def usage(_: Path) -> SimpleNamespace:
-        """4 GiB free with two files, 6 with one, 8 with none."""
-        return SimpleNamespace(free=(8 - 2 * len(list(tmp_path.glob("*.gguf")))) * 2**30)
-
-    monkeypatch.setattr(shutil, "disk_usage", usage)
-    Files(tmp_path).make_room(2 * 2**30)
-    assert [file.name for file in tmp_path.iterdir()] == ["b.gguf"]
-    with pytest.raises(FailedError, match="the disk has 6 GiB free; 13 are needed"):
-        Files(tmp_path).make_room(10 * 2**30, keep=tmp_path / "b.gguf")
