@@ -199,7 +199,7 @@ def checks_table() -> str:
 
 def costs_table() -> str:
     """What each stack costs, on the day of the price table."""
-    rows = [("stack", "$ an hour", "$ a month", "a GPU for each model", "GPU nodes")]
+    rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
     day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
     for stack in STACKS:
         setup = _config(stack).setup(day)
@@ -208,7 +208,7 @@ def costs_table() -> str:
         by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
         nodes = f"{setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.capacity}{by}"
         dedicated = f"{bill.dedicated_usd_per_hour:.2f}"
-        rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:.0f}", dedicated, nodes))
+        rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:,.0f}", dedicated, nodes))
     return _markdown(rows)
 
 
@@ -216,8 +216,8 @@ def modes_table() -> str:
     """The ways of sharing side by side, as the modes answer and the rules judge the pair of the stack `timeslice`."""
     day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
     found = list(cells(_config("timeslice").setup(day)))
-    head = ("way", "a share's memory", "isolation", "shares of a card", "GPUs that hold the pair")
-    rows = [(*head, "cheapest for it, $ an hour", "when to choose")]
+    head = ("way", "a share's memory", "isolation", "shares of a GPU", "GPUs that hold the pair")
+    rows = [(*head, "cheapest, $ per hour", "when to choose")]
     for way in WAYS:
         planned = [cell for cell in found if cell.way == way and cell.plans]
         sharing, shares = planned[0].pool.sharing, planned[0].pool.offers[0]

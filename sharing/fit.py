@@ -43,18 +43,18 @@ class Verdict:
     @property
     def rule(self) -> str:
         """The bound that this model breaks, in words."""
-        profile, unit = self.shares.profile, "slice" if self.shares.profile else "card"
+        profile, unit = self.shares.profile, "slice" if self.shares.profile else "GPU"
         if self.share_mib is not None and self._is_too_large:
             return f"must fit {f'a slice {profile}' if profile else 'its share'} of {self.share_mib:,} MiB"
         if not self.is_left:
             return f"no slice {profile} or larger is left"
-        return f"models on one {unit}{f' {profile}' if profile else ''} must fit {self.card_mib:,} MiB together"
+        return f"the models on one {unit}{f' {profile}' if profile else ''} together must fit {self.card_mib:,} MiB"
 
     @property
     def found(self) -> str:
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
             return f"needs {self.need.bound:,.0f} MiB with its margin"
-        return f"with its neighbours {self.crowd_mib:,.0f} MiB"
+        return f"together {self.crowd_mib:,.0f} MiB"
 
 
 def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:

@@ -104,6 +104,7 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     letters = foreign_letters(word)
     strange = f"It is written with {letters}. " if letters else ""
     if close:
-        return f"{strange}Did you mean {' or '.join(close)}?"
+        *others, last = close
+        return f"{strange}Did you mean {', '.join(others)}{' or ' if others else ''}{last}?"
     listed = names if len(names) <= 12 else [*names[:12], "…"]
     return f"{strange}Known: {', '.join(listed)}."

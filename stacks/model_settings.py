@@ -198,8 +198,8 @@ class ModelSettings(Section):
         embedding = own.get("embedding-bytes", 0)
         most = round(own["weights-gib"] * GIB) if own else 0
         if embedding > most:
-            rule = f"is more than the {most} bytes of `weights-gib`"
-            yield Problem(f"{path}.embedding-bytes", str(embedding), rule, "Correct the smaller one.")
+            rule = f"is more than the {most:,} bytes of `weights-gib`"
+            yield Problem(f"{path}.embedding-bytes", f"{embedding:,}", rule, "Correct whichever is wrong.")
 
 
 OWN_KEYS = tuple(
@@ -212,7 +212,7 @@ NEEDS = (("swa-kv-heads", "swa-layers"), ("swa-head-dim", "swa-layers"))
 """Keys that mean something only with another."""
 KINDS_OF_LAYERS = ("swa-layers", "shared-kv-layers", "recurrent-layers")
 """Layers of these kinds exclude each other; the rest keep keys and values of every token."""
-AT_MOST = (("experts-used", "experts"), ("swa-window", "max-context"))
+AT_MOST = (("kv-heads", "heads"), ("swa-kv-heads", "heads"), ("experts-used", "experts"), ("swa-window", "max-context"))
 
 
 def own_keys(model: Model) -> dict[str, object]:

@@ -35,15 +35,17 @@ def headline(console: Console, file: str, judged: Judged) -> None:
     assert bill is not None
     counts = [judged.setup.nodes_of(pool) or pool.planned_nodes for pool in pools]
     nodes = [
-        f"{count} × {pool.instance_types[0]}, {pool.sharing.mode}" for count, pool in zip(counts, pools, strict=True)
+        f"{count} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
+        for count, pool in zip(counts, pools, strict=True)
     ]
     if pools[0].listed:
         nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
     *others, last = nodes
     told = f"{', '.join(others)} and {last}" if others else last
-    about = "about " if bill.unpriced else ""
+    models = len(judged.setup.tenants)
+    about = "about " if bill.unpriced else "up to " if bill.cheapest_usd_per_hour < bill.usd_per_hour else ""
     console.print(
-        f"[bold green]ok[/] {escape(file)}: {len(judged.setup.tenants)} models on {told}, "
+        f"[bold green]ok[/] {escape(file)}: {models} model{'s' * (models != 1)} on {told}, "
         f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, judged.setup.region)})",
         soft_wrap=not console.is_terminal,
     )
@@ -51,7 +53,7 @@ def headline(console: Console, file: str, judged: Judged) -> None:
 
 def _prices(bill: Cost, region: str) -> str:
     """Where the GPU prices of the bill come from, and how old they are."""
-    unknown = f"; {' and '.join(bill.unpriced)} in {region}: unknown" if bill.unpriced else ""
+    unknown = f"; no price known for {' and '.join(bill.unpriced)} in {region}" if bill.unpriced else ""
     return f"{bill.price_origin}{unknown}"
 
 
@@ -84,9 +86,9 @@ def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None
     derived = " (derived)" if gpu.cuda_is_derived else ""
     each = " + ".join(_share_count(shares) for shares in offers)
     name = f" on {pool.name}" if pool.listed else ""
-    table = new_table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} a card")
+    table = new_table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} per GPU")
     table.add_column("model", no_wrap=True)
-    for title in ("context", "slots", "weights", "KV", "buffers", "needs", "may use"):
+    for title in ("context", "slots", "weights", "KV", "CUDA, buffers", "needs", "may use"):
         table.add_column(title, justify="right")
     for fit in fits:
         table.add_row(*_fit_row(fit))
@@ -119,7 +121,9 @@ def _share_count(shares: Shares) -> str:
 def _fit_row(fit: Fit) -> tuple[str, ...]:
     served, need = fit.tenant.served, fit.verdict.need
     may_use = f"{fit.verdict.share_mib:,}" if fit.verdict.share_mib is not None else "the rest"
-    numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, need.buffers, need.total)
+    # What is shown adds up: the rest takes the rounding.
+    rest = round(need.total) - round(need.weights) - round(need.kv)
+    numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, rest, need.total)
     place = f"\n  on {fit.verdict.shares.profile}" if fit.verdict.shares.profile else ""
     return (escape(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
 
@@ -132,7 +136,7 @@ def _cost(console: Console, bill: Cost) -> None:
     for line in bill.lines:
         table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
     table.add_section()
-    table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:.0f} a month")
+    table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:,.0f} per month")
     least, most = f"{bill.cheapest_usd_per_hour:.3f}", f"{bill.usd_per_hour:.3f}"
     if least != most:
         table.add_row("with the cheapest types", f"{bill.cheapest_usd_per_hour:.4f}", f"${least}–{most} per hour")
@@ -140,7 +144,7 @@ def _cost(console: Console, bill: Cost) -> None:
     table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
     table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
     saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
-    saving = f"${saved:.0f} a month more" if saved >= 0.5 else "the same"
+    saving = f"${saved:,.0f} per month more" if saved >= 0.5 else "the same"
     table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
     table.caption = (
         f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "

@@ -32,11 +32,13 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
     """Every finding, then the counts. A reader that is no terminal gets one line for each finding."""
     console = Output(highlight=False)
     width = max(len(answered.check.title) for answered in answers)
+    above = ""
     for answered in answers:
         finding = answered.finding
         word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
         title = f"{answered.check.title:<{width}}"
-        fix = f"[bold]Fix:[/] {escape(finding.fix)}" if finding.fix else ""
+        fix = f"[bold]Fix:[/] {'as above.' if finding.fix == above else escape(finding.fix)}" if finding.fix else ""
+        above = finding.fix or above
         if console.is_terminal:
             _show_wrapped(console, word, title, escape(finding.found), fix)
             continue

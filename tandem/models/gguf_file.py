@@ -72,9 +72,8 @@ def check_start(name: str, start: bytes) -> None:
     if start.startswith(MAGIC):
         return
     looks_like = [fix for prefix, fix in PREFIXES if start.lstrip().lower().startswith(prefix.lower())]
-    raise UnreadableModelError(
-        f"{name} is not a GGUF file. {(*looks_like, 'Name a GGUF file, or download it again.')[0]}"
-    )
+    fix = looks_like[0] if looks_like else "It does not begin with `GGUF`. Download it again, or name another file."
+    raise UnreadableModelError(f"{name} is not a GGUF file. {fix}")
 
 
 def read_mapped(name: str, path: Path, need: Callable[[int], None] = lambda end: None) -> Contents:
@@ -165,15 +164,16 @@ class _BoundedReader(GGUFReader):
 
     def _build_tensors(self, start_offs: int, fields: list[ReaderField]) -> None:
         """Sizes and places, without looking at a value."""
+        needed = 0
         for field in fields:
             _, name, dimensions, shape, kind, offset = field.parts
             _bound("a tensor of {:,} dimensions", int(dimensions[0]), MOST_DIMENSIONS)
             text = str(bytes(name), encoding="utf-8")
             size = tensor_bytes(GGMLQuantizationType(int(kind[0])), shape.tolist())
-            end = start_offs + int(offset[0]) + size
-            if end > self.data.size:
-                raise _BrokenError(f"has {self.data.size:,} bytes, and its tensors need {end:,}. {NEW_COPY}")
+            needed = max(needed, start_offs + int(offset[0]) + size)
             self.found.append(Tensor(text, tuple(shape.tolist()), size))
+        if needed > self.data.size:
+            raise _BrokenError(f"has {self.data.size:,} bytes, and its tensors need {needed:,}. {NEW_COPY}")
         names = {tensor.name for tensor in self.found}
         if len(names) < len(self.found):
             raise _BrokenError(f"has two tensors of one name. {NEW_COPY}")

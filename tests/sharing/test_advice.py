@@ -442,7 +442,7 @@ def test_models_that_break_different_bounds_are_different_problems_with_the_advi
 def test_models_that_break_one_bound_alike_are_named_and_counted() -> None:
     them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
     [problem] = assess(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
-    assert problem.found == "a, b, c and 2 more with its neighbours 25,000 MiB"
+    assert problem.found == "a, b, c and 2 more together 25,000 MiB"
 
 
 def test_the_assessment_of_a_good_stack_has_no_advice() -> None:

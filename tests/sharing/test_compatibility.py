@@ -73,7 +73,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             on("g4dn.extra"),
             "gpu-nodes.instance-types[0]: unknown GPU instance type (got 'g4dn.extra'). "
-            "Did you mean g4dn.metal or g4dn.xlarge or g4dn.8xlarge?",
+            "Did you mean g4dn.metal, g4dn.xlarge or g4dn.8xlarge?",
         ),
         (
             on("g4dn.xlarge", "m5.large"),
@@ -173,7 +173,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             setup(system_types=("t3.medium", "t3.meduim")),
             "cluster.system-nodes.instance-types[1]: unknown type for system nodes (got 't3.meduim'). "
-            "Did you mean t3.medium or t3a.medium or t4g.medium?",
+            "Did you mean t3.medium, t3a.medium or t4g.medium?",
         ),
         (
             setup(system_types=("g4dn.xlarge",)),
@@ -399,7 +399,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             setup(region="us-east-11"),
             "aws:region: no AWS region known on 2026-10-16 (got 'us-east-11'). "
-            "Did you mean us-east-1 or us-west-1 or us-east-2?",
+            "Did you mean us-east-1, us-west-1 or us-east-2?",
         ),
     ],
     "it is known what the region offers": [

@@ -47,8 +47,8 @@ def test_a_model_that_breaks_its_share_is_told_its_share() -> None:
 
 def test_models_that_break_the_card_together_are_told_the_card() -> None:
     verdict = verdicts(pair(slots=8), TimeSlicing(replicas=2), instance())[0]
-    assert verdict.rule == "models on one card must fit 14,912 MiB together"
-    assert verdict.found == f"with its neighbours {verdict.crowd_mib:,.0f} MiB"
+    assert verdict.rule == "the models on one GPU together must fit 14,912 MiB"
+    assert verdict.found == f"together {verdict.crowd_mib:,.0f} MiB"
 
 
 @pytest.mark.parametrize(("mib", "fits"), [(14_912, True), (14_913, False)])
@@ -61,8 +61,8 @@ def test_a_model_may_fill_the_card_to_the_last_mib(mib: int, fits: bool) -> None
 def test_a_model_may_fill_its_share_to_the_last_mib(mib: int, fits: bool) -> None:
     (verdict,) = verdicts([weighing(mib)], Mps(replicas=4), instance())
     assert verdict.fits is fits
-    assert verdict.rule.startswith("must fit its share of 3,840 MiB" if not fits else "models on one card")
-    assert verdict.found.startswith("needs" if not fits else "with its neighbours")
+    assert verdict.rule.startswith("must fit its share of 3,840 MiB" if not fits else "the models on one GPU")
+    assert verdict.found.startswith("needs" if not fits else "together")
 
 
 def test_full_mps_shares_together_are_more_than_cuda_has() -> None:
@@ -112,4 +112,4 @@ def test_a_verdict_can_be_made_by_hand() -> None:
     verdict = verdicts([served()], Mps(), instance())[0]
     assert isinstance(verdict, Verdict)
     assert not replace(verdict, card_mib=4_900).fits
-    assert replace(verdict, card_mib=4_900).rule == "models on one card must fit 4,900 MiB together"
+    assert replace(verdict, card_mib=4_900).rule == "the models on one GPU together must fit 4,900 MiB"

@@ -1,6 +1,7 @@
 """RAM of a node against published measurements: what a model's pod keeps, and what is left for the page cache."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,12 +16,13 @@ from sharing.host import (
     page_cache_mib,
     room_mib,
 )
-from sharing.models import MIB, KvType, Model, Served
+from sharing.models import MIB, KvType, Model, Served, find
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.ollama import checkpoints, has_checkpoints
 from tests.sharing.builders import keeping, pool, setup, tenants
 
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
 GEMMA4_12B: dict[str, Any] = {
     "layers": 48,
     "width": 3840,
@@ -93,6 +95,13 @@ def test_a_pod_keeps_at_least_what_the_report_of_the_prompt_cache_measured() -> 
     assert need.embeddings == pytest.approx(787, abs=1)
     assert need.prompt_cache == 1024
     assert need.total >= 1.6e9 / MIB
+
+
+def test_the_worked_example_of_the_documentation_is_right() -> None:
+    model = find("llama2:7b")
+    assert model is not None
+    assert host_need(Served(id="llama2", model=model, context=2048, slots=1)).total == 1030
+    assert "they take about 1,030 MiB" in " ".join(PAGE.read_text().split())
 
 
 @pytest.mark.real_world(

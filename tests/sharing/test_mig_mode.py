@@ -200,7 +200,7 @@ def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> No
             Mig(layout="all-1g.24"),
             RTX,
             "sharing.layout: no layout of RTX-PRO-SERVER-6000 (got 'all-1g.24'). "
-            "Did you mean all-1g.24gb or all-1g.24gb.me or all-1g.24gb-me?",
+            "Did you mean all-1g.24gb, all-1g.24gb.me or all-1g.24gb-me?",
         ),
         (
             Mig(layout=lists(_1g_10gb=1)),
@@ -212,7 +212,7 @@ def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> No
             Mig(layout=[Slices(profile="1g.24gb.me")]),
             RTX,
             "sharing.layout[0].profile: no profile of RTX-PRO-SERVER-6000 (got '1g.24gb.me'). "
-            "Did you mean 1g.24gb-me or 1g.24gb+me or 1g.24gb?",
+            "Did you mean 1g.24gb-me, 1g.24gb+me or 1g.24gb?",
         ),
         (
             Mig(layout=lists(_1g_10gb=8)),
@@ -334,8 +334,8 @@ def test_the_second_of_two_large_models_is_told_that_no_slice_is_left() -> None:
 def test_those_who_take_turns_on_a_slice_must_fit_it_together() -> None:
     turns = Mig(strategy="mixed", layout="all-balanced", replicas=2)
     first, second = verdicts([weighing(30_000), weighing(25_000)], turns, instance("g7e.2xlarge"))
-    assert (first.fits, first.rule) == (False, "models on one slice 2g.48gb must fit 47,616 MiB together")
-    assert second.found == "with its neighbours 55,000 MiB"
+    assert (first.fits, first.rule) == (False, "the models on one slice 2g.48gb together must fit 47,616 MiB")
+    assert second.found == "together 55,000 MiB"
     assert given_slices(turns, 30_000, 15_000) == [("2g.48gb", True), ("1g.24gb", True)]
     # Two of 15,000 do not fit 1g.24gb together: the second goes to the large one, where it does.
     assert given_slices(turns, 15_000, 15_000) == [("1g.24gb", True), ("2g.48gb", True)]

@@ -80,7 +80,7 @@ def test_plain_letters_are_not_named() -> None:
 
 
 def test_several_near_names_are_offered_together() -> None:
-    assert did_you_mean("g4dn.large", TYPES) == "Did you mean g4dn.xlarge or g4dn.2xlarge or g6.xlarge?"
+    assert did_you_mean("g4dn.large", TYPES) == "Did you mean g4dn.xlarge, g4dn.2xlarge or g6.xlarge?"
 
 
 @pytest.mark.parametrize(("count", "ends"), [(12, ", 11."), (13, ", 11, …."), (1, " 0.")])

@@ -381,6 +381,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             models=models(
                 f"{{name: d, {OWN}, swa-layers: 2, swa-window: 4096, max-context: 2048}}",
                 f"{{name: c, {OWN}, swa-head-dim: 64, swa-kv-heads: 1, experts-used: 9, experts: 8}}",
+                f"{{name: e, {OWN}, heads: 4}}",
             )
         ),
         [
@@ -388,6 +389,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models[1].swa-head-dim", "has no meaning without `swa-layers`"),
             ("models[1].swa-kv-heads", "has no meaning without `swa-layers`"),
             ("models[1].experts-used", "must be at most `experts`, 8 (got 9)"),
+            ("models[2].kv-heads", "must be at most `heads`, 4 (got 8)"),
         ],
     ),
     "same ids": (

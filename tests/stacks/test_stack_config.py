@@ -197,7 +197,7 @@ def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took()
     on_an_l4 = {"gpu-nodes": {"instance-types": ["g6.xlarge"]}}
     [served] = config(models=[gemma], **on_an_l4).served()
     assert need(served, gpus()["l4"]).kv == 4096 + 3840
-    with pytest.raises(RefusedError, match="models on one card must fit"):
+    with pytest.raises(RefusedError, match="the models on one GPU together must fit"):
         config(models=[{key: value for key, value in gemma.items() if key not in windows}], **on_an_l4)
 
 

@@ -89,7 +89,7 @@ def test_a_plan_begins_with_the_verdict_and_tells_fit_cost_resources_and_time(st
     ended = planned(stack)
     assert ended.returncode == 0
     assert re.match(
-        rf"ok Pulumi\.{stack}\.yaml: 2 models on [12] × g4dn\.xlarge, \w+, \$0\.\d+ per hour "
+        rf"ok Pulumi\.{stack}\.yaml: 2 models on [12] × g4dn\.xlarge or g4dn\.2xlarge, \w+, up to \$0\.\d+ per hour "
         r"\(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
         ended.stdout,
     )
@@ -191,7 +191,7 @@ def unpriced(tmp_path: Path) -> Path:
 def test_prices_of_another_region_are_named_in_the_headline(unpriced: Path) -> None:
     first = call("plan", str(unpriced)).stdout.splitlines()[0]
     assert re.search(r", about \$\d\.\d+ per hour \(GPU prices of us-east-1, 2026-07-20, \d+ days ago; ", first)
-    assert first.endswith("; g4dn.xlarge and g4dn.2xlarge in sa-east-1: unknown)")
+    assert first.endswith("; no price known for g4dn.xlarge and g4dn.2xlarge in sa-east-1)")
     cost = json.loads(call("plan", str(unpriced), "--json").stdout)["cost"]
     assert (cost["unpriced"], cost["price_region"]) == (["g4dn.xlarge", "g4dn.2xlarge"], "us-east-1")
 
@@ -238,15 +238,16 @@ def test_a_plan_of_several_pools_tells_each_with_its_nodes_its_sharing_and_its_f
     assert ended.returncode == 0
     assert re.match(
         r"ok Pulumi\.several\.yaml: 3 models on 1 × g6\.xlarge, exclusive \(steady, on-demand\), "
-        r"1 × g4dn\.xlarge, timeslice \(rest, spot\) and 1 × g4dn\.xlarge, timeslice \(spare, spot\), "
-        r"\$1\.\d+ per hour \(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
+        r"1 × g4dn\.xlarge or g4dn\.2xlarge, timeslice \(rest, spot\) and "
+        r"1 × g4dn\.xlarge or g4dn\.2xlarge, timeslice \(spare, spot\), "
+        r"up to \$1\.\d+ per hour \(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
         ended.stdout,
     )
     assert "gpu-nodes[2]: no model runs on the pool spare." in ended.stdout
     titles = [line.strip() for line in ended.stdout.splitlines() if line.startswith("Fit")]
     assert titles == [
-        "Fit on steady, in MiB: L4 with 22,563 for CUDA, 1 share a card",
-        "Fit on rest, in MiB: T4 with 14,912 for CUDA, 2 shares a card",
+        "Fit on steady, in MiB: L4 with 22,563 for CUDA, 1 share per GPU",
+        "Fit on rest, in MiB: T4 with 14,912 for CUDA, 2 shares per GPU",
     ]
     steady, rest = ended.stdout.split("Fit on ")[1:]
     assert "llama3-1-8b" in steady

@@ -132,6 +132,16 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]
 
 
+def test_the_fix_of_several_checks_is_printed_once(tmp_path: Path) -> None:
+    blocked = "import sys; sys.modules.update(dict.fromkeys(('boto3', 'botocore')))"
+    program = f"{blocked}; from tandem.command import main; sys.exit(main(['doctor', 'timeslice']))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True)
+    needs = [line for line in done.stdout.decode().splitlines() if "needs boto3" in line]
+    assert len(needs) > 2
+    assert "[aws,cluster]" in needs[0]
+    assert all(line.endswith("needs boto3. Fix: as above.") for line in needs[1:])
+
+
 def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: object) -> Any:
         yield ok(str(1 // 0))

@@ -77,8 +77,14 @@ def list_of(kind: int, count: int) -> bytes:
 
 
 BROKEN: dict[str, tuple[bytes, str]] = {
-    "an empty file": (b"", "is not a GGUF file. Name a GGUF file, or download it again."),
-    "another file": (b"\x7fELF" + bytes(100), "is not a GGUF file. Name a GGUF file, or download it again."),
+    "an empty file": (
+        b"",
+        "is not a GGUF file. It does not begin with `GGUF`. Download it again, or name another file.",
+    ),
+    "another file": (
+        b"\x7fELF" + bytes(100),
+        "is not a GGUF file. It does not begin with `GGUF`. Download it again, or name another file.",
+    ),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "Run `git lfs pull` first."),
     "a web page": (b"\n<!DOCTYPE html><html>", "write the URL with `/resolve/` instead of `/blob/`."),
     "an archive": (b"PK\x03\x04" + bytes(100), "It is an archive. Name the GGUF file itself."),
@@ -128,6 +134,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "a tensor beyond the end": (
         head(tensors=1) + tensor("a", (1024,)) + bytes(64),
         "bytes, and its tensors need 4,160. Download it again.",
+    ),
+    "several tensors beyond the end": (
+        head(tensors=2) + tensor("a", (1024,)) + tensor("b", (1024,), offset=4096) + bytes(64),
+        "bytes, and its tensors need 8,288. Download it again.",
     ),
     "an offset beyond the end": (
         head(tensors=1) + tensor("a", (1,), offset=HUGE) + bytes(64),
