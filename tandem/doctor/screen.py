@@ -32,13 +32,14 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
     """Every finding, then the counts. A reader that is no terminal gets one line for each finding."""
     console = Output(highlight=False)
     width = max(len(answered.check.title) for answered in answers)
-    above = ""
+    first: dict[str, str] = {}
     for answered in answers:
         finding = answered.finding
         word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
         title = f"{answered.check.title:<{width}}"
-        fix = f"[bold]Fix:[/] {'as above.' if finding.fix == above else escape(finding.fix)}" if finding.fix else ""
-        above = finding.fix or above
+        printed = first.setdefault(finding.fix, answered.check.title)
+        remedy = finding.fix if printed == answered.check.title else f"as for {printed}."
+        fix = f"[bold]Fix:[/] {escape(remedy)}" if finding.fix else ""
         if console.is_terminal:
             _show_wrapped(console, word, title, escape(finding.found), fix)
             continue

@@ -367,7 +367,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models[1].swa-layers", "has no meaning without `swa-window` (got 2). Add `swa-window`."),
             ("models[1].recurrent-layers", "has no meaning without `recurrent-state-bytes`"),
             ("models[1].experts", "has no meaning without `experts-used`"),
-            ("models[1].embedding-bytes", "is more than the 2147483648 bytes of `weights-gib` (got 3221225472)"),
+            ("models[1].embedding-bytes", "is more than the 2,147,483,648 bytes of `weights-gib` (got 3,221,225,472)"),
             ("models[2].encoder", "must be true or false (got 1). Write `encoder: true` or `encoder: false`"),
             ("models[3].mla-rank", "must be at least 0 (got -1)"),
             ("models[4].swa-window", "has no meaning without `swa-layers`"),

@@ -239,7 +239,7 @@ def test_a_plan_of_several_pools_tells_each_with_its_nodes_its_sharing_and_its_f
     assert re.match(
         r"ok Pulumi\.several\.yaml: 3 models on 1 × g6\.xlarge, exclusive \(steady, on-demand\), "
         r"1 × g4dn\.xlarge or g4dn\.2xlarge, timeslice \(rest, spot\) and "
-        r"1 × g4dn\.xlarge or g4dn\.2xlarge, timeslice \(spare, spot\), "
+        r"1 × g4dn\.xlarge, timeslice \(spare, spot\), "
         r"up to \$1\.\d+ per hour \(GPU prices of us-east-1, 2026-06-18, \d+ days ago\)\n",
         ended.stdout,
     )

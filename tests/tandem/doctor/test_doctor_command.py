@@ -139,7 +139,7 @@ def test_the_fix_of_several_checks_is_printed_once(tmp_path: Path) -> None:
     needs = [line for line in done.stdout.decode().splitlines() if "needs boto3" in line]
     assert len(needs) > 2
     assert "[aws,cluster]" in needs[0]
-    assert all(line.endswith("needs boto3. Fix: as above.") for line in needs[1:])
+    assert all(line.endswith("needs boto3. Fix: as for AWS credentials.") for line in needs[1:])
 
 
 def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
