@@ -132,7 +132,7 @@ def _keys(shape: Shape) -> dict[str, bytes]:
 
 def _tokenizer(shape: Shape) -> dict[str, bytes]:
     """As many tokens as the model has, of which those above the first few hundred are words that nobody writes."""
-    # Types: 1 normal, 2 unknown, 3 control, 6 byte.
+    # Types: 1 normal, 2 unknown, 3 control.
     if shape.is_encoder:
         kind, special = "bert", [(name, 3) for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
         numbers = {"padding": 0, "unknown": 1, "cls": 2, "bos": 2, "eos": 3, "seperator": 3, "mask": 4}
@@ -141,7 +141,9 @@ def _tokenizer(shape: Shape) -> dict[str, bytes]:
     else:
         kind, special = (
             "llama",
-            [("<unk>", 2), ("<s>", 3), ("</s>", 3), *((f"<0x{byte:02X}>", 6) for byte in range(256))],
+            # Tokens of bytes are found by their names (llama-vocab.cpp, byte_to_token). As normal tokens they are
+            # written as such: random bytes are no UTF-8, for which llama-server refuses an answer (common/chat.cpp).
+            [("<unk>", 2), ("<s>", 3), ("</s>", 3), *((f"<0x{byte:02X}>", 1) for byte in range(256))],
         )
         numbers = {"unknown": 0, "bos": 1, "eos": 2}
     tokens = [*special, *((f"▁w{number}", 1) for number in range(len(special), shape.vocabulary))]

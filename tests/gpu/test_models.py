@@ -112,3 +112,15 @@ def test_a_pattern_is_the_same_in_every_run_and_fits_its_block() -> None:
     for kind, (_, size) in BLOCKS.items():
         assert pattern(kind) == pattern(kind)
         assert len(pattern(kind)) % size == 0
+
+
+def test_no_token_is_written_as_a_byte_that_is_no_text() -> None:
+    # Type 6 is a byte (llama.cpp include/llama.h, LLAMA_TOKEN_TYPE_BYTE). Text generated at random had such bytes, and
+    # llama-server b10454 answered 500: "output that does not match the expected Content-only format".
+    data = header(shrunk(SHAPES["llama2:7b"]))
+    start = data.index(b"tokenizer.ggml.token_type") + len("tokenizer.ggml.token_type")
+    _, kind, count = struct.unpack_from("<IIQ", data, start)
+    types = struct.unpack_from(f"<{count}i", data, start + 16)
+    assert (kind, count) == (5, 1024)
+    assert set(types) == {1, 2, 3}
+    assert b"<0x41>" in data
