@@ -45,9 +45,12 @@ stack's nodes share one. A digest names the content, so the mirror has this imag
 
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
-"""Release of the AL2023 AMIs, all variants. Newest one whose contents the changelog tells."""
+"""Release of the AL2023 AMIs, all variants: the newest whose contents could be read."""
 NVIDIA_DRIVER = 580
-"""Driver branch in the NVIDIA variant of that release (580.159.03)."""
+"""Driver branch in the NVIDIA variant of that release (580.159.03).
+
+From v20260917 on, the variant holds two drivers and picks one by instance type at first boot (amazon-eks-ami#2768).
+"""
 GPU_AMI_TYPES = {"amd64": "AL2023_x86_64_NVIDIA", "arm64": "AL2023_ARM_64_NVIDIA"}
 SYSTEM_AMI_TYPES = {"amd64": "AL2023_x86_64_STANDARD", "arm64": "AL2023_ARM_64_STANDARD"}
 

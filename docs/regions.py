@@ -23,7 +23,7 @@ becomes a warning, and `pulumi up` asks AWS in which zones it sells the type.
 CLOSING = """
 Nothing is known about what these regions offer: {unknown}.
 
-Retired, and refused wherever AWS no longer lists it: {retired}.
+Retired, and refused wherever AWS no longer lists it (EC2 did not list it any more on the day): {retired}.
 
 Sources:
 

@@ -29,9 +29,10 @@ RECURRENT_WITHOUT_FORWARD = frozenset({"nemotron_h", "nemotron_h_moe"})
 """Hybrids that also have layers with neither attention nor a state: a feed-forward network alone."""
 SAME_AS = {"gptoss": "gpt-oss", "olmo3": "olmo2"}
 """What Ollama's converter calls architectures of llama.cpp: llama/compat/llama-ollama-compat.cpp of Ollama 0.32.15."""
-INLINE_PROJECTOR = frozenset(
-    {"gemma3", "gemma4", "glmocr", "llama4", "mistral3", "qwen25vl", "qwen35", "qwen35moe", "qwen3vl", "qwen3vlmoe"}
+_INLINE_PROJECTOR = (
+    "deepseekocr gemma3 gemma4 glmocr llama4 mistral3 nemotron_h_omni qwen25vl qwen35 qwen35moe qwen3vl qwen3vlmoe"
 )
+INLINE_PROJECTOR = frozenset(_INLINE_PROJECTOR.split())
 """Ollama loads a projector that is in the model's own file: `compatClipArches` in llm/llama_server.go."""
 
 
@@ -61,7 +62,6 @@ WINDOWS = {
     "gemma3n": Window(5),
     "gemma4": Window(),
     "gpt-oss": Window(2),
-    "granite_swa": Window(),
     "laguna": Window(4, first=True, optional=True),
     "llama4": Window(4, tokens=8192),
     "mellum": Window(4, optional=True),

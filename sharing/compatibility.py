@@ -47,6 +47,8 @@ class Rule:
     """
 
 
+AMI_OF_NEW_GPUS = "EKS's AMIs from 20260917 on have it"
+"""They hold two drivers and pick one by instance type. Source: awslabs/amazon-eks-ami#2768, 2026-09-21."""
 NOT_LOADED = {"mllama": "Choose another model that reads pictures, e.g. gemma3:12b."}
 """Architectures of the catalogue that the pinned engine cannot load, and what to do.
 
@@ -124,7 +126,8 @@ def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
         for index, known in _typed(pool):
             path, gpu, driver = f"{pool.path}.instance-types[{index}]", known.gpu, setup.pins.driver
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
-                bound = f"{gpu.min_driver} or newer" if gpu.min_driver > driver else f"{gpu.max_driver} or older"
+                older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
+                bound = newer if gpu.min_driver > driver else older
                 rule = f"{gpu.title} needs NVIDIA driver {bound}; the pinned AMI has {driver}"
                 yield Problem(path, known.name, rule, f"Take another GPU: {_others(pool, setup)}.")
 

@@ -13,7 +13,11 @@ from sharing.system import SystemType, system_types
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
-Source: https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html, managed node groups."""
+
+That holds for managed node groups. Nodes of Karpenter take as many pods as they have addresses; the rule uses the same
+bounds there, which only 100 models and more on one node would meet. Sources: karpenter-provider-aws v1.14.1
+pkg/providers/instancetype/types.go, `pods`; https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html.
+"""
 FEWER = "Use fewer models per node."
 
 

@@ -49,7 +49,11 @@ MOST_TIME_SLICES = 64
 """The plugin knows no bound; beyond this the shares of any card are smaller than a CUDA context."""
 MPS_MOST_REPLICAS = 48
 MPS_MOST_REPLICAS_BEFORE_TURING = 16
-"""Clients of one card: 48 from compute capability 7.5 on, 16 before. Source: k8s-device-plugin mps/device.go."""
+"""Replicas of one GPU that the device plugin allows: 48 from compute capability 7.5 on, 16 before.
+
+NVIDIA's MPS itself takes 48 clients from Volta (7.0) on. Source: k8s-device-plugin v0.20.0
+cmd/mps-control-daemon/mps/device.go, where `isAtLeastVolta` compares with 7.5.
+"""
 MPS_SERVER_MIB = 30
 """GPU memory of the MPS server itself: nvidia-smi was seen to show 25 to 30 MiB for `nvidia-cuda-mps-server`."""
 TURING = (7, 5)
@@ -199,7 +203,7 @@ class Mps(_Replicated):
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
         if self.replicas <= most:
             return []
-        rule = f"MPS takes at most {most} clients on one {gpu.title}"
+        rule = f"the device plugin allows at most {most} MPS clients on one {gpu.title}"
         return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.")]
 
 

@@ -18,7 +18,7 @@ def not_offered(setup: Setup) -> Iterator[Problem]:
             continue
         fix, day = _instead(kind, pool, setup), offerings.known_since(setup.region, setup.book)
         if retired := offerings.retired(kind.name):
-            yield Problem(path, kind.name, f"is retired: AWS has not offered it since {retired}", fix)
+            yield Problem(path, kind.name, f"is retired: EC2 did not list it any more on {retired}", fix)
         elif pool.check_offers:
             if setup.book is None or setup.book.offered is None:
                 fix += f" If AWS offers it now, write `check-offers: false` under {pool.path}."

@@ -41,7 +41,7 @@ def offered(instance_type: str, region: str, book: Book | None = None) -> Offer:
 
 
 def retired(instance_type: str) -> datetime.date | None:
-    """Since when AWS no longer offers the type to new customers; None for a current one."""
+    """A day on which EC2 no longer listed the type; None for a current one."""
     rows = {row["family"]: row["retired"] for row in tables.read("retired_types").rows}
     day = rows.get(family(instance_type))
     return datetime.date.fromisoformat(day) if day else None

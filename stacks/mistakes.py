@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sharing.assessment import Assessment, assess
-from sharing.models import models
+from sharing.models import DEFAULT_TAG, full_name, models
 from sharing.paths import touches
 from sharing.prices import Book
 from sharing.principals import judge_principal
@@ -260,4 +260,11 @@ def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
         yield from found
         if not found and settings.model() is None:
             fix = f"{did_you_mean(settings.name, models())} Or describe your own by {', '.join(OWN_NUMBERS)}."
-            yield Problem(f"{path}.name", f"'{settings.name}'", "unknown model", fix)
+            yield Problem(f"{path}.name", f"'{settings.name}'", _unknown_model(settings.name), fix)
+
+
+def _unknown_model(name: str) -> str:
+    """What is wrong with a name that the catalogue lacks. Without a tag it means `latest`, which it may lack alone."""
+    full = full_name(name)
+    is_completed = full.endswith(f":{DEFAULT_TAG}") and not name.endswith(f":{DEFAULT_TAG}")
+    return f"unknown model; Ollama reads it as {full}" if is_completed else "unknown model"

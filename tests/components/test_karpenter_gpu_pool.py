@@ -254,7 +254,11 @@ class Partitioned(TimeSlicing):
         ([ONE], {"karpenter.sh/nodepool": "x"}, "the tag 'karpenter.sh/nodepool' is Karpenter's own"),
         ([ONE], {"kubernetes.io/cluster/demo": "owned"}, "is Karpenter's own"),
         ([replace(ONE, sharing=Partitioned())], {}, "are not partitioned"),
-        ([replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))], {}, "'gpu': .*at most 16 clients"),
+        (
+            [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
+            {},
+            "'gpu': .*at most 16 MPS clients",
+        ),
         ([replace(ONE, instance_types=("g4dn.xlarge", "g6.xlarge"))], {}, "must have the same GPU"),
         ([replace(ONE, instance_types=("g4dn.xlrage",))], {}, "unknown GPU instance type.*g4dn.xlarge"),
     ],

@@ -115,11 +115,12 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "the card allows the mode": [
         (
             on("p3.2xlarge", sharing=Mps(replicas=17)),
-            "sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). Write `replicas: 16` or fewer.",
+            "sharing.replicas: the device plugin allows at most 16 MPS clients on one V100-16GB (got 17). "
+            "Write `replicas: 16` or fewer.",
         ),
         (
             several(pool("p3.2xlarge", Mps(replicas=17)), own="gpu-nodes[1].sharing"),
-            "gpu-nodes[1].sharing.replicas: MPS takes at most 16 clients on one V100-16GB (got 17). "
+            "gpu-nodes[1].sharing.replicas: the device plugin allows at most 16 MPS clients on one V100-16GB (got 17). "
             "Write `replicas: 16` or fewer.",
         ),
         (
@@ -141,8 +142,8 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "the driver knows the card": [
         (
             on("g7.2xlarge"),
-            "gpu-nodes.instance-types[0]: RTX-PRO-4500 needs NVIDIA driver 595 or newer; the pinned AMI has 580 "
-            "(got g7.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
+            "gpu-nodes.instance-types[0]: RTX-PRO-4500 needs NVIDIA driver 595 or newer (EKS's AMIs from 20260917 on "
+            "have it); the pinned AMI has 580 (got g7.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
         ),
         (
             replace(on("p3.2xlarge"), pins=pins(driver=581)),
@@ -635,6 +636,7 @@ KEPT: dict[str, list[Setup]] = {
         on("g7e.2xlarge", sharing=Mig()),
         replace(on("g7e.2xlarge"), pins=pins(driver=570)),
         replace(on("g7e.2xlarge", sharing=Mig()), pins=pins(driver=575)),
+        replace(on("g7.2xlarge", sharing=Mig()), pins=pins(driver=575)),
         replace(on("odd", "g4dn.xlarge", sharing=Mig()), pins=pins(driver=1)),
     ],
     "every part has a build for the architecture": [

@@ -96,7 +96,7 @@ def test_memory_that_nobody_measured_is_derived_and_marked(name: str) -> None:
 
 
 def test_what_cuda_takes_for_a_process_is_known_for_every_nvidia_gpu() -> None:
-    """124 and 128 MiB on a T4 and 594 and 655 on an H100, by nvidia-smi (tests/sharing/figures/readings.csv)."""
+    """124 and 128 MiB on a T4, 594 on an H100 (readings.csv), and 655 with the compute buffer of an MI355X's log."""
     assert 124 <= gpus()["t4"].context_mib <= 128
     assert 594 <= gpus()["h100"].context_mib <= 655
     for gpu in gpus().values():
@@ -116,6 +116,13 @@ def test_derived_memory_is_never_more_of_a_gpu_than_was_measured_but_on_the_t4()
 def test_cards_say_which_drivers_know_them() -> None:
     bounds = {name: (gpu.min_driver, gpu.max_driver) for name, gpu in gpus().items() if gpu.min_driver + gpu.max_driver}
     assert bounds == {"v100-16gb": (0, 580), "v100-32gb": (0, 580), "rtx-pro-4500": (595, 0)}
+
+
+def test_mig_needs_the_driver_that_nvidia_s_guide_names() -> None:
+    """docs.nvidia.com/datacenter/tesla/mig-user-guide/620/deployment-considerations.html, read on 2026-11-22."""
+    guide = {"a100-40gb": 450, "a100-80gb": 450, "h100": 525, "h200": 550, "b200": 570, "b300": 580}
+    guide |= {"rtx-pro-server-6000": 575, "rtx-pro-4500": 575}
+    assert {name: gpu.mig_min_driver for name, gpu in gpus().items() if gpu.mig_min_driver} == guide
 
 
 def test_a_card_without_compute_capability_is_not_nvidias() -> None:

@@ -105,8 +105,8 @@ def test_the_worked_example_of_the_documentation_is_right() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="One checkpoint of gemma4:26b takes about 200 MB, one of Qwen3.6-27B 149.6 MiB",
-    source="ollama/ollama#16744 (2026-06-15); logs of llama-server, `created context checkpoint`",
+    behaviour="One checkpoint of gemma4:26b-a4b-it-qat takes about 200 MB, one of Qwen3.6-27B 149.6 MiB",
+    source="pull request ollama/ollama#16744 (2026-06-15); logs of llama-server, `created context checkpoint`",
 )
 def test_a_checkpoint_is_the_sliding_window_and_the_recurrent_state() -> None:
     gemma4_26b: dict[str, Any] = {

@@ -355,6 +355,12 @@ UNCLEAR: dict[str, tuple[dict[str, object], list[Tensor], str]] = {
         [],
         "Its architecture `warp?[2J9` is unknown. Describe the model by the own-model keys of the stack file.",
     ),
+    # llama.cpp pull request 25505; not yet in 4df29be4f (b10454), the nearest to the pinned b10488 that was read.
+    "an architecture of a newer engine": (
+        keys("granite_swa"),
+        tensors(32),
+        "Its architecture `granite_swa` is unknown.",
+    ),
     "a projector": ({"general.architecture": "clip"}, [], "It is a projector, not a language model."),
     "an adapter": ({**LLAMA, "general.type": "adapter"}, [], "It is an adapter"),
     "a number missing": (keys("llama"), [], "no usable number `llama.block_count` (missing; 0 to 2,147,483,647)"),
@@ -405,6 +411,14 @@ def test_what_is_no_clear_description_is_refused_and_never_guessed(case: str) ->
         describe("mine", metadata, found, source="a test")
     assert told in str(refusal.value)
     assert str(refusal.value).endswith(".")
+
+
+def test_projectors_in_the_model_s_file_are_those_that_ollama_loads() -> None:
+    """`compatClipArches` in llm/llama_server.go of Ollama 0.32.15, typed by hand."""
+    assert {
+        *("gemma3", "gemma4", "qwen35", "qwen35moe", "qwen25vl", "qwen3vl", "qwen3vlmoe", "mistral3"),
+        *("deepseekocr", "glmocr", "llama4", "nemotron_h_omni"),
+    } == architectures.INLINE_PROJECTOR
 
 
 def test_every_architecture_is_in_one_group_unless_it_is_a_hybrid_of_two() -> None:

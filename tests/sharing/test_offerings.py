@@ -116,7 +116,7 @@ def test_p3_is_retired_and_p3dn_is_not() -> None:
         (
             "us-east-1",
             "p3.2xlarge",
-            "gpu-nodes.instance-types[0]: is retired: AWS has not offered it since 2026-05-25 (got p3.2xlarge). "
+            "gpu-nodes.instance-types[0]: is retired: EC2 did not list it any more on 2026-05-25 (got p3.2xlarge). "
             "Write `g6.xlarge` (L4).",
         ),
     ],

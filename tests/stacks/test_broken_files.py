@@ -208,7 +208,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(sharing="{mode: mps, replicas: 1" + "0" * 5000 + "}"),
         [("sharing.replicas", "must be a whole number (got '1000")],
     ),
-    "date for a name": (stack(models="[{name: 2026-11-21}]"), [("models[0].name", "unknown model (got '2026-11-21')")]),
+    "date for a name": (
+        stack(models="[{name: 2026-11-21}]"),
+        [("models[0].name", "unknown model; Ollama reads it as 2026-11-21:latest (got '2026-11-21')")],
+    ),
     "date for a number": (stack(cluster="{zones: 2026-11-21}"), [("cluster.zones", "must be a whole number")]),
     "null sections": (
         stack(region="~", sharing="null", models=""),
@@ -328,7 +331,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack(models=models('{name: "lama2:7b"}', "{name: mistral7b}", "{name: gpt-5}")),
         [
             ("models[0].name", "unknown model (got 'lama2:7b'). Did you mean llama2:7b"),
-            ("models[1].name", "Did you mean mistral:7b"),
+            (
+                "models[1].name",
+                "unknown model; Ollama reads it as mistral7b:latest (got 'mistral7b'). Did you mean mistral:7b",
+            ),
             ("models[2].name", "Or describe your own by weights-gib, layers, kv-heads, head-dim"),
         ],
     ),
