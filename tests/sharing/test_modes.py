@@ -149,13 +149,13 @@ def test_settings_are_read_in_kebab_case_and_the_mode_chooses_the_class() -> Non
 
 
 @pytest.mark.parametrize(("gpu", "most"), [(V100, 16), (gpus()["v100-32gb"], 16), (T4, 48), (gpus()["l4"], 48)])
-def test_mps_takes_sixteen_clients_before_turing_and_forty_eight_since(gpu: Gpu, most: int) -> None:
+def test_the_plugin_allows_sixteen_mps_clients_before_turing_and_forty_eight_since(gpu: Gpu, most: int) -> None:
     assert Mps(replicas=most).check(gpu) == []
     if most < 48:
         (problem,) = Mps(replicas=most + 1).check(gpu)
         assert problem.path == "sharing.replicas"
         assert problem.found == str(most + 1)
-        assert f"at most {most} clients" in problem.rule
+        assert f"at most {most} MPS clients" in problem.rule
         assert gpu.title in problem.rule
         assert problem.fix == f"Write `replicas: {most}` or fewer."
 
