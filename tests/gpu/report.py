@@ -174,7 +174,7 @@ def _pairs(found: dict[str, Result]) -> str:
         "## Two servers, alone and together",
         "",
         "Measured with `tandem bench` against two Ollama servers. Throughput is that of both together, as a part of",
-        "what each does alone. Slowdown is the time between two tokens, together over alone.",
+        "the sum of what each does alone. Slowdown is the time between two tokens, together over alone.",
         "",
         "| sharing | load | tokens per second | throughput | slowdown |",
         "| --- | --- | --- | --- | --- |",

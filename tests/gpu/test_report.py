@@ -57,3 +57,26 @@ def test_a_driver_that_hides_processes_is_measured_by_the_whole_gpu(tmp_path: Pa
     result = {**RESULT, "process_mib": {"loaded": None, "filled": None}}
     [(_, off)] = errors({"memory": [result]})
     assert round(off, 4) == round(5984 / 5950 - 1, 4)
+
+
+def test_a_report_shows_shares_and_two_servers(tmp_path: Path) -> None:
+    # The form of `tandem bench --json` (tandem/benchmark/summary.py), and of the share prober's verdict.
+    row = {
+        "workload": {"prompt_words": 64, "loop": "closed", "level": 4.0},
+        "slowdown": {"llama2": 1.9, "mistral": 2.05},
+        "tokens_per_s": 212.4,
+        "throughput_ratio": 0.51,
+    }
+    summary = {"sharing": [row], "excluded": [["mistral, repeat 2", ["3 requests failed"]]], "errors": {"timeout": 3}}
+    pair = {"summary": summary, "gpu_mib": 12003, "processes": [{"program": "llama-server", "mib": 5942}]}
+    shares = {
+        "expected": {"limit_mib": 71885},
+        "verdict": {"total_mib": [71885]},
+        "mps_server_mib": 30,
+    }
+    text = describe({**found(tmp_path), "shares": {"mps": shares}, "pairs": {"mps": pair}})
+    assert "- mps: as expected. Each process sees 71,885 MiB; more than 71,885 MiB was refused." in text
+    assert "- the MPS server itself holds 30 MiB." in text
+    assert "| mps | 64 words, 4 at a time | 212 | 0.51 | llama2 1.90, mistral 2.05 |" in text
+    assert "| mps | mistral, repeat 2 | not compared: 3 requests failed | | |" in text
+    assert "12,003 MiB of the GPU in use with both models loaded (llama-server 5,942). 3 requests failed." in text
