@@ -248,7 +248,10 @@ def test_a_stacks_own_models_and_cluster_are_kept(capsys: pytest.CaptureFixture[
         (("llama2:7b", "--slots", "65"), "models[0].slots: must be at most 64 (got 65)."),
         (("llama2:7b", "--budget", "-1"), "argument --budget: must be a number above 0 (got -1)"),
         (("llama2:7b", "--budget", "nan"), "argument --budget: must be a number above 0 (got nan)"),
-        (("llama2:7b", "--region", "us-est-1"), "unknown region 'us-est-1'. Did you mean us-west-1 or us-east-1"),
+        (
+            ("llama2:7b", "--region", "us-est-1"),
+            "unknown region 'us-est-1'. Did you mean us-west-1, us-east-1 or us-west-2?",
+        ),
         (("llama2:7b", "--capacity", "sport"), "invalid choice: 'sport'"),
         (("llama2:7b", "--force"), "--force is for --write."),
         (("--stack", "nowhere"), "there is no file "),
