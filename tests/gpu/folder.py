@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -13,6 +14,9 @@ from tests.gpu.progress import FailedError
 
 MARK = "TANDEM_GPU_TIER"
 """In the environment of every program that a call starts, with the folder. What they start has it too."""
+
+
+PAUSE_SECONDS = 0.05
 
 
 @contextmanager
@@ -28,14 +32,25 @@ def hold(folder: Path) -> Iterator[list[int]]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise FailedError(f"folder {folder} is in use by another call. Wait until that call has ended") from None
-        left = marked(folder)
-        for process in left:
-            _kill(process)
+        left = _end_left_running(folder)
         os.environ[MARK] = str(folder)
         try:
             yield left
         finally:
             del os.environ[MARK]
+
+
+def _end_left_running(folder: Path) -> list[int]:
+    """Looks until two looks in a row find nothing: a process shows no environment while it becomes another program."""
+    ended, quiet = set[int](), 0
+    while quiet < 2:
+        found = marked(folder)
+        for process in found:
+            _kill(process)
+        ended.update(found)
+        quiet = 0 if found else quiet + 1
+        time.sleep(PAUSE_SECONDS)
+    return sorted(ended)
 
 
 def marked(folder: Path) -> list[int]:
