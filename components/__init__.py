@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
     from components.gpu_cluster import GpuCluster, GpuClusterArgs
     from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
+    from components.network_policies import ModelClients
     from components.ollama_pair import OllamaPair, OllamaPairArgs
     from components.share_proof import ShareProof, ShareProofArgs
     from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
@@ -21,6 +22,7 @@ _HOMES = {
     "GpuClusterArgs": "gpu_cluster",
     "KarpenterGpuPool": "karpenter_gpu_pool",
     "KarpenterGpuPoolArgs": "karpenter_gpu_pool",
+    "ModelClients": "network_policies",
     "OllamaPair": "ollama_pair",
     "OllamaPairArgs": "ollama_pair",
     "PoolSharing": "device_plugin_sharing",
@@ -37,6 +39,7 @@ __all__ = [
     "GpuClusterArgs",
     "KarpenterGpuPool",
     "KarpenterGpuPoolArgs",
+    "ModelClients",
     "OllamaPair",
     "OllamaPairArgs",
     "PoolSharing",

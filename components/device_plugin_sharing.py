@@ -9,6 +9,7 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components import device_plugin, feature_discovery, gpu_operator
+from components.containers import pod_security
 from components.device_plugin import Chart
 from components.names import TOKEN, plugin_release
 from sharing.gpus import Gpu
@@ -90,7 +91,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
         namespace = k8s.core.v1.Namespace(
             f"{self._name}-{part}",
             # These pods are privileged, or mount the host's files: stricter defaults of a cluster would refuse them.
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels={"pod-security.kubernetes.io/enforce": "privileged"}),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels=pod_security("privileged")),
             opts=pulumi.ResourceOptions(parent=self),
         )
         named: pulumi.Output[str] = namespace.metadata.name

@@ -12,7 +12,7 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.iam import POD_IDENTITY, managed_policy, trust
+from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
 from components.names import TOKEN
 from components.network import Network, network
 from components.node_group import FAILED, NodeShape, managed_node_group
@@ -189,7 +189,16 @@ class GpuCluster(pulumi.ComponentResource):
             bootstrap_self_managed_addons=False,
             vpc_cni_options=eks.VpcCniOptionsArgs(
                 addon_version=versions.VPC_CNI[args.kubernetes],
-                configuration_values={"env": {"ADDITIONAL_ENI_TAGS": json.dumps(self._tags)}},
+                # Without it NetworkPolicies are accepted and do nothing.
+                enable_network_policy=True,
+                configuration_values={
+                    "env": {
+                        "ADDITIONAL_ENI_TAGS": json.dumps(self._tags),
+                        # `strict` refuses every connection of a pod without a policy, also those of coredns
+                        # (amazon-vpc-cni-k8s v1.22.4 README).
+                        "NETWORK_POLICY_ENFORCING_MODE": "standard",
+                    }
+                },
             ),
             kube_proxy_addon_options=eks.KubeProxyAddonOptionsArgs(version=versions.KUBE_PROXY[args.kubernetes]),
             coredns_addon_options=eks.CoreDnsAddonOptionsArgs(enabled=False),
@@ -204,7 +213,11 @@ class GpuCluster(pulumi.ComponentResource):
                 pulumi.ResourceOptions(
                     # EKS makes a log group that nobody deletes, when it finds none of that name.
                     depends_on=[self._log_group()] if args.logs else None,
-                    transforms=[_replace_failed_addons, *([_admit_by_entries_alone] if args.admins else [])],
+                    transforms=[
+                        _replace_failed_addons,
+                        with_trust(trust(EKS, self._child, tags_sessions=True)),
+                        *([_admit_by_entries_alone] if args.admins else []),
+                    ],
                 ),
             ),
         )
@@ -308,7 +321,7 @@ class GpuCluster(pulumi.ComponentResource):
         name = f"{self._name}-ebs-csi"
         role = aws.iam.Role(
             f"{name}-role",
-            assume_role_policy=trust(POD_IDENTITY, "sts:AssumeRole", "sts:TagSession"),
+            assume_role_policy=trust(POD_IDENTITY, self._child, tags_sessions=True),
             tags=self._tags,
             opts=self._child,
         )

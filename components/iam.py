@@ -5,15 +5,39 @@ import json
 import pulumi
 import pulumi_aws as aws
 
+EC2 = "ec2.amazonaws.com"
+EKS = "eks.amazonaws.com"
 POD_IDENTITY = "pods.eks.amazonaws.com"
 """The service that hands roles to pods, by EKS Pod Identity."""
 
 
-def trust(service: str, *actions: str) -> str:
-    """Trust policy that lets an AWS service assume a role; `sts:AssumeRole` when no action is named."""
-    allowed = list(actions) or ["sts:AssumeRole"]
-    statement = {"Effect": "Allow", "Principal": {"Service": service}, "Action": allowed}
+def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = False) -> str:
+    """Trust policy that lets an AWS service assume a role, on behalf of the provider's own account alone.
+
+    The services send `aws:SourceAccount`: eks (EKS User Guide, cross-service-confused-deputy-prevention, 2025-08-19),
+    pods.eks (awslabs/mountpoint-s3-csi-driver#781; `aws:SourceArn` of an association failed there), ec2
+    (terraform-aws-modules/terraform-aws-eks#3695 for nodes of Karpenter, #3702 for managed groups).
+    """
+    # Stock mocks answer an invoke with nothing.
+    account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
+    statement = {
+        "Effect": "Allow",
+        "Principal": {"Service": service},
+        "Action": ["sts:AssumeRole", *(["sts:TagSession"] if tags_sessions else [])],
+        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
+    }
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def with_trust(policy: str) -> pulumi.ResourceTransform:
+    """Gives a role that another component makes, as `eks.Cluster` does, this trust policy."""
+
+    def transform(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
+        if child.type_ != "aws:iam/role:Role":
+            return None
+        return pulumi.ResourceTransformResult({**child.props, "assumeRolePolicy": policy}, child.opts)
+
+    return transform
 
 
 def managed_policy(name: str, child: pulumi.ResourceOptions) -> pulumi.Output[str]:

@@ -45,6 +45,8 @@ NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
 """Where model files lie on a GPU node (`cache: node`), one directory a model."""
 
 OLLAMA_PORT = 11434
+PROOF_PORT = 7077
+"""Where pod 0 of a share proof listens for the others."""
 
 
 def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components.iam import managed_policy, trust
+from components.iam import EC2, managed_policy, trust
 from components.names import named
 from components.versions import ami_release
 
@@ -66,7 +66,7 @@ def managed_node_group(
     new one comes. Without an `update_config`, EKS adds up to two nodes for each zone while it updates the group.
     `group_tags` are on the group alone.
     """
-    role = aws.iam.Role(f"{name}-role", assume_role_policy=trust("ec2.amazonaws.com"), tags=tags, opts=child)
+    role = aws.iam.Role(f"{name}-role", assume_role_policy=trust(EC2, child), tags=tags, opts=child)
     policies = [
         aws.iam.RolePolicyAttachment(
             f"{name}-role-{policy}", role=role.name, policy_arn=managed_policy(policy, child), opts=child

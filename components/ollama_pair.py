@@ -8,20 +8,13 @@ from importlib.resources import files
 from typing import Any
 
 import pulumi
-import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.names import (
-    EBS_CSI_TAG,
-    NODE_MODELS_DIRECTORY,
-    OLLAMA_PORT,
-    POOL_LABEL,
-    TOKEN,
-    ZONE_LABEL,
-    named,
-    tolerations,
-)
+from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, pod_security, run_as
+from components.model_files import ModelDisk, claim_disk
+from components.names import OLLAMA_PORT, POOL_LABEL, TOKEN, tolerations
+from components.network_policies import ModelClients, network_policy, to_models
 from sharing import host
 from sharing.models import MIB, Served
 from sharing.modes import GPU_RESOURCE
@@ -37,7 +30,6 @@ WATCH_FOLDER = "/watch"
 SCRIPT_FOLDER = "/script"
 WATCH_CPU_MILLIS = 10
 """What the sidecar requests of what is planned for a model's pod."""
-NOBODY = 65534
 STOP_SECONDS = 30
 """Requests under way may end; less than a spot node's two minutes."""
 
@@ -76,6 +68,8 @@ class OllamaPairArgs:
     """The models; their ids must differ."""
     namespace: str = "ollama"
     """Namespace of the releases."""
+    clients: ModelClients = field(default_factory=ModelClients)
+    """Pods that may ask the models, besides those in `namespace`."""
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on the volumes."""
 
@@ -96,22 +90,25 @@ class OllamaPair(pulumi.ComponentResource):
         self._name, self._args = name, args
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            # hostPath (`cache: node`) is refused under the baseline policy.
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "privileged"}
-            ),
+            # `restricted` refuses root.
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("baseline")),
             opts=pulumi.ResourceOptions(parent=self),
+        ).metadata.name
+        # A server that starts before it answers the whole cluster.
+        policy = network_policy(
+            f"{name}-incoming",
+            namespace,
+            to_models(args.clients),
+            pulumi.ResourceOptions(parent=self),
         )
         # Named by its content: a pod that reads another script is another pod.
         script = k8s.core.v1.ConfigMap(
             f"{name}-model-watch",
-            metadata=k8s.meta.v1.ObjectMetaArgs(
-                name=f"model-watch-{_digest(watch_script())}", namespace=namespace.metadata.name
-            ),
+            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"model-watch-{_digest(watch_script())}", namespace=namespace),
             data={"model_watch.py": watch_script()},
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
-        releases = {model.served.id: self._release(model, namespace, script) for model in args.models}
+        releases = {model.served.id: self._release(model, namespace, script, policy) for model in args.models}
 
         self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
         self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
@@ -121,78 +118,41 @@ class OllamaPair(pulumi.ComponentResource):
         self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
 
     def _release(
-        self, model: OllamaModel, namespace: k8s.core.v1.Namespace, script: pulumi.Input[str]
+        self,
+        model: OllamaModel,
+        namespace: pulumi.Input[str],
+        script: pulumi.Input[str],
+        policy: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
         id = model.served.id
-        claim = self._claim(model, namespace) if model.cache == "volume" else None
+        disk = ModelDisk(model=id, cache=model.cache, size_gib=model.volume_gib, zone=model.zone)
+        child = pulumi.ResourceOptions(parent=self)
+        claim = claim_disk(f"{self._name}-{id}", disk, namespace, self._args.namespace, self._args.tags, child)
         # No deleted_with: the pods must go before their claim, their volume and their nodes.
         return k8s.helm.v3.Release(
             f"{self._name}-{id}",
             name=id,
-            namespace=namespace.metadata.name,
+            namespace=namespace,
             chart="ollama",
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=values(model, claim.metadata.name if claim else None, script),
+            values=values(model, claim, script),
             timeout=RELEASE_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-
-    def _claim(self, model: OllamaModel, namespace: k8s.core.v1.Namespace) -> k8s.core.v1.PersistentVolumeClaim:
-        """The claim on a volume that Pulumi owns: nothing is provisioned behind its back, nothing is left behind.
-
-        Goes in this order: release, claim, PersistentVolume, EBS volume.
-        """
-        name, zone = f"{self._name}-{model.served.id}", model.zone
-        size, claim_name = f"{model.volume_gib}Gi", f"{model.served.id}-models"
-        child = pulumi.ResourceOptions(parent=self)
-        volume = aws.ebs.Volume(
-            f"{name}-volume",
-            availability_zone=zone,
-            size=model.volume_gib,
-            type="gp3",
-            encrypted=True,
-            tags={**named(self._args.tags, name), EBS_CSI_TAG: "true"},
-            opts=child,
-        )
-        meta = k8s.meta.v1.ObjectMetaArgs
-        persistent = k8s.core.v1.PersistentVolume(
-            f"{name}-persistent-volume",
-            metadata=meta(name=f"{self._args.namespace}-{claim_name}"),
-            spec=k8s.core.v1.PersistentVolumeSpecArgs(
-                access_modes=["ReadWriteOnce"],
-                capacity={"storage": size},
-                persistent_volume_reclaim_policy="Retain",
-                storage_class_name="",
-                claim_ref=k8s.core.v1.ObjectReferenceArgs(name=claim_name, namespace=namespace.metadata.name),
-                csi=k8s.core.v1.CSIPersistentVolumeSourceArgs(
-                    driver="ebs.csi.aws.com", volume_handle=volume.id, fs_type="ext4"
-                ),
-                node_affinity=_in_zone(zone),
-            ),
-            opts=child,
-        )
-        return k8s.core.v1.PersistentVolumeClaim(
-            f"{name}-claim",
-            metadata=meta(name=claim_name, namespace=namespace.metadata.name),
-            spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
-                access_modes=["ReadWriteOnce"],
-                storage_class_name="",
-                volume_name=persistent.metadata.name,
-                resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": size}),
-            ),
-            opts=child,
+            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
 
 
-def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.Input[str]) -> dict[str, Any]:
+def values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
     """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
     served = model.served
     return {
         "fullnameOverride": served.id,
         "replicaCount": 1 if model.running else 0,
         "image": {"tag": versions.OLLAMA_IMAGE_TAG},
-        "ollama": {"gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name}},
+        "ollama": {
+            "port": OLLAMA_PORT,
+            "gpu": {"enabled": True, "type": "nvidia", "number": 1, "nvidiaResource": model.resource_name},
+        },
         "resources": resources(model),
         "nodeSelector": {POOL_LABEL: model.pool, **model.ready_labels},
         "tolerations": tolerations(model.mode_taint),
@@ -203,6 +163,9 @@ def values(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
         "service": {"type": "ClusterIP", "port": OLLAMA_PORT},
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
+        "podSecurityContext": run_as(MODEL_USER),
+        # The root of the file system stays writable: NVIDIA's runtime puts the driver into ld.so.cache.
+        "securityContext": UNPRIVILEGED,
         "terminationGracePeriodSeconds": STOP_SECONDS,
         "tests": {"enabled": False},
         # A rolling update would wait for a share that the old pod holds.
@@ -265,8 +228,7 @@ def watch_container(served: Served) -> dict[str, Any]:
             "runAsGroup": NOBODY,
             "runAsNonRoot": True,
             "readOnlyRootFilesystem": True,
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
+            **UNPRIVILEGED,
         },
         "volumeMounts": [
             {"name": "watch", "mountPath": WATCH_FOLDER},
@@ -285,7 +247,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _files(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.Input[str]) -> dict[str, Any]:
+def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
     """The volumes of the pod, and where the server has them."""
     items = [{"key": "model_watch.py", "path": "components/model_watch.py"}]
     volumes: list[dict[str, Any]] = [
@@ -293,30 +255,13 @@ def _files(model: OllamaModel, claim: pulumi.Output[Any] | None, script: pulumi.
         {"name": "watch-script", "configMap": {"name": script, "items": items}},
     ]
     mounts = [{"name": "watch", "mountPath": WATCH_FOLDER}]
-    if claim is not None:
+    if model.cache == "volume":
         disk = {"persistentVolume": {"enabled": True, "existingClaim": claim}}
         return {**disk, "volumes": volumes, "volumeMounts": mounts}
-    path = f"{NODE_MODELS_DIRECTORY}/{model.served.id}"
     return {
-        "volumes": [{"name": "models", "hostPath": {"path": path, "type": "DirectoryOrCreate"}}, *volumes],
+        "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": claim}}, *volumes],
         "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}, *mounts],
     }
-
-
-def _in_zone(zone: pulumi.Input[str] | None) -> k8s.core.v1.VolumeNodeAffinityArgs:
-    return k8s.core.v1.VolumeNodeAffinityArgs(
-        required=k8s.core.v1.NodeSelectorArgs(
-            node_selector_terms=[
-                k8s.core.v1.NodeSelectorTermArgs(
-                    match_expressions=[
-                        k8s.core.v1.NodeSelectorRequirementArgs(
-                            key=ZONE_LABEL, operator="In", values=[pulumi.Output.from_input(zone).apply(str)]
-                        )
-                    ]
-                )
-            ]
-        )
-    )
 
 
 def _service(release: k8s.helm.v3.Release, id: str) -> pulumi.Output[str]:

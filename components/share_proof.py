@@ -11,7 +11,9 @@ import pulumi
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.names import POOL_LABEL, PROOF_LABEL, TOKEN, TYPE_LABEL, safe_name, tolerations
+from components.containers import MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, pod_security, run_as
+from components.names import POOL_LABEL, PROOF_LABEL, PROOF_PORT, TOKEN, TYPE_LABEL, safe_name, tolerations
+from components.network_policies import network_policy, to_proof
 from components.share_promise import Promise, fingerprint, promises, to_node
 from components.share_waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, minutes, waits
 from sharing.gpus import Gpu
@@ -21,8 +23,6 @@ Manifest = dict[str, Any]
 SCRIPTS = ("cuda_share", "share_prober", "share_verdict", "node_prober")
 """Modules of this package that run in the cluster, on their own."""
 FOLDER = "/proof"
-PORT = 7077
-ROOT, NOBODY = 0, 65534
 DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
 """A pod that its node's shutdown, an eviction or a spot interruption ends is replaced, and counts as no failure.
 
@@ -31,6 +31,9 @@ provider/pkg/await/checker/job/check.go, collectJobConditionErrors).
 """
 NEVER_MOVED = {"karpenter.sh/do-not-disrupt": "true"}
 """Karpenter takes no node away under such a pod of its own accord."""
+SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
+"""Most that a pod of each kind takes: Python with a CUDA context (`sharing.host.RUNNER_MIB` is an engine with one), and
+Python alone, which takes 25 MiB (Python 3.11, 2026-11-22)."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -90,7 +93,7 @@ class ShareProof(pulumi.ComponentResource):
         anew = pulumi.ResourceOptions(replacement_trigger=args.mode_taint)
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            metadata=meta(name=args.namespace, labels={"pod-security.kubernetes.io/enforce": "baseline"}),
+            metadata=meta(name=args.namespace, labels=pod_security(_level(args.sharing))),
             opts=child,
         ).metadata.name
         scripts = k8s.core.v1.ConfigMap(
@@ -100,12 +103,14 @@ class ShareProof(pulumi.ComponentResource):
         reader = self._account(name, "node-prober", namespace)
         self._may_get_nodes(name, args.namespace, reader)
         prober = self._account(name, "share-prober", namespace)
+        # Pods that start before it listen to the whole cluster.
+        policy = network_policy(f"{name}-incoming", namespace, to_proof(), child)
 
         node = self._job(
             f"{name}-node-job",
             meta(name=f"node-{mark}", namespace=namespace),
             node_job(promised, args, scripts, reader),
-            pulumi.ResourceOptions.merge(child, anew),
+            pulumi.ResourceOptions.merge(anew, pulumi.ResourceOptions(parent=self, depends_on=[policy])),
         )
         # While a plugin of the old mode still runs, pods would get its shares and fail for it.
         after_node = pulumi.ResourceOptions.merge(anew, pulumi.ResourceOptions(parent=self, depends_on=[node]))
@@ -202,7 +207,7 @@ def shares_job(
         "PROMISE": json.dumps(promise.to_pods()),
         "JUDGE": f"{name}-0.{share}",
         "SERVICE": share,
-        "PORT": str(PORT),
+        "PORT": str(PROOF_PORT),
         "LIMIT_SECONDS": str(PODS_SECONDS),
         "BACK_SECONDS": str(waits(args.sharing).back),
         "STEP_SECONDS": str(STEP_SECONDS),
@@ -211,12 +216,11 @@ def shares_job(
         # What of the driver NVIDIA's runtime mounts; the plugin says which device.
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
     }
-    container = _container("share_prober", environment)
+    container = _container("share_prober", environment, SHARE_MEMORY)
     container["resources"]["limits"][promise.resource] = "1"
     pod = {
         **_pod(args, scripts, account, container),
-        # MPS serves one user at a time, and Ollama runs as root: the proof must go through the same server.
-        "securityContext": _security(ROOT if promise.strategy == "mps" else NOBODY),
+        "securityContext": run_as(_user(args.sharing)),
         "subdomain": service,
         "automountServiceAccountToken": False,
     }
@@ -242,12 +246,12 @@ def node_job(
         "PLUGIN_NAMESPACE": args.plugin.namespace,
         "PLUGIN_SELECTOR": args.plugin.selector,
     }
-    container = _container("node_prober", environment)
+    container = _container("node_prober", environment, NODE_MEMORY)
     container["env"].append({"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}})
     container["securityContext"]["readOnlyRootFilesystem"] = True
     pod = {
         **_pod(args, scripts, account, container),
-        "securityContext": _security(NOBODY),
+        "securityContext": run_as(NOBODY),
         "automountServiceAccountToken": True,
     }
     return _once({PROOF_LABEL: "node"}, pod, waits(args.sharing).node_job)
@@ -291,29 +295,30 @@ def _of_types(names: Sequence[str]) -> Manifest:
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [chosen]}}}
 
 
-def _container(script: str, environment: Mapping[str, pulumi.Input[str]]) -> Manifest:
+def _container(script: str, environment: Mapping[str, pulumi.Input[str]], memory: str) -> Manifest:
     return {
         "name": "prober",
         "image": versions.PROBER_IMAGE,
         "command": ["python", "-u", "-B", "-m", f"components.{script}"],
         "workingDir": FOLDER,
         "env": [{"name": name, "value": value} for name, value in environment.items()],
-        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {}},
+        "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": memory}},
         # The root of the file system stays writable on shares: NVIDIA's runtime puts the driver into ld.so.cache.
-        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+        "securityContext": {**UNPRIVILEGED},
         "volumeMounts": [{"name": "scripts", "mountPath": FOLDER, "readOnly": True}],
         # The end of the log is the reason that `pulumi up` shows.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
-def _security(user: int) -> Manifest:
-    return {
-        "runAsUser": user,
-        "runAsGroup": user,
-        "runAsNonRoot": user != ROOT,
-        "seccompProfile": {"type": "RuntimeDefault"},
-    }
+def _user(sharing: Sharing) -> int:
+    """User of the pods on shares. MPS serves one user at a time: the proof must go through the models' server."""
+    return MODEL_USER if sharing.needs_mps_daemon else NOBODY
+
+
+def _level(sharing: Sharing) -> str:
+    """Pod Security level of the namespace: the strictest that takes that user."""
+    return "baseline" if _user(sharing) == ROOT else "restricted"
 
 
 @cache

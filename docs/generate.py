@@ -55,7 +55,7 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "budget": (Budget, {"max-usd-per-hour": 1.25}),
 }
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
-VALUES = ("proof", "tags")
+VALUES = ("models-clients", "proof", "tags")
 """Keys of a stack file that are no sections."""
 POOLS_COMMENT = (
     "    # Or a list of pools, each with these keys, a `name`, and `sharing` where it has its own: see the README."
@@ -115,9 +115,8 @@ def dev_stack() -> str:
         lines += ["", f"  tandem:{section}:", *_section(section)]
     lines.append("")
     for name in VALUES:
-        field = StackConfig.model_fields[name]
-        default = field.default
-        lines.append(_line("  ", f"tandem:{name}", default, field.description, is_set=False))
+        field = StackConfig.model_fields[name.replace("-", "_")]
+        lines.append(_line("  ", f"tandem:{name}", _plain(field.default), field.description, is_set=False))
     return "\n".join([*lines, ""])
 
 
@@ -327,8 +326,8 @@ def keys_table() -> str:
             own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
             rows += [(f"`{section}[].{key}`", "", field.description or "") for key, field in own]
     for name in VALUES:
-        field = StackConfig.model_fields[name]
-        rows.append((f"`{name}`", f"`{_yaml(field.default)}`", field.description or ""))
+        field = StackConfig.model_fields[name.replace("-", "_")]
+        rows.append((f"`{name}`", f"`{_yaml(_plain(field.default))}`", field.description or ""))
     return _markdown(rows)
 
 

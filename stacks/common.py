@@ -17,6 +17,7 @@ from components import (
     GpuClusterArgs,
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
+    ModelClients,
     OllamaPair,
     OllamaPairArgs,
     ShareProof,
@@ -295,6 +296,9 @@ def ollama_pair(plan: Plan, into: GpuCluster, on: Sequence[pulumi.Resource]) -> 
         f"{PROJECT}-ollama",
         OllamaPairArgs(
             models=[_model(fit, plan, into) for fit in plan.assessment.fits],
+            clients=ModelClients(
+                namespaces=plan.config.models_clients.namespaces, labels=plan.config.models_clients.labels
+            ),
             tags=plan.tags,
         ),
         _inside(plan, into, *needs),

@@ -45,6 +45,7 @@ STAND_INS: dict[str, Any] = {
     "aws:allowedAccountIds[]": "111122223333",
     "cluster.admins[]": "arn:aws:iam::111122223333:role/ci",
     "cluster.zone-names[]": "us-east-1a",
+    "models-clients.namespaces[]": "default",
 }
 """What is put for an unreadable value that has no default, only to be able to judge the rest of the file."""
 

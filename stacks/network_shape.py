@@ -1,6 +1,7 @@
-"""Networks in a stack file, checked as EKS and VPC check them."""
+"""Networks in a stack file, and who may use them, checked as EKS, VPC and Kubernetes check them."""
 
 import ipaddress
+import re
 from typing import Annotated
 
 from pydantic import AfterValidator, Field
@@ -35,9 +36,42 @@ def _vpc_network(text: str) -> str:
     return text
 
 
+# Kubernetes, apimachinery pkg/util/validation: IsDNS1123Label, IsQualifiedName, IsValidLabelValue.
+_LABEL_NAME = r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?"
+_DOMAIN = r"[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*"
+
+
+def _namespace_name(text: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", text):
+        raise ValueError("must be 1 to 63 lower-case letters, digits or dashes, with no dash at either end")
+    return text
+
+
+def _label_key(key: str) -> str:
+    domain, slash, name = key.rpartition("/")
+    if slash and not (len(domain) <= 253 and re.fullmatch(_DOMAIN, domain)):
+        raise ValueError("must have a DNS name in front of the slash, as in example.com/team")
+    if not re.fullmatch(_LABEL_NAME, name):
+        raise ValueError("must be 1 to 63 letters, digits or ._-, with a letter or digit at both ends")
+    return key
+
+
+def _label_value(text: str) -> str:
+    if text and not re.fullmatch(_LABEL_NAME, text):
+        raise ValueError("must be at most 63 letters, digits or ._-, with a letter or digit at both ends")
+    return text
+
+
 Cidr = Annotated[
     str,
     AfterValidator(_public_network),
     Field(json_schema_extra={"fix": "Write your public address, for example 203.0.113.7/32."}),
 ]
 VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
+NamespaceName = Annotated[
+    str,
+    AfterValidator(_namespace_name),
+    Field(json_schema_extra={"fix": "Write the name that `kubectl get namespaces` prints."}),
+]
+LabelKey = Annotated[str, AfterValidator(_label_key)]
+LabelValue = Annotated[str, AfterValidator(_label_value)]

@@ -11,7 +11,7 @@ from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
 from stacks.model_settings import ModelSettings
-from stacks.network_shape import Cidr, VpcCidr
+from stacks.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
 from stacks.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
 from stacks.section import Number, Section, TagKey, TagValue, kebab
 
@@ -146,6 +146,17 @@ class Budget(Section):
     )
 
 
+class ModelClients(Section):
+    """Pods that may ask the models, besides those in the models' own namespace."""
+
+    namespaces: Annotated[list[NamespaceName], Field(max_length=50)] = Field(
+        default=[], description="Namespaces whose pods may ask the models."
+    )
+    labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = Field(
+        default={}, description="Pods with all of these labels may ask the models, in any namespace."
+    )
+
+
 class StackConfig(Section):
     """A whole stack file: its `tandem:` keys and `aws:region`."""
 
@@ -181,6 +192,11 @@ class StackConfig(Section):
     )
     gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
     models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
+    models_clients: ModelClients = Field(
+        default=ModelClients(),
+        description="Pods that may ask the models, besides those in their own namespace: all pods of `namespaces`, and "
+        "pods in any namespace that have all `labels`.",
+    )
     proof: bool = Field(
         default=True,
         description="Prove after every change of sharing, before models start, that the shares are real.",

@@ -10,7 +10,7 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
 from components import versions
-from components.iam import POD_IDENTITY, managed_policy, trust
+from components.iam import EC2, POD_IDENTITY, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
 from components.names import TOKEN
@@ -98,7 +98,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         and a second one is refused.
         """
         name = f"{self._name}-nodes"
-        role = self._role(name, trust("ec2.amazonaws.com"))
+        role = self._role(name, trust(EC2, self._child))
         joining: list[pulumi.Resource] = [
             aws.iam.RolePolicyAttachment(
                 f"{name}-{policy}", role=role.name, policy_arn=managed_policy(policy, self._child), opts=self._child
@@ -125,12 +125,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             tags=self._tags,
             opts=self._child,
         )
-        aws.sqs.QueuePolicy(
-            f"{name}-policy",
-            queue_url=queue.id,
-            policy=_arn_of(queue).apply(lambda arn: permissions.document(permissions.queue_statements(arn))),
-            opts=self._child,
-        )
+        rules = []
         for event, (source, kind) in EVENTS.items():
             rule = aws.cloudwatch.EventRule(
                 f"{name}-{event}",
@@ -139,12 +134,21 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                 opts=self._child,
             )
             aws.cloudwatch.EventTarget(f"{name}-{event}-target", rule=rule.name, arn=queue.arn, opts=self._child)
+            rules.append(rule.arn)
+        aws.sqs.QueuePolicy(
+            f"{name}-policy",
+            queue_url=queue.id,
+            policy=pulumi.Output.all(_arn_of(queue), *rules).apply(
+                lambda arns: permissions.document(permissions.queue_statements(arns[0], arns[1:]))
+            ),
+            opts=self._child,
+        )
         return queue
 
     def _identity(self, node_role: aws.iam.Role, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
         """The controller's role with its policies, and what hands it to the controller's pods."""
         name = f"{self._name}-controller"
-        role = self._role(f"{name}-role", trust(POD_IDENTITY, "sts:AssumeRole", "sts:TagSession"))
+        role = self._role(f"{name}-role", trust(POD_IDENTITY, self._child, tags_sessions=True))
         scope = pulumi.Output.all(self._args.cluster_name, node_role.arn, _arn_of(queue)).apply(_scope)
         attached: list[pulumi.Resource] = []
         for part, statements in permissions.PARTS.items():

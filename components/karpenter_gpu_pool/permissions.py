@@ -5,7 +5,7 @@ two have the same effect and keep within IAM's 6,144 characters each. A test com
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -175,14 +175,23 @@ PARTS: dict[str, Callable[[Scope], list[Statement]]] = {"nodes": node_statements
 """The two policies of the controller."""
 
 
-def queue_statements(queue_arn: str) -> list[Statement]:
-    """Who may write to the queue of interruptions: EventBridge, and nobody in the clear."""
+def queue_statements(queue_arn: str, rule_arns: Sequence[str]) -> list[Statement]:
+    """Who may write to the queue of interruptions: EventBridge for these rules, and nobody in the clear.
+
+    Karpenter's template allows rules of every account, and sqs.amazonaws.com, which writes nothing here. EventBridge
+    sends the ARN and the account of a rule (EventBridge User Guide, cross-service-confused-deputy-prevention).
+    """
+    account = queue_arn.split(":")[4]
     return [
         {
             "Effect": "Allow",
-            "Principal": {"Service": ["events.amazonaws.com", "sqs.amazonaws.com"]},
+            "Principal": {"Service": "events.amazonaws.com"},
             "Action": "sqs:SendMessage",
             "Resource": queue_arn,
+            "Condition": {
+                "StringEquals": {"aws:SourceAccount": account},
+                "ArnEquals": {"aws:SourceArn": [*rule_arns]},
+            },
         },
         {
             "Sid": "DenyHTTP",

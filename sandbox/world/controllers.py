@@ -208,7 +208,11 @@ def _install(things: Things, release: Thing, state: State) -> None:
 
 def _make_claim(things: Things, release: Thing, name: str, state: State) -> None:
     disk = value_at(release.inputs, "values.persistentVolume") or {}
-    if disk.get("existingClaim") or claims(things, release.cluster, release.namespace, name) is not None:
+    if (
+        not disk.get("enabled")
+        or disk.get("existingClaim")
+        or claims(things, release.cluster, release.namespace, name) is not None
+    ):
         return
     spec = {
         "storageClassName": disk.get("storageClass"),

@@ -52,7 +52,8 @@ def _ollama(release: str, values: Values) -> list[Pod]:
         {str(gpu.get("nvidiaResource") or "nvidia.com/gpu"): int(gpu.get("number") or 1)} if gpu.get("enabled") else {}
     )
     disk = values.get("persistentVolume") or {}
-    claim = str(disk.get("existingClaim") or name) if disk.get("enabled") else ""
+    own = [str(disk.get("existingClaim") or name)] if disk.get("enabled") else []
+    mounted = [str(one) for one in values_at(values, "volumes.persistentVolumeClaim.claimName")]
     count = values.get("replicaCount")
     return [
         Pod(
@@ -60,8 +61,8 @@ def _ollama(release: str, values: Values) -> list[Pod]:
             selector=dict(values.get("nodeSelector") or {}),
             tolerations=tuple(values.get("tolerations") or ()),
             needs=needs,
-            claims=(claim,) if claim else (),
-            claim_is_the_charts=not disk.get("existingClaim"),
+            claims=(*own, *mounted),
+            claim_is_the_charts=bool(own) and not disk.get("existingClaim"),
             storage_class=disk.get("storageClass"),
         )
         for index in range(1 if count is None else int(count))

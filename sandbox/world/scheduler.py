@@ -10,7 +10,7 @@ from typing import Any
 from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, nodes, taints
 from sandbox.world.plugin import card_refuses, labels_seen, offered
 from sandbox.world.pods import Pod
-from sandbox.world.storage import bound, claims, class_named, driver_missing, zones
+from sandbox.world.storage import bound, claims, class_named, driver_missing, handle, zones
 from sandbox.world.things import POD, Key, Thing, Things, values_at
 
 
@@ -94,7 +94,11 @@ class _Room:
         return None
 
     def _claim_problem(self, pod: Pod, name: str) -> str | None:
-        if claims(self.things, self.server, self.namespace, name) is None:
+        claim = claims(self.things, self.server, self.namespace, name)
+        volume = bound(self.things, claim) if claim else None
+        if volume is not None and not handle(volume):
+            return None  # a directory of the node, which needs no driver
+        if claim is None:
             if not pod.claim_is_the_charts:
                 return f'persistentvolumeclaim "{name}" not found'
             if class_named(self.things, self.server, pod.storage_class) is None:

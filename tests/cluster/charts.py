@@ -36,7 +36,7 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
         data["persistentVolumeClaim"] = {"claimName": claimed["existingClaim"]}
     else:
         data["emptyDir"] = {}
-    port = values["service"]["port"]
+    port = values["ollama"]["port"]
     container = {
         "name": "ollama",
         "image": f"ollama:{values['image']['tag']}",
@@ -57,9 +57,11 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
         "volumeMounts": [{"name": "ollama-data", "mountPath": "/root/.ollama"}, *values.get("volumeMounts", [])],
         "lifecycle": values["lifecycle"],
         "readinessProbe": {"httpGet": {"path": "/", "port": "http"}, **values["readinessProbe"]},
+        "securityContext": values["securityContext"],
     }
     pod = {
         "serviceAccountName": name,
+        "securityContext": values["podSecurityContext"],
         "terminationGracePeriodSeconds": values["terminationGracePeriodSeconds"],
         # `tpl (toYaml . )`: as they are (templates/deployment.yaml; rendered with Helm 3.22 and seen).
         "initContainers": values["initContainers"],
@@ -71,7 +73,7 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
             *values["tolerations"],
         ],
     }
-    service = {"type": values["service"]["type"], "selector": chosen, "ports": [_port(port)]}
+    service = {"type": values["service"]["type"], "selector": chosen, "ports": [_port(values["service"]["port"])]}
     return [
         {
             "apiVersion": "v1",

@@ -76,10 +76,15 @@ def test_each_policy_keeps_within_iams_size_with_the_longest_names() -> None:
         assert len(text) <= 6144, part
 
 
-def test_only_eventbridge_writes_to_the_queue_and_nobody_in_the_clear() -> None:
-    allowed, denied = queue_statements("arn:aws:sqs:us-east-1:123456789012:q")
+def test_only_eventbridge_writes_to_the_queue_for_our_rules_and_nobody_in_the_clear() -> None:
+    rules = ["arn:aws:events:us-east-1:123456789012:rule/spot", "arn:aws:events:us-east-1:123456789012:rule/state"]
+    allowed, denied = queue_statements("arn:aws:sqs:us-east-1:123456789012:q", rules)
     assert (allowed["Effect"], allowed["Action"]) == ("Allow", "sqs:SendMessage")
-    assert allowed["Principal"] == {"Service": ["events.amazonaws.com", "sqs.amazonaws.com"]}
+    assert allowed["Principal"] == {"Service": "events.amazonaws.com"}
+    assert allowed["Condition"] == {
+        "StringEquals": {"aws:SourceAccount": "123456789012"},
+        "ArnEquals": {"aws:SourceArn": rules},
+    }
     assert (denied["Effect"], denied["Principal"], denied["Action"]) == ("Deny", "*", "sqs:*")
     assert denied["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
     assert {one["Resource"] for one in (allowed, denied)} == {"arn:aws:sqs:us-east-1:123456789012:q"}
@@ -318,6 +323,11 @@ def test_five_kinds_of_event_reach_the_queue(graph: Graph) -> None:
     targets = graph.of_type("aws:cloudwatch/eventTarget:EventTarget")
     assert {one.inputs["rule"] for one in targets} == set(rules.values())
     assert {one.inputs["arn"] for one in targets} == {graph.named("k-interruptions").outputs["arn"]}
+    policy = json.loads(graph.named("k-interruptions-policy").inputs["policy"])
+    may_write = policy["Statement"][0]["Condition"]["ArnEquals"]["aws:SourceArn"]
+    assert sorted(may_write) == sorted(
+        one.outputs["arn"] for one in graph.of_type("aws:cloudwatch/eventRule:EventRule")
+    )
 
 
 def test_nodes_join_with_a_role_of_their_own(graph: Graph) -> None:

@@ -22,7 +22,7 @@ from tests.live.readings import Answer
 from tests.live.sessions import RETRY_HOURS, SESSIONS, RefusedError, Session, check_cap
 
 ANSWERS = Path(__file__).resolve().parent / "answers"
-TOOLS = ("pulumi", "aws", "kubectl", "helm")
+TOOLS = ("pulumi", "aws", "kubectl", "helm", "curl")
 DRY_HOURS = 2.0
 SAMPLE = {"cluster": "c", "group": "g"}
 """Values that only a deployed stack has, for commands that are only looked at."""

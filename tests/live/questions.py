@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from components import versions
 from tests.live import readings
 from tests.live.readings import Answer
 
@@ -48,6 +49,13 @@ FAILED_UPDATE = (
     " kubectl delete poddisruptionbudget -n ollama live >/dev/null; pulumi stack export"
 )
 """An update that cannot evict the models' pods."""
+ASK_A_MODEL = (
+    "service=$(kubectl get services -n ollama -o jsonpath='{.items[0].metadata.name}');"
+    f" kubectl run live-client -n {{place}} --rm -i --restart=Never --image={versions.PROBER_IMAGE} -- python -c"
+    " \"import urllib.request as u; print('HTTP', u.urlopen('http://$service.ollama:11434/', timeout=10).status)\""
+    " 2>&1 || true"
+)
+"""Asks a model from a pod in a namespace."""
 LIVE_AWS = "live-aws, "
 """The review of the program against the sources of what it uses, 2026-11-22: number of the item."""
 
@@ -163,7 +171,7 @@ QUESTIONS: tuple[Question, ...] = (
         doubt=LIVE_AWS + "D",
         session="timeslice",
         step="up",
-        ask=("kubectl logs -n share-proof -l tandem/proof --tail=-1",),
+        ask=("kubectl logs -n share-proof-gpu -l tandem/proof --tail=-1",),
         read=readings.proved_memory,
         changes="cuda_mib and cuda_low_mib of the T4 in gpu_memory.csv",
     ),
@@ -188,6 +196,24 @@ QUESTIONS: tuple[Question, ...] = (
         ask=(),
         read=readings.duration,
         changes="durations.csv, and the duration that `tandem doctor` compares",
+    ),
+    _question(
+        "network-policy",
+        "Do network policies refuse strangers, and let in the models' namespace, kubelet and `kubectl port-forward`?",
+        kind="likely",
+        doubt="decision 0045",
+        session="timeslice",
+        step="up",
+        ask=(
+            ASK_A_MODEL.replace("{place}", "default"),
+            ASK_A_MODEL.replace("{place}", "ollama"),
+            "kubectl get pods -n ollama -o json",
+            "kubectl port-forward -n ollama $(kubectl get services -n ollama -o name | head -1) 18434:11434"
+            " >/dev/null & sleep 5;"
+            " curl -s -o /dev/null -w 'HTTP %{http_code}' --max-time 10 http://127.0.0.1:18434/; kill $!",
+        ),
+        read=readings.reached,
+        changes="the policies, or the add-on's configuration",
     ),
     _question(
         "labels-and-taints",
@@ -279,7 +305,7 @@ QUESTIONS: tuple[Question, ...] = (
         doubt=LIVE_AWS + "11",
         session="timeslice",
         step="back",
-        ask=("kubectl get jobs -n share-proof -o json",),
+        ask=("kubectl get jobs -n share-proof-gpu -o json",),
         read=readings.failed_jobs,
         changes="how long the proof retries",
     ),
@@ -382,7 +408,7 @@ QUESTIONS: tuple[Question, ...] = (
         doubt=LIVE_AWS + "4",
         session="mig",
         step="up",
-        ask=("kubectl get jobs -n share-proof -o json",),
+        ask=("kubectl get jobs -n share-proof-gpu -o json",),
         read=readings.failed_jobs,
         changes="the deadlines of the proof's Jobs under MIG",
     ),

@@ -160,6 +160,17 @@ def reachable(said: str) -> Answer:
     return {"fetched": "apiVersion" in said}
 
 
+def reached(stranger: str, neighbour: str, pods: str, forwarded: str) -> Answer:
+    """Who reached a model: pods of two namespaces, kubelet with its probes, and a forwarded port."""
+    conditions = [one for pod in json.loads(pods)["items"] for one in pod["status"].get("conditions", ())]
+    return {
+        "stranger": "HTTP 200" in stranger,
+        "neighbour": "HTTP 200" in neighbour,
+        "kubelet": [one["status"] == "True" for one in conditions if one["type"] == "Ready"],
+        "port_forward": "HTTP 200" in forwarded,
+    }
+
+
 def health(said: str) -> Answer:
     """Status of a node group, and the codes of its health issues."""
     group = json.loads(said)["nodegroup"]

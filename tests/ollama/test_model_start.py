@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,12 +56,13 @@ class Start:
     """What kubelet would show as the container's termination message."""
 
 
-def start(folder: Path, tag: str, environment: dict[str, str], *arguments: str) -> Start:
+def start(folder: Path, tag: str, environment: dict[str, str], *arguments: str, user: Sequence[str] = ()) -> Start:
+    """Runs the script; `user` is a command in front of it that changes what it may do."""
     log, message = folder / "log", folder / "message"
     log.unlink(missing_ok=True)
     message.unlink(missing_ok=True)
     done = subprocess.run(
-        ["/bin/sh", "-c", SCRIPT.read_text(), "model_start", tag, "999", "768", *(arguments or ("20", "1"))],
+        [*user, "/bin/sh", "-c", SCRIPT.read_text(), "model_start", tag, "999", "768", *(arguments or ("20", "1"))],
         env=os.environ
         | {"CONTAINER_LOG": str(log), "TERMINATION_LOG": str(message), "PAUSE_SECONDS": "0.05"}
         | {"GPU_DEVICE": str(folder / "nvidiactl"), "TMPDIR": str(folder)}
@@ -263,6 +264,8 @@ class Server:
     program: Path
     environment: dict[str, str]
     process: "subprocess.Popen[bytes]"
+    user: Sequence[str] = ()
+    """A command in front of the server's and of the script's, which changes what they may do."""
 
     def ollama(self, *arguments: str) -> str:
         done = subprocess.run(
@@ -278,7 +281,7 @@ class Server:
         return done.stdout
 
     def start(self) -> Start:
-        return start(self.folder, OWN, self.environment)
+        return start(self.folder, OWN, self.environment, user=self.user)
 
     def parameters(self) -> list[str]:
         lines = self.ollama("show", "--modelfile", OWN).splitlines()
@@ -290,7 +293,7 @@ class Server:
         )
 
 
-def serve(folder: Path, program: Path, settings: dict[str, str]) -> Iterator[Server]:
+def serve(folder: Path, program: Path, settings: dict[str, str], user: Sequence[str] = ()) -> Iterator[Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -306,9 +309,9 @@ def serve(folder: Path, program: Path, settings: dict[str, str]) -> Iterator[Ser
     }
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
-            [program, "serve"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+            [*user, program, "serve"], cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
-    server = Server(folder, program, environment, process)
+    server = Server(folder, program, environment, process, user)
     try:
         for _ in range(100):
             if b"inference compute" in (folder / "server.log").read_bytes():
@@ -380,7 +383,9 @@ def card(tmp_path: Path) -> Iterator[Card]:
         next(one, None)
 
 
-def on_a_card(folder: Path, places: str, free: int) -> Iterator[Server]:
+def on_a_card(
+    folder: Path, places: str, free: int, models: Path | None = None, user: Sequence[str] = ()
+) -> Iterator[Server]:
     """A server of the `ollama` of PATH, all of whose files are in `folder`, with a stand-in for its engine."""
     source = Path(shutil.which("ollama") or "").resolve()
     if not has_engines_of_its_own(source):
@@ -397,7 +402,8 @@ def on_a_card(folder: Path, places: str, free: int) -> Iterator[Server]:
     (engines / "places").write_text(places)
     (engines / "free").write_text(str(free))
     (folder / "nvidiactl").touch()
-    yield from serve(folder, program, {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"})
+    settings = {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"}
+    yield from serve(folder, program, settings | ({"OLLAMA_MODELS": str(models)} if models else {}), user)
 
 
 def engine_arguments(server: Server) -> str:

@@ -23,6 +23,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
         {
             "budget": {},
             "cluster": {"logs": True, "nat": "per-zone", "zones": 3, "public-access-cidrs": ["192.0.2.7/32"]},
+            "models-clients": {"namespaces": ["chat", "batch"], "labels": {"llm-client": "yes"}},
         },
     ),
     "private": ("dev", {"cluster": {"public-access-cidrs": []}}),

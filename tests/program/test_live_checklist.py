@@ -91,7 +91,7 @@ def test_a_live_run_needs_a_cap_before_anything_else(
     assert checklist.main(["timeslice"]) == 2
     assert "--max-usd is missing" in capsys.readouterr().err
     assert checklist.main(["--max-usd", "5", "timeslice"]) == 2
-    assert "not on the PATH: pulumi, aws, kubectl, helm. Install them first." in capsys.readouterr().err
+    assert "not on the PATH: pulumi, aws, kubectl, helm, curl. Install them first." in capsys.readouterr().err
 
 
 def test_an_unknown_session_is_refused_with_the_known_ones(capsys: pytest.CaptureFixture[str]) -> None:
@@ -323,6 +323,17 @@ POD = {
 def written(labels: str, taints: str) -> dict[str, Any]:
     fields: list[tuple[str, Any]] = [(labels, {"f:metadata": {"f:labels": {}}}), (taints, {"f:spec": {"f:taints": {}}})]
     return {"metadata": {"managedFields": [{"manager": "eks", "time": at, "fieldsV1": each} for at, each in fields]}}
+
+
+def test_who_reached_a_model_is_read_from_four_answers() -> None:
+    refused = "urllib.error.URLError: <urlopen error timed out>\npod default/live-client terminated (Error)\n"
+    assert readings.reached(refused, "HTTP 200\npod deleted\n", items(POD), "HTTP 200") == {
+        "stranger": False,
+        "neighbour": True,
+        "kubelet": [True],
+        "port_forward": True,
+    }
+    assert readings.reached("HTTP 200\n", refused, items(POD), "HTTP 000")["stranger"]
 
 
 @pytest.mark.parametrize(

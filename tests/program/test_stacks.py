@@ -363,8 +363,10 @@ def test_settings_of_a_model_reach_its_own_server_alone(graphs: Graphs) -> None:
 
 def test_model_files_lie_on_the_node_over_ollamas_own_directory(graphs: Graphs) -> None:
     values = graphs("timeslice").named("tandem-ollama-llama2-7b").inputs["values"]
-    path = {"path": "/var/lib/tandem/models/llama2-7b", "type": "DirectoryOrCreate"}
-    assert values["volumes"][0] == {"name": "models", "hostPath": path}
+    disk = graphs("timeslice").named("tandem-ollama-llama2-7b-persistent-volume").inputs["spec"]
+    assert disk["hostPath"] == {"path": "/var/lib/tandem/models/llama2-7b", "type": "DirectoryOrCreate"}
+    assert disk["claimRef"] == {"name": "llama2-7b-node", "namespace": "ollama"}
+    assert values["volumes"][0] == {"name": "models", "persistentVolumeClaim": {"claimName": "llama2-7b-node"}}
     assert values["volumeMounts"][0] == {"name": "models", "mountPath": "/root/.ollama/models"}
     assert "persistentVolume" not in values
 

@@ -89,6 +89,30 @@ def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -
     account.model(**with_claim("d"))
 
 
+@pytest.mark.real_world(
+    behaviour="A claim on a directory of the node needs no storage driver and binds its pod to no zone; like every "
+    "claim it stays while a pod uses it",
+    source="kubernetes.io/docs/concepts/storage/volumes/#hostpath and "
+    "docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
+)
+def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_pod_uses_it(account: Account) -> None:
+    account.gpu_nodes()
+    account.device_plugin()
+    spec = {"hostPath": {"path": "/models", "type": "DirectoryOrCreate"}, "persistentVolumeReclaimPolicy": "Retain"}
+    volume = account.make(PERSISTENT, metadata=meta("v"), spec=spec)
+    claim = account.make(
+        CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
+    )
+    with refused("Timeout", 'persistentvolumeclaim "e" not found'):
+        account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "e"}}])
+    release = account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "d"}}])
+    with refused("Timeout", "pvc-protection"):
+        account.drop(CLAIM, claim)
+    account.drop(RELEASE, release)
+    account.drop(CLAIM, claim)
+    account.drop(PERSISTENT, volume)
+
+
 def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
     disk = ready.make(VOLUME, availabilityZone="us-east-1b", size=10)
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}

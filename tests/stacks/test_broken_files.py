@@ -507,6 +507,26 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("tags.d", "must be at most 256 letters"),
         ],
     ),
+    "bad clients": (
+        stack(
+            models_clients='{namespaces: [Chat, "-a", "a.b"], pods: [], '
+            'labels: {"a b": x, "/b": y, "A_/c": z, d: "e f", e: 1}}'
+        ),
+        [
+            ("models-clients.labels.a b", "must be 1 to 63 letters, digits or ._-"),
+            ("models-clients.labels./b", "must have a DNS name in front of the slash"),
+            ("models-clients.labels.A_/c", "must have a DNS name in front of the slash"),
+            ("models-clients.labels.d", "must be at most 63 letters, digits or ._-"),
+            ("models-clients.labels.e", 'must be text (got 1). Put it in quotes: "1"'),
+            ("models-clients.namespaces[0]", "must be 1 to 63 lower-case letters, digits or dashes"),
+            (
+                "models-clients.namespaces[1]",
+                "no dash at either end (got '-a'). Write the name that `kubectl get namespaces` prints",
+            ),
+            ("models-clients.namespaces[2]", "must be 1 to 63 lower-case letters, digits or dashes"),
+            ("models-clients.pods", "unknown key"),
+        ],
+    ),
     "tags of controllers": (
         stack(tags='{"karpenter.sh/nodepool": a, "kubernetes.io/cluster/b": owned, "kubernetes.io/role": fine}'),
         [

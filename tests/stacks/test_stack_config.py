@@ -68,6 +68,7 @@ def test_the_least_file_has_a_region_a_mode_and_a_model() -> None:
     assert (least.sharing.mode, least.sharing.replicas) == ("timeslice", 2)
     assert least.budget.max_usd_per_hour is None
     assert least.tags == {}
+    assert (least.models_clients.namespaces, least.models_clients.labels) == ([], {})
 
 
 def test_a_model_has_defaults() -> None:
@@ -439,7 +440,7 @@ def test_pulumi_refuses_what_the_file_refuses() -> None:
 
 
 def test_sections_are_the_keys_of_the_file() -> None:
-    assert SECTIONS == ("sharing", "gpu-nodes", "models", "proof", "cluster", "budget", "tags")
+    assert SECTIONS == ("sharing", "gpu-nodes", "models", "models-clients", "proof", "cluster", "budget", "tags")
 
 
 def test_pulumi_refuses_text_where_a_section_should_be() -> None:

@@ -1,0 +1,107 @@
+"""Where the files of a model are kept: a directory of the node's disk, or an EBS volume of its own.
+
+Both reach the pod through a claim. So the models' namespace needs no right to mount directories of the host, which Pod
+Security refuses from `baseline` on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_kubernetes as k8s
+
+from components.names import EBS_CSI_TAG, NODE_MODELS_DIRECTORY, ZONE_LABEL, named
+from sharing.setup import Cache
+
+NOMINAL_SIZE = "1Gi"
+"""Size of a directory as Kubernetes wants one; it limits nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelDisk:
+    """The disk of one model."""
+
+    model: str
+    """Id of the model."""
+    cache: Cache
+    size_gib: int
+    """Size of an EBS volume."""
+    zone: pulumi.Input[str] | None
+    """Zone of an EBS volume."""
+
+
+def claim_disk(
+    name: str,
+    disk: ModelDisk,
+    namespace: pulumi.Input[str],
+    namespace_name: str,
+    tags: Mapping[str, str],
+    child: pulumi.ResourceOptions,
+) -> pulumi.Output[str]:
+    """Registers the disk and a claim on it; returns the claim's name.
+
+    Pulumi owns the PersistentVolume: nothing is provisioned behind its back, and nothing is left behind. It is deleted
+    in this order: release, claim, PersistentVolume, EBS volume. Files in a node's directory go with the node.
+    """
+    # Another name for each kind of disk: the next claim exists before the release gives up the last one.
+    claim_name = f"{disk.model}-{'models' if disk.cache == 'volume' else 'node'}"
+    size = f"{disk.size_gib}Gi" if disk.cache == "volume" else NOMINAL_SIZE
+    meta = k8s.meta.v1.ObjectMetaArgs
+    persistent = k8s.core.v1.PersistentVolume(
+        f"{name}-persistent-volume",
+        metadata=meta(name=f"{namespace_name}-{claim_name}"),
+        spec=k8s.core.v1.PersistentVolumeSpecArgs(
+            access_modes=["ReadWriteOnce"],
+            capacity={"storage": size},
+            persistent_volume_reclaim_policy="Retain",
+            storage_class_name="",
+            claim_ref=k8s.core.v1.ObjectReferenceArgs(name=claim_name, namespace=namespace),
+            **(_ebs_volume(name, disk, tags, child) if disk.cache == "volume" else _directory(disk)),
+        ),
+        opts=child,
+    )
+    claim = k8s.core.v1.PersistentVolumeClaim(
+        f"{name}-claim",
+        metadata=meta(name=claim_name, namespace=namespace),
+        spec=k8s.core.v1.PersistentVolumeClaimSpecArgs(
+            access_modes=["ReadWriteOnce"],
+            storage_class_name="",
+            volume_name=persistent.metadata.name,
+            resources=k8s.core.v1.VolumeResourceRequirementsArgs(requests={"storage": size}),
+        ),
+        opts=child,
+    )
+    found: pulumi.Output[str] = claim.metadata.name
+    return found
+
+
+def _directory(disk: ModelDisk) -> dict[str, Any]:
+    """A directory of whatever node the pod is on. Kubelet makes it for root, with mode 0755."""
+    path = f"{NODE_MODELS_DIRECTORY}/{disk.model}"
+    return {"host_path": k8s.core.v1.HostPathVolumeSourceArgs(path=path, type="DirectoryOrCreate")}
+
+
+def _ebs_volume(name: str, disk: ModelDisk, tags: Mapping[str, str], child: pulumi.ResourceOptions) -> dict[str, Any]:
+    volume = aws.ebs.Volume(
+        f"{name}-volume",
+        availability_zone=disk.zone,
+        size=disk.size_gib,
+        type="gp3",
+        encrypted=True,
+        tags={**named(tags, name), EBS_CSI_TAG: "true"},
+        opts=child,
+    )
+    driver = k8s.core.v1.CSIPersistentVolumeSourceArgs(
+        driver="ebs.csi.aws.com", volume_handle=volume.id, fs_type="ext4"
+    )
+    return {"csi": driver, "node_affinity": _in_zone(disk.zone)}
+
+
+def _in_zone(zone: pulumi.Input[str] | None) -> k8s.core.v1.VolumeNodeAffinityArgs:
+    there = k8s.core.v1.NodeSelectorRequirementArgs(
+        key=ZONE_LABEL, operator="In", values=[pulumi.Output.from_input(zone).apply(str)]
+    )
+    terms = [k8s.core.v1.NodeSelectorTermArgs(match_expressions=[there])]
+    return k8s.core.v1.VolumeNodeAffinityArgs(required=k8s.core.v1.NodeSelectorArgs(node_selector_terms=terms))

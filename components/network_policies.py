@@ -1,0 +1,76 @@
+"""Which pods may connect to the models and to the proof of their shares.
+
+Policies here restrict incoming connections between pods, and nothing else:
+
+- Outgoing connections stay open: models are pulled from a registry, and names are looked up in kube-system.
+- Probes of kubelet come from the node, whose traffic to its own pods no policy blocks (Kubernetes documentation,
+  "Network Policies"; aws-network-policy-agent v1.4.0 pkg/fwruleprocessor/fw_rule_processor.go allows the node's address
+  in every map).
+- `kubectl port-forward` connects to localhost inside the pod's own network namespace (containerd v2.2.4
+  internal/cri/server/sandbox_portforward_linux.go). The agent's eBPF programs sit on the host's end of the pod's
+  interface and never see it. The same holds for the sidecar that watches a model.
+
+vpc-cni enforces them (`GpuCluster`), and needs one port number for a Service and its container.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pulumi
+import pulumi_kubernetes as k8s
+
+from components.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
+
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Label with the name of a namespace. The API server sets it, and nobody can change it."""
+
+Spec = dict[str, Any]
+Peer = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelClients:
+    """Pods that may ask the models, besides those in the models' own namespace."""
+
+    namespaces: Sequence[str] = ()
+    """All pods of these namespaces."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Pods with all of these labels, in any namespace."""
+
+
+def network_policy(
+    name: str, namespace: pulumi.Input[str], spec: Spec, opts: pulumi.ResourceOptions
+) -> k8s.networking.v1.NetworkPolicy:
+    """Registers a policy for all pods of a namespace."""
+    return k8s.networking.v1.NetworkPolicy(
+        name,
+        metadata=k8s.meta.v1.ObjectMetaArgs(name="incoming", namespace=namespace),
+        spec=cast(Any, spec),
+        opts=opts,
+    )
+
+
+def to_models(clients: ModelClients) -> Spec:
+    """Lets the models' own namespace and `clients` reach the Ollama servers."""
+    peers: list[Peer] = [{"podSelector": {}}]
+    if clients.namespaces:
+        named = {"key": NAMESPACE_NAME, "operator": "In", "values": [*clients.namespaces]}
+        peers.append({"namespaceSelector": {"matchExpressions": [named]}})
+    if clients.labels:
+        # Both selectors in one peer: the labels are those of pods, wherever they are.
+        peers.append({"namespaceSelector": {}, "podSelector": {"matchLabels": {**clients.labels}}})
+    return _incoming(peers, OLLAMA_PORT)
+
+
+def to_proof() -> Spec:
+    """Lets the pods of a share proof reach the one among them that collects the results."""
+    return _incoming([{"podSelector": {"matchExpressions": [{"key": PROOF_LABEL, "operator": "Exists"}]}}], PROOF_PORT)
+
+
+def _incoming(peers: Sequence[Peer], port: int) -> Spec:
+    return {
+        "podSelector": {},
+        "policyTypes": ["Ingress"],
+        "ingress": [{"from": [*peers], "ports": [{"protocol": "TCP", "port": port}]}],
+    }

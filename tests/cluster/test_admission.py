@@ -1,0 +1,95 @@
+"""Namespaces have the strictest Pod Security level that takes their pods: the real admission says so."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sandbox.control_plane.api import ApiError
+from sandbox.graph import Graph
+from tests.cluster.charts import objects_of
+from tests.cluster.deployment import Deployment, manifests, releases
+
+Object = dict[str, Any]
+LEVEL = "pod-security.kubernetes.io/enforce"
+PLUGIN, DISCOVERY, PROOF = "nvidia-device-plugin", "node-feature-discovery", "share-proof-gpu"
+CASES = [
+    # (stack, namespace, level, what the next level refuses in its pods)
+    ("timeslice", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("volumes", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("mps", "ollama", "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("timeslice", PROOF, "restricted", []),
+    ("exclusive", PROOF, "restricted", []),
+    ("mig", PROOF, "restricted", []),
+    ("mps", PROOF, "baseline", ["runAsNonRoot != true", "runAsUser=0"]),
+    ("timeslice", PLUGIN, "privileged", ["hostPath volumes", "privileged", "non-default capabilities"]),
+    ("timeslice", DISCOVERY, "privileged", ["hostPath volumes"]),
+]
+STRICTER = {"privileged": "baseline", "baseline": "restricted"}
+
+
+def pods(graph: Graph, namespace: str) -> Iterator[Object]:
+    """The pods that a stack's objects and charts make in a namespace, as their controllers create them."""
+    found = [
+        one
+        for chart in ("ollama", PLUGIN, DISCOVERY)
+        for release in releases(graph, chart)
+        for one in objects_of(release)
+    ]
+    for one in (*manifests(graph), *found):
+        if "template" in one.get("spec", {}) and one["metadata"]["namespace"] == namespace:
+            template = one["spec"]["template"]
+            # Accounts are the charts' business, and a controller gives a pod its name.
+            spec = {key: value for key, value in template["spec"].items() if key != "serviceAccountName"}
+            metadata = {**template["metadata"], "name": one["metadata"]["name"], "namespace": namespace}
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"restartPolicy": "Always", **spec}}
+
+
+def refusals(cluster: Deployment, namespace: Object, wanted: list[Object]) -> str:
+    """Everything that admission says against pods in a namespace."""
+    cluster.api.apply(namespace)
+    said = []
+    for pod in wanted:
+        try:
+            cluster.api.apply(pod, dry_run=True)
+        except ApiError as error:
+            if "violates PodSecurity" not in str(error):
+                raise
+            said.append(str(error))
+    return "\n".join(said)
+
+
+@pytest.mark.parametrize(("stack", "name", "level", "refused"), CASES)
+def test_a_namespace_takes_its_pods_and_the_next_level_would_not(
+    cluster: Deployment, graphs: Callable[[str], Graph], stack: str, name: str, level: str, refused: list[str]
+) -> None:
+    graph = graphs(stack)
+    [namespace] = [one for one in manifests(graph) if one["kind"] == "Namespace" and one["metadata"]["name"] == name]
+    wanted = list(pods(graph, name))
+    assert wanted
+    assert namespace["metadata"]["labels"][LEVEL] == level
+    assert refusals(cluster, namespace, wanted) == ""
+    if level in STRICTER:
+        stricter = {**namespace, "metadata": {"name": name, "labels": {LEVEL: STRICTER[level]}}}
+        said = refusals(cluster, stricter, wanted)
+        cluster.api.apply(namespace)
+        assert all(one in said for one in refused), said
+
+
+def test_nobody_mounts_a_directory_of_the_host_in_the_models_namespace(
+    cluster: Deployment, graphs: Callable[[str], Graph]
+) -> None:
+    graph = graphs("timeslice")
+    [namespace] = [one for one in manifests(graph) if one["metadata"]["name"] == "ollama"]
+    intruder = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "intruder", "namespace": "ollama"},
+        "spec": {
+            "containers": [
+                {"name": "shell", "image": "shell", "volumeMounts": [{"name": "host", "mountPath": "/host"}]}
+            ],
+            "volumes": [{"name": "host", "hostPath": {"path": "/"}}],
+        },
+    }
+    assert "hostPath volumes" in refusals(cluster, namespace, [intruder])

@@ -1,0 +1,211 @@
+"""Which pods reach the models and the proof: policies of whole stacks against flows that are written by hand."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sandbox.graph import Graph, plain
+from tests.program.flows import Network, Pod
+
+POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
+NAMESPACE = "kubernetes:core/v1:Namespace"
+MODEL = Pod("ollama", {"app.kubernetes.io/name": "ollama", "app.kubernetes.io/instance": "llama2-7b"})
+PROVER = Pod("share-proof-gpu", {"tandem/proof": "shares-gpu"})
+READER = Pod("share-proof-gpu", {"tandem/proof": "node"})
+CLIENT = Pod("team-a", {"llm-client": "yes", "app": "web"})
+
+
+def network(graph: Graph) -> Network:
+    namespaces = {
+        one["metadata"]["name"]: one["metadata"].get("labels", {})
+        for one in (plain(resource.inputs) for resource in graph.of_type(NAMESPACE))
+    }
+    return Network((plain(policy.inputs) for policy in graph.of_type(POLICY)), namespaces)
+
+
+# What a policy means, by the examples of the Kubernetes documentation.
+
+ALICE = {"matchLabels": {"user": "alice"}}
+CLIENTS = {"matchLabels": {"role": "client"}}
+
+
+def example(ingress: list[dict[str, Any]], **spec: Any) -> Network:
+    policy = {"metadata": {"namespace": "here"}, "spec": {"podSelector": {}, "ingress": ingress, **spec}}
+    return Network([policy], {"home": {"user": "alice"}, "here": {}})
+
+
+@pytest.mark.parametrize(
+    ("peers", "source", "is_allowed"),
+    [
+        # One peer with both selectors: both must match.
+        ([{"namespaceSelector": ALICE, "podSelector": CLIENTS}], Pod("home", {"role": "client"}), True),
+        ([{"namespaceSelector": ALICE, "podSelector": CLIENTS}], Pod("home"), False),
+        ([{"namespaceSelector": ALICE, "podSelector": CLIENTS}], Pod("here", {"role": "client"}), False),
+        # Two peers: one must match, and a pod selector alone means the policy's own namespace.
+        ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("home"), True),
+        ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("here", {"role": "client"}), True),
+        ([{"namespaceSelector": ALICE}, {"podSelector": CLIENTS}], Pod("else", {"role": "client"}), False),
+        # Every namespace; nobody named.
+        ([{"namespaceSelector": {}}], Pod("else"), True),
+        ([], Pod("else"), True),
+    ],
+)
+def test_selectors_of_one_peer_must_both_match_and_peers_are_alternatives(
+    peers: list[dict[str, Any]], source: Pod, is_allowed: bool
+) -> None:
+    assert example([{"from": peers}]).allows(source, Pod("here"), 80) is is_allowed
+
+
+def test_a_pod_that_no_policy_selects_takes_every_connection() -> None:
+    assert example([], podSelector={"matchLabels": {"a": "b"}}).allows(Pod("else"), Pod("here"), 80)
+    assert example([], policyTypes=["Egress"]).allows(Pod("else"), Pod("here"), 80)
+    assert not example([]).allows(Pod("else"), Pod("here"), 80)
+
+
+def test_only_the_ports_of_a_rule_are_open() -> None:
+    network = example([{"from": [{"namespaceSelector": {}}], "ports": [{"port": 80}, {"port": 53, "protocol": "UDP"}]}])
+    assert network.allows(Pod("else"), Pod("here"), 80)
+    assert not network.allows(Pod("else"), Pod("here"), 81)
+    assert not network.allows(Pod("else"), Pod("here"), 53)
+
+
+# The stacks.
+
+ALWAYS_ALLOWED = [
+    # The models' own namespace.
+    (MODEL, MODEL, 11434),
+    (Pod("ollama"), MODEL, 11434),
+    # The pods of a proof.
+    (PROVER, PROVER, 7077),
+    (READER, PROVER, 7077),
+    # What no policy is about.
+    (Pod("team-a"), Pod("kube-system", {"k8s-app": "kube-dns"}), 53),
+    (MODEL, Pod("kube-system", {"k8s-app": "kube-dns"}), 53),
+    (Pod("team-a"), Pod("team-b"), 8080),
+    (Pod("team-a"), Pod("nvidia-device-plugin"), 8080),
+]
+ALWAYS_REFUSED = [
+    (Pod("default"), MODEL, 11434),
+    (Pod("kube-system"), MODEL, 11434),
+    (Pod("ollama-2"), MODEL, 11434),
+    (PROVER, MODEL, 11434),
+    # Labels that a pod gives itself, or its namespace gives it, are no way in.
+    (Pod("default", {"app.kubernetes.io/name": "ollama"}), MODEL, 11434),
+    (Pod("default", {"kubernetes.io/metadata.name": "ollama"}), MODEL, 11434),
+    # Other ports.
+    (MODEL, MODEL, 22),
+    (CLIENT, MODEL, 80),
+    (PROVER, PROVER, 22),
+    # The proof, from anywhere else.
+    (MODEL, PROVER, 7077),
+    (Pod("default"), PROVER, 7077),
+    (Pod("share-proof-gpu"), PROVER, 7077),
+    (Pod("share-proof-other", {"tandem/proof": "shares-gpu"}), PROVER, 7077),
+    (Pod("default", {"tandem/proof": "shares-gpu"}), PROVER, 7077),
+]
+CLIENTS_FLOWS = [
+    (Pod("chat"), MODEL, 11434),
+    (Pod("batch", {"any": "label"}), MODEL, 11434),
+    (CLIENT, MODEL, 11434),
+    (Pod("default", {"llm-client": "yes", "tier": "gold"}), MODEL, 11434),
+]
+"""What `models-clients` of the stack "logs" adds."""
+NO_CLIENTS_FLOWS = [
+    (Pod("chatter"), MODEL, 11434),
+    (Pod("team-a", {"llm-client": "no"}), MODEL, 11434),
+    (Pod("team-a", {"llm-client": ""}), MODEL, 11434),
+    (Pod("team-a", {"app": "web"}), MODEL, 11434),
+    (Pod("chat"), PROVER, 7077),
+    (Pod("chat"), MODEL, 22),
+]
+
+
+@pytest.mark.parametrize(("source", "target", "port"), ALWAYS_ALLOWED)
+@pytest.mark.parametrize("stack", ["timeslice", "mps", "mig", "logs"])
+def test_pods_that_belong_together_reach_each_other(
+    graphs: Callable[[str], Graph], stack: str, source: Pod, target: Pod, port: int
+) -> None:
+    assert network(graphs(stack)).allows(source, target, port)
+
+
+@pytest.mark.parametrize(("source", "target", "port"), ALWAYS_REFUSED)
+@pytest.mark.parametrize("stack", ["timeslice", "mps", "mig", "logs"])
+def test_other_pods_reach_neither_models_nor_proof(
+    graphs: Callable[[str], Graph], stack: str, source: Pod, target: Pod, port: int
+) -> None:
+    assert not network(graphs(stack)).allows(source, target, port)
+
+
+@pytest.mark.parametrize(("source", "target", "port"), CLIENTS_FLOWS)
+def test_clients_of_the_stack_file_reach_the_models_and_only_where_it_names_them(
+    graphs: Callable[[str], Graph], source: Pod, target: Pod, port: int
+) -> None:
+    assert network(graphs("logs")).allows(source, target, port)
+    assert not network(graphs("timeslice")).allows(source, target, port)
+
+
+@pytest.mark.parametrize(("source", "target", "port"), NO_CLIENTS_FLOWS)
+def test_pods_that_only_look_like_clients_do_not_reach_the_models(
+    graphs: Callable[[str], Graph], source: Pod, target: Pod, port: int
+) -> None:
+    assert not network(graphs("logs")).allows(source, target, port)
+
+
+def test_each_pool_has_a_proof_that_the_other_cannot_reach(graphs: Callable[[str], Graph]) -> None:
+    found = network(graphs("pools"))
+    steady = Pod("share-proof-steady", {"tandem/proof": "shares-gpu"})
+    rest = Pod("share-proof-rest", {"tandem/proof": "shares-gpu"})
+    assert found.allows(steady, steady, 7077)
+    assert not found.allows(rest, steady, 7077)
+    assert not found.allows(steady, rest, 7077)
+
+
+def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    policies = [plain(policy.inputs)["spec"] for policy in graphs(any_stack).of_type(POLICY)]
+    assert policies
+    assert all(spec["policyTypes"] == ["Ingress"] and "egress" not in spec for spec in policies)
+
+
+@pytest.mark.real_world(
+    behaviour="NetworkPolicies do nothing on EKS until the vpc-cni add-on is told to enforce them, and `strict` mode "
+    "refuses every connection of a pod that has none",
+    source="EKS User Guide, cni-network-policy-configure; amazon-vpc-cni-k8s v1.22.4 README and charts/aws-vpc-cni",
+)
+def test_the_network_addon_enforces_policies_in_standard_mode(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    addon = graphs(any_stack).named("tandem-cluster-vpc-cni", "aws:eks/addon:Addon")
+    values = json.loads(plain(addon.inputs)["configurationValues"])
+    # Text, not a truth value: the add-on's schema has `"type": "string", "format": "boolean"`.
+    assert values["enableNetworkPolicy"] == "true"
+    assert values["env"]["NETWORK_POLICY_ENFORCING_MODE"] == "standard"
+    assert "ADDITIONAL_ENI_TAGS" in values["env"]
+
+
+@pytest.mark.real_world(
+    behaviour="Policies of vpc-cni need one port number for a Service and its container",
+    source="EKS User Guide, cni-network-policy, Considerations",
+)
+def test_services_and_containers_have_one_port(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    graph = graphs(any_stack)
+    models = [
+        release for release in graph.of_type("kubernetes:helm.sh/v3:Release") if release.inputs["chart"] == "ollama"
+    ]
+    assert models
+    for release in models:
+        values = plain(release.inputs)["values"]
+        assert values["service"]["port"] == values["ollama"]["port"] == 11434
+    for service in graph.of_type("kubernetes:core/v1:Service"):
+        # Headless, so names resolve to pods and no port is translated.
+        assert plain(service.inputs)["spec"]["clusterIP"] == "None"
+
+
+def test_servers_and_provers_start_after_their_policy(graphs: Callable[[str], Graph], any_stack: str) -> None:
+    graph = graphs(any_stack)
+    policies = {plain(one.inputs)["metadata"]["namespace"]: one.urn for one in graph.of_type(POLICY)}
+    jobs = [one for one in graph.of_type("kubernetes:batch/v1:Job") if one.name.endswith("-node-job")]
+    models = [one for one in graph.of_type("kubernetes:helm.sh/v3:Release") if one.inputs["chart"] == "ollama"]
+    for one in jobs:
+        assert policies[plain(one.inputs)["metadata"]["namespace"]] in one.dependencies
+    for one in models:
+        assert policies["ollama"] in one.dependencies

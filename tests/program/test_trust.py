@@ -1,0 +1,44 @@
+"""Who may assume the roles of a stack: AWS services, on behalf of the stack's own account alone."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sandbox.graph import Graph
+
+ACCOUNT = "123456789012"
+"""Of the emulated caller."""
+SERVICES = {
+    "tandem-cluster-eksRole-role": ("eks.amazonaws.com", ["sts:AssumeRole", "sts:TagSession"]),
+    "tandem-system-role": ("ec2.amazonaws.com", ["sts:AssumeRole"]),
+    "tandem-ebs-csi-role": ("pods.eks.amazonaws.com", ["sts:AssumeRole", "sts:TagSession"]),
+    "tandem-gpu-group-role": ("ec2.amazonaws.com", ["sts:AssumeRole"]),
+    "tandem-karpenter-nodes": ("ec2.amazonaws.com", ["sts:AssumeRole"]),
+    "tandem-karpenter-controller-role": ("pods.eks.amazonaws.com", ["sts:AssumeRole", "sts:TagSession"]),
+}
+
+
+def statements(graph: Graph) -> dict[str, list[dict[str, Any]]]:
+    roles = graph.of_type("aws:iam/role:Role")
+    return {role.name: json.loads(role.inputs["assumeRolePolicy"])["Statement"] for role in roles}
+
+
+@pytest.mark.real_world(
+    behaviour="A service that assumes a role sends the account for which it acts; a trust policy without it trusts the "
+    "service for every account",
+    source="IAM User Guide, confused-deputy; EKS User Guide, cross-service-confused-deputy-prevention",
+)
+@pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
+def test_every_role_trusts_one_service_for_this_account(graphs: Callable[[str], Graph], stack: str) -> None:
+    found = statements(graphs(stack))
+    assert len(found) == (4 if stack == "timeslice" else 5)
+    for name, [statement] in found.items():
+        service, actions = SERVICES[name]
+        assert statement == {
+            "Effect": "Allow",
+            "Principal": {"Service": service},
+            "Action": actions,
+            "Condition": {"StringEquals": {"aws:SourceAccount": ACCOUNT}},
+        }
