@@ -70,7 +70,7 @@ def test_one_pod_a_share_holds_one_share_each_on_one_node(sharing: Sharing, card
     job = of_shares(args(sharing, gpus_per_node=cards))
     spec, pod = job["spec"], pod_of(job)
     assert (spec["completionMode"], spec["completions"], spec["parallelism"]) == ("Indexed", pods, pods)
-    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert pod["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1", "memory": "1Gi"}
     [together] = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert together["topologyKey"] == "kubernetes.io/hostname"
     assert together["labelSelector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
@@ -187,7 +187,7 @@ def test_pods_on_shares_have_no_token_and_no_more_rights_than_cuda_needs() -> No
 def test_the_nodes_reader_asks_for_no_share_and_alone_may_read_nodes() -> None:
     graph, pod = graph_of(args()), pod_of(of_node(args()))
     [container] = pod["containers"]
-    assert container["resources"]["limits"] == {}
+    assert container["resources"]["limits"] == {"memory": "128Mi"}
     assert pod["automountServiceAccountToken"]
     assert container["env"][-1] == {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}
     [role] = [plain(one.inputs) for one in graph.of_type("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole")]

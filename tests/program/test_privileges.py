@@ -1,0 +1,83 @@
+"""What the containers of whole stacks may do, and what their namespaces let in."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from sandbox.graph import Graph, plain
+
+Object = dict[str, Any]
+ALL_MODES = ("exclusive", "timeslice", "mps", "mig", "mig-mixed", "karpenter", "volumes")
+LEVEL = "pod-security.kubernetes.io/enforce"
+
+
+def servers(graph: Graph) -> Iterator[Object]:
+    """Values of the releases of models."""
+    for release in graph.of_type("kubernetes:helm.sh/v3:Release"):
+        if release.inputs["chart"] == "ollama":
+            yield plain(release.inputs)["values"]
+
+
+def own_pods(graph: Graph) -> Iterator[tuple[Object, list[Object]]]:
+    """securityContext and containers of every pod that this program describes; charts of others have their own."""
+    for values in servers(graph):
+        server = {"securityContext": values["securityContext"], "resources": values["resources"]}
+        yield values["podSecurityContext"], [server, *values["initContainers"]]
+    for job in graph.of_type("kubernetes:batch/v1:Job"):
+        pod = plain(job.inputs)["spec"]["template"]["spec"]
+        yield pod["securityContext"], pod["containers"]
+
+
+def test_no_container_has_a_capability_or_gets_privileges_or_takes_memory_without_limit(
+    graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    found = list(own_pods(graphs(any_stack)))
+    assert found
+    for pod, containers in found:
+        assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in containers:
+            assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+            assert container["securityContext"]["allowPrivilegeEscalation"] is False
+            assert "privileged" not in container["securityContext"]
+            assert container["resources"]["limits"]["memory"].endswith(("Mi", "Gi"))
+
+
+def test_models_have_one_user_in_every_mode_and_with_either_cache(graphs: Callable[[str], Graph]) -> None:
+    users = {
+        (values["podSecurityContext"]["runAsUser"], values["podSecurityContext"]["runAsGroup"])
+        for stack in ALL_MODES
+        for values in servers(graphs(stack))
+    }
+    assert users == {(0, 0)}
+
+
+def test_the_proof_is_the_models_user_where_mps_serves_one_user_and_nobody_elsewhere(
+    graphs: Callable[[str], Graph],
+) -> None:
+    def users(stack: str) -> set[int]:
+        jobs = [one for one in graphs(stack).of_type("kubernetes:batch/v1:Job") if "-shares-" in one.name]
+        return {plain(one.inputs)["spec"]["template"]["spec"]["securityContext"]["runAsUser"] for one in jobs}
+
+    assert users("mps") == {0}
+    for stack in ("timeslice", "exclusive", "mig", "karpenter"):
+        assert users(stack) == {65534}
+
+
+@pytest.mark.parametrize(
+    ("stack", "levels"),
+    [
+        ("timeslice", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
+        ("volumes", {"ollama": "baseline", "share-proof-gpu": "restricted"}),
+        ("mps", {"ollama": "baseline", "share-proof-gpu": "baseline"}),
+        ("mig", {"ollama": "baseline", "share-proof-gpu": "restricted", "gpu-operator": "privileged"}),
+    ],
+)
+def test_namespaces_have_their_level(graphs: Callable[[str], Graph], stack: str, levels: dict[str, str]) -> None:
+    metadata = [plain(one.inputs)["metadata"] for one in graphs(stack).of_type("kubernetes:core/v1:Namespace")]
+    found = {one["name"]: one["labels"][LEVEL] for one in metadata}
+    # Their charts mount directories of the node (`tests/cluster/test_admission.py`).
+    plugin = {"node-feature-discovery": "privileged"} | (
+        {"nvidia-device-plugin": "privileged"} if stack != "mig" else {}
+    )
+    assert found == levels | plugin
