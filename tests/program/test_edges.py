@@ -55,6 +55,13 @@ HARMLESS = {
     "tandem-karpenter-controller after tandem-eks-pod-identity-agent": "the CSI driver needs it as well",
     "tandem-karpenter-controller after tandem-aws-ebs-csi-driver": "models with volumes wait for the driver, too; "
     "for volumes that other pods have on Karpenter's nodes",
+    "tandem-gpu-proof-node-job after tandem-gpu-proof-incoming": "the proof works without its network policy; a pod "
+    "that starts before it listens to the whole cluster",
+    **{
+        f"tandem-ollama-{model} after tandem-ollama-incoming": "a model answers without its network policy, and "
+        "until it is there to every pod of the cluster"
+        for model in ("llama2-7b", "mistral-7b")
+    },
     **{
         f"tandem-karpenter-gpu-class after tandem-karpenter-nodes-{part}": "the kubelet tries again until it may join; "
         "on destroy, a node that lives without it cannot be drained, which the emulated cloud does not know"

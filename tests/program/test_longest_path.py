@@ -37,7 +37,7 @@ NEEDS = {
     ("ebs/volume:Volume", "core/v1:PersistentVolume"): "a PersistentVolume names its volume",
     ("core/v1:PersistentVolume", "core/v1:PersistentVolumeClaim"): "a claim names its PersistentVolume",
     ("core/v1:PersistentVolumeClaim", "helm.sh/v3:Release"): "the pod mounts the claim",
-    ("core/v1:ConfigMap", "helm.sh/v3:Release"): "the model's sidecar mounts its script",
+    ("core/v1:Namespace", "core/v1:PersistentVolume"): "a PersistentVolume names the claim that it is for",
     (
         "eks/addon:Addon",
         "helm.sh/v3:Release",
