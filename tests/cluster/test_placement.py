@@ -170,7 +170,7 @@ def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
     cluster: Deployment, graphs: Callable[[str], Graph]
 ) -> None:
     graph = graphs("volumes")
-    [volume] = [one for one in manifests(graph) if one["kind"] == "PersistentVolume"]
+    [volume] = [one for one in manifests(graph) if one["kind"] == "PersistentVolume" and "csi" in one["spec"]]
     [planned] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
     zone = planned["metadata"]["labels"]["topology.kubernetes.io/zone"]
     terms = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
