@@ -1,6 +1,5 @@
 """All that the rules say of a setup: what refuses it, what is doubtful, what it costs, and what would make it valid."""
 
-import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -47,7 +46,7 @@ def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
         warnings=(
             *compatibility.warnings(setup, unreadable),
             *_old_prices(setup),
-            *_budget_not_judged(setup, found.cost),
+            *_budget_not_judged(setup, found),
         ),
         fits=tuple(_advised(fit, advice) for fit in found.fits),
         cost=found.cost,
@@ -109,10 +108,10 @@ def _old_prices(setup: Setup) -> list[Problem]:
     return [Problem("--live-prices", f"{days} days", f"should be at most {prices.FRESH_DAYS} days old", fix)]
 
 
-def _budget_not_judged(setup: Setup, bill: Cost | None) -> list[Problem]:
+def _budget_not_judged(setup: Setup, found: Judgement) -> list[Problem]:
     """A budget is never compared with prices of another region."""
-    limit = setup.max_usd_per_hour
-    if bill is None or limit is None or not bill.unpriced:
+    bill, limit = found.cost, found.limit
+    if bill is None or not found.budget_is_open:
         return []
     rule = f"is not judged: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
     return [Problem("budget.max-usd-per-hour", f"{limit}", rule, read_prices(setup.region), judged=False)]
@@ -132,17 +131,20 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     largest = max(bill.lines, key=lambda line: line.usd_per_hour)
     rule = f"the stack costs ${bill.usd_per_hour:.4f} per hour, more than its budget"
     fix = f"The most expensive line is {largest.item}, ${largest.usd_per_hour:.3f}. "
-    fix += f"Write {'; or '.join(cheaper)}, or raise the budget." if cheaper else "Raise the budget."
+    fix += f"Write {'; or '.join([*cheaper, _enough(bill)])}."
     yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
 
 
 def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float, cheaper: list[str]) -> Problem:
-    peak = math.ceil(bill.replacing_usd_per_hour * 100) / 100
     rule = f"the stack costs up to ${bill.replacing_usd_per_hour:.4f} per hour while its nodes are replaced"
-    fix = f"Write `max-usd-per-hour: {peak:.2f}`"
+    fixes = [_enough(bill)]
     groups = [pool for pool in setup.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
     others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
     if groups and cost(replace(setup, pools=others)).replacing_usd_per_hour <= limit:
-        fix += f", or `replacement: delete-first` under {' and '.join(pool.path for pool in groups)}"
-    fix += "".join(f"; or {each}" for each in cheaper)
-    return Problem("budget.max-usd-per-hour", f"{limit}", rule, f"{fix}.")
+        fixes.append(" and ".join(f"`{pool.path}.replacement: delete-first`" for pool in groups))
+    return Problem("budget.max-usd-per-hour", f"{limit}", rule, f"Write {'; or '.join([*fixes, *cheaper])}.")
+
+
+def _enough(bill: Cost) -> str:
+    """The smallest budget under which nothing refuses the bill."""
+    return f"`budget.max-usd-per-hour: {bill.least_budget:.2f}`"

@@ -9,6 +9,7 @@ from sharing.gpus import instance_types
 from sharing.judgement import Fit, Judgement
 from sharing.matrix import WAYS, Cell, cell, trials
 from sharing.modes import Shares
+from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 from sharing.setup import Capacity, Setup
 
@@ -41,10 +42,20 @@ class Choice:
         return min((fit.verdict for fit in self.cell.judgement.fits), key=lambda verdict: verdict.room)
 
     @property
-    def rank(self) -> tuple[float, int, int, str]:
-        """Where it stands among others: by its price, then by what is doubtful about it."""
-        way = [*WAYS].index(self.cell.way)
-        return round(self.bill.usd_per_hour, 6), len(self.cell.warnings), way, self.cell.instance.name
+    def doubts(self) -> tuple[str, ...]:
+        """What is doubtful about its price, then about its way of sharing."""
+        found, region = [], self.setup.region
+        if self.bill.unpriced:
+            found.append(f"The GPU price in {region} is unknown: this is one of {HOME_REGION}, or an estimate")
+        if self.cell.pool.capacity == "spot" and not self.cell.is_spot:
+            found.append("No spot price is known: the price is on-demand")
+        return (*found, *(warning.rule for warning in self.cell.warnings))
+
+    @property
+    def rank(self) -> tuple[bool, float, int, int, str]:
+        """Where it stands: known prices come first, then the lower price, then fewer doubts."""
+        way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_hour, 6)
+        return bool(self.bill.unpriced), usd, len(self.cell.warnings), way, self.cell.instance.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +63,18 @@ class Choices:
     """All that was found, the cheapest first."""
 
     fitting: tuple[Choice, ...]
+    """Setups that hold the models and cost no more than the budget. Without a budget, prices may be unknown."""
     over_budget: tuple[Choice, ...]
     """Setups that hold the models and cost more than the budget."""
+    not_judged: tuple[Choice, ...]
+    """Setups that hold the models, but nobody knows whether they cost more than the budget."""
     refused: tuple[Cell, ...]
+
+    @property
+    def refusal(self) -> Problem | None:
+        """What refuses every setup, so that no setup helps."""
+        first, *others = (one.judgement.broken for one in self.refused)
+        return next((problem for problem in first if all(problem in broken for broken in others)), None)
 
     @property
     def nearest_miss(self) -> Problem | None:
@@ -74,6 +94,7 @@ def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
     """
     fitting: list[Choice] = []
     over_budget: list[Choice] = []
+    not_judged: list[Choice] = []
     refused: list[Cell] = []
     for found in _cells(setup, capacities):
         limited = replace(found.judgement, limit=setup.max_usd_per_hour)
@@ -81,11 +102,20 @@ def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
             refused.append(found)
         elif limited.over_budget:
             over_budget.append(Choice(cell=found))
+        elif limited.budget_is_open:
+            not_judged.append(Choice(cell=found))
         else:
             fitting.append(Choice(cell=found))
-    fitting.sort(key=lambda choice: choice.rank)
-    over_budget.sort(key=lambda choice: choice.rank)
-    return Choices(fitting=tuple(fitting), over_budget=tuple(over_budget), refused=tuple(refused))
+    return Choices(
+        fitting=_ranked(fitting),
+        over_budget=_ranked(over_budget),
+        not_judged=_ranked(not_judged),
+        refused=tuple(refused),
+    )
+
+
+def _ranked(choices: list[Choice]) -> tuple[Choice, ...]:
+    return tuple(sorted(choices, key=lambda choice: choice.rank))
 
 
 def isolation(shares: Shares) -> str:

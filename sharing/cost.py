@@ -1,6 +1,7 @@
 """Dollars: what a stack costs per hour, line by line, and what the same models cost on a GPU each."""
 
 import datetime
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -64,6 +65,11 @@ class Cost:
     @property
     def usd_per_month(self) -> float:
         return self.usd_per_hour * HOURS_PER_MONTH
+
+    @property
+    def least_budget(self) -> float:
+        """The smallest budget that is enough, also while nodes are replaced: dollars per hour, in whole cents."""
+        return math.ceil(self.replacing_usd_per_hour * 100) / 100
 
     @property
     def per_model_hour(self) -> float:

@@ -44,12 +44,17 @@ class Judgement:
     """The budget, dollars per hour."""
 
     @property
+    def budget_is_open(self) -> bool:
+        """Whether the stack has a budget that cannot be judged: the price of a type in its region is unknown."""
+        return self.limit is not None and self.cost is not None and bool(self.cost.unpriced)
+
+    @property
     def over_budget(self) -> bool:
         """Whether the stack may cost more than its budget, if only while its nodes are replaced.
 
         Prices of another region do not count.
         """
-        if self.cost is None or self.limit is None or self.cost.unpriced:
+        if self.cost is None or self.limit is None or self.budget_is_open:
             return False
         return self.cost.replacing_usd_per_hour > self.limit
 

@@ -77,7 +77,7 @@ def on_demand(instance_type: str, region: str, book: Book | None = None) -> Pric
     at_home = known[HOME_REGION, instance_type]
     if size := _known_size(instance_type, region):
         usd = regional[region, size] * at_home / known[HOME_REGION, size]
-        date, note = tables.read("regional_prices").date, f"in proportion to {size}"
+        date, note = tables.read("regional_prices").date, f"computed from the price of {size} in this region"
         return Price(usd_per_hour=round(usd, 5), region=region, date=date, note=note)
     return Price(
         usd_per_hour=at_home, region=HOME_REGION, date=table.date, note=_elsewhere(region), own=region == HOME_REGION

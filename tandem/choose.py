@@ -16,7 +16,7 @@ from tandem.calling import (
     print_line,
     stack_file,
 )
-from tandem.numbers import amount, count
+from tandem.numbers import budget, count
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
@@ -51,7 +51,12 @@ def add(commands: Commands) -> None:
     parser.add_argument("--slots", type=count, metavar="N", help="requests at a time, for every model")
     parser.add_argument("--region", metavar="R", help=f"AWS region (default: {HOME_REGION}, or the stack file's)")
     parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="default: %(default)s")
-    parser.add_argument("--budget", type=amount, metavar="USD", help="the most that the whole stack may cost per hour")
+    parser.add_argument(
+        "--budget",
+        type=budget,
+        metavar="USD",
+        help="the most that the whole stack may cost per hour, e.g. 0.41, or per month: 300/month",
+    )
     parser.add_argument("--rows", type=count, default=ROWS, metavar="N", help="setups to show (default: %(default)s)")
     parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` read from AWS")
     parser.add_argument("--write", metavar="STACK|FILE", help="write the first setup as this stack file")
@@ -81,7 +86,8 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
     """The choices as `--json` prints them, the cheapest first; dollars are those of the whole stack."""
     from dataclasses import asdict
 
-    miss = found.nearest_miss if not found.fitting and not found.over_budget else None
+    holds = found.fitting or found.over_budget or found.not_judged
+    miss = None if holds else found.refusal or found.nearest_miss
     return {
         "schema_version": SCHEMA_VERSION,
         "region": base.setup.region,
@@ -89,6 +95,7 @@ def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, wri
         "budget_usd_per_hour": base.setup.max_usd_per_hour,
         "models": [tenant.served.model.name for tenant in base.setup.tenants],
         "setups": [_choice(choice) for choice in found.fitting],
+        "not_judged": [_choice(choice) for choice in found.not_judged],
         "cheapest_over_budget": _choice(found.over_budget[0]) if found.over_budget and not found.fitting else None,
         "nearest_miss": asdict(miss) if miss else None,
         "written": str(written) if written else None,
@@ -110,6 +117,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "nodes": cell.nodes,
         "capacity": cell.pool.capacity,
         "price_note": cell.price_note,
+        "price_known": not bill.unpriced,
         "usd_per_hour": round(bill.usd_per_hour, 4),
         "usd_per_month": round(bill.usd_per_month, 2),
         "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),

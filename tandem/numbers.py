@@ -26,6 +26,17 @@ def amount(text: str) -> float:
     return number
 
 
+def budget(text: str) -> float:
+    """Dollars per hour; also of an amount per month, e.g. `300/month`."""
+    from sharing.cost import HOURS_PER_MONTH
+
+    number, slash, unit = text.partition("/")
+    if slash and unit not in ("hour", "month"):
+        raise argparse.ArgumentTypeError(f"must be per hour or per month, e.g. 300/month (got {text})")
+    usd = amount(number)
+    return usd / HOURS_PER_MONTH if unit == "month" else usd
+
+
 def counts(text: str) -> list[int]:
     """Whole numbers from 1 up, with commas between: in order, each once."""
     return sorted({count(part.strip()) for part in text.split(",")})

@@ -319,9 +319,12 @@ def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
     assert problem.path == "budget.max-usd-per-hour"
     first, *_ = advice(poor)
     assert judge(changed(poor, first.settings)).accepted
-    assert f"Write {first}, or raise the budget." in problem.fix
+    assert f"Write {first}; or `budget.max-usd-per-hour: " in problem.fix
     hopeless = setup(max_usd_per_hour=0.01)
-    assert assess(hopeless).problems[0].fix.endswith("Raise the budget.")
+    # The fix names the one budget that is enough.
+    assert assess(hopeless).problems[0].fix.endswith("Write `budget.max-usd-per-hour: 0.86`.")
+    assert assess(replace(hopeless, max_usd_per_hour=0.86)).problems == ()
+    assert assess(replace(hopeless, max_usd_per_hour=0.85)).problems != ()
     assert assess(hopeless).advice["gpu"] == ()
 
 

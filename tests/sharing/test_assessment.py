@@ -162,7 +162,7 @@ def test_left_over_replicas_under_exclusive_are_a_warning_and_no_mistake() -> No
 def test_a_stack_dearer_than_its_budget_is_refused_and_told_its_dearest_line() -> None:
     assert told(assess(setup(max_usd_per_hour=0.4))) == [
         "budget.max-usd-per-hour: the stack costs $0.4293 per hour, more than its budget (got 0.4). "
-        "The most expensive line is GPU nodes 1 × g4dn.xlarge, $0.216. Raise the budget."
+        "The most expensive line is GPU nodes 1 × g4dn.xlarge, $0.216. Write `budget.max-usd-per-hour: 0.86`."
     ]
 
 
@@ -176,10 +176,10 @@ def test_a_budget_may_be_used_to_the_last_cent() -> None:
 def test_a_budget_counts_the_nodes_that_run_beside_the_others_while_these_are_replaced() -> None:
     assert told(assess(setup(max_usd_per_hour=0.7))) == [
         "budget.max-usd-per-hour: the stack costs up to $0.8563 per hour while its nodes are replaced (got 0.7). "
-        "Write `max-usd-per-hour: 0.86`, or `replacement: delete-first` under gpu-nodes."
+        "Write `budget.max-usd-per-hour: 0.86`; or `gpu-nodes.replacement: delete-first`."
     ]
     # The surge of the system nodes alone is too much here, so that the other way of replacement would not help.
-    assert told(assess(setup(max_usd_per_hour=0.6)))[0].endswith("Write `max-usd-per-hour: 0.86`.")
+    assert told(assess(setup(max_usd_per_hour=0.6)))[0].endswith("Write `budget.max-usd-per-hour: 0.86`.")
     assert assess(setup(max_usd_per_hour=0.7, pools=(pool(replacement="delete-first"),))).problems == ()
     # Spot capacity helps as well, and costs $0.526 - $0.2158 less per hour (AWS price list).
     [problem] = assess(setup(max_usd_per_hour=0.9, pools=(pool(capacity="on-demand"),))).problems

@@ -114,6 +114,51 @@ def test_a_budget_keeps_what_costs_more_apart() -> None:
     assert found.over_budget[0].bill.usd_per_hour <= found.over_budget[-1].bill.usd_per_hour
 
 
+def priced(choice: Choice) -> bool:
+    """Whether Paris has a price for it: its G5 has none in the catalogue that the tables come from."""
+    return choice.cell.instance.name.partition(".")[0] in ("g4dn", "g6", "gr6")
+
+
+PARIS = replace(TWO, region="eu-west-3")
+
+
+def test_under_a_budget_only_setups_of_known_prices_fit() -> None:
+    found = choose(replace(PARIS, max_usd_per_hour=2.0), ANY)
+    assert found.fitting
+    assert all(map(priced, (*found.fitting, *found.over_budget)))
+    assert {choice.cell.instance.name for choice in found.not_judged} >= {"g5.xlarge", "g5.2xlarge"}
+    assert not any(map(priced, found.not_judged))
+    none = choose(replace(PARIS, max_usd_per_hour=0.41), ANY)
+    assert none.fitting == ()
+    assert none.over_budget[0].cell.instance.name == "g4dn.xlarge"
+
+
+def test_without_a_budget_known_prices_come_first_and_the_others_are_marked() -> None:
+    found = choose(PARIS, ANY)
+    known = [priced(choice) for choice in found.fitting]
+    assert known == sorted(known, reverse=True)
+    assert {True, False} <= set(known)
+    assert found.not_judged == ()
+    for choice in found.fitting:
+        marked = any("price in eu-west-3 is unknown" in doubt for doubt in choice.doubts)
+        assert marked is not priced(choice)
+
+
+def test_spot_at_an_on_demand_price_is_doubtful() -> None:
+    """The tables have no spot price of Paris, and one of g4dn.xlarge in us-east-1."""
+    for choice in choose(PARIS, ["spot"]).fitting:
+        assert "No spot price is known: the price is on-demand" in choice.doubts
+    assert choose(TWO, ["spot"]).fitting[0].doubts == ()
+
+
+def test_what_refuses_every_setup_is_no_nearest_setup() -> None:
+    """Ollama 0.32.15 does not load `mllama` (`integration/reg_release_test.go`)."""
+    found = choose(setup(tenants=tenants("llama3.2:1b", "llama3.2-vision:11b")), ANY)
+    assert found.refusal is not None
+    assert found.refusal.path == "models[1].name"
+    assert choose(setup(tenants=tenants(weighing(400_000))), ANY).refusal is None
+
+
 def test_where_nothing_fits_the_nearest_miss_names_the_largest_gpu() -> None:
     """B300: the largest of the catalogue."""
     found = choose(setup(tenants=tenants(weighing(400_000), weighing(1_000))), ANY)

@@ -217,7 +217,7 @@ def test_a_price_is_the_region_s_own_or_says_that_it_is_not(region: str) -> None
 def test_other_sizes_cost_in_the_proportions_of_us_east_1(name: str, region: str, usd: float) -> None:
     price = prices.on_demand(name, region)
     assert price.usd_per_hour == pytest.approx(usd, rel=0.0005)
-    assert price.note.startswith("in proportion to ")
+    assert price.note.startswith("computed from the price of ")
 
 
 def test_a_size_with_a_price_of_its_own_has_that() -> None:

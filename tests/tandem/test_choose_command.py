@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,12 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
     dice = random.Random(seed)
     names = dice.choices(list(models()), k=dice.randint(1, 4))
     settings = {"context": dice.choice([512, 4096, 16384]), "slots": dice.choice([1, 2, 4])}
-    region = dice.choice(["us-east-1", "eu-central-1", "eu-central-2", "sa-east-1"])
-    budget = dice.choice([None, 0.9, 3.0])
+    region = dice.choice(["us-east-1", "eu-west-3", "eu-central-1", "eu-central-2", "sa-east-1"])
+    budget = dice.choice([None, 0.9, 3.0, 8.0])
     base = base_stack.of_models(names, settings, region, budget, TODAY)
     found = choose(base.setup, CAPACITIES[dice.choice(list(CAPACITIES))])
     rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
+    rows += [(choice.cell, True) for choice in dice.sample(found.not_judged, min(4, len(found.not_judged)))]
     rows += [(choice.cell, False) for choice in dice.sample(found.over_budget, min(4, len(found.over_budget)))]
     rows += [(cell, False) for cell in dice.sample(found.refused, min(4, len(found.refused)))]
     assert rows
@@ -71,6 +73,8 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
             [str(one) for one in reading.problems],
         )
         if accepted:
+            open_ = any(one.path == "budget.max-usd-per-hour" for one in reading.assessment.warnings)
+            assert open_ is any(choice.cell is cell for choice in found.not_judged)
             assert reading.assessment.cost is not None
             assert cell.judgement.cost is not None
             assert reading.assessment.cost.usd_per_hour == pytest.approx(cell.judgement.cost.usd_per_hour, abs=1e-9)
@@ -138,7 +142,10 @@ def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: py
     assert flat.startswith(
         "Nothing fits within $0.20 per hour. The cheapest setup that holds the models is 1 × g4dn.xlarge"
     )
-    assert flat.endswith("while its nodes are replaced. Raise the budget to that.")
+    enough = re.search(r"Raise the budget to (\d+\.\d\d)\.$", flat)
+    assert enough
+    assert answered(capsys, *PAIR, "--budget", enough[1])[0] == 0
+    assert answered(capsys, *PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
     found = report(capsys, *PAIR, "--budget", "0.2")
     assert found["setups"] == []
     assert found["cheapest_over_budget"]["instance_type"] == "g4dn.xlarge"
@@ -150,6 +157,65 @@ def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss(capsys: pytes
     assert code == 1
     assert " ".join(text.split()).startswith("Nothing holds the models. The nearest setup: models[0]: ")
     assert report(capsys, *huge)["nearest_miss"]["path"] == "models[0]"
+
+
+def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = answered(capsys, "llama3.2-vision:11b")
+    assert code == 1
+    assert " ".join(text.split()).startswith("Nothing can run: models[0].name: is of the architecture `mllama`")
+    assert report(capsys, "llama3.2-vision:11b")["nearest_miss"]["path"] == "models[0].name"
+
+
+# Paris: the tables have no price of G5 there, and no spot price at all.
+
+PARIS = (*PAIR, "--region", "eu-west-3")
+
+
+def test_setups_of_unknown_prices_are_named_below_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    for budget in ((), ("--budget", "2")):
+        text = answered(capsys, *PARIS, *budget)[1]
+        assert "g5." not in text.partition("$ is the whole stack.")[0]
+        assert "GPU prices of eu-west-3" in text
+        flat = " ".join(text.split())
+        assert "more setups: the prices of g5.xlarge, " in flat
+        assert "in eu-west-3 are unknown. Run `tandem prices --region eu-west-3`" in flat
+        assert max(map(len, text.splitlines())) <= 80
+        assert len(text.splitlines()) <= 23
+
+
+def test_a_row_of_an_unknown_price_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PARIS, "--rows", "200")[1]
+    letter = re.search(r"^(\w) The GPU price in eu-west-3 is unknown", text, re.MULTILINE)
+    assert letter
+    for row in text.splitlines():
+        if "×" in row:
+            priced = row.split()[4].partition(".")[0] in ("g4dn", "g6", "gr6")
+            assert priced is not (letter[1] in row.rpartition("%")[2]), row
+
+
+def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, text, _ = answered(capsys, *PARIS, "--budget", "0.41", "--write", "mine")
+    assert code == 1
+    assert text.startswith("Nothing is known to fit within $0.41 per hour. The cheapest setup that holds the")
+    assert not (tmp_path / "Pulumi.mine.yaml").exists()
+    found = report(capsys, *PARIS, "--budget", "0.41")
+    assert found["setups"] == []
+    assert {one["price_known"] for one in found["not_judged"]} == {False}
+    assert found["cheapest_over_budget"]["price_known"] is True
+
+
+def test_spot_rows_at_on_demand_prices_have_a_letter_that_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PARIS, "--capacity", "spot")[1]
+    assert "\na No spot price is known: the price is on-demand\n" in text
+    assert all("% a" in row for row in text.splitlines() if "×" in row)
+
+
+def test_a_budget_may_be_one_for_a_month(capsys: pytest.CaptureFixture[str]) -> None:
+    """AWS's month has 730 hours."""
+    assert report(capsys, *PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
+    assert report(capsys, *PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
 
 
 # A stack file.
@@ -247,6 +313,8 @@ def test_a_stacks_own_models_and_cluster_are_kept(capsys: pytest.CaptureFixture[
         (("llama2:7b", "--context", "-5"), "argument --context: must be a whole number, at least 1 (got -5)"),
         (("llama2:7b", "--slots", "65"), "models[0].slots: must be at most 64 (got 65)."),
         (("llama2:7b", "--budget", "-1"), "argument --budget: must be a number above 0 (got -1)"),
+        (("llama2:7b", "--budget", "300/year"), "argument --budget: must be per hour or per month, e.g. 300/month"),
+        (("llama2:7b", "--budget", "/month"), "argument --budget: must be a number above 0 (got )"),
         (("llama2:7b", "--budget", "nan"), "argument --budget: must be a number above 0 (got nan)"),
         (
             ("llama2:7b", "--region", "us-est-1"),
