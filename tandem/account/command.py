@@ -21,10 +21,7 @@ from tandem.calling import (
 )
 
 if TYPE_CHECKING:
-    from tandem.account.deletion import Deletion, Outcome
-    from tandem.account.leftovers import Inventory
     from tandem.account.session import Account
-    from tandem.account.things import Kind
 
 EXIT_CODES = {
     "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
@@ -99,62 +96,16 @@ def _leftovers(parsed: argparse.Namespace) -> int:
         found = leftovers.inventory(account, stack)
     if not parsed.json:
         show.inventory(found, account)
-    outcomes = None
+    done = None
     if parsed.delete and found.things:
-        outcomes = _delete(account, found, parsed)
+        from tandem.account import clean_up
+
+        done = clean_up.run(account, found, yes=parsed.yes, to_stderr=parsed.json)
     if parsed.json:
-        report = leftovers.as_dict(found, account)
-        print_json(report if outcomes is None else {**report, "outcomes": _outcomes(outcomes)})
-    left = found.things if outcomes is None else [outcome for outcome in outcomes if outcome.left]
+        print_json({**leftovers.as_dict(found, account), **(done.as_dict() if done else {})})
+    left = [outcome for outcome in done.outcomes if outcome.left] if done else found.things
     # What could not be looked at may be there.
     return FAILED if left else USAGE if found.unseen else FINE
-
-
-def _delete(account: "Account", found: "Inventory", parsed: argparse.Namespace) -> "list[Outcome] | None":
-    """Asks, deletes, tells; None when nothing was tried."""
-    from tandem.account import deletion
-    from tandem.account.session import explained
-
-    with explained(account.region):
-        standing = deletion.standing(account, found.things)
-    if standing:
-        _say(f"{'; '.join(standing)}: the stack seems to be up. This is for after `pulumi destroy`.")
-        if not sys.stdin.isatty():
-            complain("a stack that is up is not deleted by a script: run `pulumi destroy`, or answer in a terminal.")
-            return None
-        if _asked(f"To delete it all the same, write its name, {found.owner.stack}: ") != found.owner.stack:
-            _say("Nothing was deleted.")
-            return None
-    agreed = [kind for kind in deletion.kinds_of(found.things) if parsed.yes or _agrees(kind, found)]
-    with _status("deleting …") as tell:
-        going = deletion.Deletion(account, found.owner, tell=tell)
-        try:
-            outcomes = going.run(found.things, agreed)
-        except KeyboardInterrupt:
-            _tell_outcomes(going, parsed)
-            raise
-    _tell_outcomes(going, parsed)
-    return outcomes
-
-
-def _tell_outcomes(going: "Deletion", parsed: argparse.Namespace) -> None:
-    from tandem.account import show
-
-    show.outcomes(list(going.outcomes.values()), to_stderr=parsed.json)
-
-
-def _agrees(kind: "Kind", found: "Inventory") -> bool:
-    mine = [thing for thing in found.things if thing.kind == kind.title]
-    named = ", ".join(thing.id for thing in mine[:3]) + (", …" if len(mine) > 3 else "")
-    note = f" {kind.note}" if kind.note else ""
-    question = f"For after `pulumi destroy`: delete {len(mine)} {kind.title} ({named})?{note} [y/N] "
-    return _asked(question).lower() in ("y", "yes")
-
-
-def _asked(question: str) -> str:
-    """What is answered in the terminal; nothing at its end. On stderr, so that stdout stays what a machine reads."""
-    print(question, end="", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip()
 
 
 def _quota(parsed: argparse.Namespace) -> int:
@@ -259,18 +210,10 @@ def known_region(region: str) -> None:
 
 
 @contextmanager
-def _status(text: str) -> Iterator[Callable[[str], None]]:
-    """A line on stderr about what is going on, in a terminal alone; yields what changes it."""
+def _status(text: str) -> Iterator[None]:
+    """A line on stderr about what is going on, in a terminal alone."""
     from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(text)) as status:
-        yield lambda line: status.update(escape(line))
-
-
-def _outcomes(outcomes: "list[Outcome]") -> list[dict[str, str]]:
-    return [{"kind": o.thing.kind, "id": o.thing.id, "outcome": o.what, "why": o.why} for o in outcomes]
-
-
-def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+    with Console(stderr=True).status(escape(text)):
+        yield

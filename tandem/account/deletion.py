@@ -1,19 +1,18 @@
-"""Deletes what is left of a stack: in the order that works, only what is surely its own, on past failures."""
+"""Deletes what is left of a stack: in the order that works, and nothing that a living part of it may still need."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from botocore.exceptions import BotoCoreError, ClientError
-
-from tandem.account import leftovers, services
-from tandem.account.session import Account, AccountError, reason
+from tandem.account import leftovers, regions
+from tandem.account.session import Account, explain, is_temporary
 from tandem.account.things import Kind, Owner, Thing
 
-What = Literal["deleted", "gone already", "not agreed", "refused", "failed", "not gone yet"]
+What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
 DONE = ("deleted", "gone already")
 LOOK_EVERY_SECONDS = 10.0
+MOST_NAMED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,89 +37,134 @@ class Clock:
     sleep: Callable[[float], None] = time.sleep
 
 
+def _ignore(_: object) -> None:
+    """For who does not listen."""
+
+
 @dataclass(slots=True)
 class Deletion:
     """A deletion under way. `outcomes` is true at any moment, also after Ctrl-C."""
 
     account: Account
     owner: Owner
+    unseen: Collection[str] = ()
+    """Titles of the kinds that could not be looked at: each counts as if one of them were left."""
     clock: Clock = field(default_factory=Clock)
-    tell: Callable[[str], None] = lambda line: None
-    """Gets a line about what is being done."""
+    progress: Callable[[str], None] = _ignore
+    """Gets a line about what is going on, which the next one replaces."""
+    attempted: Callable[[Thing], None] = _ignore
+    """Gets a thing before AWS is asked to delete it. Whatever it raises stops the deletion."""
+    settled: Callable[[Outcome], None] = _ignore
+    """Gets each outcome once, when it is final. Whatever it raises stops the deletion."""
     outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
+    _asked: set[tuple[str, str]] = field(default_factory=set)
+    """What AWS was asked to delete, whatever it answered, or is deleting already."""
+    _accepted: set[tuple[str, str]] = field(default_factory=set)
+    """What AWS has agreed to delete."""
+    _holding: list[str] | None = None
 
     def run(self, things: Iterable[Thing], agreed: Sequence[Kind]) -> list[Outcome]:
-        """Deletes the things of the agreed kinds; says of every thing what became of it."""
+        """Deletes the things of the agreed kinds; returns what became of every thing."""
         everything = list(things)
+        titles = [kind.title for kind in agreed]
         for thing in everything:
-            self._note(thing, "not agreed")
+            self._note(thing, "not tried" if thing.kind in titles else "not agreed")
         for kind in (kind for kind in leftovers.KINDS if kind in agreed):
             mine = [thing for thing in everything if thing.kind == kind.title]
-            for thing in mine:
-                self.tell(f"{kind.title}: {thing.id}")
-                self._delete(kind, thing)
-            if kind.minutes:
-                self._wait(kind, [thing for thing in mine if self._outcome(thing) == "not gone yet"])
+            if mine and (obstacle := self._obstacle(kind)):
+                for thing in mine:
+                    self._settle(thing, "left alone", obstacle)
+            else:
+                self._delete_all(kind, mine)
         return list(self.outcomes.values())
 
-    def _delete(self, kind: Kind, thing: Thing) -> None:
-        try:
-            tags = kind.tags(self.account, thing)
-            if tags is None:
-                return self._note(thing, "gone already")
-            if not self.owner.owns(tags):
-                return self._note(thing, "refused", f"its tags are not those of the stack {self.owner.stack} any more")
-            if not thing.going:
-                kind.delete(self.account, thing)
-        except (ClientError, BotoCoreError, AccountError) as error:
-            return self._note(thing, "failed", self._reason(error))
-        return self._note(thing, "not gone yet" if kind.minutes else "deleted")
+    def _obstacle(self, kind: Kind) -> str:
+        """Why this kind has to stay for now; empty when nothing needs it."""
+        unseen = [title for title in kind.after if title in self.unseen]
+        if unseen:
+            return f"AWS could not be asked for {' and '.join(unseen)}, which may need it"
+        if kind.in_all_regions:
+            if self._holding is None:
+                # Now, not earlier: until here, a cluster may have been deleted in this region or created in another.
+                self._holding = regions.holding(self.account, self.owner, self.progress)
+            if self._holding:
+                return f"IAM is shared by all regions, and {_some(self._holding)}"
+        left = [
+            outcome.thing.label
+            for outcome in self.outcomes.values()
+            if outcome.thing.kind in kind.after and outcome.left
+        ]
+        return f"{_some(left)} still exist{'s' if len(left) == 1 else ''}" if left else ""
 
-    def _wait(self, kind: Kind, waiting: list[Thing]) -> None:
-        """Looks until all are gone, for as long as such a deletion takes at most."""
+    def _delete_all(self, kind: Kind, things: list[Thing]) -> None:
+        """Deletes the things of a kind, and looks until all are gone, for as long as that takes at most."""
         begun = self.clock.now()
-        while waiting:
-            waiting = [thing for thing in waiting if not self._is_gone(kind, thing)]
+        waiting = things
+        while waiting := [thing for thing in waiting if not self._advance(kind, thing)]:
             minutes = (self.clock.now() - begun) / 60
-            if not waiting:
-                break
             if minutes >= kind.minutes:
                 for thing in waiting:
-                    self._note(thing, "not gone yet", f"after {minutes:.0f} minutes; AWS may still be at it")
-                break
-            self.tell(f"waiting for {len(waiting)} of the {kind.title} to go: {minutes:.0f} of {kind.minutes} minutes")
+                    self._give_up(thing, minutes)
+                return
+            self.progress(f"waiting for {len(waiting)} {kind.title}: {minutes:.0f} of {kind.minutes} minutes")
             self.clock.sleep(LOOK_EVERY_SECONDS)
 
-    def _is_gone(self, kind: Kind, thing: Thing) -> bool:
+    def _advance(self, kind: Kind, thing: Thing) -> bool:
+        """Takes a thing one step on; returns whether its outcome is final."""
+        key = (thing.kind, thing.id)
         try:
-            gone = kind.tags(self.account, thing) is None
-        except (ClientError, BotoCoreError, AccountError) as error:
-            self._note(thing, "failed", f"deleted, but whether it is gone cannot be asked: {self._reason(error)}")
-            return True
-        if gone:
-            self._note(thing, "deleted")
-        return gone
+            tags = kind.tags(self.account, thing)
+        except Exception as error:
+            return self._put_off(thing, error)
+        if tags is None:
+            return self._settle(thing, "deleted" if key in self._asked else "gone already")
+        if key in self._accepted:
+            return self._note(thing, "not gone yet")
+        if not self.owner.owns(tags):
+            return self._settle(thing, "refused", f"its tags are no longer those of the stack {self.owner.stack}")
+        if not thing.going:
+            self.progress(f"deleting {thing.label}")
+            if key not in self._asked:
+                self.attempted(thing)
+            self._note(thing, "not gone yet", "AWS was asked to delete it")
+        self._asked.add(key)
+        try:
+            if not thing.going:
+                kind.delete(self.account, thing)
+        except Exception as error:
+            return self._put_off(thing, error)
+        self._accepted.add(key)
+        return self._note(thing, "not gone yet") if kind.slow else self._settle(thing, "deleted")
 
-    def _note(self, thing: Thing, what: What, why: str = "") -> None:
+    def _put_off(self, thing: Thing, error: Exception) -> bool:
+        """Notes why AWS did not answer as hoped; final where looking again cannot help."""
+        key, why = (thing.kind, thing.id), explain(error, self.account.region)
+        if key in self._accepted or is_temporary(error):
+            return self._note(thing, self.outcomes[key].what, why)
+        return self._settle(thing, "failed", why)
+
+    def _give_up(self, thing: Thing, minutes: float) -> None:
+        key = (thing.kind, thing.id)
+        said = self.outcomes[key].why
+        if key in self._accepted:
+            why = f"after {minutes:.0f} minutes; AWS may still be deleting it"
+            self._settle(thing, "not gone yet", f"{why}. Its last answer: {said}" if said else why)
+        else:
+            self._settle(thing, "failed", f"for {minutes:.0f} minutes: {said}")
+
+    def _settle(self, thing: Thing, what: What, why: str = "") -> bool:
+        self._note(thing, what, why)
+        self.settled(self.outcomes[thing.kind, thing.id])
+        return True
+
+    def _note(self, thing: Thing, what: What, why: str = "") -> bool:
         self.outcomes[thing.kind, thing.id] = Outcome(thing=thing, what=what, why=why)
-
-    def _outcome(self, thing: Thing) -> What:
-        return self.outcomes[thing.kind, thing.id].what
-
-    def _reason(self, error: Exception) -> str:
-        return str(error) if isinstance(error, AccountError) else reason(error, self.account.region)
+        return False
 
 
-def standing(account: Account, things: Iterable[Thing]) -> list[str]:
-    """Clusters of the stack that are up with nodes, or being made: signs that `destroy` has not run."""
-    found = []
-    for thing in things:
-        if thing.kind != services.CLUSTERS.title:
-            continue
-        status, groups = thing.raw["status"], len(services.node_groups(account, thing.id))
-        if status == "CREATING" or (groups and status in ("ACTIVE", "UPDATING")):
-            found.append(f"{thing.id} is {status} with {groups} node group{'' if groups == 1 else 's'}")
-    return found
+def _some(names: Sequence[str]) -> str:
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(names[:MOST_NAMED]) + more
 
 
 def kinds_of(things: Iterable[Thing]) -> list[Kind]:

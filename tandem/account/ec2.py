@@ -8,10 +8,10 @@ from sharing import prices
 from sharing.cost import HOURS_PER_MONTH
 from sharing.gpus import instance_types
 from sharing.system import system_types
-from tandem.account.session import Account, AccountError, code
+from tandem.account.session import Account, AccountError, InUseError, code
 from tandem.account.things import Kind, Owner, Tags, Thing, from_list
 
-GONE = ("terminated", "deleted", "failed")
+GONE = ("terminated", "deleted")
 GOING = ("shutting-down", "deleting")
 NODE_GROUP_TAG = "eks:nodegroup-name"
 EKS_CLUSTER_TAG = "eks:cluster-name"
@@ -37,8 +37,8 @@ def _find(
     for tag, value in owner.telling:
         filters = [{"Name": f"tag:{tag}", "Values": [value]}]
         for raw in _each(account, operation, key, Filters=filters, **(more or {})):
-            tags, state = from_list(raw.get("Tags") or raw.get("TagSet")), _state(raw)
-            if raw[id_key] not in seen and owner.owns(tags) and state not in GONE:
+            tags, state = _tags_of(raw), _state(raw)
+            if raw[id_key] not in seen and owner.owns(tags) and not _is_gone(raw):
                 seen.add(raw[id_key])
                 yield Thing(
                     kind=title,
@@ -59,7 +59,18 @@ def _each(account: Account, operation: str, key: str, **arguments: Any) -> Itera
 
 def _state(raw: Raw) -> str:
     state = raw.get("State", "")
-    return str(state["Name"] if isinstance(state, Mapping) else state)
+    # Endpoints have theirs in capitals in EC2's model, and in small letters in its answers.
+    return str(state["Name"] if isinstance(state, Mapping) else state).lower()
+
+
+def _is_gone(raw: Raw) -> bool:
+    # A NAT gateway that could not be created goes within the hour (userguide/nat-gateway-troubleshooting.html);
+    # an endpoint that could not be created stays.
+    return _state(raw) in GONE or (_state(raw) == "failed" and "NatGatewayId" in raw)
+
+
+def _tags_of(raw: Raw) -> dict[str, str]:
+    return from_list(raw.get("Tags") or raw.get("TagSet"))
 
 
 def _kind(
@@ -72,27 +83,32 @@ def _kind(
     detail: Callable[[Raw], str] = lambda raw: "",
     price: Callable[[Raw, str], float | None] = lambda raw, region: 0.0,
     more: Mapping[str, Any] | None = None,
-    minutes: int = 0,
+    after: tuple[str, ...] = (),
+    slow: bool = False,
+    minutes: int = 5,
     note: str = "",
 ) -> Kind:
     find = partial(
         _find, title=title, operation=operation, key=key, id_key=id_key, detail=detail, price=price, more=more
     )
     tags = partial(_tags, operation=operation, key=key, id_key=id_key)
-    return Kind(title=title, find=find, tags=tags, delete=delete, minutes=minutes, note=note)
+    return Kind(title=title, find=find, tags=tags, delete=delete, after=after, slow=slow, minutes=minutes, note=note)
 
 
 def _tags(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Tags | None:
+    raw = _look(account, thing, operation=operation, key=key, id_key=id_key)
+    return None if raw is None else _tags_of(raw)
+
+
+def _look(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Raw | None:
     """Asks for that one id, not by a tag: so that tags and being there are both of this moment."""
-    plural = "AllocationIds" if id_key == "AllocationId" else f"{id_key}s"
     try:
-        found = list(_each(account, operation, key, **{plural: [thing.id]}))
+        found = list(_each(account, operation, key, **{f"{id_key}s": [thing.id]}))
     except Exception as error:
         if "NotFound" in code(error):
             return None
         raise
-    there = [raw for raw in found if raw[id_key] == thing.id and _state(raw) not in GONE]
-    return from_list(there[0].get("Tags") or there[0].get("TagSet")) if there else None
+    return next((raw for raw in found if raw[id_key] == thing.id and not _is_gone(raw)), None)
 
 
 def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Thing], None]:
@@ -110,7 +126,7 @@ def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Acc
 def _terminate(account: Account, thing: Thing) -> None:
     group = thing.tags.get(NODE_GROUP_TAG)
     if group and _node_group_lives(account, thing.tags.get(EKS_CLUSTER_TAG, ""), group):
-        raise AccountError(f"its node group {group} would replace it: delete that first")
+        raise InUseError(f"its node group {group} would replace it: delete that first")
     account.client("ec2").terminate_instances(InstanceIds=[thing.id])
 
 
@@ -124,9 +140,11 @@ def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
     return True
 
 
+# These two ask again what is attached: a second try must not take off what the first has taken off.
 def _delete_route_table(account: Account, thing: Thing) -> None:
     client = account.client("ec2")
-    for association in thing.raw.get("Associations", ()):
+    now = _look(account, thing, operation="describe_route_tables", key="RouteTables", id_key="RouteTableId") or {}
+    for association in now.get("Associations", ()):
         if not association.get("Main"):
             client.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
     client.delete_route_table(RouteTableId=thing.id)
@@ -134,7 +152,9 @@ def _delete_route_table(account: Account, thing: Thing) -> None:
 
 def _delete_gateway(account: Account, thing: Thing) -> None:
     client = account.client("ec2")
-    for attachment in thing.raw.get("Attachments", ()):
+    key, id_key = "InternetGateways", "InternetGatewayId"
+    now = _look(account, thing, operation="describe_internet_gateways", key=key, id_key=id_key) or {}
+    for attachment in now.get("Attachments", ()):
         client.detach_internet_gateway(InternetGatewayId=thing.id, VpcId=attachment["VpcId"])
     client.delete_internet_gateway(InternetGatewayId=thing.id)
 
@@ -188,6 +208,8 @@ INSTANCES = _kind(
     _terminate,
     detail=_instance,
     price=_instance_day,
+    after=("node groups",),
+    slow=True,
     minutes=15,
 )
 LAUNCH_TEMPLATES = _kind(
@@ -197,6 +219,8 @@ LAUNCH_TEMPLATES = _kind(
     "LaunchTemplateId",
     _call("delete_launch_template", "LaunchTemplateId"),
     detail=lambda raw: raw.get("LaunchTemplateName", ""),
+    # EKS then says Ec2LaunchTemplateNotFound of the group (eks API_Issue).
+    after=("node groups",),
 )
 ENDPOINTS = _kind(
     "VPC endpoints",
@@ -206,6 +230,7 @@ ENDPOINTS = _kind(
     _call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
     detail=lambda raw: raw.get("ServiceName", ""),
     price=_endpoint_day,
+    slow=True,
     minutes=10,
 )
 INTERFACES = _kind(
@@ -215,6 +240,7 @@ INTERFACES = _kind(
     "NetworkInterfaceId",
     _call("delete_network_interface", "NetworkInterfaceId"),
     detail=lambda raw: raw.get("Status", ""),
+    after=("instances",),
 )
 NAT_GATEWAYS = _kind(
     "NAT gateways",
@@ -223,6 +249,9 @@ NAT_GATEWAYS = _kind(
     "NatGatewayId",
     _call("delete_nat_gateway", "NatGatewayId"),
     price=_hourly("nat-gateway-hour"),
+    # EC2 lets it go at any time, and nodes that still run lose their way to EKS.
+    after=("node groups", "instances"),
+    slow=True,
     minutes=10,
 )
 ADDRESSES = _kind(
@@ -233,6 +262,7 @@ ADDRESSES = _kind(
     _call("release_address", "AllocationId"),
     detail=lambda raw: raw.get("PublicIp", ""),
     price=_hourly("public-ipv4-hour"),
+    after=("NAT gateways",),
 )
 SNAPSHOTS = _kind(
     "snapshots",
@@ -253,6 +283,7 @@ VOLUMES = _kind(
     _call("delete_volume", "VolumeId"),
     detail=lambda raw: f"{raw['Size']} GiB {raw.get('VolumeType', '')}, {raw['State']}",
     price=_volume_day,
+    after=("node groups", "instances"),
     note="What lies on them is lost.",
 )
 SECURITY_GROUPS = _kind(
@@ -262,8 +293,17 @@ SECURITY_GROUPS = _kind(
     "GroupId",
     _call("delete_security_group", "GroupId"),
     detail=lambda raw: raw.get("GroupName", ""),
+    after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces"),
 )
-ROUTE_TABLES = _kind("route tables", "describe_route_tables", "RouteTables", "RouteTableId", _delete_route_table)
+ROUTE_TABLES = _kind(
+    "route tables",
+    "describe_route_tables",
+    "RouteTables",
+    "RouteTableId",
+    _delete_route_table,
+    # As for NAT gateways: nodes that still run lose their way to EKS.
+    after=("node groups", "instances"),
+)
 SUBNETS = _kind(
     "subnets",
     "describe_subnets",
@@ -271,10 +311,22 @@ SUBNETS = _kind(
     "SubnetId",
     _call("delete_subnet", "SubnetId"),
     detail=lambda raw: f"{raw['CidrBlock']} in {raw['AvailabilityZone']}",
+    after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces", "NAT gateways"),
 )
 INTERNET_GATEWAYS = _kind(
-    "internet gateways", "describe_internet_gateways", "InternetGateways", "InternetGatewayId", _delete_gateway
+    "internet gateways",
+    "describe_internet_gateways",
+    "InternetGateways",
+    "InternetGatewayId",
+    _delete_gateway,
+    after=("node groups", "instances", "NAT gateways"),
 )
 VPCS = _kind(
-    "VPCs", "describe_vpcs", "Vpcs", "VpcId", _call("delete_vpc", "VpcId"), detail=lambda raw: raw["CidrBlock"]
+    "VPCs",
+    "describe_vpcs",
+    "Vpcs",
+    "VpcId",
+    _call("delete_vpc", "VpcId"),
+    detail=lambda raw: raw["CidrBlock"],
+    after=("VPC endpoints", "security groups", "route tables", "subnets", "internet gateways"),
 )

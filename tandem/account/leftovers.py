@@ -1,6 +1,6 @@
 """What of a stack is still in the account, and what it costs a day."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,8 +36,7 @@ KINDS: tuple[Kind, ...] = (
     services.ROLES,
     services.POLICIES,
 )
-"""Every kind that can be deleted, in the order in which that works. A node group would replace its instances, so it
-goes before them; an address is released by the gateway that has it, a role by the profile."""
+"""Every kind that can be deleted, in the order in which that works: `Kind.after` says which must be deleted before."""
 OTHER = "other"
 LOOKED_AT = frozenset(
     {
@@ -60,9 +59,9 @@ class Inventory:
 
     owner: Owner
     things: tuple[Thing, ...]
-    """Dearest first."""
-    unseen: tuple[str, ...]
-    """What could not be looked at, and why."""
+    """Most expensive first."""
+    unseen: Mapping[str, str]
+    """What could not be looked at, and why, by title of the kind."""
 
     @property
     def usd_per_day(self) -> float:
@@ -81,8 +80,11 @@ def owner_of(account: Account, stack: str) -> Owner:
 
 
 def inventory(account: Account, stack: str) -> Inventory:
-    """Asks every service. One that may not be asked is named in `unseen`; the others are looked at all the same."""
-    unseen: list[str] = []
+    """Asks every service. One that may not be asked is named in `unseen`; the others are looked at all the same.
+
+    Any other error ends the search, so that nothing is deleted on half of the facts.
+    """
+    unseen: dict[str, str] = {}
     things: list[Thing] = []
     try:
         owner = owner_of(account, stack)
@@ -100,13 +102,13 @@ def inventory(account: Account, stack: str) -> Inventory:
         except ClientError as error:
             if code(error) not in DENIED:
                 raise
-            unseen.append(f"{title}: {reason(error, account.region)}")
-    dearest_first = sorted(things, key=lambda thing: -_weight(thing))
-    return Inventory(owner=owner, things=tuple(dearest_first), unseen=tuple(unseen))
+            unseen[title] = reason(error, account.region)
+    expensive_first = sorted(things, key=lambda thing: -_weight(thing))
+    return Inventory(owner=owner, things=tuple(expensive_first), unseen=unseen)
 
 
 def _weight(thing: Thing) -> float:
-    """Cost for sorting; a thing without a known price may be dear, so it stands before the free ones."""
+    """Cost for sorting; a thing without a known price may be expensive, so it stands before the free ones."""
     return 0.000001 if thing.usd_per_day is None else thing.usd_per_day
 
 
@@ -161,5 +163,5 @@ def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
             }
             for thing in found.things
         ],
-        "unseen": list(found.unseen),
+        "unseen": [f"{title}: {why}" for title, why in found.unseen.items()],
     }

@@ -6,14 +6,14 @@ from typing import Any
 
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH, in_extended_support
-from tandem.account.session import Account, AccountError, code
+from tandem.account.session import Account, InUseError, code
 from tandem.account.things import Kind, Owner, Tags, Thing, from_list
 
 GONE = ("ResourceNotFoundException", "NoSuchEntity", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
 DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
 """Where EKS writes its logs; log groups elsewhere are found by the tagging service."""
-EVERY_REGION = "IAM is for all regions: a stack of the same name elsewhere carries the same tags."
+ALL_REGIONS = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."
 
 
 def clusters(account: Account) -> Iterator[str]:
@@ -116,6 +116,7 @@ NODE_GROUPS = Kind(
     find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
     tags=_part_tags("nodegroup"),
     delete=_delete_node_group,
+    slow=True,
     minutes=25,
     note="Their instances go with them.",
 )
@@ -124,9 +125,19 @@ ADDONS = Kind(
     find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
     tags=_part_tags("addon"),
     delete=_delete_addon,
+    slow=True,
     minutes=10,
 )
-CLUSTERS = Kind(title="EKS clusters", find=_find_clusters, tags=_cluster_tags, delete=_delete_cluster, minutes=20)
+CLUSTERS = Kind(
+    title="EKS clusters",
+    find=_find_clusters,
+    tags=_cluster_tags,
+    delete=_delete_cluster,
+    # Not after add-ons: one that cannot be deleted goes with its cluster.
+    after=("node groups",),
+    slow=True,
+    minutes=20,
+)
 
 
 def _find_logs(account: Account, owner: Owner) -> Iterator[Thing]:
@@ -153,6 +164,8 @@ LOGS = Kind(
     find=_find_logs,
     tags=lambda account, thing: _log_tags_of(account, thing.raw["arn"]),
     delete=lambda account, thing: account.client("logs").delete_log_group(logGroupName=thing.id),
+    # EKS writes to it until the cluster is deleted, and creates it again (terraform-aws-modules/terraform-aws-eks#920).
+    after=("EKS clusters",),
 )
 
 
@@ -171,7 +184,8 @@ def _rule_tags(account: Account, thing: Thing) -> Tags | None:
 
 def _delete_rule(account: Account, thing: Thing) -> None:
     client = account.client("events")
-    if targets := [target["Id"] for target in client.list_targets_by_rule(Rule=thing.id)["Targets"]]:
+    pages = account.pages("events", "list_targets_by_rule", Rule=thing.id)
+    if targets := [target["Id"] for page in pages for target in page["Targets"]]:
         client.remove_targets(Rule=thing.id, Ids=targets)
     client.delete_rule(Name=thing.id)
 
@@ -180,7 +194,8 @@ RULES = Kind(title="EventBridge rules", find=_find_rules, tags=_rule_tags, delet
 
 
 def _find_queues(account: Account, owner: Owner) -> Iterator[Thing]:
-    for page in account.pages("sqs", "list_queues"):
+    # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
+    for page in account.pages("sqs", "list_queues", MaxResults=1000):
         for url in page.get("QueueUrls", ()):
             thing = Thing(kind="SQS queues", id=url, tags={})
             if (tags := _queue_tags(account, thing)) and owner.owns(tags):
@@ -215,9 +230,10 @@ def _role_tags(account: Account, thing: Thing) -> Tags | None:
 
 def _delete_role(account: Account, thing: Thing) -> None:
     client, role = account.client("iam"), {"RoleName": thing.id}
-    if profiles := client.list_instance_profiles_for_role(**role)["InstanceProfiles"]:
-        # Not ours, or kept: asked before anything is taken from the role.
-        raise AccountError(f"the instance profile {profiles[0]['InstanceProfileName']} has it")
+    for page in account.pages("iam", "list_instance_profiles_for_role", **role):
+        for profile in page["InstanceProfiles"]:
+            # Not ours, or kept: asked before anything is taken from the role.
+            raise InUseError(f"the instance profile {profile['InstanceProfileName']} has it")
     for page in account.pages("iam", "list_attached_role_policies", **role):
         for policy in page["AttachedPolicies"]:
             client.detach_role_policy(**role, PolicyArn=policy["PolicyArn"])
@@ -227,7 +243,16 @@ def _delete_role(account: Account, thing: Thing) -> None:
     client.delete_role(**role)
 
 
-ROLES = Kind(title="IAM roles", find=_find_roles, tags=_role_tags, delete=_delete_role, note=EVERY_REGION)
+ROLES = Kind(
+    title="IAM roles",
+    find=_find_roles,
+    tags=_role_tags,
+    delete=_delete_role,
+    # EKS then says IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
+    after=("node groups", "instances", "EKS clusters", "instance profiles"),
+    in_all_regions=True,
+    note=ALL_REGIONS,
+)
 
 
 def _find_profiles(account: Account, owner: Owner) -> Iterator[Thing]:
@@ -238,20 +263,33 @@ def _find_profiles(account: Account, owner: Owner) -> Iterator[Thing]:
                 yield Thing(kind=thing.kind, id=thing.id, tags=tags, raw=raw)
 
 
-def _profile_tags(account: Account, thing: Thing) -> Tags | None:
+def _profile(account: Account, thing: Thing) -> Any:
     answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=thing.id))
-    return None if answer is None else from_list(answer["InstanceProfile"].get("Tags"))
+    return answer and answer["InstanceProfile"]
+
+
+def _profile_tags(account: Account, thing: Thing) -> Tags | None:
+    raw = _profile(account, thing)
+    return None if raw is None else from_list(raw.get("Tags"))
 
 
 def _delete_profile(account: Account, thing: Thing) -> None:
     client, profile = account.client("iam"), {"InstanceProfileName": thing.id}
-    for role in thing.raw.get("Roles", ()):
+    # Asked again: a second try must not take off what the first has taken off.
+    for role in (_profile(account, thing) or {}).get("Roles", ()):
         client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
     client.delete_instance_profile(**profile)
 
 
 PROFILES = Kind(
-    title="instance profiles", find=_find_profiles, tags=_profile_tags, delete=_delete_profile, note=EVERY_REGION
+    title="instance profiles",
+    find=_find_profiles,
+    tags=_profile_tags,
+    delete=_delete_profile,
+    # IAM lets it go at any time, and instances that still run lose their permissions (API_DeleteInstanceProfile).
+    after=("node groups", "instances"),
+    in_all_regions=True,
+    note=ALL_REGIONS,
 )
 
 
@@ -264,18 +302,27 @@ def _find_policies(account: Account, owner: Owner) -> Iterator[Thing]:
 
 
 def _policy_tags(account: Account, thing: Thing) -> Tags | None:
-    answer = there(lambda: account.client("iam").list_policy_tags(PolicyArn=thing.id))
-    return None if answer is None else from_list(answer["Tags"])
+    pages = there(lambda: list(account.pages("iam", "list_policy_tags", PolicyArn=thing.id)))
+    return None if pages is None else from_list(tag for page in pages for tag in page["Tags"])
 
 
 def _delete_policy(account: Account, thing: Thing) -> None:
     client, policy = account.client("iam"), {"PolicyArn": thing.id}
     if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
-        raise AccountError(f"it is attached in {count} place{'s' if count > 1 else ''}")
-    for version in client.list_policy_versions(**policy)["Versions"]:
+        raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
+    versions = [one for page in account.pages("iam", "list_policy_versions", **policy) for one in page["Versions"]]
+    for version in versions:
         if not version["IsDefaultVersion"]:
             client.delete_policy_version(**policy, VersionId=version["VersionId"])
     client.delete_policy(**policy)
 
 
-POLICIES = Kind(title="IAM policies", find=_find_policies, tags=_policy_tags, delete=_delete_policy, note=EVERY_REGION)
+POLICIES = Kind(
+    title="IAM policies",
+    find=_find_policies,
+    tags=_policy_tags,
+    delete=_delete_policy,
+    after=("IAM roles",),
+    in_all_regions=True,
+    note=ALL_REGIONS,
+)

@@ -16,11 +16,27 @@ EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefr
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")
 DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "AuthorizationError")
 NOT_ENABLED = ("OptInRequired", "RegionDisabledException", "SubscriptionRequiredException")
-THROTTLED = ("Throttling", "ThrottlingException", "RequestLimitExceeded", "TooManyRequestsException")
+THROTTLED = (
+    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
+    *("RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "PriorRequestNotComplete"),
+)
+"""As in botocore 1.44, retries/standard.py."""
+IN_USE = (
+    *("DependencyViolation", "DeleteConflict", "ResourceInUseException", "VolumeInUse", "IncorrectState"),
+    *("InvalidIPAddress.InUse", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"),
+    *("ConcurrentModification", "ConcurrentModificationException"),
+)
+"""What passes when something else has been deleted; Terraform's AWS provider tries again for minutes."""
+NOT_THERE = ("NoSuch", "NotFound", "NonExistent", "DoesNotExist")
+"""Parts of the codes for what does not exist: after a lost answer, that of the second try."""
 
 
 class AccountError(CallError):
     """What keeps a command from its work, as one line with the way out."""
+
+
+class InUseError(AccountError):
+    """Something that may go away by itself still uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +158,31 @@ def reason(error: Exception, region: str) -> str:
     if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
         return f"AWS cannot be reached: {said}. Look at network, proxy, AWS_ENDPOINT_URL, and the region, {region}."
     return said
+
+
+def explain(error: Exception, region: str) -> str:
+    """Why a call did not do as asked, whatever was raised: also what nobody expected has its name."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if isinstance(error, AccountError):
+        return str(error)
+    if isinstance(error, BotoCoreError | ClientError):
+        return reason(error, region)
+    return " ".join(f"unexpected {type(error).__name__}: {error}".split())
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether the same call may succeed in some minutes: AWS is busy, out of reach, or something still goes away."""
+    from botocore import exceptions
+
+    if isinstance(error, InUseError | exceptions.ConnectionError | exceptions.HTTPClientError):
+        return True
+    if not isinstance(error, exceptions.ClientError):
+        return False
+    found = code(error)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    passing = found in THROTTLED or found in EXPIRED or found in IN_USE
+    return passing or status >= 500 or any(part in found for part in NOT_THERE)
 
 
 def _config() -> Any:

@@ -15,6 +15,7 @@ from tandem.account.kept_prices import Kept
 from tandem.account.leftovers import Inventory
 from tandem.account.quota import Answer
 from tandem.account.session import Account
+from tandem.calling import printable
 from tandem.show import Output
 
 STYLES = {
@@ -32,7 +33,7 @@ QUOTA_FOR_BOTH = (
 
 
 def inventory(found: Inventory, account: Account) -> None:
-    """What is left, dearest first, and what it costs a day."""
+    """What is left, most expensive first, and what it costs per day."""
     console = Output(highlight=False)
     where = f"{escape(found.owner.stack)} in account {account.id}, {account.region}"
     if found.things:
@@ -47,10 +48,10 @@ def inventory(found: Inventory, account: Account) -> None:
         for thing in found.things:
             what = ", ".join(part for part in (thing.name, thing.detail) if part)
             usd = "?" if thing.usd_per_day is None else f"{thing.usd_per_day:.3f}"
-            table.add_row(thing.kind, escape(thing.id), escape(what), usd)
+            table.add_row(thing.kind, _shown(thing.id), _shown(what), usd)
         table.add_section()
         unknown = " and what has no known price" if any(thing.usd_per_day is None for thing in found.things) else ""
-        table.add_row(f"{len(found.things)} things", "", f"together{unknown}", f"{found.usd_per_day:.3f}")
+        table.add_row(f"{len(found.things)} things", "", f"total{unknown}", f"{found.usd_per_day:.3f}")
         console.print(table)
         console.print(
             f"`tandem leftovers {escape(found.owner.stack)} --delete` deletes them, asking for each kind.",
@@ -58,20 +59,26 @@ def inventory(found: Inventory, account: Account) -> None:
         )
     elif not found.unseen:
         console.print(f"[green]nothing[/] is left of {where}", soft_wrap=not console.is_terminal)
-    for reason in found.unseen:
-        console.print(f"[yellow]not looked at[/]: {escape(reason)}", soft_wrap=not console.is_terminal)
+    for title, why in found.unseen.items():
+        console.print(f"[yellow]not looked at[/]: {title}: {_shown(why)}", soft_wrap=not console.is_terminal)
 
 
-def outcomes(them: Sequence[Outcome], *, to_stderr: bool) -> None:
-    """What a deletion did: a line for each thing that is left, and the counts."""
+def outcome(one: Outcome, *, to_stderr: bool) -> None:
+    """What became of a thing, in a line."""
     console = Output(highlight=False, stderr=to_stderr)
-    for outcome in them:
-        if outcome.left:
-            why = f": {outcome.why}" if outcome.why else ""
-            line = f"[yellow]{outcome.what}[/] {outcome.thing.kind} {escape(outcome.thing.id)}{escape(why)}"
-            console.print(line, soft_wrap=not console.is_terminal)
-    counts = Counter(outcome.what for outcome in them)
-    console.print(", ".join(f"{count} {what}" for what, count in counts.items()) or "nothing to delete")
+    style, why = ("yellow" if one.left else "green"), (f": {one.why}" if one.why else "")
+    console.print(f"[{style}]{one.what}[/] {_shown(one.thing.label + why)}", soft_wrap=not console.is_terminal)
+
+
+def counts(them: Sequence[Outcome], *, to_stderr: bool) -> None:
+    """How many things a deletion deleted, and how many it left for which reason."""
+    found = Counter(one.what for one in them)
+    Output(highlight=False, stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in found.items()))
+
+
+def _shown(text: str) -> str:
+    """What AWS or somebody with access to the account wrote, on one line and without what steers a terminal."""
+    return escape(" ".join(printable(text).split()))
 
 
 def quotas(found: Answer, stack: str, account: Account) -> None:

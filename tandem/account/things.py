@@ -66,6 +66,12 @@ class Thing:
         """Its name where it has one beside the id."""
         return self.tags.get("Name", "")
 
+    @property
+    def label(self) -> str:
+        """Kind and id, for a line about this one, e.g. `volume vol-1`."""
+        kind = self.kind.removesuffix("ies") + "y" if self.kind.endswith("ies") else self.kind.removesuffix("s")
+        return f"{kind} {self.id}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
@@ -76,10 +82,18 @@ class Kind:
     tags: Callable[[Account, Thing], Tags | None]
     """The tags as they are now; None when the thing is gone."""
     delete: Callable[[Account, Thing], None]
-    minutes: int = 0
-    """How long its deletion may take; 0: it is gone at once."""
+    after: tuple[str, ...] = ()
+    """Titles of the kinds that must not exist any more: AWS refuses this deletion until then, or lets it through and
+    breaks them. While one is left, or cannot be asked for, this kind is left alone."""
+    slow: bool = False
+    """Whether AWS still deletes it after it has answered the call."""
+    minutes: int = 5
+    """For how long a deletion is waited for, and tried again where AWS refuses it for the time being. Terraform's AWS
+    provider gives IAM 2 minutes (`propagationTimeout`) and what waits for network interfaces more."""
+    in_all_regions: bool = False
+    """Whether it belongs to the account, not to a region, so that a stack in another region may need it."""
     note: str = ""
-    """Said before it is agreed to."""
+    """Shown before the user agrees to delete it."""
 
 
 def from_list(tags: Any, key: str = "Key", value: str = "Value") -> dict[str, str]:

@@ -12,13 +12,24 @@ import botocore.session
 import pytest
 from moto import mock_aws
 
+from tandem.account import clean_up
+from tandem.account.deletion import Clock
 from tandem.account.session import Account, connect
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import LOADER, REGION, Emulated
+from tests.tandem.account.passing import Passing
 
 
 @pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Emulated]:
+def passing(monkeypatch: pytest.MonkeyPatch) -> Passing:
+    """The clock of every deletion."""
+    made = Passing()
+    monkeypatch.setattr(clean_up, "Clock", lambda: Clock(now=made.now, sleep=made.sleep))
+    return made
+
+
+@pytest.fixture
+def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passing: Passing) -> Iterator[Emulated]:
     for key in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(key, raising=False)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
@@ -26,6 +37,7 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Emulat
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws-config"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "aws-credentials"))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     # moto's thousand images and snapshots, which every listing would go through.
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     monkeypatch.setattr(botocore.session, "create_loader", lambda *_: LOADER)
@@ -33,7 +45,9 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Emulat
     here = Emulated()
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", [*botocore.handlers.BUILTIN_HANDLERS])
     with mock_aws():
+        botocore.handlers.BUILTIN_HANDLERS.append(("before-parameter-build", here.remember))
         botocore.handlers.BUILTIN_HANDLERS.append(("before-call", here))
+        botocore.handlers.BUILTIN_HANDLERS.append(("after-call", here.lose))
         yield here
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
 import botocore.loaders
+from moto.logs.models import logs_backends
+from moto.sqs.models import sqs_backends
 
 REGION = "us-east-1"
 OURS = {"tandem:project": "tandem", "tandem:stack": "timeslice"}
 CLUSTER = "tandem-timeslice"
+CLUSTER_LOGS = "/aws/eks/{}/cluster"
 ENOUGH = {
     "L-3819A6DF": 64.0,
     "L-DB2E81BA": 64.0,
@@ -54,14 +58,46 @@ class Emulated:
     calls: list[str] = field(default_factory=list)
     asked: list[tuple[str, Any]] = field(default_factory=list)
     """Operations answered here, with what was asked."""
+    laws: Callable[[str, dict[str, Any]], Any] | None = None
+    """Answers first where a test wants AWS's rules: see `laws`."""
+    faults: dict[str, list[str | BaseException | None]] = field(default_factory=dict)
+    """By operation, what becomes of its next calls: an error code, something raised, or None for an answer."""
+    lost: Callable[[str], BaseException | None] | None = None
+    """By operation, what is raised after AWS has done as asked."""
+    regions: tuple[str, ...] = (REGION, "eu-west-1", "ap-south-1")
+    """Those that the account has enabled."""
+    one_per_page: bool = False
+    queue_limit: int = 1000
+    """How many queues SQS gives at a time, and without MaxResults at all."""
+
+    def remember(self, params: Any, model: Any, context: Any, **_: Any) -> None:
+        """A handler of botocore's event `before-parameter-build`."""
+        if self.one_per_page and not any(name.endswith("Ids") for name in params):
+            pages = LOADER.load_service_model(model.service_model.service_name, "paginators-1")["pagination"]
+            if limit := pages.get(model.name, {}).get("limit_key"):
+                params.setdefault(limit, model.input_shape.members[limit].metadata.get("min", 1))
+        context["asked"] = dict(params)
+
+    def lose(self, model: Any, **_: Any) -> None:
+        """A handler of botocore's event `after-call`."""
+        if self.lost is not None and (error := self.lost(model.name)) is not None:
+            raise error
 
     def __call__(self, model: Any, params: Any, **_: Any) -> Any:
         """A handler of botocore's event `before-call`: an answer, or None for moto's."""
         self.calls.append(model.name)
+        if waiting := self.faults.get(model.name):
+            fault = waiting.pop(0)
+            if isinstance(fault, BaseException):
+                raise fault
+            if fault:
+                return error(400, fault, "not now")
         if model.name in self.denied:
-            return _error(403, self.denied[model.name], "you may not")
+            return error(403, self.denied[model.name], "you may not")
         if params["context"]["client_region"] in self.closed:
-            return _error(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
+            return error(403, "InvalidClientTokenId", "The security token included in the request is invalid.")
+        if self.laws is not None and (said := self.laws(model.name, params["context"]["asked"])) is not None:
+            return said
         own = getattr(self, f"_{model.name}", None)
         if own is None or (model.name == "DescribeInstanceTypeOfferings" and self.offers is None):
             return None
@@ -71,15 +107,36 @@ class Emulated:
         self.asked.append((model.name, asked))
         return own(asked, params["url_path"].strip("/").split("/"))
 
+    def _DescribeRegions(self, body: Any, path: list[str]) -> Any:
+        if "AllRegions" in body or "RegionName.1" in body:
+            return None
+        return answer(Regions=[{"RegionName": name} for name in self.regions])
+
+    def _ListQueues(self, body: Any, path: list[str]) -> Any:
+        """As in the SQS API reference: no token without MaxResults."""
+        names = sqs_backends["123456789012"][REGION].queues
+        urls = [f"https://sqs.{REGION}.amazonaws.com/123456789012/{name}" for name in names]
+        body = body or {}
+        begin, most = int(body.get("NextToken", 0)), body.get("MaxResults")
+        page = urls[begin : begin + min(most or self.queue_limit, self.queue_limit)]
+        more = most is not None and begin + len(page) < len(urls)
+        return answer(QueueUrls=page, **({"NextToken": str(begin + len(page))} if more else {}))
+
+    def _ListTagsForResource(self, body: Any, path: list[str]) -> Any:
+        """Of a log group, as in the CloudWatch Logs API reference: moto keeps the tags of one that was deleted."""
+        name = str((body or {}).get("resourceArn", "")).partition(":log-group:")[2]
+        there = any(name in backend.groups for backend in logs_backends["123456789012"].values())
+        return error(400, "ResourceNotFoundException", "no such log group") if name and not there else None
+
     def _ListAddons(self, body: Any, path: list[str]) -> Any:
-        return _answer(addons=[name for cluster, name in self.addons if cluster == path[1]])
+        return answer(addons=[name for cluster, name in self.addons if cluster == path[1]])
 
     def _DescribeAddon(self, body: Any, path: list[str]) -> Any:
         tags = self.addons.get((path[1], path[3]))
         if tags is None:
-            return _error(404, "ResourceNotFoundException", "no such add-on")
+            return error(404, "ResourceNotFoundException", "no such add-on")
         status = self.addon_status.get(path[3], "ACTIVE")
-        return _answer(addon={"addonName": path[3], "status": status, "health": {"issues": []}, "tags": tags})
+        return answer(addon={"addonName": path[3], "status": status, "health": {"issues": []}, "tags": tags})
 
     def _DescribeAddonVersions(self, body: Any, path: list[str]) -> Any:
         """As in the example of the EKS API reference, DescribeAddonVersions."""
@@ -94,44 +151,44 @@ class Emulated:
             }
             for index, build in enumerate(self.builds.get(name, []))
         ]
-        return _answer(addons=[{"addonName": name, "type": "networking", "addonVersions": builds}] if builds else [])
+        return answer(addons=[{"addonName": name, "type": "networking", "addonVersions": builds}] if builds else [])
 
     def _GetParameters(self, body: Any, path: list[str]) -> Any:
         """As in the Systems Manager API reference, GetParameters; moto's store has none of EKS's."""
         known = [name for name in body["Names"] if name in self.parameters]
         found = [{"Name": name, "Type": "String", "Value": self.parameters[name]} for name in known]
-        return _answer(Parameters=found, InvalidParameters=[name for name in body["Names"] if name not in known])
+        return answer(Parameters=found, InvalidParameters=[name for name in body["Names"] if name not in known])
 
     def _DeleteAddon(self, body: Any, path: list[str]) -> Any:
         del self.addons[path[1], path[3]]
-        return _answer(addon={})
+        return answer(addon={})
 
     def _GetServiceQuota(self, body: Any, path: list[str]) -> Any:
         if body["QuotaCode"] not in self.quotas:
-            return _error(400, "NoSuchResourceException", "no such quota")
-        return _answer(Quota={"Value": self.quotas[body["QuotaCode"]]})
+            return error(400, "NoSuchResourceException", "no such quota")
+        return answer(Quota={"Value": self.quotas[body["QuotaCode"]]})
 
     def _GetAWSDefaultServiceQuota(self, body: Any, path: list[str]) -> Any:
         if body["QuotaCode"] not in self.default_quotas:
-            return _error(400, "NoSuchResourceException", "no such quota")
-        return _answer(Quota={"Value": self.default_quotas[body["QuotaCode"]]})
+            return error(400, "NoSuchResourceException", "no such quota")
+        return answer(Quota={"Value": self.default_quotas[body["QuotaCode"]]})
 
     def _GetProducts(self, body: Any, path: list[str]) -> Any:
-        return _answer(PriceList=[json.dumps(product) for product in self.products])
+        return answer(PriceList=[json.dumps(product) for product in self.products])
 
     def _DescribeInstanceTypeOfferings(self, body: Any, path: list[str]) -> Any:
         offers = [(name, zone) for name, zones in (self.offers or {}).items() for zone in zones]
-        return _answer(InstanceTypeOfferings=[{"InstanceType": n, "Location": f"{REGION}{z}"} for n, z in offers])
+        return answer(InstanceTypeOfferings=[{"InstanceType": n, "Location": f"{REGION}{z}"} for n, z in offers])
 
     def _DescribeSpotPriceHistory(self, body: Any, path: list[str]) -> Any:
-        return _answer(SpotPriceHistory=self.spot)
+        return answer(SpotPriceHistory=self.spot)
 
 
-def _answer(**parsed: Any) -> Any:
+def answer(**parsed: Any) -> Any:
     return SimpleNamespace(status_code=200, headers={}), {"ResponseMetadata": {}, **parsed}
 
 
-def _error(status: int, code: str, message: str) -> Any:
+def error(status: int, code: str, message: str) -> Any:
     parsed = {"Error": {"Code": code, "Message": message}, "ResponseMetadata": {}}
     return SimpleNamespace(status_code=status, headers={}), parsed
 

@@ -10,12 +10,14 @@ from typing import Any
 import boto3
 import pytest
 
-from tandem.account import command, deletion, leftovers
-from tandem.account.deletion import Clock, Deletion
+from tandem.account import clean_up, leftovers
+from tandem.account.deletion import Deletion
 from tandem.account.session import Account
 from tandem.command import main
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated, pairs
+from tests.tandem.account.passing import Passing
+from tests.tandem.account.test_order_of_deletion import KINDS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -153,7 +155,7 @@ def test_a_log_group_that_eks_made_again_is_told_and_left(creation: Creation, ac
     found = leftovers.inventory(account, "timeslice")
     assert [(thing.kind, thing.id) for thing in found.things] == [("other", name)]
     assert f"aws logs delete-log-group --log-group-name {name}" in found.things[0].detail
-    (outcome,) = Deletion(account, found.owner).run(found.things, leftovers.KINDS)
+    (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
     assert outcome.left
     assert ("log groups", name) in creation.census()
 
@@ -188,25 +190,6 @@ def test_a_stack_whose_file_is_gone_is_found_by_its_name(creation: Creation, cap
     code, out, _ = run(capsys, "bygone", "--region", REGION)
     assert code == 1
     assert volume in out
-
-
-def test_a_whole_stack_goes_in_the_right_order(creation: Creation, emulated: Emulated, capsys: Capture) -> None:
-    before = creation.census()
-    a_stack(creation)
-    boto3.client("eks", region_name=REGION).delete_nodegroup(
-        clusterName=CLUSTER, nodegroupName=next(i for k, i in creation.census() - before if k == "node groups")[17:]
-    )
-    emulated.calls.clear()
-    code, out, _ = run(capsys, "--delete", "--yes")
-    assert code == 0, out
-    assert "12 deleted" in out
-    # Policies that `a_stack` put beside its role stay: they are untagged.
-    assert {kind for kind, _ in creation.census() - before} <= {"IAM policies", "network interfaces"}
-    order = ["TerminateInstances", "DeleteCluster", "DeleteNatGateway", "ReleaseAddress", "DisassociateRouteTable"]
-    order += ["DeleteRouteTable", "DeleteSubnet", "DetachInternetGateway", "DeleteInternetGateway", "DeleteVpc"]
-    order += ["DetachRolePolicy", "DeleteRolePolicy", "DeleteRole"]
-    deleting = [call for call in emulated.calls if call in order]
-    assert deleting == order
 
 
 def test_each_kind_is_asked_for_and_no_is_the_default(
@@ -265,12 +248,12 @@ def test_what_gets_other_tags_in_the_meantime_is_refused(
     found = leftovers.inventory(account, "timeslice")
     creation.ec2.create_tags(Resources=[first], Tags=pairs({"tandem:stack": "dev"}))
     creation.ec2.delete_volume(VolumeId=second)
-    outcomes = Deletion(account, found.owner).run(found.things, leftovers.KINDS)
+    outcomes = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
     assert {(outcome.thing.id, outcome.what) for outcome in outcomes} == {(first, "refused"), (second, "gone already")}
     assert ("volumes", first) in creation.census()
 
 
-@pytest.mark.parametrize("kind", [kind.title for kind in leftovers.KINDS])
+@pytest.mark.parametrize("kind", KINDS)
 def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account, kind: str) -> None:
     """With an owner that nothing belongs to any more, nothing may be deleted."""
     made = creation.make(kind, OURS)
@@ -288,20 +271,19 @@ def test_a_failure_is_told_and_the_rest_goes_on(creation: Creation, emulated: Em
     emulated.denied["DeleteVolume"] = "UnauthorizedOperation"
     code, out, _ = run(capsys, "--delete", "--yes")
     assert code == 1
-    assert "failed volumes vol-" in out
+    assert "failed volume vol-" in out
     assert "these credentials may not call DeleteVolume (UnauthorizedOperation)" in out
     assert "1 deleted" in out
     assert ("VPCs", vpc) not in creation.census()
 
 
-def test_an_instance_that_its_node_group_would_replace_is_left(creation: Creation, account: Account) -> None:
-    group = creation.node_groups(OURS).partition("/")[2]
+def test_an_instance_that_somebodys_node_group_would_replace_is_left(creation: Creation, account: Account) -> None:
+    group = creation.node_groups({}).partition("/")[2]
     made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
     found = leftovers.inventory(account, "timeslice")
-    only = [kind for kind in leftovers.KINDS if kind.title == "instances"]
-    outcomes = {outcome.thing.id: outcome for outcome in Deletion(account, found.owner).run(found.things, only)}
-    assert outcomes[made].what == "failed"
-    assert f"its node group {group} would replace it" in outcomes[made].why
+    (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
+    assert outcome.what == "failed"
+    assert outcome.why == f"for 15 minutes: its node group {group} would replace it: delete that first"
     assert ("instances", made) in creation.census()
 
 
@@ -310,8 +292,8 @@ def test_a_role_in_someones_instance_profile_keeps_its_policies(creation: Creati
     creation.iam.create_instance_profile(InstanceProfileName="theirs")
     creation.iam.add_role_to_instance_profile(InstanceProfileName="theirs", RoleName=role)
     found = leftovers.inventory(account, "timeslice")
-    (outcome,) = Deletion(account, found.owner).run(found.things, leftovers.KINDS)
-    assert (outcome.what, outcome.why) == ("failed", "the instance profile theirs has it")
+    (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
+    assert (outcome.what, outcome.why) == ("failed", "for 5 minutes: the instance profile theirs has it")
     assert creation.iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
     assert creation.iam.list_role_policies(RoleName=role)["PolicyNames"]
 
@@ -320,27 +302,9 @@ def test_a_policy_that_others_have_keeps_its_versions(creation: Creation, accoun
     policy = creation.IAM_policies(OURS)
     creation.iam.attach_role_policy(RoleName=creation.IAM_roles({}), PolicyArn=policy)
     found = leftovers.inventory(account, "timeslice")
-    (outcome,) = Deletion(account, found.owner).run(found.things, leftovers.KINDS)
-    assert (outcome.what, outcome.why) == ("failed", "it is attached in 1 place")
+    (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
+    assert (outcome.what, outcome.why) == ("failed", "for 5 minutes: it is attached in 1 place")
     assert len(creation.iam.list_policy_versions(PolicyArn=policy)["Versions"]) == 2
-
-
-class Passing:
-    """A clock that only sleeping moves, and what was said meanwhile."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self.said: list[str] = []
-        self.at: dict[float, Callable[[], None]] = {}
-
-    def sleep(self, seconds: float) -> None:
-        self.seconds += seconds
-        for when in [when for when in self.at if when <= self.seconds]:
-            self.at.pop(when)()
-
-    def deletion(self, account: Account, found: leftovers.Inventory) -> Deletion:
-        clock = Clock(now=lambda: self.seconds, sleep=self.sleep)
-        return Deletion(account, found.owner, clock=clock, tell=self.said.append)
 
 
 def test_an_endpoint_that_aws_does_not_delete_is_a_failure(
@@ -373,7 +337,7 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
     assert {outcome.what for outcome in outcomes} == {"deleted"}
     assert passing.seconds == 120.0
     waits = [line for line in passing.said if line.startswith("waiting")]
-    assert waits[0] == "waiting for 1 of the NAT gateways to go: 0 of 10 minutes"
+    assert waits[0] == "waiting for 1 NAT gateways: 0 of 10 minutes"
     assert passing.said.index(waits[-1]) < passing.said.index(next(s for s in passing.said if "elastic" in s))
 
 
@@ -381,28 +345,12 @@ def test_waiting_ends_and_says_what_is_left(account: Account, lingering: leftove
     passing = Passing()
     outcomes = passing.deletion(account, lingering).run(lingering.things, leftovers.KINDS)
     told = {outcome.thing.kind: (outcome.what, outcome.why) for outcome in outcomes}
+    (gateway,) = [outcome.thing.id for outcome in outcomes if outcome.thing.kind == "NAT gateways"]
     assert told == {
-        "NAT gateways": ("not gone yet", "after 10 minutes; AWS may still be at it"),
-        "elastic IPs": ("deleted", ""),
+        "NAT gateways": ("not gone yet", "after 10 minutes; AWS may still be deleting it"),
+        "elastic IPs": ("left alone", f"NAT gateway {gateway} still exists"),
     }
     assert passing.seconds == 600.0
-
-
-def test_ctrl_c_while_waiting_says_what_is_left(
-    creation: Creation, emulated: Emulated, monkeypatch: pytest.MonkeyPatch, capsys: Capture
-) -> None:
-    creation.volumes(OURS)
-    instance = creation.instances(OURS)
-
-    def interrupt(self: Deletion, kind: Any, waiting: Any) -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(deletion.Deletion, "_wait", interrupt)
-    code, out, err = run(capsys, "--delete", "--yes")
-    assert code == 130
-    assert f"not gone yet instances {instance}" in out
-    assert "not agreed volumes" in out
-    assert "interrupted" in err
 
 
 def test_what_is_going_already_is_only_waited_for(
@@ -421,5 +369,5 @@ def test_what_is_going_already_is_only_waited_for(
 
 def test_the_prompt_reads_the_terminal_and_its_end_means_no(answers: Callable[[str], None], capsys: Capture) -> None:
     answers("")
-    assert command._asked("sure? ") == ""
+    assert clean_up._ask("sure? ") == ""
     assert capsys.readouterr().err == "sure? "

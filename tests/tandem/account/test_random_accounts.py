@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import random
-from functools import cache
 
 import pytest
 
-from tandem.account import deletion, leftovers
+from tandem.account import leftovers
 from tandem.account.session import Account
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, Emulated, Tags
+from tests.tandem.account.passing import Passing
+from tests.tandem.account.test_order_of_deletion import KINDS
 
 ACCOUNTS = 3
 THINGS = 352
@@ -57,17 +58,12 @@ NOT_MINE: tuple[Tags, ...] = (
 )
 
 
-@cache
-def kinds() -> tuple[str, ...]:
-    return tuple(kind.title for kind in leftovers.KINDS)
-
-
 def fill(creation: Creation, chance: random.Random) -> set[tuple[str, str]]:
     """Fills the account; says which things are the stack's."""
     mine = set()
     # Every kind comes with every tag set of ours once in all, the rest by chance.
     for number in range(THINGS):
-        kind = kinds()[number % len(kinds())]
+        kind = KINDS[number % len(KINDS)]
         ours = chance.random() < 0.4
         id = creation.make(kind, dict(chance.choice(MINE if ours else NOT_MINE)))
         mine |= {(kind, id)} if ours else set()
@@ -101,7 +97,7 @@ def test_everything_of_the_stack_goes_and_nothing_else(seed: int, account: Accou
 
     found = leftovers.inventory(account, "timeslice")
     assert {(thing.kind, thing.id) for thing in found.things} == mine
-    outcomes = deletion.Deletion(account, found.owner).run(found.things, leftovers.KINDS)
+    outcomes = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
 
     assert [(outcome.what, outcome.why) for outcome in outcomes if outcome.left] == []
     after = creation.census()
@@ -110,7 +106,7 @@ def test_everything_of_the_stack_goes_and_nothing_else(seed: int, account: Accou
 
 
 def test_all_kinds_and_all_tag_sets_occur() -> None:
-    assert 5 * len(kinds()) <= THINGS
+    assert 5 * len(KINDS) <= THINGS
     assert ACCOUNTS * THINGS > 1_000
     used = [random.Random(seed) for seed in range(ACCOUNTS)]
     drawn = [

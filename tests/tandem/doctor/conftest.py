@@ -11,11 +11,11 @@ import pytest
 
 from tandem import plan
 from tandem.doctor.case import Case, Stack
-from tests.tandem.account.conftest import creation, emulated
+from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.emulated import REGION
 from tests.tandem.fake_pulumi import bare_project
 
-__all__ = ["creation", "emulated"]
+__all__ = ["creation", "emulated", "passing"]
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
 """Later than any clock that runs these tests: botocore compares expiries with its own."""

@@ -1,0 +1,55 @@
+"""The record of a deletion: a line of JSON before each call that deletes, and one for each outcome."""
+
+import datetime
+import json
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+from tandem.account.session import AccountError
+
+
+class RecordError(AccountError):
+    """The record cannot be written, so nothing more is deleted."""
+
+
+def home() -> Path:
+    """The folder of the records: `$XDG_STATE_HOME/tandem/leftovers`, or below `~/.local/state`."""
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "tandem" / "leftovers"
+
+
+class Record:
+    """A new file that only grows. Each line is on the disk before `write` returns, so that no crash can lose it."""
+
+    def __init__(self, stack: str, region: str, now: datetime.datetime) -> None:
+        name = re.sub(r"[^\w.-]", "_", f"{stack}-{region}", flags=re.ASCII)
+        stamp = now.strftime("%Y%m%dT%H%M%SZ")
+        self.path = home() / f"{name}-{stamp}-{os.getpid()}.jsonl"
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def write(self, **entry: Any) -> None:
+        """Adds a line; raises `RecordError` when it is not on the disk."""
+        stamped = {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **entry}
+        line = json.dumps(stamped).encode() + b"\n"
+        try:
+            # A disk that fills up takes a part of the line, and refuses the rest.
+            while line:
+                line = line[os.write(self._file, line) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failed(error) from None
+
+    def close(self) -> None:
+        """Closes the file."""
+        os.close(self._file)
+
+    def _failed(self, error: OSError) -> RecordError:
+        return RecordError(
+            f"the record {self.path} cannot be written ({error.strerror}), and without it nothing is deleted. "
+            "Free space there, or set XDG_STATE_HOME to another folder."
+        )

@@ -1,0 +1,54 @@
+"""Where a stack may be up: in this region, as far as one sees before a deletion, and in every region of the account."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from tandem.account import services
+from tandem.account.leftovers import Inventory
+from tandem.account.session import Account, explain
+from tandem.account.things import Owner
+
+BEGINNING = ("CREATING", "PENDING")
+RUNNING = ("ACTIVE", "UPDATING")
+SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
+"""Without these two nobody knows whether a stack is up."""
+
+
+def standing(account: Account, found: Inventory) -> list[str]:
+    """Signs that `destroy` has not run: clusters that are up with nodes or being created, and what hides them."""
+    signs = [f"AWS could not be asked for {title}" for title in SEEN_BY if title in found.unseen]
+    for thing in found.things:
+        if thing.kind != services.CLUSTERS.title:
+            continue
+        status, groups = thing.raw["status"], len(services.node_groups(account, thing.id))
+        if status in BEGINNING or (groups and status in RUNNING):
+            signs.append(f"{thing.id} is {status} with {groups} node group{'' if groups == 1 else 's'}")
+    return signs
+
+
+def holding(account: Account, owner: Owner, progress: Callable[[str], None] = lambda line: None) -> list[str]:
+    """Why the stack may be up: its clusters and node groups in all regions, and each region that does not answer."""
+    try:
+        # Without AllRegions: those that the account has enabled (API_DescribeRegions).
+        answer = account.client("ec2").describe_regions()
+        names = sorted({account.region, *(region["RegionName"] for region in answer["Regions"])})
+    except Exception as error:
+        return [f"its regions cannot be listed: {explain(error, account.region)}"]
+    found = []
+    for name in names:
+        progress(f"looking for the stack in {name}")
+        try:
+            found += list(_of_the_stack(replace(account, region=name), owner))
+        except Exception as error:
+            found.append(f"{name} cannot be asked: {explain(error, name)}")
+    return found
+
+
+def _of_the_stack(account: Account, owner: Owner) -> Iterator[str]:
+    for name in services.clusters(account):
+        raw = services.cluster(account, name)
+        # A cluster of that name counts whatever its tags: what Karpenter made is known by the name alone.
+        if raw and (name == owner.cluster or owner.owns(raw.get("tags") or {})):
+            yield f"the EKS cluster {name} in {account.region} is {raw['status']}"
+    for group in services.NODE_GROUPS.find(account, owner):
+        yield f"the node group {group.id} in {account.region} is {group.detail}"

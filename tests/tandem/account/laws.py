@@ -1,0 +1,361 @@
+"""What AWS does that moto does not: it refuses wrong orders, breaks what loses its needs, and takes its time.
+
+What is in moto is put before the rules of the emulated cloud, `sandbox.world.RULES`. The rows of `HARMS` are deletions
+that AWS lets through although something living needs the thing; here the thing stays, and the harm is noted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from moto.ec2.models import ec2_backends
+from moto.eks.models import eks_backends
+from moto.iam.models import iam_backends
+
+from sandbox.world import RULES
+from sandbox.world.rules import ec2 as rules
+from sandbox.world.rules import eks as eks_rules
+from sandbox.world.rules.rule import Case, refusal
+from sandbox.world.things import (
+    ATTACHED_POLICY,
+    CLUSTER,
+    INSTANCE,
+    INTERFACE,
+    NODE_GROUP,
+    POLICY,
+    PROFILE,
+    ROLE,
+    VOLUME,
+    Thing,
+    Things,
+)
+from tests.tandem.account.emulated import CLUSTER_LOGS, REGION, Emulated, answer, error
+
+ACCOUNT = "123456789012"
+ISSUE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
+Asked = dict[str, Any]
+
+
+def thing(type: str, id: str, **inputs: Any) -> Thing:
+    return Thing(type=type, id=id, name=id, inputs=inputs, outputs=inputs)
+
+
+def things() -> Things:
+    """Everything in moto that may need something, as the emulated cloud's rules see it."""
+    return Things([*_network(), *_nodes(), *_clusters(), *_identities()])
+
+
+def _network() -> Iterator[Thing]:
+    ec2 = ec2_backends[ACCOUNT][REGION]
+    for vpc in ec2.vpcs.values():
+        yield thing(rules.VPC, vpc.id)
+    for zone in ec2.subnets.values():
+        for subnet in zone.values():
+            yield thing(
+                rules.SUBNET, subnet.id, vpcId=subnet.vpc_id, mapPublicIpOnLaunch=subnet.map_public_ip_on_launch
+            )
+    for gateway in ec2.internet_gateways.values():
+        yield thing(rules.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
+    for nat in ec2.nat_gateways.values():
+        if nat.state != "deleted":
+            address = next((one for one in ec2.addresses if one.eni is nat._eni), None)
+            yield thing(rules.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
+    for address in ec2.addresses:
+        yield thing(rules.ADDRESS, str(address.allocation_id))
+    for table in ec2.route_tables.values():
+        if table.main_association_id is None:
+            yield thing(rules.TABLE, table.id, vpcId=table.vpc_id)
+        for association, held in table._associations.items():
+            yield thing(rules.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
+        for route in table.routes:
+            to = {"gatewayId": route.gateway and route.gateway.id, "natGatewayId": _id(route.nat_gateway)}
+            yield thing(
+                rules.ROUTE, route.id, routeTableId=table.id, destinationCidrBlock=route.destination_cidr_block, **to
+            )
+    for endpoint in ec2.vpc_end_points.values():
+        if endpoint.state != "deleted":
+            groups, subnets = endpoint.security_group_ids, endpoint.subnet_ids
+            yield thing(rules.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups)
+    for in_vpc in ec2.groups.values():
+        for group in in_vpc.values():
+            if group.name != "default":
+                yield thing(rules.GROUP, group.id, vpcId=group.vpc_id)
+
+
+def _id(one: Any) -> Any:
+    return one and getattr(one, "id", one)
+
+
+def _nodes() -> Iterator[Thing]:
+    ec2 = ec2_backends[ACCOUNT][REGION]
+    for interface in ec2.enis.values():
+        yield thing(
+            INTERFACE,
+            interface.id,
+            subnetId=interface.subnet.id,
+            vpcId=interface.subnet.vpc_id,
+            securityGroups=[group.id for group in interface.group_set],
+            publicIp=interface.public_ip,
+            instance=interface.instance.id if interface.instance and _runs(interface.instance) else None,
+        )
+    for reservation in ec2.reservations.values():
+        for instance in reservation.instances:
+            if _runs(instance):
+                tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
+                group = f"{tags.get('eks:cluster-name')}/{tags.get('eks:nodegroup-name')}"
+                profile = (instance.iam_instance_profile or {}).get("Arn", "").rpartition("/")[2]
+                yield thing(INSTANCE, instance.id, group=group, profile=profile)
+    for volume in ec2.volumes.values():
+        attached = volume.attachment and _runs(volume.attachment.instance) and volume.attachment.instance.id
+        yield thing(VOLUME, volume.id, instance=attached or None)
+
+
+def _runs(instance: Any) -> bool:
+    return instance._state.name not in ("terminated", "stopped")
+
+
+def _clusters() -> Iterator[Thing]:
+    for cluster in eks_backends[ACCOUNT][REGION].clusters.values():
+        yield thing(CLUSTER, cluster.name, roleArn=cluster.role_arn)
+        for group in cluster.nodegroups.values():
+            template = (group.launch_template or {}).get("id")
+            yield thing(
+                NODE_GROUP,
+                f"{cluster.name}/{group.nodegroup_name}",
+                clusterName=cluster.name,
+                nodeRoleArn=group.node_role,
+                launchTemplate=template,
+                subnetIds=group.subnets,
+            )
+
+
+def _identities() -> Iterator[Thing]:
+    iam = iam_backends[ACCOUNT]["aws"]
+    for role in iam.roles.values():
+        yield thing(ROLE, role.name, arn=role.arn)
+        for arn in role.managed_policies:
+            yield thing(ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
+    for profile in iam.instance_profiles.values():
+        for role in profile.roles:
+            yield thing(PROFILE, profile.name, role=role.name)
+    for arn in iam.managed_policies:
+        if f":{ACCOUNT}:" in arn:
+            yield thing(POLICY, arn)
+
+
+DELETIONS = {
+    "DeleteVpc": (rules.VPC, "VpcId"),
+    "DeleteSubnet": (rules.SUBNET, "SubnetId"),
+    "DetachInternetGateway": (rules.GATEWAY, "InternetGatewayId"),
+    "ReleaseAddress": (rules.ADDRESS, "AllocationId"),
+    "DeleteRouteTable": (rules.TABLE, "RouteTableId"),
+    "DeleteSecurityGroup": (rules.GROUP, "GroupId"),
+    "DeleteVolume": (VOLUME, "VolumeId"),
+    "DeleteCluster": (CLUSTER, "name"),
+    "DeleteRole": (ROLE, "RoleName"),
+    "DeletePolicy": (POLICY, "PolicyArn"),
+}
+"""Calls that the emulated cloud's rules judge: type of the thing, and what names it."""
+
+
+Finds = Callable[[Things, Things, Asked], str | None]
+"""From everything, what may be seen of it, and a call's arguments: the id of the living thing that is broken."""
+
+
+def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
+    def find(all: Things, seen: Things, asked: Asked) -> str | None:
+        for one in seen.of(type):
+            found = str(one.inputs.get(key))
+            if (found.rpartition("/")[2] if arn else found) == asked[named]:
+                return one.id
+        return None
+
+    return find
+
+
+def _group_of(all: Things, seen: Things, asked: Asked) -> str | None:
+    groups = [one.inputs["group"] for one in all.of(INSTANCE) if one.id in asked["InstanceIds"]]
+    return next((group for group in groups if seen.get(NODE_GROUP, group)), None)
+
+
+def _writer(all: Things, seen: Things, asked: Asked) -> str | None:
+    names = [one.id for one in seen.of(CLUSTER)]
+    return next((name for name in names if asked["logGroupName"] == CLUSTER_LOGS.format(name)), None)
+
+
+def _cut_off(without: str, named: str) -> Finds:
+    """A node group whose nodes reach the internet, and would not without the thing."""
+
+    def find(all: Things, seen: Things, asked: Asked) -> str | None:
+        rest = Things([one for one in all if one.key != (without, asked[named])])
+        for group in seen.of(NODE_GROUP):
+            for subnet in group.inputs["subnetIds"]:
+                if eks_rules.cut_off(all, subnet) is None and eks_rules.cut_off(rest, subnet) is not None:
+                    return group.id
+        return None
+
+    return find
+
+
+def _attached(all: Things, seen: Things, asked: Asked) -> str | None:
+    found = seen.get(INTERFACE, asked["NetworkInterfaceId"])
+    return found.inputs["instance"] if found else None
+
+
+HARMS: tuple[tuple[str, str, Finds], ...] = (
+    ("TerminateInstances", "its Auto Scaling group starts another one", _group_of),
+    (
+        "DeleteLaunchTemplate",
+        f"Ec2LaunchTemplateNotFound, {ISSUE}",
+        _used_by(NODE_GROUP, "launchTemplate", "LaunchTemplateId"),
+    ),
+    ("DeleteRole", f"IamNodeRoleNotFound, {ISSUE}", _used_by(NODE_GROUP, "nodeRoleArn", "RoleName", arn=True)),
+    ("DeleteRole", "IamRoleNotFound, API_ClusterIssue.html", _used_by(CLUSTER, "roleArn", "RoleName", arn=True)),
+    (
+        "RemoveRoleFromInstanceProfile",
+        "breaks applications, API_DeleteInstanceProfile.html",
+        _used_by(INSTANCE, "profile", "InstanceProfileName"),
+    ),
+    ("DeleteLogGroup", "EKS creates it again, terraform-aws-modules/terraform-aws-eks#920", _writer),
+    ("DeleteNatGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.NAT, "NatGatewayId")),
+    ("DisassociateRouteTable", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.ASSOCIATION, "AssociationId")),
+    ("DetachInternetGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.GATEWAY, "InternetGatewayId")),
+    # A refusal, which the emulated cloud has no rule for: there, interfaces go with what made them.
+    ("DeleteNetworkInterface", "InvalidNetworkInterface.InUse, errors-overview.html", _attached),
+)
+"""Calls that AWS lets through, what they break with AWS's word for it, and what is broken."""
+
+
+def _terminate(id: str) -> None:
+    """As EC2: the first interface goes with the instance, others stay (DeleteOnTermination)."""
+    ec2 = ec2_backends[ACCOUNT][REGION]
+    instance = ec2.get_instance(id)
+    instance.terminate()
+    ec2.enis.pop(instance.nics[0].id, None)
+
+
+@dataclass
+class Laws:
+    """AWS's refusals, harms and slowness, before moto answers. `Emulated.laws` of a test that wants them."""
+
+    emulated: Emulated
+    now: Callable[[], float]
+    seconds: float = 45.0
+    """How long a slow deletion takes."""
+    seen: Callable[[Thing], bool] = lambda one: True
+    """Which things may be the reason of a refusal or a harm."""
+    dry: bool = False
+    """Whether a deletion that is neither refused nor harmful does nothing at all."""
+    refused: list[str] = field(default_factory=list)
+    harmed: list[str] = field(default_factory=list)
+    _begun: set[tuple[str, str]] = field(default_factory=set)
+    _due: list[tuple[float, Callable[[], object]]] = field(default_factory=list)
+
+    def __call__(self, call: str, asked: Asked) -> Any:
+        """AWS's answer; None where moto's is right."""
+        for one in [one for one in self._due if one[0] <= self.now()]:
+            self._due.remove(one)
+            one[1]()
+        if not call.startswith(("Delete", "Detach", "Terminate", "Release", "Remove", "Disassociate")):
+            return None
+        all = things()
+        judged = self._judge(call, asked, all)
+        if judged is not None:
+            self.refused.append(f"{call}: {judged.code}: {judged.message}")
+            return error(400, judged.code, judged.message)
+        seen = Things([one for one in all if self.seen(one)])
+        for harmful, says, find in HARMS:
+            if harmful == call and (user := find(all, seen, asked)):
+                self.harmed.append(f"{call}: {says} ({user})")
+                return answer()
+        return answer() if self.dry else self._begin(call, asked)
+
+    def _judge(self, call: str, asked: Asked, all: Things) -> Any:
+        if call not in DELETIONS:
+            return None
+        type, named = DELETIONS[call]
+        found = all.get(type, asked[named])
+        if found is None:
+            return None
+        # Where a NAT gateway is, its subnet says.
+        context = (rules.SUBNET,) if type == rules.GATEWAY else ()
+        seen = Things([one for one in all if self.seen(one) or one is found or one.type in context])
+        if type == VOLUME and seen.get(INSTANCE, found.inputs["instance"]) is None:
+            found.inputs["instance"] = None
+        case = Case(things=seen, type=type, name=found.id, inputs=found.inputs, id=found.id, thing=found)
+        refused = refusal(RULES, "delete", case)
+        return refused and refused[1]
+
+    def _begin(self, call: str, asked: Asked) -> Any:
+        """Begins what takes AWS minutes; None for what does not."""
+        begin = getattr(self, f"_{call}", None)
+        if begin is None:
+            return None
+        if (call, repr(asked)) in self._begun:
+            # EC2 accepts it again; whether EKS does, its reference does not say.
+            eks = call in ("DeleteNodegroup", "DeleteCluster", "DeleteAddon")
+            return error(409, "ResourceInUseException", "it is being deleted") if eks else answer()
+        self._begun.add((call, repr(asked)))
+        for finish in begin(asked):
+            self._due.append((self.now() + self.seconds, finish))
+        return answer()
+
+    def _DeleteNodegroup(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        eks = eks_backends[ACCOUNT][REGION]
+        cluster, name = asked["clusterName"], asked["nodegroupName"]
+        eks.clusters[cluster].nodegroups[name].status = "DELETING"
+
+        def finish() -> None:
+            for one in things().of(INSTANCE):
+                if one.inputs["group"] == f"{cluster}/{name}":
+                    _terminate(one.id)
+            eks.delete_nodegroup(cluster, name)
+
+        yield finish
+
+    def _DeleteCluster(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        eks, ec2 = eks_backends[ACCOUNT][REGION], ec2_backends[ACCOUNT][REGION]
+        eks.clusters[asked["name"]].status = "DELETING"
+
+        def finish() -> None:
+            eks.delete_cluster(asked["name"])
+            for key in [key for key in self.emulated.addons if key[0] == asked["name"]]:
+                del self.emulated.addons[key]
+            # The interfaces of the control plane (userguide/eks-networking.html).
+            for one in [one for one in ec2.enis.values() if one.description == f"Amazon EKS {asked['name']}"]:
+                ec2.delete_network_interface(one.id)
+
+        yield finish
+
+    def _DeleteAddon(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        key = (asked["clusterName"], asked["addonName"])
+        self.emulated.addon_status[key[1]] = "DELETING"
+        yield lambda: self.emulated.addons.pop(key, None)
+
+    def _TerminateInstances(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        for id in asked["InstanceIds"]:
+            instance = ec2_backends[ACCOUNT][REGION].get_instance(id)
+            instance._state.name, instance._state.code = "shutting-down", 32
+            yield lambda id=id: _terminate(id)  # type: ignore[misc]
+
+    def _DeleteNatGateway(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        ec2 = ec2_backends[ACCOUNT][REGION]
+        nat = ec2.nat_gateways[asked["NatGatewayId"]]
+        nat.state = "deleting"
+
+        def finish() -> None:
+            nat.state = "deleted"
+            for address in ec2.addresses:
+                if address.eni is nat._eni:
+                    address.eni = None
+            ec2.delete_network_interface(nat._eni.id)
+
+        yield finish
+
+    def _DeleteVpcEndpoints(self, asked: Asked) -> Iterator[Callable[[], object]]:
+        ec2 = ec2_backends[ACCOUNT][REGION]
+        for id in asked["VpcEndpointIds"]:
+            ec2.vpc_end_points[id].state = "deleting"
+            yield lambda id=id: ec2.delete_vpc_endpoints([id])  # type: ignore[misc]

@@ -1,0 +1,133 @@
+"""IAM is shared by all regions: `leftovers --delete` keeps it while any region may hold the stack."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tandem.command import main
+from tests.tandem.account.creation import ROLE, Creation
+from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated
+
+Capture = pytest.CaptureFixture[str]
+OTHERS = {"team": "x"}
+
+
+@pytest.fixture
+def identities(creation: Creation) -> set[tuple[str, str]]:
+    """A role, a policy and an instance profile of the stack."""
+    kinds = ("IAM roles", "IAM policies", "instance profiles")
+    return {(kind, creation.make(kind, OURS)) for kind in kinds}
+
+
+def clean_up(region: str, capsys: Capture) -> tuple[int, str]:
+    code = main(["leftovers", "timeslice", "--region", region, "--delete", "--yes"])
+    return code, capsys.readouterr().out
+
+
+def cluster(region: str, name: str, tags: dict[str, str]) -> None:
+    boto3.client("eks", region_name=region).create_cluster(
+        name=name, roleArn=ROLE, resourcesVpcConfig={"subnetIds": ["subnet-1"]}, tags=tags
+    )
+
+
+def kept(creation: Creation, identities: set[tuple[str, str]]) -> bool:
+    there = identities & creation.census()
+    assert there in (identities, set())
+    return bool(there)
+
+
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [(CLUSTER, OURS), ("another-name", OURS), (CLUSTER, OTHERS)],
+    ids=["the stack's", "with its tags alone", "with its name alone"],
+)
+def test_a_cluster_in_another_region_keeps_them(
+    creation: Creation, identities: set[tuple[str, str]], capsys: Capture, name: str, tags: dict[str, str]
+) -> None:
+    cluster(REGION, name, tags)
+    code, out = clean_up("eu-west-1", capsys)
+    assert code == 1
+    assert kept(creation, identities)
+    why = f"IAM is shared by all regions, and the EKS cluster {name} in {REGION} is ACTIVE"
+    assert out.count(why) == len(identities)
+    assert "3 left alone" in out
+
+
+def test_a_node_group_in_somebodys_cluster_keeps_them(
+    creation: Creation, identities: set[tuple[str, str]], capsys: Capture
+) -> None:
+    group = creation.node_groups(OURS)
+    assert clean_up("eu-west-1", capsys)[0] == 1
+    assert kept(creation, identities)
+    creation.eks.delete_nodegroup(clusterName="anyones", nodegroupName=group.partition("/")[2])
+    assert clean_up("eu-west-1", capsys)[0] == 0
+    assert not kept(creation, identities)
+
+
+def test_without_a_cluster_anywhere_they_are_deleted(
+    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
+) -> None:
+    cluster("ap-south-1", "anyones", OTHERS)
+    emulated.calls.clear()
+    code, _ = clean_up("eu-west-1", capsys)
+    assert code == 0
+    assert not kept(creation, identities)
+    # Twice for the inventory, then once for each region, right before the first deletion.
+    first = min(emulated.calls.index(call) for call in ("RemoveRoleFromInstanceProfile", "DeleteRole", "DeletePolicy"))
+    after = len(emulated.calls) - emulated.calls[::-1].index("DescribeRegions")
+    assert emulated.calls[after:first].count("ListClusters") == 2 * len(emulated.regions)
+
+
+def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
+    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
+) -> None:
+    emulated.regions = ("ap-south-1",)
+    cluster("eu-west-1", CLUSTER, OTHERS)
+    assert clean_up("eu-west-1", capsys)[0] == 1
+    assert kept(creation, identities)
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"closed": {"ap-south-1"}}, "ap-south-1 cannot be asked: AWS does not accept these credentials"),
+        (
+            {"faults": {"DescribeRegions": ["AccessDenied"]}},
+            "its regions cannot be listed: these credentials may not call DescribeRegions",
+        ),
+        (
+            {"faults": {"DescribeRegions": [EndpointConnectionError(endpoint_url="https://x")]}},
+            "its regions cannot be listed: AWS cannot be reached",
+        ),
+        ({"faults": {"ListNodegroups": [None, KeyError("nodegroups")]}}, "cannot be asked: unexpected KeyError"),
+    ],
+    ids=["a region", "no right", "no network", "a surprise"],
+)
+def test_what_cannot_be_asked_counts_as_holding_the_stack(
+    creation: Creation,
+    emulated: Emulated,
+    identities: set[tuple[str, str]],
+    capsys: Capture,
+    change: dict[str, Any],
+    why: str,
+) -> None:
+    for name, value in change.items():
+        setattr(emulated, name, value)
+    code, out = clean_up(REGION, capsys)
+    assert code == 1
+    assert kept(creation, identities)
+    assert out.count(why) == len(identities)
+
+
+def test_every_page_of_clusters_is_read(
+    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
+) -> None:
+    cluster("ap-south-1", "anyones", OTHERS)
+    cluster("ap-south-1", "the-second", OURS)
+    emulated.one_per_page = True
+    assert clean_up(REGION, capsys)[0] == 1
+    assert kept(creation, identities)

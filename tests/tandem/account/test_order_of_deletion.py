@@ -1,0 +1,179 @@
+"""The order of `leftovers --delete`, against the rules of the emulated cloud, through boto3."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+import pytest
+from botocore.exceptions import ClientError
+
+from sandbox.world.rules import ec2 as rules
+from sandbox.world.things import ATTACHED_POLICY, CLUSTER, INSTANCE, INTERFACE, NODE_GROUP, PROFILE
+from tandem.account import leftovers
+from tandem.account.session import Account
+from tandem.account.things import Thing as Left
+from tests.tandem.account import whole_stack
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import Emulated
+from tests.tandem.account.laws import Laws
+from tests.tandem.account.passing import Passing
+
+KINDS = (
+    *("node groups", "instances", "add-ons", "EKS clusters", "launch templates", "VPC endpoints"),
+    *("network interfaces", "NAT gateways", "elastic IPs", "snapshots", "volumes", "security groups", "route tables"),
+    *("subnets", "internet gateways", "VPCs", "log groups", "EventBridge rules", "SQS queues", "instance profiles"),
+    *("IAM roles", "IAM policies"),
+)
+"""Every kind of AWS resource that a stack creates, or that Karpenter and the VPC CNI create for it, with a life of its
+own: by the types in tests/golden, and facts/karpenter.md. Written here, so that one that is dropped is missed."""
+
+EDGES = (
+    ("node groups", "instances", "starts another one"),
+    ("node groups", "EKS clusters", "ResourceInUseException"),
+    ("node groups", "launch templates", "Ec2LaunchTemplateNotFound"),
+    ("node groups", "NAT gateways", "NodeCreationFailure"),
+    ("node groups", "route tables", "NodeCreationFailure"),
+    ("node groups", "internet gateways", "NodeCreationFailure"),
+    ("node groups", "IAM roles", "IamNodeRoleNotFound"),
+    ("instances", "network interfaces", "InvalidNetworkInterface.InUse"),
+    ("instances", "volumes", "VolumeInUse"),
+    ("instances", "instance profiles", "breaks applications"),
+    ("EKS clusters", "IAM roles", "IamRoleNotFound"),
+    ("EKS clusters", "log groups", "EKS creates it again"),
+    ("VPC endpoints", "security groups", "DependencyViolation"),
+    ("VPC endpoints", "subnets", "DependencyViolation"),
+    ("VPC endpoints", "VPCs", "DependencyViolation"),
+    ("network interfaces", "security groups", "DependencyViolation"),
+    ("network interfaces", "subnets", "DependencyViolation"),
+    ("NAT gateways", "elastic IPs", "InvalidIPAddress.InUse"),
+    ("NAT gateways", "subnets", "DependencyViolation"),
+    ("NAT gateways", "internet gateways", "DependencyViolation"),
+    ("instances", "internet gateways", "DependencyViolation"),
+    ("security groups", "VPCs", "DependencyViolation"),
+    ("route tables", "VPCs", "DependencyViolation"),
+    ("subnets", "VPCs", "DependencyViolation"),
+    ("internet gateways", "VPCs", "DependencyViolation"),
+    ("instance profiles", "IAM roles", "DeleteConflict"),
+    ("IAM roles", "IAM policies", "DeleteConflict"),
+)
+"""What must be deleted first, what then, and what AWS says of the other order."""
+ALSO = (
+    # The interfaces of these hold the second: for AWS that is the row of the interfaces.
+    *(("instances", kind) for kind in ("security groups", "subnets")),
+    *(("EKS clusters", kind) for kind in ("security groups", "subnets")),
+    *(("node groups", kind) for kind in ("security groups", "subnets", "volumes", "instance profiles")),
+    ("instances", "IAM roles"),
+    ("instances", "NAT gateways"),
+    ("instances", "route tables"),
+)
+"""Kinds that are left alone while one of the first is left, beside the rows above."""
+USERS = {
+    "node groups": (NODE_GROUP,),
+    "instances": (INSTANCE, INTERFACE),
+    "EKS clusters": (CLUSTER,),
+    "VPC endpoints": (rules.ENDPOINT,),
+    "network interfaces": (INTERFACE,),
+    "NAT gateways": (rules.NAT,),
+    "security groups": (rules.GROUP,),
+    "route tables": (rules.TABLE,),
+    "subnets": (rules.SUBNET,),
+    "internet gateways": (rules.GATEWAY,),
+    "instance profiles": (PROFILE,),
+    "IAM roles": (ATTACHED_POLICY,),
+}
+"""What of a kind the emulated cloud's rules look at."""
+
+
+ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
+"""The last: the instance of the node group, which is deleted with the group."""
+
+
+@pytest.fixture
+def laws(creation: Creation, emulated: Emulated, passing: Passing) -> Laws:
+    whole_stack.make(creation)
+    made = Laws(emulated, passing.now)
+    emulated.laws = made
+    return made
+
+
+def test_the_kinds_are_these() -> None:
+    assert tuple(kind.title for kind in leftovers.KINDS) == KINDS
+
+
+def test_what_must_be_deleted_before_is_declared() -> None:
+    after = {(first, kind.title) for kind in leftovers.KINDS for first in kind.after}
+    assert after == {(first, then) for first, then, _ in EDGES} | set(ALSO)
+    for first, then in after:
+        assert KINDS.index(first) < KINDS.index(then), (first, then)
+
+
+def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(
+    laws: Laws, emulated: Emulated, passing: Passing, account: Account
+) -> None:
+    found = leftovers.inventory(account, "timeslice")
+    assert {thing.kind for thing in found.things} == set(KINDS)
+    outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
+    assert (laws.refused, laws.harmed) == ([], [])
+    assert {(one.thing.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
+    assert leftovers.inventory(account, "timeslice").things == ()
+    # With its cluster an add-on is deleted unasked, and DeleteAddon then answers ResourceNotFoundException.
+    calls = [call for call in emulated.calls if call in ("DeleteNodegroup", "DeleteAddon", "DeleteCluster")]
+    assert calls == ["DeleteNodegroup", "DeleteAddon", "DeleteCluster"]
+
+
+RAW = {
+    "instances": ("ec2", "terminate_instances", "InstanceIds", []),
+    "EKS clusters": ("eks", "delete_cluster", "name", ""),
+    "launch templates": ("ec2", "delete_launch_template", "LaunchTemplateId", ""),
+    "network interfaces": ("ec2", "delete_network_interface", "NetworkInterfaceId", ""),
+    "NAT gateways": ("ec2", "delete_nat_gateway", "NatGatewayId", ""),
+    "elastic IPs": ("ec2", "release_address", "AllocationId", ""),
+    "volumes": ("ec2", "delete_volume", "VolumeId", ""),
+    "security groups": ("ec2", "delete_security_group", "GroupId", ""),
+    "route tables": ("ec2", "disassociate_route_table", "AssociationId", ""),
+    "subnets": ("ec2", "delete_subnet", "SubnetId", ""),
+    "internet gateways": ("ec2", "detach_internet_gateway", "InternetGatewayId", {"VpcId": "vpc-1"}),
+    "VPCs": ("ec2", "delete_vpc", "VpcId", ""),
+    "log groups": ("logs", "delete_log_group", "logGroupName", ""),
+    "instance profiles": ("iam", "remove_role_from_instance_profile", "InstanceProfileName", {"RoleName": "nodes"}),
+    "IAM roles": ("iam", "delete_role", "RoleName", ""),
+    "IAM policies": ("iam", "delete_policy", "PolicyArn", ""),
+}
+"""The call that AWS may refuse, past all that the command checks before."""
+
+
+def call(account: Account, thing: Left) -> None:
+    service, operation, named, more = RAW[thing.kind]
+    ids: object = [thing.id] if more == [] else thing.id
+    if thing.kind == "route tables":
+        ids = thing.raw["Associations"][0]["RouteTableAssociationId"]
+    with suppress(ClientError):
+        getattr(account.client(service), operation)(**{named: ids}, **(more if isinstance(more, dict) else {}))
+
+
+def test_every_other_order_is_refused_or_breaks_something(laws: Laws, account: Account) -> None:
+    """One edge at a time: only things of the first kind can be the reason, and without them there is none."""
+    found = leftovers.inventory(account, "timeslice")
+    laws.dry = True
+    for first, then, says in EDGES:
+        for users in (USERS[first], ()):
+            laws.refused, laws.harmed = [], []
+            laws.seen = lambda one, users=users: one.type in users  # type: ignore[misc]
+            for thing in found.things:
+                if thing.kind == then:
+                    call(account, thing)
+            said = [*laws.refused, *laws.harmed]
+            assert any(says in line for line in said) is bool(users), (first, then, users, said)
+
+
+def test_the_reverse_order_is_noticed(
+    laws: Laws, passing: Passing, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = leftovers.inventory(account, "timeslice")
+    backwards = tuple(replace(kind, after=(), minutes=1) for kind in reversed(leftovers.KINDS))
+    monkeypatch.setattr(leftovers, "KINDS", backwards)
+    outcomes = passing.deletion(account, found).run(found.things, backwards)
+    assert {"DependencyViolation", "VolumeInUse"} <= {line.split(": ")[1] for line in laws.refused}
+    assert len({line.partition(":")[0] for line in laws.harmed}) >= 4
+    assert any(one.left for one in outcomes)
