@@ -29,8 +29,11 @@ DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget"
 Only `Ignore`: a Job that ends by `FailJob` has a reason that Pulumi does not know, and waits for (pulumi-kubernetes
 provider/pkg/await/checker/job/check.go, collectJobConditionErrors).
 """
-NEVER_MOVED = {"karpenter.sh/do-not-disrupt": "true"}
-"""Karpenter takes no node away under such a pod of its own accord."""
+EVICTED_LAST = {"karpenter.sh/do-not-disrupt": "true"}
+"""Karpenter evicts such a pod only when the grace period of its node ends, which is ten minutes. It drains the node all
+the same where the pool or the AMI has changed, or the node has expired: a longer proof then fails, and the next `up`
+repeats it (karpenter v1.14.1 pkg/controllers/disruption/types.go, EventualDisruptionClass; pkg/utils/pod).
+"""
 SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
 """Most that a pod of each kind takes: Python with a CUDA context (`sharing.host.RUNNER_MIB` is an engine with one), and
 Python alone, which takes 25 MiB (Python 3.11, 2026-11-22)."""
@@ -263,7 +266,7 @@ def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
         "backoffLimit": 0,
         "podFailurePolicy": {"rules": [DISRUPTED]},
         "activeDeadlineSeconds": deadline,
-        "template": {"metadata": {"labels": {**labels}, "annotations": {**NEVER_MOVED}}, "spec": pod},
+        "template": {"metadata": {"labels": {**labels}, "annotations": {**EVICTED_LAST}}, "spec": pod},
     }
 
 

@@ -1,9 +1,10 @@
 """Where what a stack deploys is found in its cluster: for those who look at it, without importing Pulumi."""
 
-from components.names import OLLAMA_PORT, PLUGIN_CHART, POOL_LABEL, plugin_release, tolerations
+from components.names import MODE_TAINT, OLLAMA_PORT, PLUGIN_CHART, POOL_LABEL, plugin_release, tolerations
 
 __all__ = [
     "DEVICE_PLUGIN_NAMESPACE",
+    "MODE_TAINT",
     "OLLAMA_NAMESPACE",
     "OLLAMA_PORT",
     "OPERATOR_NAMESPACE",

@@ -170,3 +170,8 @@ def printable(text: bytes | str) -> str:
     """The text without what steers a terminal; line ends and tabs stay."""
     shown = text.decode(errors="replace") if isinstance(text, bytes) else text
     return "".join(char for char in shown if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
+
+
+def one_line(text: bytes | str) -> str:
+    """The text as one line, also without what has no width or turns the direction of writing."""
+    return " ".join("".join(char if char.isprintable() else " " for char in printable(text)).split())

@@ -27,15 +27,39 @@ def entry() -> None:
     # Short-lived, and mostly imports: collecting garbage between thousands of new classes, and taking them apart in
     # the end, is a fifth of the time of a refusal.
     gc.disable()
+    sys.unraisablehook = _heard_again
     try:
         code = main()
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        # The second Ctrl-C, while the first was being answered.
+        code = 130
     except BrokenPipeError:
         # The reader (`| head`) has seen enough. Nothing is left to be flushed into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    import signal
+
+    # What is left is to take threads and modules apart, which a Ctrl-C would only fill with tracebacks.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     sys.exit(code)
+
+
+def _heard_again(lost: "sys.UnraisableHookArgs") -> None:
+    """Ctrl-C in the middle of a destructor or of the callback of a lock (each import has one) is printed and dropped
+    by Python. Here it comes again when that has ended."""
+    if lost.exc_type is not KeyboardInterrupt:
+        sys.__unraisablehook__(lost)
+        return
+    import _thread
+    import time
+
+    def interrupt() -> None:
+        time.sleep(0.02)
+        _thread.interrupt_main()
+
+    _thread.start_new_thread(interrupt, ())
 
 
 def _answer(given: list[str]) -> int:

@@ -12,6 +12,7 @@ from tandem.connection import NotConnectedError, add_cluster
 
 if TYPE_CHECKING:
     from tandem.cluster.connection import Connected
+    from tandem.cluster.patience import Patience
 
 WAIT_SECONDS = 1800
 """How long `--wait` waits unless told: node, image and model come over a slow line."""
@@ -35,7 +36,7 @@ def add(commands: Commands) -> None:
         type=_seconds,
         const=float(WAIT_SECONDS),
         metavar="SECONDS",
-        help=f"look again until every promise holds (for {WAIT_SECONDS} s unless told)",
+        help=f"look again until every promise holds and the cluster answers (default: {WAIT_SECONDS} s)",
     )
     verifying.add_argument(
         "--overfill", action="store_true", help="start one pod more than shares are free, show it Pending, remove it"
@@ -84,9 +85,12 @@ _seconds.__name__ = "number of seconds"  # argparse's "invalid … value"
 
 def _verify(parsed: argparse.Namespace) -> int:
     from tandem.cluster import screen, verify
+    from tandem.cluster.patience import Patience
 
-    with reached(parsed) as connected, screen.progress(quiet=parsed.json) as tell:
-        verdict = verify.verify(connected, wait=parsed.wait or 0, overfill=parsed.overfill, tell=tell)
+    with screen.progress(quiet=parsed.json) as tell:
+        patience = Patience(parsed.wait or 0, tell=tell)
+        with reached(parsed, patience) as connected:
+            verdict = verify.verify(connected, patience=patience, overfill=parsed.overfill)
     if parsed.json:
         print_json(verdict.as_dict())
     else:
@@ -110,9 +114,9 @@ def _watch(parsed: argparse.Namespace) -> int:
 
 
 @contextmanager
-def reached(parsed: argparse.Namespace) -> "Iterator[Connected]":
+def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "Iterator[Connected]":
     """The stack that the arguments mean; raises what `tandem.calling.accepted` raises, and `NotConnectedError`."""
-    if parsed.context and not parsed.kubeconfig:
+    if parsed.context and parsed.kubeconfig is None:
         raise NotConnectedError("--context chooses in a kubeconfig: give --kubeconfig FILE as well.")
     judged = accepted(parsed.stack)
 
@@ -120,9 +124,9 @@ def reached(parsed: argparse.Namespace) -> "Iterator[Connected]":
     from tandem.cluster.promise import promised
 
     promise = promised(judged)
-    if parsed.kubeconfig:
+    if parsed.kubeconfig is not None:
         way = connection.by_kubeconfig(Path(parsed.kubeconfig), parsed.context)
     else:
         way = connection.by_pulumi(judged.stack, stack_file(parsed.stack))
-    with connection.connect(promise, way) as connected:
+    with connection.connect(promise, way, patience) as connected:
         yield connected

@@ -5,32 +5,36 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.models import MIB
-from stacks.places import POOL_LABEL
+from stacks.places import MODE_TAINT, POOL_LABEL
+from tandem.calling import one_line
+from tandem.cluster import causes
 from tandem.cluster.objects import (
     INSTANCE_LABEL,
     TYPE_LABEL,
     Object,
     allocatable,
+    condition,
     is_leaving,
     is_ready,
     labels,
     name,
     node_of,
     requested,
+    settings,
     state,
+    taint,
 )
 from tandem.cluster.promise import Daemon, ModelPromise, PoolPromise, Promise
 from tandem.cluster.servers import Server
 
 NO_NODE = "no node is ready"
-NODES_FIX = (
-    "No spot capacity, no quota, or nodes that cannot join: the activity of the node group in the EKS console says "
-    "which. Against the first, another instance type or `capacity: on-demand` helps."
-)
-SHARES_FIX = (
-    "The device plugin offers what its config says. 0: it found no GPU, or cannot read its config; its log says which. "
-    "Another number: it has not read a new config yet, or the node carries the label of another mode."
-)
+SETTINGS = {
+    "OLLAMA_CONTEXT_LENGTH": "context",
+    "OLLAMA_NUM_PARALLEL": "slots",
+    "OLLAMA_KV_CACHE_TYPE": "KV type",
+    "LLAMA_ARG_CACHE_RAM": "prompt cache (MiB)",
+}
+"""What the stack file calls the settings of a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +61,8 @@ class Facts:
     """By namespace."""
     pods: Sequence[Object]
     """Of the models' namespace."""
+    deployments: Sequence[Object] = ()
+    """Of the same."""
 
 
 def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
@@ -69,8 +75,8 @@ def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterato
         what="deployed as its file says",
         held=not differing,
         promised="as its file says",
-        found="; ".join(differing) or "it is",
-        fix=f"The file was changed since the last `up`: `pulumi up --stack {promise.stack}`.",
+        found=one_line("; ".join(differing)) or "it is",
+        fix=f"The file was changed since the last `up`. Run `pulumi up --stack {promise.stack}`.",
     )
 
 
@@ -107,19 +113,47 @@ def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
     """Nodes, what runs on them, what that finds out, and the shares that come of it: cause before effect."""
     about, nodes = f"pool {pool.name}", nodes_of(pool.name, facts)
     ready = [node for node in nodes if is_ready(node)]
-    others = ", ".join(name(node) for node in nodes if not is_ready(node))
-    yield Check(
-        about=about,
-        what="nodes ready",
-        held=len(ready) >= pool.nodes,
-        promised=f"{pool.nodes}",
-        found=f"{len(ready)}{f' (not ready: {others})' if others else ''}",
-        fix=NODES_FIX,
-    )
+    if pool.nodes:
+        yield _mode(about, pool, nodes)
+    yield _nodes_ready(about, pool, nodes, facts)
     if pool.nodes:
         yield from (_daemon(about, daemon, pool, facts) for daemon in pool.daemons)
-        yield from (_label(about, label, value, ready) for label, value in pool.labels.items())
+        yield from (_label(about, label, value, pool, ready) for label, value in pool.labels.items())
         yield from (_offered(about, resource, pool, ready) for resource in pool.shares)
+
+
+def _mode(about: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+    """The mode that the nodes were made for: a wrong one explains whatever else is wrong with them."""
+    tainted = [node for node in nodes if taint(node, MODE_TAINT)]
+    wrong = [f"{causes.mode_of(node)} on {name(node)}" for node in tainted if causes.mode_of(node) != pool.config]
+    return Check(
+        about=about,
+        what="mode",
+        held=not wrong if tainted else None,
+        promised=pool.config,
+        found=", ".join(wrong) or (pool.config if tainted else f"no node with the taint {MODE_TAINT}"),
+        fix=causes.SWITCH.format(stack=pool.stack),
+    )
+
+
+def _nodes_ready(about: str, pool: PoolPromise, nodes: Sequence[Object], facts: Facts) -> Check:
+    ready = sum(map(is_ready, nodes))
+    others = ", ".join(name(node) for node in nodes if not is_ready(node))
+    strays = [] if nodes else [node for node in facts.nodes if _strayed(node, pool)]
+    alone = not (nodes or strays or facts.pods or facts.deployments or any(facts.daemon_sets.values()))
+    return Check(
+        about=about,
+        what="nodes ready",
+        held=ready >= pool.nodes,
+        promised=f"{pool.nodes}",
+        found=f"{ready}{f' (not ready: {others})' if others else ''}",
+        fix=causes.ALONE.format(stack=pool.stack) if alone else causes.of_nodes(pool, nodes, strays),
+    )
+
+
+def _strayed(node: Object, pool: PoolPromise) -> bool:
+    """Whether a node was made for the pool, and does not say so any more."""
+    return causes.mode_of(node) == pool.config and labels(node).get(POOL_LABEL) not in pool.others
 
 
 def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Check:
@@ -132,11 +166,11 @@ def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Chec
         held=bool(found) and ready >= max(desired, pool.nodes),
         promised=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
         found=f"{ready} of {desired} ready" if found else f"no DaemonSet {daemon.namespace}/{daemon.name}",
-        fix=f"{daemon.needs} {_describe(daemon.namespace)}",
+        fix=causes.of_daemon(daemon, pool, desired if found else None),
     )
 
 
-def _label(about: str, label: str, value: str, nodes: Sequence[Object]) -> Check:
+def _label(about: str, label: str, value: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
     wrong = [
         f"{labels(node).get(label, 'no label')} on {name(node)}" for node in nodes if labels(node).get(label) != value
     ]
@@ -147,7 +181,8 @@ def _label(about: str, label: str, value: str, nodes: Sequence[Object]) -> Check
         promised=value,
         found=", ".join(wrong) or value if nodes else NO_NODE,
         fix=f"The node's label {label} is set by feature discovery, or by the node group. No label for minutes: "
-        "feature discovery does not run there. Another value: the node serves another mode; `pulumi up` sets it right.",
+        "feature discovery does not run there. Another value: the node serves another mode. Run "
+        f"`pulumi up --stack {pool.stack}`.",
     )
 
 
@@ -165,35 +200,39 @@ def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Objec
         held=not wrong if nodes else None,
         promised=promised,
         found=", ".join(wrong) or promised if nodes else NO_NODE,
-        fix=SHARES_FIX,
+        fix=causes.SHARES.format(namespace=pool.daemons[0].namespace, name=pool.daemons[0].name),
     )
 
 
 def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
-    """Where a model's pod is, and on what."""
+    """With what settings a model was deployed, where its pod is, and on what."""
     about = f"model {model.id}"
-    pod = pod_of(model.id, facts.pods)
+    pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
     if not model.running:
-        fix = "It was parked in the stack's file alone: `pulumi up`."
+        fix = f"It was parked in the stack's file alone. Run `pulumi up --stack {model.stack}`."
         found = name(pod) if pod else "no pod"
         yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
         return
+    yield _settings(about, model, pod)
+    deployment = next((one for one in facts.deployments if name(one) == model.id), None)
+    refused = condition(deployment, "ReplicaFailure", "True") if deployment and not pod else ""
     yield Check(
         about=about,
         what="pod ready",
         held=pod is not None and is_ready(pod),
         promised="ready",
-        found=state(pod) if pod else "no pod",
-        fix=_why_not_ready(model, pod),
+        found=state(pod) if pod else f"no pod{f': {refused}' if refused else ''}",
+        fix=causes.of_waiting_pod(model, pod, nodes) if pod else causes.of_missing_pod(model, deployment),
     )
     node = node_of(pod) if pod else ""
     yield Check(
         about=about,
         what="on a node of its pool",
-        held=node in map(name, nodes_of(model.pool, facts)) if node else None,
+        held=node in map(name, nodes) if node else None,
         promised=f"pool {model.pool}",
         found=node or "on no node",
-        fix=f"The pod's nodeSelector was changed by hand, or the node has lost its label {POOL_LABEL}.",
+        fix=f"The node has lost its label {POOL_LABEL}, or the pod's nodeSelector was changed by hand. Run "
+        f"`kubectl get node {node} --show-labels`.",
     )
     yield Check(
         about=about,
@@ -201,38 +240,54 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         held=requested(pod, model.resource) == 1 if pod else None,
         promised=f"1 {model.resource}",
         found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
-        fix="A pod that asks for no share is counted nowhere and may see every GPU. `pulumi up` mends that.",
+        fix="A pod that asks for no share is counted nowhere and may see every GPU. "
+        f"Run `pulumi up --stack {model.stack}`.",
     )
 
 
-def _why_not_ready(model: ModelPromise, pod: Object | None) -> str:
-    if pod is None:
-        return f"The release {model.id} has made no pod: `kubectl -n {model.namespace} get events` says why."
-    found = state(pod)
-    if "Insufficient" in found:
-        return "Something else holds the shares: `kubectl describe node` lists it under Non-terminated Pods."
-    if "spilled" in found or "did not load" in found:
-        return f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(0))}"
-    return f"A model that is being pulled takes minutes: --wait. {_describe(model.namespace)}"
+def _settings(about: str, model: ModelPromise, pod: Object | None) -> Check:
+    """What its server was started with: context, slots, KV type and the rest, as far as the file says."""
+    own = settings(pod) if pod else {}
+    wrong = [
+        f"{SETTINGS.get(key, key)} {own.get(key) or 'not set'}, not {value}"
+        for key, value in model.settings.items()
+        if own.get(key) != value
+    ]
+    promised = ", ".join(f"{SETTINGS[key]} {value}" for key, value in model.settings.items() if key in SETTINGS)
+    return Check(
+        about=about,
+        what="settings",
+        held=not wrong if pod else None,
+        promised=promised,
+        found="; ".join(wrong) or promised if pod else "no pod",
+        fix=causes.CHANGED.format(stack=model.stack, namespace=model.namespace, id=model.id),
+    )
 
 
 def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]:
     """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = was not asked."""
     if not model.running:
         return
-    about, log = f"model {model.id}", f"`kubectl -n {model.namespace} logs deployment/{model.id}` is the server's log."
-    pull = (
-        f"Its container pulls it at each start: `kubectl -n {model.namespace} rollout restart deployment/{model.id}`."
-    )
-    for step, what, promised, fix in (
-        ("version", "server answers", "an answer", log),
-        ("held", "has its model", model.tag, pull),
-        ("loaded", "loads it", "loaded", f"Out of memory: something else is on the card. {log}"),
-        ("answered", "answers a prompt", "an answer", log),
+    about = f"model {model.id}"
+    for step, what, promised in (
+        ("version", "server answers", "an answer"),
+        ("held", "has its model", model.tag),
+        ("loaded", "loads it", "loaded"),
+        ("answered", "answers a prompt", "an answer"),
     ):
         outcome = server.outcomes.get(step) if server else None
         held, found = (outcome.fine, outcome.text) if outcome else (None, "not asked")
+        fix = causes.of_server(model, step, found)
         yield Check(about=about, what=what, held=held, promised=promised, found=found, fix=fix)
+    memory = server.memory if server else None
+    yield Check(
+        about=about,
+        what="context",
+        held=memory.context == model.context if memory else None,
+        promised=f"{model.context:,} tokens",
+        found=f"{memory.context:,} tokens" if memory else "not asked",
+        fix=causes.of_context(model),
+    )
     yield _whole(about, model, server)
 
 
@@ -244,27 +299,23 @@ def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
         # A server that has loaded its model and then does not list it: somebody has unloaded it, or it has crashed.
         gone = server is not None and "answered" in server.outcomes
         found = "not loaded any more" if gone else "not asked"
-        fix = "The server was restarted, or told to unload it: look again."
+        fix = "The server was restarted, or a client unloaded the model. Run it again."
         return Check(about=about, what=what, held=False if gone else None, promised=promised, found=found, fix=fix)
     spilled = memory.size - memory.size_vram
     if memory.size > 0 and spilled <= 0:
-        found = f"100 % of {_mib(memory.size)}, context {memory.context:,}"
+        found = f"100 % of {_mib(memory.size)}"
         return Check(about=about, what=what, held=True, promised=promised, found=found)
     if memory.size_vram <= 0:
-        found, fix = (
-            "0 %: it runs on the CPU",
-            "The server uses no GPU: 'inference compute' in its log says what it found.",
+        found = "0 %: it runs on the CPU"
+        fix = (
+            "The server uses no GPU: 'inference compute' in its log says what it found. Run "
+            f"`kubectl -n {model.namespace} logs deployment/{model.id}`."
         )
     else:
-        found = (
-            f"{100 * memory.size_vram / memory.size:.0f} %: {_mib(spilled)} of {_mib(memory.size)} spilled to the CPU"
-        )
-        fix = f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(spilled))}"
+        part = 100 * memory.size_vram / memory.size
+        found = f"{part:.0f} %: {_mib(spilled)} of {_mib(memory.size)} spilled to the CPU"
+        fix = causes.of_spill(model, spilled)
     return Check(about=about, what=what, held=False, promised=promised, found=found, fix=fix)
-
-
-def _would_fit(offers: Sequence[str]) -> str:
-    return f" It would fit with {'; or '.join(offers)}." if offers else " Take a smaller model."
 
 
 def nodes_of(pool: str, facts: Facts) -> list[Object]:
@@ -276,10 +327,6 @@ def pod_of(model: str, pods: Sequence[Object]) -> Object | None:
     """The pod of a model: of several the ready one, none that is being deleted."""
     own = [pod for pod in pods if labels(pod).get(INSTANCE_LABEL) == model and not is_leaving(pod)]
     return min(own, key=lambda pod: (not is_ready(pod), name(pod)), default=None)
-
-
-def _describe(namespace: str) -> str:
-    return f"`kubectl -n {namespace} describe pods` says more."
 
 
 def _mib(size: int) -> str:

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tandem.calling import one_line
 from tandem.cluster import kubeconfig
 from tandem.cluster.kubeconfig import Chosen
 from tandem.cluster.objects import INSTANCE_LABEL
+from tandem.cluster.patience import Patience
 from tandem.cluster.promise import Promise
 from tandem.connection import Endpoint, NotConnectedError
 
@@ -43,11 +45,14 @@ class Connected:
 
 
 @contextmanager
-def connect(promise: Promise, way: Way) -> Iterator[Connected]:
-    """The stack while the block runs; raises `NotConnectedError` where its cluster does not answer."""
+def connect(promise: Promise, way: Way, patience: Patience | None = None) -> Iterator[Connected]:
+    """The stack while the block runs; raises `NotConnectedError` where its cluster does not answer.
+
+    One that may answer in a minute is waited for while patience lasts.
+    """
     from tandem.cluster.kubernetes import cluster
 
-    with cluster(way.chosen) as reached:
+    with cluster(way.chosen, patience) as reached:
         yield Connected(reached, promise, way.outputs)
 
 
@@ -118,15 +123,18 @@ def stack_outputs(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=PULUMI_SECONDS,
         )
+    except OSError as error:
+        raise NotConnectedError(f"`pulumi` cannot be run ({error.strerror}). Install it again, {otherwise}.") from None
     except subprocess.TimeoutExpired:
         raise NotConnectedError(f"`pulumi stack output` gave no answer in {PULUMI_SECONDS} s.") from None
     if done.returncode:
         raise _told_by_pulumi(stack, project, done.stderr, otherwise)
     try:
         outputs = json.loads(done.stdout)
-    except ValueError:
+    except (ValueError, RecursionError):
         outputs = None
     if not isinstance(outputs, dict):
         raise NotConnectedError(f"`pulumi stack output` of stack {stack} printed no JSON object.")
@@ -136,7 +144,7 @@ def stack_outputs(
 def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
-    why = why.removeprefix("error:").strip().rstrip(".")
+    why = one_line(why.removeprefix("error:")).rstrip(".")
     if "no stack named" in why:
         return NotConnectedError(
             f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "

@@ -9,22 +9,25 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import anyio
-import httpx
 import httpx_ws
 import kr8s
 from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
+from tandem.calling import one_line
+from tandem.cluster.answers import FORWARD_REFUSED, Listing, MalformedError, Thing, checked, plain
 from tandem.cluster.objects import is_ready, name, node_of, state
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 64 * 1024
-DATA, ERRORS = 0, 1
+DATA, ERRORS = b"\0", b"\1"
 """Channels of the protocol: the first byte of each frame."""
 FIND_SECONDS = 20.0
+PAGE = "100"
+"""Objects that are asked for at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +67,14 @@ class Forward:
         except NoPodError as error:
             self.trouble = str(error)
         except kr8s.ServerError as error:
-            self.trouble = f"the cluster refuses: {error}"
+            self.trouble = f"the cluster refuses: {one_line(str(error))}"
+        except MalformedError as error:
+            self.trouble = f"the cluster does not list pods as Kubernetes does ({error})"
         except httpx_ws.WebSocketUpgradeError as error:
-            self.trouble = f"the cluster refuses to forward a port to {self.pod} ({error.response.status_code})"
-        except (httpx_ws.HTTPXWSException, httpx.TransportError, OSError, TimeoutError) as error:
+            self.trouble = f"{FORWARD_REFUSED} to {self.pod} ({error.response.status_code})"
+        # Whatever else a server between here and the pod makes of it: nobody listens to a server's tasks.
+        except Exception as error:
             self.trouble = f"the connection to {self.pod or self._target.name} broke off ({type(error).__name__})"
-        except RuntimeError as error:
-            self.trouble = f"the connection to {self.pod or self._target.name} broke off ({error})"
         finally:
             self._open.discard(task)
             writer.close()
@@ -104,7 +108,7 @@ class Forward:
 
     async def _ready_pod(self) -> str:
         target = self._target
-        found = await listed(self._api, Pod, namespace=target.namespace, label_selector=dict(target.labels))
+        found = await listed(self._api, Pod, target.namespace, target.labels)
         pods = [pod for pod in found if target.node in ("", node_of(pod))]
         ready = [name(pod) for pod in pods if is_ready(pod)]
         if ready:
@@ -117,11 +121,11 @@ class Forward:
         with suppress(httpx_ws.WebSocketDisconnect, httpx_ws.WebSocketNetworkError, ConnectionError):
             while True:
                 frame = await socket.receive_bytes()
-                channel, data = frame[0], frame[1:]
+                channel, data = frame[:1], frame[1:]
                 if channel not in begun:
                     begun.add(channel)
                 elif channel == ERRORS:
-                    self.trouble = f"{self.pod}: {data.decode(errors='replace').strip()}"
+                    self.trouble = f"{self.pod}: {one_line(data)}"
                     return
                 else:
                     self.trouble = ""
@@ -129,10 +133,22 @@ class Forward:
                     await writer.drain()
 
 
-async def listed(api: Api, kind: type[APIObject], **query: Any) -> list[dict[str, Any]]:
-    """The objects of a kind as the API gives them."""
-    found = [one async for one in api.get(kind, raw=True, **query)]
-    return cast("list[dict[str, Any]]", found)  # `raw` makes them plain
+async def listed(
+    api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for odd answers."""
+    found: list[Thing] = []
+    params = {"limit": PAGE}
+    if labels:
+        params["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+    while True:
+        asked = api.call_api("GET", version=kind.version, url=kind.endpoint, namespace=namespace, params=params)
+        async with asked as response:
+            page = checked(Listing, response.content)
+        found += page.items
+        if not (page.metadata and page.metadata.next):
+            return plain(found)
+        params["continue"] = page.metadata.next
 
 
 class NoPodError(Exception):
@@ -142,7 +158,7 @@ class NoPodError(Exception):
 async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession) -> None:
     with suppress(httpx_ws.HTTPXWSException, ConnectionError):
         while data := await reader.read(CHUNK):
-            await socket.send_bytes(bytes([DATA]) + data)
+            await socket.send_bytes(DATA + data)
 
 
 @asynccontextmanager

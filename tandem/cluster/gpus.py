@@ -1,12 +1,13 @@
 """Memory and use of each GPU: from the DCGM exporter where one runs, else from `nvidia-smi` in the plugin's pod."""
 
-import csv
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from math import isfinite
 from typing import TYPE_CHECKING
 
+from tandem.calling import one_line, printable
 from tandem.cluster.objects import Object, is_ready, labels, name, node_of
 from tandem.connection import NotConnectedError
 
@@ -78,7 +79,7 @@ def _metrics(leads: "AbstractContextManager[Forward]") -> str:
         try:
             answer = httpx.get(f"{forward.url}/metrics", timeout=10, trust_env=False)
         except httpx.HTTPError as error:
-            raise NotConnectedError(forward.trouble or str(error) or type(error).__name__) from None
+            raise NotConnectedError(forward.trouble or one_line(str(error)) or type(error).__name__) from None
     if answer.is_error:
         raise NotConnectedError(f"the DCGM exporter answers with {answer.status_code}")
     return answer.text
@@ -86,7 +87,8 @@ def _metrics(leads: "AbstractContextManager[Forward]") -> str:
 
 def from_nvidia_smi(node: str, printed: str) -> Iterator[Gpu]:
     """The GPUs that `NVIDIA_SMI` prints, a line each."""
-    for row in csv.reader(printed.splitlines(), skipinitialspace=True):
+    for line in printable(printed).split("\n"):
+        row = [part.strip() for part in line.split(",")]
         if len(row) != len(QUERY):
             continue
         uuid, title, used, total, busy = row
@@ -128,7 +130,7 @@ def from_dcgm(node: str, text: str) -> Iterator[Gpu]:
 
 
 def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
-    for line in text.splitlines():
+    for line in printable(text).split("\n"):
         found = SAMPLE.match(line)
         value = _number(found["value"]) if found else None
         if found and found["metric"] in METRICS and value is not None:
@@ -141,4 +143,4 @@ def _number(text: str) -> float | None:
         number = float(text)
     except ValueError:
         return None
-    return number if number == number else None
+    return number if isfinite(number) else None

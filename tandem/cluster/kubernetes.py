@@ -3,15 +3,14 @@
 kr8s runs on an event loop of its own thread here, so that every question has a limit and Ctrl-C is heard at once.
 """
 
+import asyncio
 import io
-import signal
 import tempfile
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 import anyio
 import httpx
@@ -19,15 +18,19 @@ import httpx_ws
 import kr8s
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kr8s.asyncio import Api
-from kr8s.asyncio import api as connect_to
-from kr8s.asyncio.objects import APIObject, DaemonSet, Node, Pod, Secret
+from kr8s.asyncio.objects import DaemonSet, Deployment, Node, Pod, Secret
 
+from tandem.calling import one_line
+from tandem.cluster.answers import AdmissionError, MalformedError, Version, checked
 from tandem.cluster.forwarding import Forward, Target, forwarded, listed
 from tandem.cluster.kubeconfig import Chosen
+from tandem.cluster.patience import Patience, interrupts_held_back
 from tandem.connection import NotConnectedError
 
-CONNECT_SECONDS = 30.0
-"""Time for the first answer; `aws eks get-token` takes some of it."""
+CONNECT_SECONDS = 40.0
+"""Time for the first answer, with what `aws eks get-token` takes."""
+CREDENTIALS_SECONDS = 30.0
+"""Time for that program alone."""
 ANSWER_SECONDS = 30.0
 Object = dict[str, Any]
 T = TypeVar("T")
@@ -36,8 +39,8 @@ T = TypeVar("T")
 class Cluster:
     """One cluster, seen through one context of a kubeconfig. Raises `NotConnectedError` where it does not answer."""
 
-    def __init__(self, portal: BlockingPortal, api: Api, chosen: Chosen) -> None:
-        self._portal, self._api, self._chosen = portal, api, chosen
+    def __init__(self, portal: BlockingPortal, api: Api, chosen: Chosen, config: Object) -> None:
+        self._portal, self._api, self._chosen, self._config = portal, api, chosen, config
 
     @property
     def host(self) -> str:
@@ -46,22 +49,26 @@ class Cluster:
 
     def nodes(self) -> list[Object]:
         """Every node."""
-        return self._list(Node)
+        return self._ask(listed, self._api, Node)
 
     def pods(self, namespace: str | None = None, labels: Mapping[str, str] | None = None) -> list[Object]:
         """The pods of a namespace, or of all; with these labels."""
-        return self._list(Pod, namespace=namespace or kr8s.ALL, label_selector=dict(labels or {}))
+        return self._ask(listed, self._api, Pod, namespace, labels)
 
     def daemon_sets(self, namespace: str) -> list[Object]:
         """The DaemonSets of a namespace; none where there is no such namespace."""
-        return self._list(DaemonSet, namespace=namespace)
+        return self._ask(listed, self._api, DaemonSet, namespace)
+
+    def deployments(self, namespace: str) -> list[Object]:
+        """The Deployments of a namespace; none where there is no such namespace."""
+        return self._ask(listed, self._api, Deployment, namespace)
 
     def secrets(self, labels: Mapping[str, str]) -> list[Object]:
-        """The Secrets of all namespaces with these labels, with what they hold."""
-        return self._list(Secret, namespace=kr8s.ALL, label_selector=dict(labels))
+        """The Secrets of all namespaces with these labels, without what they hold."""
+        return self._ask(listed, self._api, Secret, None, labels)
 
     def create_pod(self, manifest: Object) -> None:
-        """Creates a pod."""
+        """Creates a pod; raises `AdmissionError` where the cluster's rules do not let it in."""
         self._ask(self._create_pod, manifest)
 
     def delete_pod(self, name: str, namespace: str) -> None:
@@ -84,7 +91,13 @@ class Cluster:
 
     async def _create_pod(self, manifest: Object) -> None:
         pod = await Pod(manifest, api=self._api)
-        await pod.create()
+        try:
+            await pod.create()
+        except kr8s.ServerError as error:
+            # RBAC says who may not do what; any other "forbidden" is of a quota or another rule for pods.
+            if _status(error) == httpx.codes.FORBIDDEN and " cannot create resource " not in str(error):
+                raise AdmissionError(one_line(str(error).partition("forbidden: ")[2] or str(error))) from None
+            raise
 
     async def _delete_pod(self, name: str, namespace: str) -> None:
         pod = await Pod(name, namespace=namespace, api=self._api)
@@ -101,38 +114,62 @@ class Cluster:
         try:
             await found.exec(command, container=container, stdout=printed)
         except kr8s.ExecError as error:
-            said = " ".join(printed.getvalue().decode(errors="replace").split())
-            why = said or str(error)
+            why = one_line(printed.getvalue()) or one_line(str(error))
             raise NotConnectedError(f"`{command[0]}` failed in {pod['metadata']['name']}: {why}") from None
         except httpx_ws.WebSocketUpgradeError as error:
             code = error.response.status_code
             raise NotConnectedError(f"`{command[0]}` may not be run in {pod['metadata']['name']} ({code})") from None
         return printed.getvalue().decode(errors="replace")
 
-    def _list(self, kind: type[APIObject], **query: Any) -> list[Object]:
-        return self._ask(partial(listed, self._api, kind, **query))
-
     def _ask(self, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+        # kr8s reads the token once more where it is refused.
+        self._chosen.renew_token(self._config)
         with explained(self._chosen):
             return _call(self._portal, partial(_within, ANSWER_SECONDS, asked, *arguments))
 
 
 @contextmanager
-def cluster(chosen: Chosen) -> Iterator[Cluster]:
-    """The cluster of a context while the block runs; raises `NotConnectedError` where it does not answer."""
+def cluster(chosen: Chosen, patience: Patience | None = None) -> Iterator[Cluster]:
+    """The cluster of a context while the block runs.
+
+    Raises `NotConnectedError` where it does not answer: at once, or when that does not pass while patience lasts.
+    """
+    patience = patience or Patience(0)
     with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, _event_loop() as portal:
         config = chosen.for_kr8s(Path(folder))
-        with explained(chosen), warnings.catch_warnings():
-            # kr8s warns of Kubernetes versions that it has not been tried with: what is used here is older than those.
-            warnings.simplefilter("ignore", UserWarning)
-            # Without a service account: a kubeconfig was meant, also when this runs in a pod.
-            connecting = partial(connect_to, kubeconfig=cast(Any, config), serviceaccount="")  # a dict is fine, too
-            api = _call(portal, partial(_within, CONNECT_SECONDS, connecting))
         try:
-            yield Cluster(portal, api, chosen)
+            yield Cluster(portal, _connect(portal, chosen, config, patience), chosen, config)
         finally:
             # Ctrl-C may come at any time, also while a port is being opened or closed: nothing is waited for.
-            portal.call(portal.stop, True)
+            with interrupts_held_back():
+                portal.call(portal.stop, True)
+
+
+def _connect(portal: BlockingPortal, chosen: Chosen, config: Object, patience: Patience) -> Api:
+    while True:
+        try:
+            with explained(chosen):
+                return _call(portal, partial(_within, CONNECT_SECONDS, _connected, chosen, config))
+        except NotConnectedError as error:
+            if not error.passing or not patience.lasts(str(error)):
+                raise
+
+
+async def _connected(chosen: Chosen, config: Object) -> Api:
+    """As `kr8s.asyncio.api` makes it, in two steps: what goes wrong is the credentials' fault, or the server's."""
+    # Without a service account: a kubeconfig was meant, also when this runs in a pod.
+    api = Api(kubeconfig=config, serviceaccount="", bypass_factory=True)
+    try:
+        with anyio.fail_after(CREDENTIALS_SECONDS):
+            await api.auth
+    # kr8s passes on what the program of an `exec` login makes of it: RuntimeError, OSError, KeyError, TypeError, ….
+    except Exception as error:
+        raise _no_credentials(error, chosen) from None
+    if api.auth.token is not None:
+        api.auth.token = chosen.usable(str(api.auth.token))
+    async with api.call_api("GET", version="", base="/version") as answer:
+        checked(Version, answer.content)
+    return api
 
 
 @contextmanager
@@ -140,26 +177,15 @@ def _event_loop() -> Iterator[BlockingPortal]:
     """A loop in a thread of its own while the block runs."""
     with ExitStack() as open_things:
         # Interrupted while it waits for the loop to begin, anyio would wait for the end of the thread, for ever.
-        with _interrupts_held_back():
+        with interrupts_held_back():
             portal = open_things.enter_context(start_blocking_portal())
+            portal.call(_be_quiet)
         yield portal
 
 
-@contextmanager
-def _interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C while the block runs counts at its end."""
-    caught = []
-    try:
-        before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
-    except ValueError:  # not the main thread: signals go elsewhere
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-    if caught:
-        raise KeyboardInterrupt
+async def _be_quiet() -> None:
+    """What nobody waits for any more on the loop, as it ends with Ctrl-C, is no error to be shown."""
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
 
 
 async def _within(seconds: float, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -179,21 +205,25 @@ def _call(portal: BlockingPortal, asked: Callable[[], Awaitable[T]]) -> T:
 
 @contextmanager
 def explained(chosen: Chosen) -> Iterator[None]:
-    """Turns what kr8s and httpx raise into one line with the way out."""
+    """Turns whatever kr8s, httpx and odd answers raise into one line that ends with what to do."""
     try:
         yield
+    except (NotConnectedError, AdmissionError):
+        raise
+    except MalformedError as error:
+        raise NotConnectedError(
+            f"{chosen.host} does not answer as a Kubernetes API server does ({error}). Check the server of context "
+            f"'{chosen.context}', and any proxy in front of it."
+        ) from None
     except kr8s.ServerError as error:
         raise _refused(error, chosen) from None
-    except (TimeoutError, kr8s.APITimeoutError, httpx.TransportError, httpx_ws.HTTPXWSException) as error:
+    # A library of others, fed by a server of others: there is no list of what it raises.
+    except Exception as error:
         raise _unreachable(error, chosen) from None
-    except FileNotFoundError as error:
-        raise _no_program(error, chosen) from None
-    except (RuntimeError, KeyError, ValueError, OSError) as error:
-        raise _no_credentials(error, chosen) from None
 
 
 def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
-    status = _status(error)
+    status, said = _status(error), one_line(str(error).partition("\n")[0])
     if status == httpx.codes.UNAUTHORIZED:
         return NotConnectedError(
             f"{chosen.host} does not know you (401): the token has expired, or is for another account. Log in again "
@@ -201,13 +231,18 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
         )
     if status == httpx.codes.FORBIDDEN:
         return NotConnectedError(
-            f"{chosen.host} does not allow it: {error}. Ask for an EKS access entry with the policy "
+            f"{chosen.host} does not allow it: {said}. Ask for an EKS access entry with the policy "
             "AmazonEKSClusterAdminPolicy, or take the identity that made the cluster."
         )
     if status == httpx.codes.NOT_FOUND:
-        return NotConnectedError(f"{chosen.host} has no such thing: {error}.")
+        return NotConnectedError(f"{chosen.host} has no such thing: {said}.")
+    if status == httpx.codes.BAD_REQUEST and chosen.cluster["server"].startswith("http:"):
+        return NotConnectedError(
+            f"{chosen.host} is asked without TLS, and refuses (400). Write https:// in the server of context "
+            f"'{chosen.context}'."
+        )
     passing = status is None or status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
-    return NotConnectedError(f"{chosen.host} answers with an error: {error}.", passing=passing)
+    return NotConnectedError(f"{chosen.host} answers with an error: {said}. Try again.", passing=passing)
 
 
 def _status(error: kr8s.ServerError) -> int | None:
@@ -215,35 +250,48 @@ def _status(error: kr8s.ServerError) -> int | None:
 
 
 def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
-    if "CERTIFICATE_VERIFY_FAILED" in str(error):
+    said = one_line(str(error))
+    if "CERTIFICATE_VERIFY_FAILED" in said:
+        why = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "not verified"
         return NotConnectedError(
-            f"{chosen.host} shows another certificate than context '{chosen.context}' has: that is another cluster. "
-            "Name the right --context, or make the stack's outputs new with `pulumi refresh`."
+            f"{chosen.host} shows another certificate than context '{chosen.context}' expects ({why}). Name the "
+            "--context of this cluster, or update the outputs of the stack with `pulumi refresh`."
         )
-    why = str(error) or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
+    if "[SSL" in said:
+        return NotConnectedError(
+            f"{chosen.host} does not speak TLS as a Kubernetes API server does ({said}). Check the server of context "
+            f"'{chosen.context}', and any proxy in front of it."
+        )
+    if isinstance(error, httpx.LocalProtocolError):  # its text may show the token
+        said = type(error).__name__
+    why = said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
     return NotConnectedError(
-        f"{chosen.host} cannot be reached ({why}). Is the stack up, and may your address in "
-        "(`cluster.public-access-cidrs`)?",
-        passing=True,
+        f"{chosen.host} cannot be reached ({why}). Check that the stack is up, and that "
+        "`cluster.public-access-cidrs` contains your address.",
+        passing=isinstance(error, OSError | kr8s.APITimeoutError | httpx.HTTPError | httpx_ws.HTTPXWSException),
     )
 
 
-def _no_program(error: FileNotFoundError, chosen: Chosen) -> NotConnectedError:
-    program = str((chosen.user.get("exec") or {}).get("command", ""))
-    if program and error.filename in (program, str(chosen.folder / program)):
+def _no_credentials(error: Exception, chosen: Chosen) -> NotConnectedError:
+    """kr8s tells the outcome of an `exec` login as it comes: what it prints is shown of one that failed alone."""
+    program = one_line(chosen.program)
+    if not program:
+        return NotConnectedError(
+            f"context '{chosen.context}' cannot be used ({type(error).__name__}). Get a new kubeconfig."
+        )
+    if isinstance(error, FileNotFoundError):
         where = "Install the AWS CLI (https://aws.amazon.com/cli/)" if program == "aws" else f"Install `{program}`"
         return NotConnectedError(
             f"context '{chosen.context}' gets its token from `{program}`, which is not on the PATH. {where}, or take "
             "another --kubeconfig."
         )
-    return NotConnectedError(f"context '{chosen.context}' names {error.filename}, which is not there.")
-
-
-def _no_credentials(error: Exception, chosen: Chosen) -> NotConnectedError:
-    """kr8s tells the outcome of an `exec` login as RuntimeError, and what it cannot use as ValueError or KeyError."""
-    program = (chosen.user.get("exec") or {}).get("command")
-    said = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if isinstance(error, RuntimeError) and program and said and said[0].startswith("Process exited"):
-        why = said[-1] if len(said) > 1 else said[0]
-        return NotConnectedError(f"`{program}` gives no token: {why} Log in again (`aws sso login`, or new keys).")
-    return NotConnectedError(f"context '{chosen.context}' cannot be used: {' '.join(said) or type(error).__name__}.")
+    if isinstance(error, TimeoutError):
+        why = f"no answer in {CREDENTIALS_SECONDS:.0f} s."
+    elif isinstance(error, OSError):
+        why = f"it cannot be run ({error.strerror or type(error).__name__})."
+    elif isinstance(error, RuntimeError):
+        said = [one_line(line) for line in str(error).splitlines() if line.strip()]
+        why = said[-1] if len(said) > 1 else " ".join(said)
+    else:
+        why = "it prints no ExecCredential."
+    return NotConnectedError(f"`{program}` gives no token: {why} Log in again (`aws sso login`, or new keys).")

@@ -1,9 +1,12 @@
 """Nodes and pods as the Kubernetes API gives them, read for what matters here."""
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 Object = Mapping[str, Any]
+WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
+THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label of a model's pods: the chart gives it the release's name, which is the model's id."""
 TYPE_LABEL = "node.kubernetes.io/instance-type"
@@ -39,21 +42,55 @@ def node_of(pod: Object) -> str:
 
 def allocatable(node: Object, resource: str) -> int:
     """How much of an extended resource a node offers."""
-    return int((node.get("status", {}).get("allocatable") or {}).get(resource, 0))
+    return _count((node.get("status", {}).get("allocatable") or {}).get(resource))
+
+
+def taint(node: Object, key: str) -> str:
+    """The value of a node's taint; empty where it has none."""
+    taints = node.get("spec", {}).get("taints") or []
+    return next((str(one.get("value") or "") for one in taints if one["key"] == key), "")
+
+
+def tolerated(pod: Object, key: str) -> str:
+    """The value of a taint that a pod tolerates; empty where it tolerates any, or none."""
+    tolerations = pod.get("spec", {}).get("tolerations") or []
+    return next((str(one.get("value") or "") for one in tolerations if one.get("key") == key), "")
+
+
+def is_cordoned(node: Object) -> bool:
+    """Whether a node takes no new pods (`kubectl cordon`)."""
+    return bool(node.get("spec", {}).get("unschedulable"))
 
 
 def requested(pod: Object, resource: str) -> int:
     """How much of an extended resource a pod holds."""
     containers = pod.get("spec", {}).get("containers") or []
     limits = [(one.get("resources") or {}).get("limits") or {} for one in containers]
-    return sum(int(limit.get(resource, 0)) for limit in limits)
+    return sum(_count(limit.get(resource)) for limit in limits)
+
+
+def settings(pod: Object) -> dict[str, str]:
+    """The environment of a pod's first container, as far as it is written there."""
+    containers = pod.get("spec", {}).get("containers") or [{}]
+    return {one["name"]: one.get("value") or "" for one in containers[0].get("env") or []}
+
+
+def _count(quantity: object) -> int:
+    """A quantity of an extended resource, which is whole; Kubernetes writes 1000 as 1k."""
+    found = WHOLE.fullmatch(str(quantity or "0"))
+    return int(found["digits"]) * THOUSANDS[found["suffix"]] if found else 0
 
 
 def unplaced(pod: Object) -> str:
     """The scheduler's own words for why a pod has no node; empty where it has said nothing, or has placed it."""
-    conditions = pod.get("status", {}).get("conditions") or []
-    refused = [one for one in conditions if one["type"] == "PodScheduled" and one["status"] == "False"]
-    return str(refused[0].get("message") or refused[0].get("reason") or "") if refused else ""
+    return condition(pod, "PodScheduled", "False")
+
+
+def condition(thing: Object, type: str, status: str) -> str:
+    """What a condition of a thing says; empty where it has none with this status."""
+    conditions = thing.get("status", {}).get("conditions") or []
+    found = [one for one in conditions if one["type"] == type and one["status"] == status]
+    return str(found[0].get("message") or found[0].get("reason") or "") if found else ""
 
 
 def restarts(pod: Object) -> int:
@@ -64,16 +101,25 @@ def restarts(pod: Object) -> int:
 def state(pod: Object) -> str:
     """A pod in words: ready, or its phase and why; restarts, and what its container said last."""
     told = ["being deleted" if is_leaving(pod) else "ready" if is_ready(pod) else _phase(pod), unplaced(pod)]
-    for container in pod.get("status", {}).get("containerStatuses") or []:
+    for container in _containers(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
         told.append(": ".join(filter(None, (waiting.get("reason"), waiting.get("message")))))
         if count := container.get("restartCount", 0):
             ended = (container.get("lastState") or {}).get("terminated") or {}
-            reason = f"{ended.get('reason', 'ended')}, exit code {ended.get('exitCode', 'unknown')}"
+            reason = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode', 'unknown')}"
             told.append(
                 f"{count} restart{'s' if count != 1 else ''}, the last: {_one_line(ended.get('message')) or reason}"
             )
-    return ", ".join(filter(None, told))
+    return ", ".join(filter(None, map(_one_line, told)))
+
+
+def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
+    """What is known of its containers; of those that start first, only the ones that hold up the others."""
+    status = pod.get("status", {})
+    for one in status.get("initContainerStatuses") or []:
+        if ((one.get("state") or {}).get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
+            yield one
+    yield from status.get("containerStatuses") or []
 
 
 def _phase(pod: Object) -> str:

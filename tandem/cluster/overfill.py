@@ -10,6 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from stacks.places import POOL_LABEL, tolerations
+from tandem.cluster.answers import AdmissionError
 from tandem.cluster.checks import Check
 from tandem.cluster.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced
 from tandem.cluster.promise import PoolPromise
@@ -22,6 +23,14 @@ MARK = "tandem/overfill"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 IMAGE = "registry.k8s.io/pause:3.10"
 """Does nothing, in 0.3 MiB. A pod holds its share from the moment it has a node: nobody waits for the image."""
+NOBODY = 65535
+ADMISSION = (
+    "A quota or a policy of namespace {} refuses one more pod, so nothing is shown. Allow it, or verify without "
+    "--overfill."
+)
+OTHER_NUMBER = (
+    "The node offers another number of shares than the file says, or other pods came and went meanwhile. Run it again."
+)
 PLACE_SECONDS = 60.0
 GONE_SECONDS = 60.0
 LONGEST_SECONDS = 300
@@ -46,8 +55,12 @@ def overfill(
         with _removed(cluster, namespace, clock, sleep):
             free = free_shares(resource, ready, cluster.pods())
             names = [f"tandem-overfill-{secrets.token_hex(4)}" for _ in range(free + 1)]
-            for one in names:
-                cluster.create_pod(pod(one, namespace, pool.name, resource, ready))
+            try:
+                for one in names:
+                    cluster.create_pod(pod(one, namespace, pool.name, resource, ready))
+            except AdmissionError as error:
+                yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
+                continue
             ends = clock() + seconds
             while True:
                 found = [one for one in cluster.pods(namespace, {MARK: pool.name}) if name(one) in names]
@@ -79,6 +92,13 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
         "metadata": {"name": own_name, "namespace": namespace, "labels": {MARK: pool}},
         "spec": {
             "restartPolicy": "Never",
+            # As the strictest namespace wants it: kubernetes.io/docs/concepts/security/pod-security-standards,
+            # Restricted. The image's own user is 65535 as well (kubernetes build/pause/Dockerfile).
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": NOBODY,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
             "terminationGracePeriodSeconds": 0,
             "activeDeadlineSeconds": LONGEST_SECONDS,
             "automountServiceAccountToken": False,
@@ -92,6 +112,7 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
                     "image": IMAGE,
                     "imagePullPolicy": "IfNotPresent",
                     "resources": {"limits": {resource: "1"}},
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
                 }
             ],
         },
@@ -114,13 +135,17 @@ def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) 
             None,
             f"Pending for another reason: {_sentence(words[0])}" if words else "the scheduler says nothing",
         )
+    return _check(pool, resource, free, held, found, OTHER_NUMBER)
+
+
+def _check(pool: PoolPromise, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
     return Check(
         about=f"pool {pool.name}",
-        what=f"one pod too many waits ({free} free)",
+        what=f"one pod too many waits for {resource} ({free} free)",
         held=held,
-        promised=too_few,
+        promised=f"Insufficient {resource}",
         found=found,
-        fix="The node offers another number of shares than it was promised to, or other pods came and went meanwhile.",
+        fix=fix,
     )
 
 

@@ -11,6 +11,7 @@ from sharing.judgement import Fit, judge
 from sharing.memory import need
 from sharing.models import MIB, Served
 from sharing.modes import Sharing
+from sharing.ollama import server_environment
 from sharing.setup import Pool, Setup
 from stacks.places import (
     DEVICE_PLUGIN_NAMESPACE,
@@ -55,7 +56,13 @@ class PoolPromise:
     """One kind of GPU node."""
 
     name: str
+    stack: str
+    others: frozenset[str]
+    """Names of the stack's other pools."""
     mode: str
+    config: str
+    """The mode with its settings (`Sharing.config_name`), with which the taint of the nodes begins."""
+    provisioner: str
     nodes: int
     """Nodes that must be there; 0 for a parked pool."""
     cards: Mapping[str, int]
@@ -77,9 +84,14 @@ class ModelPromise:
     """A model, whole on one share of its pool."""
 
     id: str
+    stack: str
     tag: str
     pool: str
     resource: str
+    settings: Mapping[str, str]
+    """Environment variables of its server."""
+    context: int
+    """Tokens of each slot."""
     running: bool
     """False in a parked pool."""
     encoder: bool
@@ -133,17 +145,21 @@ def promised(judged: "Judged") -> Promise:
     setup = judged.setup
     return Promise(
         stack=judged.stack,
-        pools=tuple(_pool(pool, setup) for pool in setup.pools),
-        models=tuple(_model(fit, setup) for fit in judged.reading.assessment.fits),
+        pools=tuple(_pool(pool, judged) for pool in setup.pools),
+        models=tuple(_model(fit, judged) for fit in judged.reading.assessment.fits),
     )
 
 
-def _pool(pool: Pool, setup: Setup) -> PoolPromise:
-    sharing, gpu = pool.sharing, pool.smallest.gpu
+def _pool(pool: Pool, judged: "Judged") -> PoolPromise:
+    sharing, gpu, setup = pool.sharing, pool.smallest.gpu, judged.setup
     shares = {kind.resource: kind.per_gpu for kind in pool.offers}
     return PoolPromise(
         name=pool.name,
+        stack=judged.stack,
+        others=frozenset(other.name for other in setup.pools) - {pool.name},
         mode=sharing.mode,
+        config=sharing.config_name,
+        provisioner=pool.provisioner,
         nodes=setup.nodes_of(pool),
         cards={known.name: known.gpus for known in pool.known_types},
         shares=shares,
@@ -173,15 +189,18 @@ def _daemons(pool: Pool) -> Iterator[Daemon]:
         yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
 
 
-def _model(fit: Fit, setup: Setup) -> ModelPromise:
+def _model(fit: Fit, judged: "Judged") -> ModelPromise:
     served = fit.tenant.served
     return ModelPromise(
         id=served.id,
+        stack=judged.stack,
         tag=served.model.name,
         pool=fit.pool.name,
         resource=fit.verdict.shares.resource,
+        settings=server_environment(served),
+        context=served.effective_context,
         running=fit.pool.desired > 0,
         encoder=served.model.encoder,
         fit=fit,
-        setup=setup,
+        setup=judged.setup,
     )

@@ -1,18 +1,23 @@
 """A model's Ollama server, put to the test: has it its model, does it load it, answer, and hold it on the GPU?"""
 
-import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
 
+from tandem.calling import one_line
+from tandem.cluster.answers import MalformedError, Number, Read, Shape, Text, checked
 from tandem.connection import Endpoint
 
 ANSWER_SECONDS = 30.0
 """For questions that need no model."""
 LOAD_SECONDS = 600.0
 """Ollama itself gives up on a load that does not move for five minutes."""
+MOST_BYTES = 16 * 2**20
+"""Of one answer: the vector of an embedding model is the longest, with some 100 KiB."""
+LONGEST_REASON = 500
 PROBE = "Say hello."
 PROBE_TOKENS = 16
 NANOSECONDS = 1e9
@@ -48,6 +53,41 @@ class Server:
     memory: Memory | None = None
 
 
+class _Error(Read):
+    error: Any = None
+
+
+class _Version(Read):
+    version: Text | None = None
+
+
+class _Held(Read):
+    name: Text
+
+
+class _Tags(Read):
+    models: list[_Held] | None = None
+
+
+class _Running(Read):
+    name: Text
+    size: Number | None = None
+    size_vram: Number | None = None
+    context_length: Number | None = None
+    expires_at: Text | None = None
+
+
+class _Ps(Read):
+    models: list[_Running] | None = None
+
+
+class _Said(Read):
+    load_duration: Number | None = None
+    eval_count: Number | None = None
+    eval_duration: Number | None = None
+    embeddings: list[list[Any]] | None = None
+
+
 class NoAnswerError(Exception):
     """A server that does not do what it should; says what it said."""
 
@@ -72,61 +112,71 @@ class Ollama:
 
     def version(self) -> str:
         """The server's version."""
-        return str(self._ask("GET", "/api/version").get("version", "unknown"))
+        return self._ask(_Version, "GET", "/api/version").version or "unknown"
 
     def held(self) -> list[str]:
         """The tags of its models."""
-        return sorted(str(model.get("name")) for model in self._ask("GET", "/api/tags").get("models") or [])
+        return sorted(model.name for model in self._ask(_Tags, "GET", "/api/tags").models or [])
 
     def load(self) -> float:
         """Loads the model; returns the seconds that it took."""
         if self._encoder:
-            answer = self._ask("POST", "/api/embed", {"input": "hello"})
+            answer = self._ask(_Said, "POST", "/api/embed", {"input": "hello"})
         else:
-            answer = self._ask("POST", "/api/generate", {})
-        return float(answer.get("load_duration") or 0) / NANOSECONDS
+            answer = self._ask(_Said, "POST", "/api/generate", {})
+        return (answer.load_duration or 0) / NANOSECONDS
 
     def answer(self) -> tuple[int, float]:
         """Answers a tiny prompt; returns its tokens and tokens per second (0 for an embedding model)."""
         if self._encoder:
-            embedded = self._ask("POST", "/api/embed", {"input": PROBE}).get("embeddings") or []
+            embedded = self._ask(_Said, "POST", "/api/embed", {"input": PROBE}).embeddings
             return len(embedded[0]) if embedded else 0, 0.0
         # Temperature 0 and a seed: the same each time. None of these makes Ollama load the model anew.
         options = {"num_predict": PROBE_TOKENS, "temperature": 0, "seed": 1}
-        answer = self._ask("POST", "/api/generate", {"prompt": PROBE, "options": options})
-        tokens, duration = int(answer.get("eval_count") or 0), float(answer.get("eval_duration") or 0)
+        answer = self._ask(_Said, "POST", "/api/generate", {"prompt": PROBE, "options": options})
+        tokens, duration = answer.eval_count or 0, answer.eval_duration or 0
         return tokens, tokens * NANOSECONDS / duration if duration else 0.0
 
     def memory(self) -> Memory | None:
         """Where the model is; None while it is not loaded."""
-        for model in self._ask("GET", "/api/ps").get("models") or []:
-            if same_tag(str(model.get("name")), self._endpoint.model):
+        for model in self._ask(_Ps, "GET", "/api/ps").models or []:
+            if same_tag(model.name, self._endpoint.model):
                 return Memory(
-                    size=int(model.get("size") or 0),
-                    size_vram=int(model.get("size_vram") or 0),
-                    context=int(model.get("context_length") or 0),
-                    expires=str(model.get("expires_at") or ""),
+                    size=model.size or 0,
+                    size_vram=model.size_vram or 0,
+                    context=model.context_length or 0,
+                    expires=model.expires_at or "",
                 )
         return None
 
-    def _ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    def _ask(self, shape: type[Shape], method: str, path: str, body: Mapping[str, Any] | None = None) -> Shape:
         asked = None if body is None else {"model": self._endpoint.model, "stream": False, **body}
         seconds = self._seconds if body is None else LOAD_SECONDS
         try:
-            response = self._client.request(method, path, json=asked, timeout=httpx.Timeout(seconds, connect=10))
+            status, answer = self._answered(method, path, asked, seconds)
         except httpx.TimeoutException:
             raise NoAnswerError(f"no answer to {path} in {seconds:.0f} s") from None
-        except httpx.TransportError as error:
-            raise NoAnswerError(self._trouble() or str(error) or type(error).__name__) from None
+        except httpx.HTTPError as error:
+            raise NoAnswerError(self._trouble() or one_line(str(error)) or type(error).__name__) from None
         try:
-            answer = json.loads(response.content)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise NoAnswerError(f"{path} is answered with {response.status_code} and no JSON object")
-        if response.is_error or "error" in answer:
-            raise NoAnswerError(f"{response.status_code}: {answer.get('error') or 'no reason given'}")
-        return answer
+            refused = checked(_Error, answer).error
+            if status >= httpx.codes.BAD_REQUEST or refused:
+                raise NoAnswerError(f"{status}: {one_line(str(refused or 'no reason given'))[:LONGEST_REASON]}")
+            return checked(shape, answer)
+        except MalformedError as error:
+            raise NoAnswerError(f"{path} is answered with {status} and not as Ollama does ({error})") from None
+
+    def _answered(self, method: str, path: str, body: object, seconds: float) -> tuple[int, bytes]:
+        """Status and body. An answer that has no end has one here."""
+        begun, answer = time.monotonic(), bytearray()
+        with self._client.stream(method, path, json=body, timeout=httpx.Timeout(seconds, connect=10)) as response:
+            for part in response.iter_bytes():
+                answer += part
+                if len(answer) > MOST_BYTES:
+                    raise NoAnswerError(f"{path} is answered with more than {MOST_BYTES // 2**20} MiB")
+                if time.monotonic() - begun > seconds:
+                    raise NoAnswerError(f"no whole answer to {path} in {seconds:.0f} s")
+            return response.status_code, bytes(answer)
 
 
 def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str, Server]:

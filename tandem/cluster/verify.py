@@ -1,6 +1,5 @@
 """Looks at a stack until its promises hold, or time is up."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, closing
 from dataclasses import asdict, dataclass
@@ -19,11 +18,11 @@ from tandem.cluster.checks import (
 from tandem.cluster.connection import Connected, forwards
 from tandem.cluster.objects import is_ready
 from tandem.cluster.overfill import overfill
+from tandem.cluster.patience import Patience
 from tandem.cluster.servers import Ollama, Server, examine
 from tandem.connection import Endpoint, NotConnectedError
 
 SCHEMA_VERSION = 1
-POLL_SECONDS = 5.0
 
 
 class Reached(Protocol):
@@ -74,40 +73,26 @@ def _told(check: Check) -> dict[str, Any]:
     return {**asdict(check), "fix": check.fix if check.held is False else ""}
 
 
-def verify(
-    connected: Connected,
-    *,
-    wait: float = 0.0,
-    overfill: bool = False,
-    tell: Callable[[str], None] = lambda text: None,
-    reach: Reach = forwards,
-    clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
-) -> Verdict:
-    """Holds the promises of a stack against what is there, for `wait` seconds at most; `tell` hears of the progress.
+def verify(connected: Connected, *, patience: Patience, overfill: bool = False, reach: Reach = forwards) -> Verdict:
+    """Compares a stack with its file, again and again while patience lasts.
 
     Raises `NotConnectedError` where the cluster cannot be looked at; while waiting, only where that will not pass.
     """
-    begun = clock()
     while True:
-        left = wait - (clock() - begun)
         try:
-            checks = list(look(connected, tell, reach))
+            checks = list(look(connected, patience.tell, reach))
         except NotConnectedError as error:
-            if not error.passing or left <= 0:
+            if not error.passing or not patience.lasts(str(error)):
                 raise
-            tell(str(error))
         else:
             broken = [check for check in checks if check.held is False]
-            if not broken or left <= 0:
+            if not broken or not patience.lasts(_progress(checks, broken[0])):
                 break
-            tell(_progress(checks, broken[0]))
-        sleep(max(min(POLL_SECONDS, left), 0.0))
     if overfill:
-        tell("starting one pod too many …")
+        patience.tell("starting one pod too many …")
         checks += _overfilled(connected, checks)
     return Verdict(
-        stack=connected.promise.stack, cluster=connected.cluster.host, checks=checks, waited_s=clock() - begun
+        stack=connected.promise.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
     )
 
 
@@ -138,6 +123,7 @@ def facts_of(connected: Connected) -> Facts:
         nodes=cluster.nodes(),
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
         pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
+        deployments=[one for namespace in sorted(homes) for one in cluster.deployments(namespace)],
     )
 
 

@@ -182,12 +182,13 @@ class Pools:
             self.api.call("PATCH", path, {"status": {"phase": "Succeeded"}}, content="merge-patch+json")
         return True
 
-    def apply_pod(self, name: str, *, resources: Object | None = None, **spec: Any) -> None:
+    def apply_pod(
+        self, name: str, *, resources: Object | None = None, annotations: Object | None = None, **spec: Any
+    ) -> None:
         container = {"name": "main", "image": "pause", "resources": resources or {}}
         spec = {"containers": [container], "terminationGracePeriodSeconds": 0, **spec}
-        self.api.apply(
-            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "namespace": "default"}, "spec": spec}
-        )
+        metadata = {"name": name, "namespace": "default", "annotations": annotations or {}}
+        self.api.apply({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec})
 
     def delete_pod(self, name: str) -> None:
         self.api.call("DELETE", f"/api/v1/namespaces/default/pods/{name}", gracePeriodSeconds="0")

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from components.names import GPU_TAINT
+from components.names import GPU_TAINT, POOL_LABEL, tolerations
+from components.share_proof import EVICTED_LAST
 from sandbox.control_plane.karpenter import Karpenter
 from sandbox.control_plane.karpenter_types import aws_labels, for_sale
 from tests.cluster.deployment import is_ready
@@ -134,6 +135,31 @@ def test_an_empty_node_goes_and_one_with_a_model_stays(pools: Pools) -> None:
     [left] = pools.claims(quarters)
     assert left["status"]["nodeName"] == stays
     assert all(map(is_ready, pools.api.list("v1", "Pod", "default")))
+
+
+def test_a_node_that_has_drifted_goes_under_a_pod_of_a_proof(pools: Pools) -> None:
+    """The annotation holds the pod's eviction up, and not the end of the node: nothing more is claimed for a proof."""
+
+    def shorten(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "NodePool":
+            assert manifest["spec"]["template"]["spec"]["terminationGracePeriod"] == "10m"
+            manifest["spec"]["template"]["spec"]["terminationGracePeriod"] = "10s"
+
+    quarters = pools.make(QUARTERS, shorten)
+    pools.apply_pod(
+        "proof",
+        annotations=dict(EVICTED_LAST),
+        nodeSelector={POOL_LABEL: quarters.name},
+        resources={"limits": {quarters.asked: "1"}},
+        tolerations=tolerations(quarters.sharing.config_name),
+    )
+    pools.wait_until_placed()
+    [claim] = pools.claims(quarters)
+    path = f"/apis/karpenter.sh/v1/nodepools/{quarters.name}"
+    drifted = {"spec": {"template": {"metadata": {"labels": {"team": "another"}}}}}
+    pools.api.call("PATCH", path, drifted, content="merge-patch+json")
+    pools.wait_for("the pod was taken away", lambda: pools.api.get("v1", "Pod", "proof") is None)
+    assert claim["metadata"]["name"] not in [one["metadata"]["name"] for one in pools.claims(quarters)]
 
 
 @pytest.fixture(scope="module")

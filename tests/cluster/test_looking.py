@@ -106,7 +106,7 @@ def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.Ca
     assert "FAILED" not in told.out
     assert "12 tokens, 30.0 tokens/s" in told.out
     assert "Insufficient nvidia.com/gpu" in told.out
-    assert told.out.rstrip().endswith("24 of 24 promises hold, 0 broken.")
+    assert told.out.rstrip().endswith("29 of 29 promises hold, 0 broken.")
     assert "Traceback" not in told.err
     assert overfilling(stack) == []
 
@@ -115,7 +115,7 @@ def test_json_says_the_same(stack: Stack, capsys: pytest.CaptureFixture[str]) ->
     assert run("verify", stack.kubeconfig, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["stack"], told["verdict"], told["first_broken"]) == ("timeslice", "holds", None)
-    assert len(told["checks"]) == 23
+    assert len(told["checks"]) == 28
     assert {check["held"] for check in told["checks"]} == {True}
 
 
@@ -148,7 +148,7 @@ def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached:
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
     [check] = overfill(reached.cluster, pool, at, "ollama")
     assert check.held is True
-    assert check.what == "one pod too many waits (2 free)"
+    assert check.what == "one pod too many waits for nvidia.com/gpu (2 free)"
     assert "1 Insufficient nvidia.com/gpu" in check.found
     assert overfilling(stack) == []
 
@@ -159,6 +159,76 @@ def test_a_share_more_than_promised_lets_the_pod_in_and_that_is_told(stack: Stac
     [check] = overfill(reached.cluster, reached.promise.pools[0], at, "ollama")
     assert (check.held, check.found) == (False, "1 pods got one of 0 free shares")
     assert overfilling(stack) == []
+
+
+@pytest.fixture
+def strict(stack: Stack) -> Iterator[str]:
+    """A namespace with the strictest Pod Security level."""
+    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
+    stack.cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}})
+    yield "strict"
+    with suppress(Exception):
+        stack.cluster.api.call("DELETE", "/api/v1/namespaces/strict/resourcequotas/none")
+
+
+def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, reached: Connected, strict: str) -> None:
+    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
+    [check] = overfill(reached.cluster, reached.promise.pools[0], at, strict)
+    assert (check.held, check.what) == (True, "one pod too many waits for nvidia.com/gpu (0 free)")
+    assert overfilling(stack) == []
+
+
+def test_one_pod_too_many_that_a_quota_refuses_is_no_question_of_who_asks(
+    stack: Stack, reached: Connected, strict: str
+) -> None:
+    none = {"metadata": {"name": "none", "namespace": strict}, "spec": {"hard": {"pods": "0"}}}
+    stack.cluster.api.apply({"apiVersion": "v1", "kind": "ResourceQuota", **none})
+    at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
+    [check] = overfill(reached.cluster, reached.promise.pools[0], at, strict)
+    assert check.held is False
+    assert check.found.startswith("not admitted: exceeded quota: none")
+    assert "EKS access entry" not in check.fix
+
+
+def again(stack: Stack, model: str, why: str) -> None:
+    """Deletes a model's pod; the next one waits for `why`."""
+    [before] = [one for one in stack.cluster.pods("ollama") if model in one["metadata"]["name"]]
+    path = stack.cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": before["metadata"]})
+    stack.cluster.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+    stack.cluster.wait_until_refused(model, why)
+
+
+def test_a_cordoned_node_is_named_by_what_the_scheduler_says(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    node = f"/api/v1/nodes/{GPU_NODE}"
+    stack.cluster.api.call("PATCH", node, {"spec": {"unschedulable": True}}, content="merge-patch+json")
+    again(stack, "llama2-7b", "unschedulable")
+    assert run("verify", stack.kubeconfig, "--json") == 1
+    first = json.loads(capsys.readouterr().out)["first_broken"]
+    assert (first["what"], first["fix"]) == (
+        "pod ready",
+        f"Its node is cordoned. Run `kubectl uncordon {GPU_NODE}`.",
+    )
+
+
+def test_a_deployment_with_another_context_is_found(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+    path = "/apis/apps/v1/namespaces/ollama/deployments/llama2-7b"
+    found = stack.cluster.api.call("GET", path)
+    container = found["spec"]["template"]["spec"]["containers"][0]
+    wanted = next(one for one in container["env"] if one["name"] == "OLLAMA_CONTEXT_LENGTH")
+    assert wanted["value"] == "2048"
+    wanted["value"] = "1024"
+    [before] = [one["metadata"]["name"] for one in stack.cluster.pods("ollama") if "llama2" in one["metadata"]["name"]]
+    stack.cluster.api.call("PUT", path, found)
+
+    def replaced() -> bool:
+        names = [one["metadata"]["name"] for one in stack.cluster.pods("ollama") if "llama2" in one["metadata"]["name"]]
+        return len(names) == 1 and names != [before]
+
+    stack.cluster.wait_for("another pod", replaced)
+    stack.cluster.wait_for_models("llama2-7b", "mistral-7b")
+    assert run("verify", stack.kubeconfig, "--json") == 1
+    first = json.loads(capsys.readouterr().out)["first_broken"]
+    assert (first["what"], first["found"]) == ("settings", "context 1024, not 2048")
 
 
 def test_ctrl_c_leaves_no_pod_behind(stack: Stack, reached: Connected, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -320,7 +390,13 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
     stack.cluster.api.apply(
         {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looker", "namespace": "default"}}
     )
-    rules = [{"apiGroups": ["", "apps"], "resources": ["nodes", "pods", "daemonsets"], "verbs": ["get", "list"]}]
+    rules = [
+        {
+            "apiGroups": ["", "apps"],
+            "resources": ["nodes", "pods", "daemonsets", "deployments"],
+            "verbs": ["get", "list"],
+        }
+    ]
     stack.cluster.api.apply(
         {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": "looker"}, "rules": rules}
     )
@@ -338,6 +414,7 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
     told = json.loads(capsys.readouterr().out)
     assert told["first_broken"]["what"] == "server answers"
     assert "refuses to forward a port" in told["first_broken"]["found"]
+    assert "Ask for `create` on pods/portforward in namespace ollama" in told["first_broken"]["fix"]
     assert run("watch", kubeconfig, "--once", "--json") == 0
     assert "`nvidia-smi` may not be run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 

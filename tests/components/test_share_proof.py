@@ -216,7 +216,8 @@ def test_the_pods_go_where_the_models_go_and_never_to_a_node_of_another_mode_or_
     assert "nodeAffinity" not in pod_of(of_shares(args()))["affinity"]
 
 
-def test_karpenter_takes_no_node_away_while_it_is_being_proved() -> None:
+def test_karpenter_evicts_the_pods_of_a_proof_last() -> None:
+    """It does not keep their node: tests/cluster/test_karpenter.py."""
     for job in jobs(args()).values():
         assert job["spec"]["template"]["metadata"]["annotations"] == {"karpenter.sh/do-not-disrupt": "true"}
 

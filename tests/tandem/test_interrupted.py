@@ -17,8 +17,16 @@ class Interrupts:
     \"\"\"Sends this process what Ctrl-C sends, just as the module is looked for.\"\"\"
 
     def find_spec(self, name, path=None, target=None):
-        if name == awaited:
+        if name + "!" == awaited:
+            Dropped()
+        elif name == awaited:
             os.kill(os.getpid(), signal.SIGINT)
+
+class Dropped:
+    \"\"\"Is interrupted while it is taken apart, where Python cannot raise anything.\"\"\"
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupts())
 runpy.run_module("tandem", run_name="__main__")
@@ -34,6 +42,9 @@ runpy.run_module("tandem", run_name="__main__")
         "kr8s",
         # Looked for by the thread of the event loop, while this one waits for it.
         "anyio._backends._asyncio",
+        # In a destructor.
+        "tandem.cluster.watch!",
+        "kr8s!",
     ],
 )
 def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
+from tandem.cluster.answers import AdmissionError
 from tandem.cluster.checks import Facts
 from tandem.cluster.connection import Connected
 from tandem.cluster.objects import labels, requested
@@ -29,6 +30,7 @@ class Cluster:
         self.fails: list[NotConnectedError] = []
         self.words = TOO_FEW
         self.on_create: Callable[[], None] = lambda: None
+        self.refuses = ""
         self.gpu = "GPU-1, Tesla T4, 9300, 15360, 37\n"
 
     def nodes(self) -> Any:
@@ -39,11 +41,16 @@ class Cluster:
     def daemon_sets(self, namespace: str) -> Any:
         return self.facts.daemon_sets.get(namespace, [])
 
+    def deployments(self, namespace: str) -> Any:
+        return self.facts.deployments
+
     def pods(self, namespace: str | None = None, wanted: Mapping[str, str] | None = None) -> Any:
         every = [*self.facts.pods, *self.made]
         return [one for one in every if (wanted or {}).items() <= labels(one).items()]
 
     def create_pod(self, manifest: dict[str, Any]) -> None:
+        if self.refuses:
+            raise AdmissionError(self.refuses)
         pod = copy.deepcopy(manifest)
         taken = sum(requested(one, "nvidia.com/gpu") for one in self.pods() if "nodeName" in one["spec"])
         if taken < self.shares:

@@ -23,7 +23,9 @@ def ready(is_ready: bool = True) -> dict[str, Any]:
     return {"conditions": [{"type": "Ready", "status": str(is_ready)}]}
 
 
-def node(name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None = None) -> dict[str, Any]:
+def node(
+    name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None = None, mode: str = "timeslice-2"
+) -> dict[str, Any]:
     own = {
         "tandem/pool": "gpu",
         "node.kubernetes.io/instance-type": "g4dn.xlarge",
@@ -35,11 +37,27 @@ def node(name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None 
     }
     return {
         "metadata": {"name": name, "labels": own},
+        "spec": {"taints": [{"key": "tandem/mode", "value": f"{mode}-1a2b3c4d", "effect": "NoExecute"}]},
         "status": {**ready(), "allocatable": {"cpu": "4", "nvidia.com/gpu": str(shares)}},
     }
 
 
-def pod(model: str, name: str = "", *, on: str = NODE, shares: int = 1) -> dict[str, Any]:
+SETTINGS = {
+    "OLLAMA_CONTEXT_LENGTH": "2048",
+    "OLLAMA_NUM_PARALLEL": "1",
+    "OLLAMA_MAX_LOADED_MODELS": "1",
+    "OLLAMA_KEEP_ALIVE": "-1",
+    "OLLAMA_FLASH_ATTENTION": "1",
+    "OLLAMA_KV_CACHE_TYPE": "f16",
+    "LLAMA_ARG_CACHE_RAM": "512",
+}
+"""As `environment variables` of ollama v0.32.15 (envconfig/config.go) and llama-server (--cache-ram) for the stack."""
+
+
+def pod(
+    model: str, name: str = "", *, on: str = NODE, shares: int = 1, settings: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    environment = [{"name": key, "value": value} for key, value in {**SETTINGS, **(settings or {})}.items()]
     limits = {"memory": "6Gi", **({"nvidia.com/gpu": str(shares)} if shares else {})}
     return {
         "metadata": {
@@ -47,7 +65,10 @@ def pod(model: str, name: str = "", *, on: str = NODE, shares: int = 1) -> dict[
             "namespace": "ollama",
             "labels": {"app.kubernetes.io/instance": model},
         },
-        "spec": {"nodeName": on, "containers": [{"name": "ollama", "resources": {"limits": limits}}]},
+        "spec": {
+            "nodeName": on,
+            "containers": [{"name": "ollama", "resources": {"limits": limits}, "env": environment}],
+        },
         "status": {**ready(), "phase": "Running", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}]},
     }
 

@@ -30,6 +30,7 @@ def test_a_stack_that_is_as_planned_keeps_every_promise() -> None:
     found = checks(facts())
     assert {check.held for check in found.values()} == {True}
     assert [what for about, what in found if about == "pool gpu"] == [
+        "mode",
         "nodes ready",
         "device plugin ready",
         "feature discovery ready",
@@ -97,13 +98,14 @@ def test_a_daemon_set_is_known_by_its_name_and_must_be_ready_everywhere() -> Non
 
 def test_mps_needs_its_daemon_and_exclusive_offers_whole_cards() -> None:
     labels = {"nvidia.com/gpu.sharing-strategy": "mps"}
-    seen = with_node(labels=labels)
+    assert broken(with_node(labels=labels), "mps")[0] == "mode", "the cause: the nodes were made for time-slicing"
+    seen = with_node(labels=labels, mode="mps-2")
     assert broken(seen, "mps") == ["MPS daemon ready"]
     plugin, release = "nvidia-device-plugin", "nvidia-device-plugin-gpu"
     daemon = daemon_set(f"{release}-mps-control-daemon")
     assert not broken(replace(seen, daemon_sets={plugin: [*seen.daemon_sets[plugin], daemon]}), "mps")
     labels = {"nvidia.com/gpu.sharing-strategy": "none"}
-    two = [node(name, shares=1, labels=labels) for name in (NODE, "other")]
+    two = [node(name, shares=1, labels=labels, mode="exclusive") for name in (NODE, "other")]
     both = [daemon_set(name, desired=2, ready=2) for name in (release, f"{release}-gpu-feature-discovery")]
     assert not broken(replace(facts(), nodes=two, daemon_sets={plugin: both}), "exclusive")
     assert broken(replace(facts(), nodes=two[:1]), "exclusive") == [
@@ -195,8 +197,9 @@ def llama() -> ModelPromise:
 
 def test_a_model_whole_on_the_gpu_keeps_every_promise() -> None:
     found = list(server_checks(llama(), server(5 * GIB, 5 * GIB)))
-    assert [check.held for check in found] == [True] * 5
-    assert found[-1].found == "100 % of 5,120 MiB, context 2,048"
+    assert [check.held for check in found] == [True] * 6
+    assert (found[-2].what, found[-2].found) == ("context", "2,048 tokens")
+    assert found[-1].found == "100 % of 5,120 MiB"
 
 
 @pytest.mark.parametrize("step", STEPS)

@@ -1,6 +1,11 @@
 """GPUs, from what `nvidia-smi` and the DCGM exporter print."""
 
+import json
+from dataclasses import asdict
 from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from tandem.cluster import gpus
 from tandem.cluster.gpus import Gpu, from_dcgm, from_nvidia_smi
@@ -52,6 +57,16 @@ def test_slices_of_a_card_are_told_apart() -> None:
 
 def test_numbers_that_are_none_are_left_out() -> None:
     assert list(from_dcgm("n", f"DCGM_FI_DEV_FB_USED{{{CARD}}} NaN\nDCGM_FI_DEV_FB_USED broken\n")) == []
+
+
+@settings(deadline=None)
+@given(st.text() | st.lists(st.text(max_size=9), min_size=5, max_size=5).map(", ".join))
+@example("GPU-1, \x1b[2JT4, 1e999, nan, 0\0")
+def test_whatever_is_printed_can_be_shown(text: str) -> None:
+    series = f'DCGM_FI_DEV_FB_USED{{UUID="{text}",modelName="{text}"}} 1e999\n{text}'
+    for found in (*from_nvidia_smi("n", text), *from_dcgm("n", series), *from_dcgm("n", text)):
+        assert "\x1b" not in f"{found.uuid}{found.name}"
+        json.dumps(asdict(found), allow_nan=False)
 
 
 class Cluster:

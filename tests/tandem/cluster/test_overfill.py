@@ -2,6 +2,7 @@
 
 import os
 import signal
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ def test_with_every_share_taken_one_pod_waits_and_is_removed() -> None:
     cluster = well()
     check = overfilled(cluster)
     assert (check.held, check.found) == (True, "Pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu")
-    assert check.what == "one pod too many waits (0 free)"
+    assert check.what == "one pod too many waits for nvidia.com/gpu (0 free)"
     assert len(cluster.deleted) == 1
     assert cluster.made == []
 
@@ -35,7 +36,7 @@ def test_free_shares_are_filled_first() -> None:
     cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "4"
     check = overfilled(cluster)
     assert check.held is True
-    assert check.what == "one pod too many waits (2 free)"
+    assert check.what == "one pod too many waits for nvidia.com/gpu (2 free)"
     assert len(cluster.deleted) == 3
     assert cluster.made == []
 
@@ -108,7 +109,7 @@ def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
     left["spec"]["nodeName"] = NODE
     cluster.made.append(left)
     check = overfilled(cluster)
-    assert (check.held, check.what) == (True, "one pod too many waits (1 free)")
+    assert (check.held, check.what) == (True, "one pod too many waits for nvidia.com/gpu (1 free)")
     assert "tandem-overfill-old" in cluster.deleted
 
 
@@ -124,6 +125,41 @@ def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
         {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}
     ]
     assert spec["activeDeadlineSeconds"] <= 600
+
+
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""What each container must say: kubernetes.io/docs/concepts/security/pod-security-standards, Restricted."""
+
+
+def test_the_pod_keeps_to_the_strictest_pod_security_standard() -> None:
+    spec = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node()])["spec"]
+    assert [one["securityContext"] for one in spec["containers"]] == [RESTRICTED]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(spec)
+
+
+def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() -> None:
+    cluster = well()
+    cluster.refuses = "exceeded quota: small"
+    check = overfilled(cluster)
+    assert (check.held, check.found) == (False, "not admitted: exceeded quota: small")
+    assert check.fix.startswith("A quota or a policy of namespace ollama refuses one more pod")
+    assert cluster.made == []
+
+
+def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
+    pool = replace(promise().pools[0], shares={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1})
+    cluster: Any = well()
+    cluster.refuses = "not of interest"
+    rows = [check.what for check in overfill(cluster, pool, [], "ollama")]
+    assert rows == [
+        "one pod too many waits for nvidia.com/mig-1g.24gb (0 free)",
+        "one pod too many waits for nvidia.com/mig-2g.48gb (0 free)",
+    ]
 
 
 def test_a_share_is_held_until_its_pod_has_ended() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
@@ -78,7 +79,53 @@ def test_an_answer_without_a_word_is_no_answer(fake: FakeOllama) -> None:
 def test_what_is_no_ollama_is_told(fake: FakeOllama) -> None:
     fake.answers["/api/version"] = b"<html>502</html>"
     fake.status["/api/version"] = 502
-    assert told(examined(fake)) == {"version": (False, "/api/version is answered with 502 and no JSON object")}
+    [(fine, text)] = told(examined(fake)).values()
+    assert not fine
+    assert text.startswith("/api/version is answered with 502 and not as Ollama does (Invalid JSON")
+    assert "html" not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "answer", "step"),
+    [
+        ("/api/tags", {"models": [1, "x", None]}, "held"),
+        ("/api/tags", {"models": {"name": TAG}}, "held"),
+        ("/api/tags", {"models": [{"model": TAG}]}, "held"),
+        ("/api/ps", {"models": ["llama2:7b"]}, "answered"),
+        ("/api/ps", {"models": [{**loaded(TAG), "size": "large"}]}, "answered"),
+        ("/api/ps", {"models": [{**loaded(TAG), "size": 10**400}]}, "answered"),
+        ("/api/ps", b'{"models": [{"name": "\\ud800"}]}', "answered"),
+        ("/api/version", b"[" * 100_000, "version"),
+        ("/api/version", [], "version"),
+        ("/api/generate", {"load_duration": "soon"}, "loaded"),
+        ("/api/generate", {"load_duration": 1, "eval_count": 10**400, "eval_duration": 1}, "loaded"),
+    ],
+)
+def test_what_answers_as_no_ollama_fails_its_step(fake: FakeOllama, path: str, answer: Any, step: str) -> None:
+    fake.answers[path] = answer
+    fine, text = told(examined(fake))[step]
+    assert not fine
+    assert f"{path} is answered with 200 and not as Ollama does" in text
+
+
+def test_escapes_of_a_server_never_reach_the_terminal(fake: FakeOllama) -> None:
+    fake.answers["/api/tags"] = {"models": [{"name": "\x1b[2Jphi\x9b2J"}]}
+    assert told(examined(fake))["held"] == (False, "it has [2Jphi2J")
+    fake.status["/api/version"] = 500
+    fake.answers["/api/version"] = {"error": "\x1b]0;title\x07 out of\nmemory"}
+    assert told(examined(fake))["version"] == (False, "500: ]0;title out of memory")
+
+
+def test_an_answer_without_an_end_is_given_up(fake: FakeOllama, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tandem.cluster.servers.MOST_BYTES", 1000)
+    fake.answers["/api/version"] = b" " * 2000
+    assert "is answered with more than" in told(examined(fake))["version"][1]
+
+
+def test_a_body_that_is_not_compressed_as_it_says_fails_its_step(fake: FakeOllama) -> None:
+    fake.headers["Content-Encoding"] = "gzip"
+    fine, _ = told(examined(fake))["version"]
+    assert not fine
 
 
 def test_a_server_that_is_away_is_told_by_what_the_forwarded_port_knows() -> None:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from tandem.cluster.patience import Patience
 from tandem.cluster.verify import Reach, Verdict, verify
 from tandem.connection import NotConnectedError
 from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded
@@ -19,17 +20,15 @@ def reach(llama: FakeOllama, mistral: FakeOllama) -> Reach:
 def verified(cluster: Cluster, reach: Reach, wait: float = 0, *, overfill: bool = False) -> tuple[Verdict, list[str]]:
     told: list[str] = []
     clock = Clock()
-    verdict = verify(
-        connected(cluster), wait=wait, overfill=overfill, tell=told.append, reach=reach, clock=clock, sleep=clock.sleep
-    )
-    return verdict, told
+    patience = Patience(wait, tell=told.append, clock=clock, sleep=clock.sleep)
+    return verify(connected(cluster), patience=patience, overfill=overfill, reach=reach), told
 
 
 def test_a_stack_that_is_well_holds(reach: Reach) -> None:
     verdict, _ = verified(well(), reach)
     assert verdict.holds
     assert {check.held for check in verdict.checks} == {True}
-    assert len(verdict.checks) == 7 + 2 * 8
+    assert len(verdict.checks) == 8 + 2 * 10
     assert verdict.as_dict()["verdict"] == "holds"
     assert verdict.as_dict()["first_broken"] is None
 
@@ -51,7 +50,7 @@ def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeO
     assert llama.asked
     assert not mistral.asked
     about = [check.held for check in verdict.checks if check.about == "model mistral-7b"]
-    assert about == [False, None, True, None, None, None, None, None]
+    assert about == [True, False, None, True, None, None, None, None, None, None]
 
 
 def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
@@ -64,7 +63,8 @@ def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
             cluster.facts = steps.pop(0)
 
     clock, told = Changing(), list[str]()
-    verdict = verify(connected(cluster), wait=60, tell=told.append, reach=reach, clock=clock, sleep=clock.sleep)
+    patience = Patience(60, tell=told.append, clock=clock, sleep=clock.sleep)
+    verdict = verify(connected(cluster), patience=patience, reach=reach)
     assert verdict.holds
     assert verdict.waited_s == sum(clock.slept) == 10
     waiting = [line for line in told if "waiting for" in line]
@@ -108,7 +108,7 @@ def test_overfill_is_one_more_promise(reach: Reach) -> None:
     cluster = well()
     verdict, _ = verified(cluster, reach, overfill=True)
     assert verdict.holds
-    assert verdict.checks[-1].what == "one pod too many waits (0 free)"
+    assert verdict.checks[-1].what == "one pod too many waits for nvidia.com/gpu (0 free)"
     cluster = Cluster(facts(), shares=3)
     verdict, _ = verified(cluster, reach, overfill=True)
     assert not verdict.holds

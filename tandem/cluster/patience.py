@@ -1,0 +1,54 @@
+"""Waiting for a cluster: for how long, and what Ctrl-C does meanwhile."""
+
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+POLL_SECONDS = 5.0
+
+
+class Patience:
+    """How long things may be wrong, counted from when it is made."""
+
+    def __init__(
+        self,
+        seconds: float,
+        *,
+        tell: Callable[[str], None] = lambda text: None,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.tell, self._clock, self._sleep = tell, clock, sleep
+        self._seconds, self._begun = seconds, clock()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since the beginning."""
+        return self._clock() - self._begun
+
+    def lasts(self, why: str) -> bool:
+        """Whether there is time for another try, after a pause; `why` says what is waited for."""
+        left = self._seconds - self.waited
+        if left <= 0:
+            return False
+        self.tell(why)
+        self._sleep(min(POLL_SECONDS, left))
+        return True
+
+
+@contextmanager
+def interrupts_held_back() -> Iterator[None]:
+    """Ctrl-C while the block runs counts at its end."""
+    caught = []
+    try:
+        before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))
+    except ValueError:  # not the main thread: signals go elsewhere
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if caught:
+        raise KeyboardInterrupt

@@ -1,0 +1,41 @@
+"""What `tandem verify` reads of a real Ollama server: the context that a request gets, whoever has chosen it."""
+
+from contextlib import closing
+from dataclasses import replace
+
+import pytest
+
+from tandem.cluster.checks import Check, server_checks
+from tandem.cluster.servers import Ollama, examine
+from tandem.connection import Endpoint
+from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
+from tests.tandem.cluster.seen import promise
+
+pytestmark = needs_ollama
+__all__ = ["card"]
+
+
+def checks(server: Server, context: int) -> dict[str, Check]:
+    model = replace(promise().models[0], tag=OWN, context=context)
+    endpoint = Endpoint("a", f"http://{server.environment['OLLAMA_HOST']}", OWN)
+    with closing(Ollama(endpoint)) as asked:
+        return {check.what: check for check in server_checks(model, examine({"a": asked}, {"a": OWN})["a"])}
+
+
+def test_the_context_of_a_slot_is_compared(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_NUM_PARALLEL", "2")
+    server = card("full", 14900)
+    found = checks(server, 8192)
+    assert {check.held for check in found.values()} == {True}, found
+    assert found["context"].found == "8,192 tokens", "of one slot, not of both"
+    assert checks(server, 4096)["context"].held is False
+
+
+def test_a_tag_that_sets_its_own_context_is_found(card: Card) -> None:
+    server = card("full", 14900)
+    (server.folder / "shorter").write_text(f"FROM {OWN}\nPARAMETER num_ctx 512\n")
+    server.ollama("create", OWN, "-f", str(server.folder / "shorter"))
+    found = checks(server, 8192)["context"]
+    assert (found.held, found.found) == (False, "512 tokens")
+    assert "--parameters" in found.fix
+    assert "num_ctx" in server.ollama("show", OWN, "--parameters"), "what the fix asks for says so"

@@ -1,0 +1,72 @@
+"""Ctrl-C at any moment of `tandem verify`, in this process: exit code 130 and one line, whatever is being done."""
+
+import gc
+import random
+import signal
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from tandem.command import main
+from tests.tandem.cluster.fake_kubernetes import FakeKubernetes, serving
+from tests.tandem.cluster.seen import ROOT
+
+MOMENTS = 24
+
+
+@pytest.fixture
+def call(tmp_path: Path) -> Iterator[list[str]]:
+    """A call of `verify` that looks at everything; its ports cannot be forwarded."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    with serving(FakeKubernetes()) as fake:
+        fake.ended.set()
+        yield ["verify", str(ROOT / "Pulumi.timeslice.yaml"), "--kubeconfig", str(fake.kubeconfig(tmp_path))]
+    signal.signal(signal.SIGINT, before)
+
+
+def run(call: list[str], interrupted_at: int = 0) -> tuple[int, int]:
+    """The exit code, and how many functions were called in this thread; Ctrl-C comes with one of them."""
+    calls = 0
+
+    def count(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+        if event == "call" and calls == interrupted_at:
+            signal.raise_signal(signal.SIGINT)
+
+    sys.setprofile(count)
+    try:
+        return main(call), calls
+    finally:
+        sys.setprofile(None)
+
+
+def test_ctrl_c_is_one_line_whenever_it_comes(
+    call: list[str],
+    capfd: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lost: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lost.append)
+    run(call)
+    code, calls = run(call)
+    assert code == 1
+    capfd.readouterr()
+    chosen = random.Random(13)
+    for moment in sorted(chosen.randrange(1, calls) for _ in range(MOMENTS)):
+        lost.clear()
+        code, _ = run(call, moment)
+        said = capfd.readouterr().err
+        # Where Python cannot raise it, the command hears it again: tests/tandem/test_interrupted.py.
+        assert {one.exc_type for one in lost} <= {KeyboardInterrupt}, moment
+        if not lost:
+            assert (code, said.splitlines()[-1]) == (130, "tandem: interrupted"), moment
+        assert "Traceback" not in said, moment
+        assert caplog.records == [], moment
+    # What was left half-way ends here, and not in the middle of another test.
+    gc.collect()
