@@ -36,7 +36,7 @@ repeats it (karpenter v1.14.1 pkg/controllers/disruption/types.go, EventualDisru
 """
 SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
 """Most that a pod of each kind takes: Python with a CUDA context (`sharing.host.RUNNER_MIB` is an engine with one), and
-Python alone, which takes 25 MiB (Python 3.11, 2026-11-22)."""
+Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22)."""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 

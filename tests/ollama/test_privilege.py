@@ -55,13 +55,13 @@ def run_once(folder: Path, directory: Path, user: int) -> tuple[Start, list[str]
 
 
 def test_the_container_has_no_capability_and_cannot_get_one() -> None:
-    told = subprocess.run(
+    status = subprocess.run(
         [*as_user(MODEL_USER), "grep", "-E", "^(Uid|Cap|NoNewPrivs)", "/proc/self/status"],
         capture_output=True,
         text=True,
         check=True,
     ).stdout
-    assert dict(line.split(":\t") for line in told.splitlines()) == {
+    assert dict(line.split(":\t") for line in status.splitlines()) == {
         "Uid": "\t".join([str(MODEL_USER)] * 4),
         **dict.fromkeys(("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"), "0" * 16),
         "NoNewPrivs": "1",

@@ -169,7 +169,7 @@ def test_outgoing_connections_are_left_alone(graphs: Callable[[str], Graph], any
 
 
 @pytest.mark.real_world(
-    behaviour="NetworkPolicies do nothing on EKS until the vpc-cni add-on is told to enforce them, and `strict` mode "
+    behaviour="NetworkPolicies do nothing on EKS unless the vpc-cni add-on enforces them, and its `strict` mode "
     "refuses every connection of a pod that has none",
     source="EKS User Guide, cni-network-policy-configure; amazon-vpc-cni-k8s v1.22.4 README and charts/aws-vpc-cni",
 )
