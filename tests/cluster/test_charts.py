@@ -31,7 +31,7 @@ NOT_OURS = frozenset(
 def differences(ours: Any, theirs: Any, path: str = "") -> Iterator[str]:
     """Where what is written here is not what the chart makes; what the chart has beyond it may be `NOT_OURS` alone."""
     if path.endswith(".image"):
-        if theirs.rpartition("/")[2] != ours:
+        if theirs.rpartition("/")[2] != ours.rpartition("/")[2]:
             yield f"{path}: {ours!r} here, {theirs!r} there"
     elif isinstance(ours, Mapping) and isinstance(theirs, Mapping):
         for key in ours:
