@@ -1,14 +1,16 @@
 """Which change of a refused stack makes it valid: each is tried before it is offered, and the cheapest comes first."""
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
 
 from sharing import compatibility, host_rules, offerings
-from sharing.cost import pool_usd
-from sharing.gpus import instance_types
+from sharing.cost import pool_usd, unpriced
+from sharing.gpus import Gpu, instance_types
 from sharing.judgement import Judgement, is_judgeable, judge
+from sharing.memory import need
 from sharing.mig_rules import judged
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Sharing, every_mode
@@ -28,6 +30,7 @@ SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
 
+Price = tuple[bool, float]
 Models = dict[int, Served]
 """Models by their place in the stack file."""
 
@@ -40,6 +43,8 @@ class Advice:
     """What to write, e.g. `gpu-nodes.desired: 2`."""
     usd_per_hour: float | None
     """What the whole stack costs then; None when that is not known."""
+    is_priced: bool = True
+    """Whether the region's own GPU prices are known; else they are those of another region, or estimates."""
 
     @property
     def change(self) -> str:
@@ -48,7 +53,10 @@ class Advice:
         return f"{first} with {' and '.join(more)}" if more else first
 
     def __str__(self) -> str:
-        return self.change if self.usd_per_hour is None else f"{self.change} (${self.usd_per_hour:.3f} per hour)"
+        if self.usd_per_hour is None:
+            return self.change
+        origin = "" if self.is_priced else " with GPU prices of another region"
+        return f"{self.change} (${self.usd_per_hour:.3f} per hour{origin})"
 
 
 def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str] = ()) -> list[Advice]:
@@ -57,7 +65,9 @@ def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[st
     `found` is the verdict on `setup`. Several settings of a model are changed at once only where nothing else helps.
     """
     search = _Search(setup, found, pool, unreadable)
-    offers = search.offers(_kinds(search)) or search.offers([_all_at_once(search)])
+    accepted = search.accepted(_kinds(search))
+    accepted += search.accepted([_cheaper_type_and_mode(search, min(map(search.price, accepted), default=None))])
+    offers = search.offers(accepted or search.accepted([_all_at_once(search)]))
     return offers[:MOST_OFFERED]
 
 
@@ -73,17 +83,32 @@ class _Search:
         self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
         self._doubts_before = {warning.rule for warning in compatibility.warnings(setup, unreadable)}
         self._bill = found.cost.usd_per_hour if found.cost else None
+        self._needs: dict[Gpu, float] = {}
+        """MiB that all models of the pool need, by GPU."""
+        self._budget_is_open = found.budget_is_open
 
-    def offers(self, kinds: Iterable[Iterator[Setup]]) -> list[Advice]:
-        """The first accepted change of each kind, sorted by price, then by what it leaves doubtful."""
-        accepted = [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
-        ranked = sorted(accepted, key=lambda tried: (round(self._usd(tried), 6), self._doubts(tried)))
+    def accepted(self, kinds: Iterable[Iterator[Setup]]) -> list[Setup]:
+        """The first accepted change of each kind."""
+        return [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
+
+    def offers(self, accepted: Iterable[Setup]) -> list[Advice]:
+        """The changes sorted by price, then by what they leave doubtful."""
+        ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
         return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
 
     def holds(self, tried: Setup) -> bool:
         """Whether all models of the pool fit."""
         new = self._new(tried)
-        return is_judgeable(new) and all(verdict.fits for verdict in judged(tried, new))
+        if not is_judgeable(new) or (tried.tenants is self.setup.tenants and self._lacks_memory(new)):
+            return False
+        return all(verdict.fits for verdict in judged(tried, new))
+
+    def _lacks_memory(self, pool: Pool) -> bool:
+        """Whether all GPUs of the pool have less memory than its models need: quicker than a verdict on each."""
+        gpu = pool.smallest.gpu
+        if gpu not in self._needs:
+            self._needs[gpu] = sum(need(tenant.served, gpu).bound for tenant in self.setup.tenants_of(pool))
+        return self._needs[gpu] > pool.planned_gpus * gpu.nvml_mib
 
     def groups(self) -> Iterator[Models]:
         """The models to change: each of the largest that fail, then all that fail."""
@@ -107,13 +132,13 @@ class _Search:
     def starting_with(self, changed: Models) -> "_Search":
         """The same search from a stack in which these models are changed already."""
         other = copy(self)
-        other.setup = self.with_models(changed)
+        other.setup, other._needs = self.with_models(changed), {}
         return other
 
     def cheapest_first(self, pools: Iterable[Pool]) -> Iterator[Setup]:
         """The stacks with each of these pools."""
         tried = [self.with_pool(pool) for pool in pools if pool.offers]
-        tried.sort(key=lambda each: round(self._usd(each), 6))
+        tried.sort(key=self.price)
         return iter(tried)
 
     def _accepts(self, tried: Setup) -> bool:
@@ -121,7 +146,11 @@ class _Search:
             return False
         if not set(compatibility.problems(tried, self.unreadable)) <= self._others:
             return False
-        return tried.max_usd_per_hour is None or not judge(tried, self.unreadable).over_budget
+        if tried.max_usd_per_hour is None:
+            return True
+        found = judge(tried, self.unreadable)
+        # A budget that was judged stays so.
+        return not found.over_budget and (found.budget_is_open <= self._budget_is_open)
 
     def _new(self, tried: Setup) -> Pool:
         return next(each for each in tried.pools if each.name == self.pool.name)
@@ -129,13 +158,22 @@ class _Search:
     def _usd(self, tried: Setup) -> float:
         return pool_usd(self._new(tried), tried)
 
+    def price(self, tried: Setup) -> Price:
+        """What the stack is sorted by: known prices first, then the lower one."""
+        return not self._is_priced(tried), round(self._usd(tried), 6)
+
+    def _is_priced(self, tried: Setup) -> bool:
+        return not unpriced(replace(tried, pools=(self._new(tried),)))
+
     def _doubts(self, tried: Setup) -> int:
         return len({each.rule for each in compatibility.warnings(tried, self.unreadable)} - self._doubts_before)
 
     def _advice(self, tried: Setup) -> Advice:
         usd = self._usd(tried)
         total = None if self._bill is None else self._bill + usd - pool_usd(self.pool, self.asked)
-        return Advice(settings=changed_settings(self.asked, tried), usd_per_hour=total)
+        return Advice(
+            settings=changed_settings(self.asked, tried), usd_per_hour=total, is_priced=self._is_priced(tried)
+        )
 
 
 def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
@@ -277,30 +315,57 @@ def _all_at_once(search: _Search) -> Iterator[Setup]:
 
 
 def _other_mode(search: _Search, sharing: Sharing) -> Iterator[Setup]:
-    """Another mode, with shares for all models on one node or on several."""
-    pool = search.pool
-    found: list[Sharing] = [sharing]
+    return search.cheapest_first(_in_mode(search, search.pool, sharing))
+
+
+def _in_mode(search: _Search, pool: Pool, sharing: Sharing) -> Iterator[Pool]:
+    """`pool` in another mode, with shares for all models on one node or on several."""
+    yield _shared(pool, sharing)
     if isinstance(sharing, Mig):
-        found += cuts(sharing, pool.smallest.gpu)
+        yield from (_shared(pool, each) for each in cuts(sharing, pool.smallest.gpu))
     elif sharing.replicas and not isinstance(sharing, Exclusive):
         all_on_one = max(-(-len(search.setup.tenants_of(pool)) // pool.smallest.gpus), 2)
-        found.append(sharing.model_copy(update={"replicas": all_on_one}))
-    return search.cheapest_first(_shared(pool, each) for each in found)
+        yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
 
 
 def _other_type(search: _Search) -> Iterator[Setup]:
     """Another instance type, with more GPUs or fewer; of MIG also with other slices."""
-    pool, setup = search.pool, search.setup
     pools = []
-    for name, instance in instance_types().items():
-        # A pool that does not check its offers does so for the types that it has.
-        if name not in pool.instance_types and offerings.offered(name, setup.region, setup.book) == "no":
-            continue
-        moved = replace(pool, instance_types=(name,))
+    for moved in _moved(search):
         pools.append(moved)
-        if isinstance(pool.sharing, Mig):
-            pools += [_shared(moved, sharing) for sharing in cuts(pool.sharing, instance.gpu)]
+        if isinstance(moved.sharing, Mig):
+            pools += [_shared(moved, sharing) for sharing in cuts(moved.sharing, moved.smallest.gpu)]
     return search.cheapest_first(pools)
+
+
+def _moved(search: _Search) -> Iterator[Pool]:
+    """The pool on each instance type that the region may offer."""
+    pool, setup = search.pool, search.setup
+    for name in instance_types():
+        # A pool that does not check its offers does so for the types that it has.
+        if name in pool.instance_types or offerings.offered(name, setup.region, setup.book) != "no":
+            yield replace(pool, instance_types=(name,))
+
+
+def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setup]:
+    """Another type at once with another mode or fewer nodes, below the price of the best single change.
+
+    MIG is left out: a GPU whose slices hold the models holds them under time slicing, too.
+    """
+    modes = [each for each in every_mode(search.pool.sharing) if not isinstance(each, Mig)]
+    pools = [
+        shared
+        for moved in _moved(search)
+        if best is None or search.price(_with_one_node(search, moved)) < best
+        for sharing in modes
+        for shared in _in_mode(search, moved, sharing)
+    ]
+    return itertools.takewhile(lambda tried: best is None or search.price(tried) < best, search.cheapest_first(pools))
+
+
+def _with_one_node(search: _Search, pool: Pool) -> Setup:
+    """The pool alone, with the least that it can cost."""
+    return replace(search.setup, pools=(replace(pool, min=0, desired=min(pool.desired, 1), max=1),))
 
 
 def _cheaper_capacity(search: _Search) -> Iterator[Setup]:

@@ -176,11 +176,11 @@ def _shares_for_all(setup: Setup) -> Iterator[Problem]:
         nodes = -(-len(tenants) // pool.shares_per_node)
         where = f" on {pool.name}" if pool.listed else ""
         found = f"{len(tenants)} models{where}, {pool.total_shares} share{'s' if pool.total_shares != 1 else ''}"
-        most = f"max: {max(nodes, pool.max)}"
+        most = f"`{pool.path}.max: {max(nodes, pool.max)}`"
         told = pool.desired and pool.provisioner == "node-group"
-        fix = f"Write `{f'desired: {nodes}, ' if told else ''}{most}` under {pool.path}"
+        fix = f"Write {f'`{pool.path}.desired: {nodes}` with ' if told else ''}{most}"
         if more := more_shares(pool, len(tenants)):
-            fix += f", or {more}"
+            fix += f"; or {more}"
         yield Problem("models", found, "every model needs a share", f"{fix}.")
 
 

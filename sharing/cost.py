@@ -95,7 +95,7 @@ def cost(setup: Setup) -> Cost:
         price_date=oldest.date,
         price_source=oldest.source,
         price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
-        unpriced=tuple(_unpriced(setup)),
+        unpriced=unpriced(setup),
     )
 
 
@@ -159,9 +159,10 @@ def _cheaper_types(setup: Setup) -> float:
     return found
 
 
-def _unpriced(setup: Setup) -> Iterator[str]:
+def unpriced(setup: Setup) -> tuple[str, ...]:
+    """GPU instance types whose price in the stack's region is unknown."""
     every = dict.fromkeys(name for pool in setup.pools for name in pool.instance_types)
-    return (name for name in every if not prices.on_demand(name, setup.region, setup.book).own)
+    return tuple(name for name in every if not prices.on_demand(name, setup.region, setup.book).own)
 
 
 def _node_price(pool: Pool, setup: Setup) -> prices.Price:

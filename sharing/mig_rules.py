@@ -95,7 +95,8 @@ def idle_slices(setup: Setup) -> Iterator[Problem]:
 
 
 def more_shares(pool: Pool, wanted: int) -> str:
-    """What to write for more shares on the same cards; empty where they have no more."""
+    """What to write for more shares on the same GPUs; empty where they have no more."""
+    path = pool.own_sharing_path
     units = sum(shares.per_gpu // shares.sharers for shares in pool.offers)
     each = -(-wanted // (pool.planned_gpus * units))
     gpu, has_slices = pool.smallest.gpu, pool.sharing.needs_mig_manager
@@ -104,13 +105,12 @@ def more_shares(pool: Pool, wanted: int) -> str:
         and (finest := _finest(gpu))
         and wanted <= pool.planned_gpus * (pool.sharing.replicas or 1) * finest[1]
     ):
-        return f"smaller slices: `layout: {finest[0]}` under {pool.own_sharing_path}"
+        return f"`{path}.layout: {finest[0]}` for smaller slices"
     if not has_slices and pool.offers[0].per_gpu == 1:
-        under = f" under {pool.own_sharing_path}" if pool.listed else ""
-        return f"share the card: `mode: timeslice, replicas: {each}`{under}"
+        return f"`{path}.mode: timeslice` with `{path}.replicas: {each}` to share the GPU"
     too_many = pool.sharing.model_copy(update={"replicas": each}).check(gpu) or each > MOST_TIME_SLICES
-    mode = f"mode: {pool.sharing.mode}, " if pool.listed else ""
-    return "" if too_many else f"`{mode}replicas: {each}` under {pool.own_sharing_path}"
+    mode = f"`{path}.mode: {pool.sharing.mode}` with " if pool.listed else ""
+    return "" if too_many else f"{mode}`{path}.replicas: {each}`"
 
 
 def _finest(gpu: Gpu) -> tuple[str, int]:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from sharing import tables
+from sharing.compatibility import NOT_LOADED
 from sharing.gpus import gpus
 from sharing.memory import need
 from sharing.models import MIB, Model, Served, models
@@ -36,6 +37,11 @@ def needs_mib(model: Model) -> float:
     return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU]).total
 
 
+def loads(model: Model) -> bool:
+    """Whether the pinned engine loads `model`: `tandem plan` refuses the others."""
+    return model.architecture not in NOT_LOADED
+
+
 def as_dict(found: Sequence[Model]) -> dict[str, Any]:
     """The list as `--json` prints it."""
     return {
@@ -43,7 +49,7 @@ def as_dict(found: Sequence[Model]) -> dict[str, Any]:
         "date": tables.read("models").date,
         "gpu": GPU,
         "context": CONTEXT,
-        "models": [{**asdict(model), "needs_mib": round(needs_mib(model))} for model in found],
+        "models": [{**asdict(model), "needs_mib": round(needs_mib(model)), "loads": loads(model)} for model in found],
     }
 
 
@@ -61,8 +67,10 @@ def show(found: Sequence[Model]) -> None:
         weights = (model.weights_bytes + model.projector_bytes) / GIB
         longest = f"{model.max_context:,}" if model.max_context else "unknown"
         line = f"{model.name:<{width}}  {weights:>11.2f}  {longest:>15}  {needs_mib(model) * MIB / GIB:>11.2f}"
-        console.print(Text(line), soft_wrap=True)
+        console.print(Text(line + " *" * (not loads(model))), soft_wrap=True)
     console.print()
+    if not all(map(loads, found)):
+        console.print(Text("* The pinned Ollama does not load this model."), soft_wrap=not console.is_terminal)
     setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
     said = f"The last column: GPU memory {setting}."
     console.print(Text(said), soft_wrap=not console.is_terminal)

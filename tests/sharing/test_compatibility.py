@@ -224,36 +224,40 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
         (
             replace(on("g4dn.xlarge"), tenants=tenants(*[SMALL] * 3)),
             "models: every model needs a share (got 3 models, 2 shares). "
-            "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.replicas: 3`.",
         ),
         (
             on("g4dn.xlarge", sharing=Exclusive(replicas=4)),
             "models: every model needs a share (got 2 models, 1 share). "
-            "Write `desired: 2, max: 2` under gpu-nodes, or share the card: `mode: timeslice, replicas: 2`.",
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.mode: timeslice` with "
+            "`sharing.replicas: 2` to share the GPU.",
         ),
         (
             replace(on("g4dn.xlarge", desired=0, max=1), tenants=tenants(*[SMALL] * 3)),
             "models: every model needs a share (got 3 models, 2 shares). "
-            "Write `max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+            "Write `gpu-nodes.max: 2`; or `sharing.replicas: 3`.",
         ),
         (
             replace(on("p3.2xlarge", sharing=Mps(replicas=16), max=9), tenants=MANY),
-            "models: every model needs a share (got 20 models, 16 shares). Write `desired: 2, max: 9` under gpu-nodes.",
+            "models: every model needs a share (got 20 models, 16 shares). Write `gpu-nodes.desired: 2` with "
+            "`gpu-nodes.max: 9`.",
         ),
         (
             replace(on("g4dn.12xlarge", "g4dn.xlarge", sharing=Mps()), tenants=tenants(*[SMALL] * 5)),
             "models: every model needs a share (got 5 models, 2 shares). "
-            "Write `desired: 3, max: 3` under gpu-nodes, or `replicas: 5` under sharing.",
+            "Write `gpu-nodes.desired: 3` with `gpu-nodes.max: 3`; or `sharing.replicas: 5`.",
         ),
         (
             several(pool(sharing=Mps()), SMALL, SMALL, SMALL),
-            "models: every model needs a share (got 3 models on rest, 2 shares). Write `desired: 2, max: 2` under "
-            "gpu-nodes[1], or `mode: mps, replicas: 3` under gpu-nodes[1].sharing.",
+            "models: every model needs a share (got 3 models on rest, 2 shares). Write `gpu-nodes[1].desired: "
+            "2` with `gpu-nodes[1].max: 2`; or `gpu-nodes[1].sharing.mode: mps` with "
+            "`gpu-nodes[1].sharing.replicas: 3`.",
         ),
         (
             several(pool(sharing=Exclusive()), SMALL, SMALL, own="gpu-nodes[1].sharing"),
-            "models: every model needs a share (got 2 models on rest, 1 share). Write `desired: 2, max: 2` under "
-            "gpu-nodes[1], or share the card: `mode: timeslice, replicas: 2` under gpu-nodes[1].sharing.",
+            "models: every model needs a share (got 2 models on rest, 1 share). Write `gpu-nodes[1].desired: "
+            "2` with `gpu-nodes[1].max: 2`; or `gpu-nodes[1].sharing.mode: timeslice` with "
+            "`gpu-nodes[1].sharing.replicas: 2` to share the GPU.",
         ),
     ],
     "the engine loads the models": [
@@ -943,8 +947,10 @@ def written(whole: Setup, fix: str) -> list[Setup]:
     """The setups that result from each of the ways out in `fix`."""
     here = whole.pools[-1]
     found = []
-    for setting in re.findall(r"`([^`]+)`", fix):
-        values: dict[str, str] = dict(pair.split(": ") for pair in setting.split(", "))
+    for way in fix.split("; or "):
+        named = re.findall(r"`(\S+)\.([\w-]+): (\w+)`", way)
+        values = {key: value for _, key, value in named}
+        assert {path for path, *_ in named} <= {here.path, here.own_sharing_path}
         if "mode" in values or "replicas" in values:
             assert "mode" in values or not here.listed, "a sharing of its own needs a mode"
             name = values.get("mode", here.sharing.mode)
@@ -993,18 +999,24 @@ def test_each_way_out_of_too_few_shares_leads_out(
         (
             Mig(layout="all-2g.48gb"),
             4,
-            "Write `desired: 2, max: 2` under gpu-nodes, or smaller slices: `layout: all-1g.24gb` under sharing.",
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.layout: all-1g.24gb` for "
+            "smaller slices.",
         ),
-        (Mig(layout="all-1g.24gb"), 5, "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 2` under sharing."),
+        (
+            Mig(layout="all-1g.24gb"),
+            5,
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.replicas: 2`.",
+        ),
         (
             Mig(layout="all-1g.24gb", replicas=2),
             9,
-            "Write `desired: 2, max: 2` under gpu-nodes, or `replicas: 3` under sharing.",
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.replicas: 3`.",
         ),
         (
             Mig(layout="all-2g.48gb", replicas=2),
             8,
-            "Write `desired: 2, max: 2` under gpu-nodes, or smaller slices: `layout: all-1g.24gb` under sharing.",
+            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.layout: all-1g.24gb` for "
+            "smaller slices.",
         ),
     ],
 )
@@ -1013,7 +1025,7 @@ def test_a_way_out_of_too_few_slices_leads_out(sharing: Mig, count: int, fix: st
     (problem,) = [one for one in problems(whole) if one.path == "models"]
     assert problem.fix == fix
     (here,) = whole.pools
-    setting = re.findall(r"`(layout|replicas): ([^`]+)`", fix)[-1]
+    setting = re.findall(r"`sharing\.(layout|replicas): ([^`]+)`", fix)[-1]
     value: Any = int(setting[1]) if setting[0] == "replicas" else setting[1]
     out = replace(whole, pools=(replace(here, sharing=sharing.model_copy(update={setting[0]: value})),))
     assert not [one for one in problems(out) if one.path == "models"]
@@ -1022,7 +1034,7 @@ def test_a_way_out_of_too_few_slices_leads_out(sharing: Mig, count: int, fix: st
 def test_shares_that_no_replicas_can_give_are_not_offered() -> None:
     whole = replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=64)), tenants=tenants(*[SMALL] * 65))
     (problem,) = [one for one in problems(whole) if one.path == "models"]
-    assert problem.fix == "Write `desired: 2, max: 2` under gpu-nodes."
+    assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
 
 
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))

@@ -539,7 +539,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [
             (
                 "models",
-                "every model needs a share (got 3 models, 2 shares). Write `max: 2` under gpu-nodes, or `replicas: 3`",
+                "every model needs a share (got 3 models, 2 shares). Write `gpu-nodes.max: 2`; or `sharing.replicas: 3`",
             )
         ],
     ),

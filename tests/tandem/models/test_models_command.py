@@ -62,6 +62,17 @@ def test_the_list_of_models_says_size_context_and_need(capsys: Screen) -> None:
     assert found["needs_mib"] > 3826793677 / 2**20
 
 
+def test_a_model_that_the_engine_does_not_load_is_marked(capsys: Screen) -> None:
+    """Ollama 0.32.15 loads no `mllama` (`integration/reg_release_test.go`)."""
+    legend = "* The pinned Ollama does not load this model."
+    lines = printed(capsys, "models").splitlines()
+    assert legend in lines
+    assert [line.split()[0] for line in lines if line.endswith(" *")] == ["llama3.2-vision:11b"]
+    assert legend not in printed(capsys, "models", "--filter", "llama2")
+    loads = {each["name"]: each["loads"] for each in report(capsys, "models")["models"]}
+    assert [name for name, does in loads.items() if not does] == ["llama3.2-vision:11b"]
+
+
 def test_the_lists_are_filtered_by_a_part_of_a_name(capsys: Screen) -> None:
     found = report(capsys, "models", "--filter", "Mistral:")["models"]
     assert [each["name"] for each in found] == ["mistral:7b"]
