@@ -74,7 +74,7 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack("  sharing: {mode: mps}\n", sharing=None),
         [("sharing", "needs the project's name before it, as `tandem:…`. Write `tandem:sharing`")],
     ),
-    "unknown key without a project": (stack("  foo: 1\n"), [("foo", "Known: sharing, gpu-nodes, models, proof")]),
+    "unknown key without a project": (stack("  foo: 1\n"), [("foo", "Known: sharing, gpu-nodes, models, models-clients, proof")]),
     "project in capitals": (stack("  Tandem:budget: {}\n"), [("Tandem:budget", "Did you mean tandem?")]),
     "path as a key": (
         stack("  tandem:sharing.mode: mps\n"),
