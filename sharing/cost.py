@@ -185,8 +185,19 @@ def _added_nodes(setup: Setup) -> float:
     system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
     found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
     for pool in setup.pools:
-        found += added_nodes(pool, setup.nodes_of(pool)) * _node_usd(pool, setup)
+        found += added_nodes(pool, setup.nodes_of(pool)) * _node_usd(pool, setup) + _beyond_planned(pool, setup)
     return found
+
+
+def _beyond_planned(pool: Pool, setup: Setup) -> float:
+    """Dollars per hour that Karpenter may spend beyond the planned nodes where its types differ in GPUs."""
+    if pool.provisioner == "node-group" or not pool.has_unequal_counts:
+        return 0.0
+    disk = _disk_and_address(pool.volume_gib, setup)
+    most = max(
+        pool.most_nodes(known) * (_price(known.name, pool, setup).usd_per_hour + disk) for known in pool.known_types
+    )
+    return max(most - pool_usd(pool, setup), 0.0)
 
 
 def pool_usd(pool: Pool, setup: Setup) -> float:

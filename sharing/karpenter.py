@@ -3,7 +3,7 @@
 Karpenter counts cards, as EC2 reports them: without a word about shares it brings a node for every pod.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sharing import prices
 from sharing.gpus import InstanceType
@@ -23,6 +23,18 @@ def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]
     The one place where Karpenter's numbers are made. They come from the mode, as the plugin's config does.
     """
     return {shares.resource: str(instance.gpus * shares.per_gpu) for shares in sharing.offers(instance.gpu)}
+
+
+def limits(sharing: Sharing, types: Sequence[InstanceType], max_nodes: int) -> dict[str, str]:
+    """The NodePool's `limits`: nodes, and the shares that so many of the largest nodes offer.
+
+    Within one batch of pods Karpenter subtracts from its limits only what an instance type has, which is shares and
+    no node: `nodes` alone would let 17 pods bring 17 nodes. It is still needed where types differ in their number of
+    GPUs. Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/provisioning/scheduling/scheduler.go, subtractMax.
+    """
+    largest = max(types, key=lambda known: known.gpus)
+    shares = overlay_capacity(sharing, largest)
+    return {"nodes": str(max_nodes), **{resource: str(max_nodes * int(count)) for resource, count in shares.items()}}
 
 
 def reported_gpus(instance: InstanceType) -> int:
@@ -70,8 +82,12 @@ def unequal_counts(setup: Setup) -> Iterator[Problem]:
     """Seventeen pods that fit five small nodes went to one g4dn.metal, at about three times the price."""
     for pool in pools(setup):
         counts = sorted({known.gpus for known in pool.known_types})
-        if len(counts) > 1:
-            rule = "Karpenter may take one big node where small ones would be cheaper"
+        if pool.has_unequal_counts:
+            most = pool.most_nodes(pool.smallest)
+            rule = (
+                "Karpenter may take one large node where small ones would be cheaper, and limits GPUs instead of nodes "
+                f"while many pods wait: up to {most} nodes, not {pool.max}. Quotas and budget count with that"
+            )
             found = f"types with {', '.join(map(str, counts[:-1]))} and {counts[-1]} GPUs"
             fix = "Keep types with one number of GPUs."
             yield Problem(f"{pool.path}.instance-types", found, rule, fix)

@@ -100,11 +100,12 @@ def needs(setup: Setup) -> tuple[Need, ...]:
         quota = vcpu_quota(pool.instance_types[0], pool.capacity)
         assert quota is not None, "every GPU type is of a family that is counted"
         vcpu = max(known.vcpu for known in pool.known_types)
+        most_vcpu = max(pool.most_nodes(known) * known.vcpu for known in pool.known_types)
         now[quota] += pool.desired * vcpu
         for each in (quota, _fallback_quota(pool)):
             if each:
-                most[each] += pool.max * vcpu
-                replacing[each] += (pool.max + added_nodes(pool, pool.max)) * vcpu
+                most[each] += most_vcpu
+                replacing[each] += most_vcpu + added_nodes(pool, pool.max) * vcpu
     system = max(_system_vcpu(name) for name in setup.system_types)
     now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
     replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system

@@ -79,6 +79,17 @@ class Pool:
         return min(self.known_types, key=lambda known: known.gpus)
 
     @property
+    def has_unequal_counts(self) -> bool:
+        """Whether its types differ in their number of GPUs."""
+        return len({known.gpus for known in self.known_types}) > 1
+
+    def most_nodes(self, instance: InstanceType) -> int:
+        """Nodes of that type that may run at once, without replacements. Karpenter's limit is in GPUs."""
+        if self.provisioner == "node-group":
+            return self.max
+        return self.max * max(known.gpus for known in self.known_types) // instance.gpus
+
+    @property
     def planned_nodes(self) -> int:
         """Nodes that the promise is made for: a parked pool (`desired: 0`) and Karpenter's are judged by what they may
         become.

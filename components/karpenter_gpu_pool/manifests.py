@@ -23,7 +23,7 @@ from components.names import (
 from components.node_group import ROOT_DEVICE
 from components.versions import AMI_DATE
 from sharing.gpus import Gpu, alike
-from sharing.karpenter import overlay_capacity, reported_gpus
+from sharing.karpenter import limits, overlay_capacity, reported_gpus
 from sharing.modes import Sharing
 from sharing.setup import Capacity
 
@@ -163,7 +163,7 @@ def node_pool(pool: KarpenterPool) -> Manifest:
             # What is left, a new AMI or a changed pool, replaces one node at a time.
             "budgets": [{"nodes": "1"}],
         },
-        "limits": {"nodes": str(pool.max_nodes)},
+        "limits": limits(pool.sharing, types, pool.max_nodes),
     }
     return _object("karpenter.sh/v1", "NodePool", pool.name, spec)
 

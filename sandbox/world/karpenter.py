@@ -58,6 +58,7 @@ from sandbox.world.things import (
 )
 
 CHART = "karpenter"
+BEYOND_LIMITS = "all available instance types exceed limits"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 POOL_LABEL = "karpenter.sh/nodepool"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
@@ -159,17 +160,20 @@ def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], ne
     """The node that some pool brings for pods that only run together, or why none does."""
     reasons = []
     for pool in _of(things, server, NODE_POOL):
-        reason = _unable(things, server, pool, new)
+        reason = _unable(things, server, pool)
         if reason is None:
+            left = _left(things, pool, new)
             for candidate in _candidates(things, server, pool, new):
-                if placed(things, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
+                if any(candidate.node.outputs[COUNTED_ON].get(name, 0) > count for name, count in left.items()):
+                    reason = BEYOND_LIMITS
+                elif placed(things, server, namespace, pods, None, [candidate.node])[0] is candidate.node:
                     return candidate
-            reason = "no instance type satisfied resources and requirements"
+            reason = reason or "no instance type satisfied resources and requirements"
         reasons.append(f"{pool.id}: {reason}")
     return "; ".join(reasons)
 
 
-def _unable(things: Things, server: str, pool: Thing, new: list[NewNode]) -> str | None:
+def _unable(things: Things, server: str, pool: Thing) -> str | None:
     if (reason := idle(things, server, *LAUNCH)) is not None:
         return reason
     node_class = _class_of(things, pool)
@@ -180,8 +184,15 @@ def _unable(things: Things, server: str, pool: Thing, new: list[NewNode]) -> str
     if _capacity_type(things, pool) is None:
         return "all requested instance types were unavailable during launch: no spot capacity"
     limit = value_at(pool.inputs, "spec.limits.nodes")
-    have = len(claims_of(things, pool)) + sum(one.pool is pool for one in new)
-    return "all available instance types exceed limits" if limit is not None and have >= int(limit) else None
+    return BEYOND_LIMITS if limit is not None and len(claims_of(things, pool)) >= int(limit) else None
+
+
+def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
+    """What is left of each limited extended resource. Within a batch of pods, `nodes` stops nothing (scheduler.go)."""
+    limits = {name: int(limit) for name, limit in (value_at(pool.inputs, "spec.limits") or {}).items() if "/" in name}
+    nodes = [*(one.node for one in new), *_of(things, pool.cluster, NODE)]
+    own = [node for node in nodes if value_at(node.outputs, "metadata.labels").get(POOL_LABEL) == pool.id]
+    return {name: limit - sum(one.outputs[COUNTED_ON].get(name, 0) for one in own) for name, limit in limits.items()}
 
 
 def _capacity_type(things: Things, pool: Thing) -> str | None:

@@ -1,6 +1,6 @@
 """Pools whose nodes Karpenter brings, the pods that want them, and the device plugin on the nodes."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -103,10 +103,10 @@ POOLS = {
 """Every way of sharing, by the pool's name."""
 
 
-def manifests(pool: Pool) -> Iterator[Object]:
+def manifests(pool: Pool, max_nodes: int = 40) -> Iterator[Object]:
     """The objects that our component makes of the pool, in the order in which they have to be made."""
     ours = KarpenterPool(
-        name=pool.name, sharing=pool.sharing, instance_types=pool.types, on_demand_fallback=True, max_nodes=40
+        name=pool.name, sharing=pool.sharing, instance_types=pool.types, on_demand_fallback=True, max_nodes=max_nodes
     )
     subnets, group = ["subnet-0123456789abcdef0"], "sg-0123456789abcdef0"
     yield node_class(ours, role="nodes", subnet_ids=subnets, security_group_id=group, tags={"team": "ml"})
@@ -122,19 +122,23 @@ class Pools:
         self._pools: dict[str, Pool] = {}
         self.plugin_works = True
 
-    def make(self, pool: Pool, change: Callable[[Object], None] = lambda _: None) -> Pool:
+    def make(self, pool: Pool, change: Callable[[Object], None] = lambda _: None, max_nodes: int = 40) -> Pool:
         """Makes a pool of its manifests, each after a change; ready when Karpenter has looked at all of them.
 
         Its name gets a number that no pool had before: pods must not meet a node that an earlier test left.
         """
         pool = replace(pool, name=f"{pool.name}-{next(NUMBERS)}")
         self._pools[pool.name] = pool
-        for manifest in manifests(pool):
+        self.change(pool, change, max_nodes)
+        return pool
+
+    def change(self, pool: Pool, change: Callable[[Object], None], max_nodes: int = 40) -> None:
+        """Applies a pool's manifests, each after a change."""
+        for manifest in manifests(pool, max_nodes):
             change(manifest)
             made = translated(manifest)
             self.api.apply(made)
             self.wait_for(f"{made['kind']} {pool.name} was ready", partial(self._is_ready, made))
-        return pool
 
     def _is_ready(self, made: Object) -> bool:
         return is_ready(self.api.get(made["apiVersion"], made["kind"], made["metadata"]["name"]) or {})
@@ -207,6 +211,10 @@ class Pools:
             return not waiting and all(map(is_ready, self._claims()))
 
         self.wait_for("every pod ran and every node was complete", placed)
+
+    def waiting(self, names: Iterable[str]) -> list[str]:
+        """Those of the pods that have no node."""
+        return [name for name in names if not (self.api.get("v1", "Pod", name) or {"spec": {}})["spec"].get("nodeName")]
 
     def claims(self, pool: Pool) -> list[Object]:
         """The nodes of a pool as Karpenter knows them, from when it decides on them to when it decides against them."""

@@ -71,17 +71,52 @@ def test_a_pod_that_wants_no_gpu_brings_no_node(pools: Pools) -> None:
     assert pools.nodes(quarters) == 0
 
 
-def test_the_limit_counts_nodes_and_not_their_shares(pools: Pools) -> None:
-    def limit(manifest: dict[str, Any]) -> None:
-        if manifest["kind"] == "NodePool":
-            manifest["spec"]["limits"] = {"nodes": "1"}
+@pytest.mark.real_world(
+    behaviour="Within one batch of pods Karpenter's `limits.nodes` stops nothing; a limit of shares does",
+    source="kubernetes-sigs/karpenter v1.14.1, scheduling/scheduler.go `subtractMax`; its core was run",
+)
+@pytest.mark.parametrize("name", POOLS)
+def test_seventeen_pods_at_once_bring_no_more_nodes_than_the_limit(pools: Pools, name: str) -> None:
+    pool = pools.make(POOLS[name], max_nodes=2)
+    names = pools.ask(pool, 17)
+    fit = min(2 * pool.shares, 17)
+    pools.wait_for(f"{fit} pods had a node", lambda: len(pools.waiting(names)) <= 17 - fit)
+    waiting = pools.waiting(names)
+    assert pools.nodes(pool) <= 2
+    if waiting:
+        assert "limit" in pools.wait_until_karpenter_refuses(waiting[0])
+    for name in waiting:
+        pools.delete_pod(name)
+    pools.wait_until_placed()
+    assert (pools.nodes(pool), len(waiting)) == (2, 17 - fit)
 
-    quarters = pools.make(QUARTERS, limit)
+
+def test_a_pod_that_comes_later_brings_no_node_beyond_the_limit(pools: Pools) -> None:
+    quarters = pools.make(QUARTERS, max_nodes=1)
     pools.ask(quarters, quarters.shares)
     pools.wait_until_placed()
     [one_more] = pools.ask(quarters, 1)
     assert "limit" in pools.wait_until_karpenter_refuses(one_more)
     assert pools.nodes(quarters) == 1
+
+
+def test_a_drifted_node_at_the_limit_is_replaced(pools: Pools) -> None:
+    def label(manifest: dict[str, Any]) -> None:
+        if manifest["kind"] == "NodePool":
+            manifest["spec"]["template"]["metadata"]["labels"]["test/drifted"] = "true"
+
+    quarters = pools.make(QUARTERS, max_nodes=1)
+    pools.ask(quarters, quarters.shares)
+    pools.wait_until_placed()
+    [before] = pools.claims(quarters)
+    pools.change(quarters, label, max_nodes=1)
+    pools.wait_for(
+        "another node had replaced it",
+        lambda: (
+            [one["metadata"]["name"] for one in pools.claims(quarters)] not in ([], [before["metadata"]["name"]])
+            and len(pools.claims(quarters)) == 1
+        ),
+    )
 
 
 def test_a_node_is_not_complete_until_the_plugin_offers_shares(pools: Pools) -> None:

@@ -169,7 +169,7 @@ def test_a_pool_with_a_volume_stays_in_its_zone() -> None:
 
 def test_nodes_are_limited_by_number_and_a_loaded_model_is_left_alone() -> None:
     spec = node_pool(replace(ONE, max_nodes=3))["spec"]
-    assert spec["limits"] == {"nodes": "3"}
+    assert spec["limits"] == {"nodes": "3", "nvidia.com/gpu": "12"}
     assert spec["disruption"] == {
         "consolidationPolicy": "WhenEmpty",
         "consolidateAfter": "10m",

@@ -588,7 +588,7 @@ def test_karpenters_nodes_take_the_place_of_the_node_group(graphs: Graphs) -> No
     assert [group.name for group in graph.of_type(NODE_GROUP)] == ["tandem-system"]
     [pool] = graph.of_type(NODE_POOL)
     spec = pool.inputs["spec"]
-    assert spec["limits"] == {"nodes": "2"}
+    assert spec["limits"] == {"nodes": "2", "nvidia.com/gpu": "4"}
     wanted = {one["key"]: one["values"] for one in spec["template"]["spec"]["requirements"]}
     assert wanted["node.kubernetes.io/instance-type"] == ["g4dn.xlarge", "g4dn.2xlarge"]
     assert spec["template"]["metadata"]["labels"]["tandem/pool"] == "gpu"

@@ -55,7 +55,12 @@ class Karpenter(Account):
         return self.make(CLASS, metadata=meta("gpu", **metadata), spec=spec)
 
     def pool(
-        self, nodes: int | None = 9, kinds: tuple[str, ...] = ("g4dn.xlarge",), zone: str = "", **metadata: Any
+        self,
+        nodes: int | None = 9,
+        shares: int | None = None,
+        kinds: tuple[str, ...] = ("g4dn.xlarge",),
+        zone: str = "",
+        **metadata: Any,
     ) -> str:
         wanted = [{"key": "node.kubernetes.io/instance-type", "operator": "In", "values": list(kinds)}]
         wanted += [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}] if zone else []
@@ -67,7 +72,8 @@ class Karpenter(Account):
                 "taints": [{**TAINT, "effect": "NoSchedule"}],
             },
         }
-        limits = {} if nodes is None else {"limits": {"nodes": str(nodes)}}
+        given = {"nodes": nodes, "nvidia.com/gpu": shares}
+        limits = {"limits": {name: str(most) for name, most in given.items() if most is not None}}
         return self.make(POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
 
     def overlay(self, count: str, *requirements: tuple[str, str], name: str = "o", **spec: Any) -> str:

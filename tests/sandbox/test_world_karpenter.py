@@ -133,10 +133,21 @@ def test_a_slice_of_a_card_needs_an_overlay(account: Karpenter) -> None:
     assert len(account.own) == 1
 
 
-def test_a_limit_of_nodes_holds(account: Karpenter) -> None:
+def test_a_limit_of_nodes_stops_only_pods_that_come_later(account: Karpenter) -> None:
     account.node_class()
     account.overlay("2")
     account.pool(nodes=2)
+    account.models(5)
+    assert len(account.own) == 3  # seen on Karpenter's core: tests/cluster/test_karpenter.py
+    account.model("sixth")
+    with refused("Timeout", "exceed limits"):
+        account.model("seventh")
+
+
+def test_a_limit_of_shares_holds(account: Karpenter) -> None:
+    account.node_class()
+    account.overlay("2")
+    account.pool(shares=4)
     with refused("Timeout", "exceed limits"):
         account.models(5)
     assert account.own == []
@@ -144,7 +155,7 @@ def test_a_limit_of_nodes_holds(account: Karpenter) -> None:
     assert len(account.own) == 2
     with refused("Timeout", "exceed limits"):
         account.model("more")
-    account.change(POOL, "gpu", spec={**account.outputs(POOL, "gpu")["spec"], "limits": {"nodes": "3"}})
+    account.change(POOL, "gpu", spec={**account.outputs(POOL, "gpu")["spec"], "limits": {"nvidia.com/gpu": "6"}})
     account.model("more")
     assert len(account.own) == 3
 

@@ -575,7 +575,8 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "Karpenter's types have one number of GPUs": [
         (
             brought("g4dn.xlarge", "g4dn.metal", "g4dn.12xlarge"),
-            "gpu-nodes.instance-types: Karpenter may take one big node where small ones would be cheaper "
+            "gpu-nodes.instance-types: Karpenter may take one large node where small ones would be cheaper, and limits "
+            "GPUs instead of nodes while many pods wait: up to 8 nodes, not 1. Quotas and budget count with that "
             "(got types with 1, 4 and 8 GPUs). Keep types with one number of GPUs.",
         ),
     ],

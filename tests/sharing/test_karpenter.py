@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sharing.assessment import assess
 from sharing.cost import cost
 from sharing.gpus import instance_types
-from sharing.karpenter import controller_replicas, overlay_capacity, reported_gpus
+from sharing.karpenter import controller_replicas, limits, overlay_capacity, reported_gpus
 from sharing.modes import Exclusive, Mig, Sharing
+from sharing.quotas import needs
 from tests.sharing.builders import SMALL, mode, pool, setup, tenants
 
 TYPES = [name for name, known in instance_types().items() if known.gpu.vendor == "nvidia"]
@@ -23,6 +24,37 @@ def test_a_node_is_counted_as_the_plugin_shares_it(kind: str, name: str, replica
     gpus = instance_types()[kind].gpus
     told = {row["name"]: str(row["replicas"] * gpus) for row in rows}
     assert overlay_capacity(sharing, instance_types()[kind]) == told
+
+
+@pytest.mark.parametrize(
+    ("sharing", "kinds", "shares"),
+    [
+        (Exclusive(), ("g4dn.xlarge", "g4dn.2xlarge"), {"nvidia.com/gpu": "3"}),
+        (mode("timeslice", 4), ("g4dn.xlarge", "g4dn.12xlarge"), {"nvidia.com/gpu": "48"}),
+        (mode("mps", 2), ("g6f.large",), {"nvidia.com/gpu": "6"}),
+    ],
+)
+def test_three_nodes_limit_the_shares_to_those_of_the_three_largest(
+    sharing: Sharing, kinds: tuple[str, ...], shares: dict[str, str]
+) -> None:
+    types = [instance_types()[kind] for kind in kinds]
+    assert limits(sharing, types, 3) == {"nodes": "3", **shares}
+
+
+def test_small_nodes_count_where_the_limit_is_that_of_large_ones() -> None:
+    # At $4.352 and $3.912 per hour: one GPU and 64 vCPU against four GPUs and 48 vCPU.
+    both = pool(("g4dn.16xlarge", "g4dn.12xlarge"), provisioner="karpenter", capacity="on-demand")
+    small = replace(both, instance_types=("g4dn.16xlarge",))
+    assert [both.most_nodes(known) for known in both.known_types] == [4, 1]
+    assert replace(both, provisioner="node-group").most_nodes(both.known_types[0]) == 1
+    [quota] = [need for need in needs(setup(pools=(both,))) if need.quota.name == "g-on-demand"]
+    assert (quota.now, quota.most, quota.replacing) == (64, 4 * 64, 5 * 64)
+    whole, one = (cost(setup(pools=(each,), tenants=tenants(SMALL))) for each in (both, small))
+    assert whole.usd_per_hour == one.usd_per_hour
+    disks_and_addresses = 3 * (both.volume_gib * 0.08 / 730 + 0.005)
+    assert whole.replacing_usd_per_hour - one.replacing_usd_per_hour == pytest.approx(
+        3 * 4.352 + disks_and_addresses, abs=1e-4
+    )
 
 
 @pytest.mark.parametrize(("kind", "count"), [("g4dn.xlarge", "1"), ("g4dn.metal", "8"), ("g6f.large", "1")])
