@@ -68,7 +68,10 @@ class Deletion:
         everything = list(things)
         titles = [kind.title for kind in agreed]
         for thing in everything:
-            self._note(thing, "not tried" if thing.kind in titles else "not agreed")
+            if thing.kind == leftovers.OTHER:
+                self._note(thing, "left alone", "tandem does not delete this kind")
+            else:
+                self._note(thing, "not tried" if thing.kind in titles else "not agreed")
         for kind in (kind for kind in leftovers.KINDS if kind in agreed):
             mine = [thing for thing in everything if thing.kind == kind.title]
             if mine and (obstacle := self._obstacle(kind)):

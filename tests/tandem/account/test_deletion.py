@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from botocore.exceptions import EndpointConnectionError, ReadTimeoutError
+from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
 from tandem.account import clean_up, leftovers
 from tandem.account.session import Account
@@ -152,6 +152,18 @@ def test_a_deletion_whose_answer_is_lost_has_happened(
     outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
     assert {(one.thing.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
     assert len(seen) > len(KINDS)
+
+
+def test_what_botocore_deleted_at_its_first_try_and_does_not_find_at_its_second_is_deleted(
+    creation: Creation, emulated: Emulated, account: Account, passing: Passing
+) -> None:
+    creation.volumes(OURS)
+    creation.SQS_queues(OURS)
+    codes = {"DeleteVolume": "InvalidVolume.NotFound", "DeleteQueue": "AWS.SimpleQueueService.NonExistentQueue"}
+    found = leftovers.inventory(account, "timeslice")
+    emulated.lost = lambda call: ClientError({"Error": {"Code": codes[call]}}, call) if call in codes else None
+    outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
+    assert [one.what for one in outcomes] == ["deleted", "deleted"]
 
 
 # Interrupted.
@@ -311,7 +323,7 @@ def test_a_screen_that_fails_does_not_stop_the_deletion(
     assert [one["id"] for one in records(tmp_path) if one["event"] == "outcome"] == [volume, queue]
 
 
-# What is protected, and what is found.
+# What is protected.
 
 
 def status_of(status: str) -> None:
@@ -353,49 +365,6 @@ def test_without_a_look_at_eks_a_script_deletes_nothing(
     assert "AWS could not be asked for EKS clusters; AWS could not be asked for node groups: the stack seems" in err
     emulated.denied.clear()
     assert ("volumes", volume) in creation.census()
-
-
-def test_an_error_that_says_nothing_of_rights_ends_the_search(
-    creation: Creation, emulated: Emulated, capsys: Capture
-) -> None:
-    volume = creation.volumes(OURS)
-    emulated.denied["ListQueues"] = "InternalError"
-    code, out, _ = run(capsys)
-    assert (code, out) == (2, "")
-    emulated.denied.clear()
-    assert ("volumes", volume) in creation.census()
-
-
-def test_every_list_is_read_to_its_last_page(
-    laws: Laws, emulated: Emulated, account: Account, passing: Passing
-) -> None:
-    whole = {(one.kind, one.id) for one in leftovers.inventory(account, "timeslice").things}
-    emulated.one_per_page = True
-    found = leftovers.inventory(account, "timeslice")
-    assert {(one.kind, one.id) for one in found.things} == whole
-    outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
-    assert [one for one in outcomes if one.left] == []
-
-
-def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Emulated, account: Account) -> None:
-    """AWS gives 1,000 queues and no token, unless asked for a number of them (API_ListQueues); here 2."""
-    emulated.queue_limit = 2
-    for _ in range(4):
-        creation.SQS_queues({})
-    queue = creation.SQS_queues(OURS)
-    assert [one.id for one in leftovers.inventory(account, "timeslice").things] == [queue]
-
-
-def test_a_failed_nat_gateway_goes_by_itself_and_a_failed_endpoint_does_not(
-    creation: Creation, account: Account
-) -> None:
-    from moto.ec2.models import ec2_backends
-
-    backend = ec2_backends["123456789012"]["us-east-1"]
-    backend.nat_gateways[creation.NAT_gateways(OURS)].state = "failed"
-    endpoint = creation.VPC_endpoints(OURS)
-    backend.vpc_end_points[endpoint].state = "Failed"
-    assert [one.id for one in leftovers.inventory(account, "timeslice").things] == [endpoint]
 
 
 def test_an_add_on_leaves_its_objects_to_the_cluster(

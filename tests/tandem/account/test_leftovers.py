@@ -156,7 +156,7 @@ def test_a_log_group_that_eks_made_again_is_told_and_left(creation: Creation, ac
     assert [(thing.kind, thing.id) for thing in found.things] == [("other", name)]
     assert f"aws logs delete-log-group --log-group-name {name}" in found.things[0].detail
     (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
-    assert outcome.left
+    assert (outcome.what, outcome.why) == ("left alone", "tandem does not delete this kind")
     assert ("log groups", name) in creation.census()
 
 
