@@ -74,7 +74,10 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         stack("  sharing: {mode: mps}\n", sharing=None),
         [("sharing", "needs the project's name before it, as `tandem:…`. Write `tandem:sharing`")],
     ),
-    "unknown key without a project": (stack("  foo: 1\n"), [("foo", "Known: sharing, gpu-nodes, models, models-clients, proof")]),
+    "unknown key without a project": (
+        stack("  foo: 1\n"),
+        [("foo", "Known: sharing, gpu-nodes, models, models-clients, proof")],
+    ),
     "project in capitals": (stack("  Tandem:budget: {}\n"), [("Tandem:budget", "Did you mean tandem?")]),
     "path as a key": (
         stack("  tandem:sharing.mode: mps\n"),
@@ -539,7 +542,8 @@ BROKEN: dict[str, tuple[str, Expected]] = {
         [
             (
                 "models",
-                "every model needs a share (got 3 models, 2 shares). Write `gpu-nodes.max: 2`; or `sharing.replicas: 3`",
+                "every model needs a share (got 3 models, 2 shares). "
+                "Write `gpu-nodes.max: 2`; or `sharing.replicas: 3`",
             )
         ],
     ),
