@@ -512,14 +512,51 @@ def policies(resource: Resource) -> Iterator[dict[str, Any]]:
             yield from statements if isinstance(statements, list) else [statements]
 
 
+def listed(value: str | list[str]) -> list[str]:
+    """IAM takes one text for a list of one."""
+    return [value] if isinstance(value, str) else value
+
+
+def allows_too_much(statement: dict[str, Any]) -> bool:
+    """Whether a statement allows a whole family of actions on everything, or lets everybody in."""
+    if statement["Effect"] != "Allow":
+        return False
+    if "NotAction" in statement or "NotResource" in statement:
+        return True
+    principal = statement.get("Principal", {})
+    named = [principal] if isinstance(principal, str) else principal.values()
+    everybody = any("*" in listed(each) for each in named)
+    wide = any("*" in action for action in listed(statement["Action"]))
+    return everybody or (wide and "*" in listed(statement.get("Resource", [])))
+
+
+@pytest.mark.parametrize(
+    ("statement", "refused"),
+    [
+        ({"Action": ["iam:*"], "Resource": ["*"]}, True),
+        ({"Action": "iam:*", "Resource": "*"}, True),
+        ({"Action": ["ec2:RunInstances", "*"], "Resource": ["arn:aws:s3:::a", "*"]}, True),
+        ({"NotAction": ["iam:*"], "Resource": ["arn:aws:s3:::a"]}, True),
+        ({"Action": ["s3:GetObject"], "NotResource": ["arn:aws:s3:::a"]}, True),
+        ({"Action": ["sts:AssumeRole"], "Principal": "*"}, True),
+        ({"Action": ["sts:AssumeRole"], "Principal": {"AWS": ["*"]}}, True),
+        ({"Action": ["sts:AssumeRole"], "Principal": {"AWS": "*"}}, True),
+        ({"Action": ["sts:AssumeRole"], "Principal": {"Service": "ec2.amazonaws.com"}}, False),
+        ({"Action": ["ec2:DescribeImages"], "Resource": ["*"]}, False),
+        ({"Action": ["sqs:*"], "Resource": ["arn:aws:sqs:us-east-1:111122223333:mine"]}, False),
+    ],
+)
+def test_a_statement_that_allows_too_much_is_noticed_however_it_is_written(
+    statement: dict[str, Any], refused: bool
+) -> None:
+    assert allows_too_much({"Effect": "Allow", **statement}) is refused
+    assert not allows_too_much({"Effect": "Deny", **statement})
+
+
 def test_no_policy_of_ours_allows_everything_on_everything(graphs: Graphs, any_stack: str) -> None:
     seen = [statement for resource in graphs(any_stack) for statement in policies(resource)]
     assert seen
-    for statement in seen:
-        actions = statement["Action"] if isinstance(statement["Action"], list) else [statement["Action"]]
-        if statement["Effect"] == "Allow":
-            assert not (any("*" in action for action in actions) and statement.get("Resource") == "*")
-            assert statement.get("Principal") != "*"
+    assert [statement for statement in seen if allows_too_much(statement)] == []
 
 
 def test_nothing_is_reachable_from_outside(graphs: Graphs, any_stack: str) -> None:
