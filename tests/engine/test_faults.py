@@ -53,6 +53,7 @@ TYPES = (
     "kubernetes:core/v1:Service",
     "kubernetes:core/v1:ServiceAccount",
     "kubernetes:helm.sh/v3:Release",
+    "kubernetes:networking.k8s.io/v1:NetworkPolicy",
     "kubernetes:rbac.authorization.k8s.io/v1:ClusterRole",
     "kubernetes:rbac.authorization.k8s.io/v1:ClusterRoleBinding",
     "kubernetes:storage.k8s.io/v1:StorageClass",

@@ -32,7 +32,9 @@ def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -
     [first] = instances(stack)
     stack.configure({"models": [*MODELS, {"name": "llama3.2:3b", "context": 2048}]})
     run = stack.up()
-    assert (run.code, run.changed) == (0, {"create": frozenset({"tandem-ollama-llama3-2-3b"})}), run.errors
+    third = "tandem-ollama-llama3-2-3b"
+    made = frozenset({third, f"{third}-claim", f"{third}-persistent-volume"})
+    assert (run.code, run.changed) == (0, {"create": made}), run.errors
     assert first in instances(stack)
     assert len(instances(stack)) == 2
     assert stack.findings().agree
