@@ -6,6 +6,8 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from sharing.printable import one_line
+
 ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
 
@@ -27,7 +29,7 @@ class Problem:
 
     def __str__(self) -> str:
         got = f" (got {self.found})" if self.found else ""
-        return f"{self.path}: {self.rule}{got}. {self.fix}".rstrip()
+        return one_line(f"{self.path}: {self.rule}{got}. {self.fix}")
 
 
 def group(problems: Iterable[Problem]) -> list[Problem]:
@@ -76,7 +78,7 @@ def told(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
         return []
     lines = group(problems)
     count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
-    return [f"{name} has {count}:", *(f"  {problem}" for problem in lines)]
+    return [f"{one_line(name)} has {count}:", *(f"  {problem}" for problem in lines)]
 
 
 def foreign_letters(text: str) -> str:

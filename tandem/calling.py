@@ -1,12 +1,12 @@
 """What all commands have in common: exit codes, the stack that is meant, and how they tell what stops them."""
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO, TypeAlias
 
+from sharing.printable import as_json, printable
 from tandem.extras import missing
 
 # The rules and YAML are imported where they are used: most of the time of an answer is imports.
@@ -28,6 +28,14 @@ class CallError(Exception):
     """What keeps a command from its work: a line with the way out, or several."""
 
     exit_code: ClassVar[int] = USAGE
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads the arguments of commands; what it says of them is printable."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Ends the command: `error` ends here too."""
+        super().exit(status, printable(message) if message else None)
 
 
 class MistakesError(Exception):
@@ -145,33 +153,28 @@ def complain(message: str) -> None:
         print_line(f"tandem: {line}", sys.stderr)
 
 
-def print_line(line: str, stream: TextIO) -> None:
-    """One line, which a terminal gets folded to its width. Without rich, for speed."""
+def print_line(line: str, stream: TextIO, *, end: str = "\n") -> None:
+    """One line, printable, which a terminal gets folded to its width. Without rich, for speed."""
+    line = printable(line).replace("\n", " ")
     if stream.isatty():
         import shutil
         import textwrap
 
         width = shutil.get_terminal_size().columns
-        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False)
-    print(line, file=stream)
+        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    print(line, file=stream, end=end, flush=True)
 
 
 def print_json(report: object) -> None:
     """The one object of `--json`."""
-    print(json.dumps(report, indent=2, ensure_ascii=False, default=list))
+    print(as_json(report, indent=2))
 
 
 def print_error(message: str, **more: Any) -> None:
     """What `--json` prints instead. One line, for those who read a line at a time."""
-    print(json.dumps({"schema_version": SCHEMA_VERSION, "error": message, **more}, ensure_ascii=False))
+    print_json_line({"schema_version": SCHEMA_VERSION, "error": message, **more})
 
 
-def printable(text: bytes | str) -> str:
-    """The text without what steers a terminal; line ends and tabs stay."""
-    shown = text.decode(errors="replace") if isinstance(text, bytes) else text
-    return "".join(char for char in shown if char in "\n\t" or (char >= " " and not "\x7f" <= char <= "\x9f"))
-
-
-def one_line(text: bytes | str) -> str:
-    """The text as one line, also without what has no width or turns the direction of writing."""
-    return " ".join("".join(char if char.isprintable() else " " for char in printable(text)).split())
+def print_json_line(report: object) -> None:
+    """An object for those who read a line at a time; it is there at once."""
+    print(as_json(report), flush=True)

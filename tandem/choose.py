@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sharing.printable import printable
 from tandem.calling import (
     FAILED,
     FINE,
@@ -78,7 +79,8 @@ def run(parsed: argparse.Namespace) -> int:
 
         show_choose.table(base.setup, found, parsed.rows)
         if written:
-            print_line(f"\nWrote {written}. Run `tandem plan {written}` for the whole plan.", sys.stdout)
+            print_line("", sys.stdout)
+            print_line(f"Wrote {written}. Run `tandem plan {written}` for the whole plan.", sys.stdout)
     return FINE if found.fitting else FAILED
 
 
@@ -165,7 +167,7 @@ def _target(parsed: argparse.Namespace) -> Path | None:
         return path
     if parsed.json or not sys.stdin.isatty():
         raise CallError(f"{path} exists. Use --force to overwrite it.")
-    if input(f"{path} exists. Overwrite it? [y/N] ").strip().lower() not in ("y", "yes"):
+    if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
         raise CallError("Nothing was written. Choose another name.")
     return path
 

@@ -76,19 +76,17 @@ def _answer(given: list[str]) -> int:
 
 
 def _parser() -> "argparse.ArgumentParser":
-    import argparse
-
     from tandem import choose, gpus, modes, plan_command
     from tandem.account import command as account
     from tandem.benchmark import arguments as benchmark
-    from tandem.calling import EXIT_CODES
+    from tandem.calling import EXIT_CODES, Parser
     from tandem.cluster import arguments as cluster
     from tandem.conversation import arguments as conversation
     from tandem.doctor import arguments as doctor
     from tandem.models import arguments as models
     from tandem.sandbox import arguments as sandbox
 
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")

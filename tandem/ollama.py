@@ -7,7 +7,8 @@ from typing import Any
 
 import httpx
 
-from tandem.calling import FAILED, CallError, printable
+from sharing.printable import printable
+from tandem.calling import FAILED, CallError
 from tandem.connection import Endpoint
 
 CONNECT_SECONDS = 10.0

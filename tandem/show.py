@@ -1,11 +1,12 @@
 """A plan for people: verdict, fit and cost first, then what would be created and how long it takes."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
 from rich.tree import Tree
 
@@ -13,6 +14,7 @@ from sandbox.graph import Graph, Resource
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
 from sharing.modes import Shares
+from sharing.printable import printable
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from sharing.slices import in_mig
@@ -23,9 +25,15 @@ STACK_TYPE = "pulumi:pulumi:Stack"
 
 
 class Output(Console):
-    """A console that leaves a closed pipe to the command: rich, which calls this in its `except`, would exit with 1."""
+    """The console of all commands: text from outside cannot steer the terminal, whatever prints it."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is printed, in segments. Colours and cursor moves of rich's own are in other fields than the text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable(segment.text))
 
     def on_broken_pipe(self) -> None:
+        """Leaves a closed pipe to the command: rich, which calls this in its `except`, would exit with 1."""
         raise
 
 

@@ -102,3 +102,20 @@ def test_files_are_short_enough_to_read() -> None:
 def test_no_room_is_called_after_nothing() -> None:
     for path in sources(*MAY_IMPORT):
         assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path
+
+
+def test_what_commands_print_passes_one_place() -> None:
+    """`print_line`, `print_json` and `Output` make text printable; elsewhere only constants are printed."""
+    for path in sources("tandem"):
+        if path.name in ("calling.py", "show.py") and path.parent.name == "tandem":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+                assert node.func.id != "Console", f"{path}:{node.lineno}"
+                if node.func.id in ("print", "input"):
+                    shown = [one for one in node.args if not isinstance(one, ast.Constant)]
+                    printed = [one.func for one in shown if isinstance(one, ast.Call)]
+                    assert len(printed) == len(shown), f"{path}:{node.lineno}"
+                    assert all(isinstance(f, ast.Name) and f.id == "printable" for f in printed), path
+            elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "write":
+                assert ast.unparse(node.func.value) not in ("sys.stdout", "sys.stderr"), f"{path}:{node.lineno}"

@@ -5,7 +5,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 
 from tandem.account import deletion, regions, show
@@ -14,7 +13,8 @@ from tandem.account.leftovers import Inventory
 from tandem.account.record import Record
 from tandem.account.session import Account, explained
 from tandem.account.things import Kind
-from tandem.calling import CallError, complain, printable
+from tandem.calling import CallError, complain, print_line
+from tandem.show import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,9 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
         return None
     agreed = [kind for kind in deletion.kinds_of(found.things) if yes or _agrees(kind, found)]
     record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
-    print(f"Every deletion is written to {record.path}", file=sys.stderr)
+    print_line(f"Every deletion is written to {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
-    with Console(stderr=True).status("deleting …") as status:
+    with Output(stderr=True).status("deleting …") as status:
 
         def settle(one: Outcome) -> None:
             record.write(event="outcome", **_as_dict(one))
@@ -76,7 +76,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             found.owner,
             unseen=found.unseen,
             clock=Clock(),
-            progress=lambda line: status.update(escape(printable(line))),
+            progress=lambda line: status.update(escape(line)),
             attempted=lambda thing: record.write(event="deleting", kind=thing.kind, id=thing.id),
             settled=settle,
         )
@@ -122,7 +122,7 @@ def _agrees(kind: Kind, found: Inventory) -> bool:
 
 def _ask(question: str) -> str:
     """What is answered in the terminal; nothing at its end. On stderr, so that stdout stays what a machine reads."""
-    print(printable(question), end="", file=sys.stderr, flush=True)
+    print_line(question.rstrip(), sys.stderr, end=" ")
     return sys.stdin.readline().strip()
 
 
@@ -131,4 +131,4 @@ def _as_dict(one: Outcome) -> dict[str, str]:
 
 
 def _say(line: str) -> None:
-    print(printable(line), file=sys.stderr)
+    print_line(line, sys.stderr)

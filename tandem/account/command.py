@@ -212,8 +212,9 @@ def known_region(region: str) -> None:
 @contextmanager
 def _status(text: str) -> Iterator[None]:
     """A line on stderr about what is going on, in a terminal alone."""
-    from rich.console import Console
     from rich.markup import escape
 
-    with Console(stderr=True).status(escape(text)):
+    from tandem.show import Output
+
+    with Output(stderr=True).status(escape(text)):
         yield

@@ -18,6 +18,7 @@ from sharing.prices import HOME_REGION
 from tandem.account import prices
 from tandem.account.kept_prices import Kept
 from tandem.account.session import Account, AccountError, connect, explained
+from tandem.calling import print_line
 
 DATA = Path(tables.__file__).parent / "data"
 READ = "AWS, read with `make refresh`; older rows: "
@@ -119,9 +120,9 @@ def main(regions: Sequence[str]) -> int:
     account = connect(HOME_REGION)
     answers = read_regions(account, datetime.datetime.now(datetime.UTC), regions)
     for failure in answers.failures:
-        print(failure, file=sys.stderr)
+        print_line(failure, sys.stderr)
     for path in write_tables(answers.kept):
-        print(f"wrote {path}")
+        print_line(f"wrote {path}", sys.stdout)
     return 1 if answers.failures else 0
 
 

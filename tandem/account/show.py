@@ -10,12 +10,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from sharing.gpus import instance_types
+from sharing.printable import one_line
 from tandem.account.deletion import Outcome
 from tandem.account.kept_prices import Kept
 from tandem.account.leftovers import Inventory
 from tandem.account.quota import Answer
 from tandem.account.session import Account
-from tandem.calling import printable
 from tandem.show import Output
 
 STYLES = {
@@ -78,7 +78,7 @@ def counts(them: Sequence[Outcome], *, to_stderr: bool) -> None:
 
 def _shown(text: str) -> str:
     """What AWS or somebody with access to the account wrote, on one line and without what steers a terminal."""
-    return escape(" ".join(printable(text).split()))
+    return escape(one_line(text))
 
 
 def quotas(found: Answer, stack: str, account: Account) -> None:

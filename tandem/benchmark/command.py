@@ -4,10 +4,10 @@ import argparse
 import asyncio
 import datetime
 import gc
-import json
 import os
 import platform
 import secrets
+import sys
 from contextlib import ExitStack
 from importlib import metadata
 from pathlib import Path
@@ -19,7 +19,7 @@ from tandem.benchmark.progress import Progress, show
 from tandem.benchmark.result import Load, Machine, Memory, Result, Run, Server, read, write
 from tandem.benchmark.run import Bench, Case, cases
 from tandem.benchmark.summary import Summary, summary
-from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, existing
+from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, existing, print_json, print_line
 from tandem.connection import Endpoint, connected
 from tandem.ollama import Ollama, OllamaError
 
@@ -154,10 +154,10 @@ class _Measuring:
 
     def _tell(self, result: Result, told: Summary) -> None:
         if self._parsed.json:
-            print(json.dumps({"result": str(self._path), "complete": result.complete, **told.as_dict()}, indent=2))
+            print_json({"result": str(self._path), "complete": result.complete, **told.as_dict()})
         elif result.runs:
             show(told)
-            print(f"Result: {self._path}", flush=True)
+            print_line(f"Result: {self._path}", sys.stdout)
 
 
 def _plan(stack: str) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """A report in Markdown, for somebody who was not there: the answer first, then what it rests on."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from tandem.benchmark.measures import GOOD_REPEATS, Span, Spread
 from tandem.benchmark.result import Memory, Result
 from tandem.benchmark.summary import Figures, Goals, Sharing, Summary, Workload
+from tandem.markdown import as_code, change_text, in_markdown
 
 MIB = 2**20
 
@@ -12,7 +14,8 @@ MIB = 2**20
 def document(
     results: Sequence[Result], told: Sequence[Summary], plots: Mapping[str, str], goals: Goals | None = None
 ) -> str:
-    """The whole text; `plots` are file names with what they show."""
+    """The whole text; `plots` are file names with what they show. A result may come from anybody."""
+    results, told = [_in_markdown(result) for result in results], change_text(list(told), in_markdown)
     parts = [
         f"# {_title(results)}",
         *_answer(told),
@@ -29,6 +32,12 @@ def document(
         _bullets(_meanings(goals)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _in_markdown(result: Result) -> Result:
+    """Without the rows, which no text needs and which are many."""
+    short = replace(result, runs=[replace(run, rows=[]) for run in result.runs])
+    return replace(change_text(short, in_markdown), command=result.command)
 
 
 def _title(results: Sequence[Result]) -> str:
@@ -110,8 +119,8 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
     for result in results:
         machine = result.machine
         yield (
-            f"{result.label}: `{' '.join(result.command)}`, from a client with {machine.cpus} × {machine.processor}, "
-            f"{machine.system}, Python {machine.python}."
+            f"{result.label}: {as_code(' '.join(result.command))}, from a client with "
+            f"{machine.cpus} × {machine.processor}, {machine.system}, Python {machine.python}."
         )
 
 
@@ -284,7 +293,7 @@ def _bullets(lines: "Iterator[str]") -> str:
 
 def _table(head: Sequence[str], rows: "Iterator[Sequence[str]] | Sequence[Sequence[str]]") -> str:
     lines = [head, ["---"] * len(head), *rows]
-    return "\n".join(f"| {' | '.join(cell.replace('|', '/') for cell in line)} |" for line in lines)
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _number(value: float) -> str:

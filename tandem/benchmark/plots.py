@@ -8,11 +8,14 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from sharing.printable import one_line
 from tandem.benchmark.summary import Figures, Sharing, Summary
+from tandem.markdown import change_text
 
 STYLE = {
     "svg.hashsalt": "tandem",
     "svg.fonttype": "none",
+    "text.parse_math": False,
     "font.family": "sans-serif",
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -26,6 +29,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 
 def draw(told: Sequence[Summary], folder: Path) -> dict[str, str]:
     """Draws what there are figures for; file names with what they show."""
+    told = change_text(list(told), one_line)  # XML has no escape for control characters
     drawn = {}
     with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # its stubs want literal keys
         for name, title, make in (

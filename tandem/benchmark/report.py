@@ -1,7 +1,7 @@
 """What `tandem report` does: reads results, refuses what cannot be compared, writes Markdown and plots."""
 
 import argparse
-import json
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -10,7 +10,7 @@ from pathlib import Path
 from tandem.benchmark.document import document
 from tandem.benchmark.result import Result, ResultError, read
 from tandem.benchmark.summary import Goals, Summary, summary
-from tandem.calling import FAILED, FINE, CallError, complain
+from tandem.calling import FAILED, FINE, CallError, complain, print_json, print_line
 
 DOCUMENT = "README.md"
 
@@ -21,14 +21,15 @@ def report(parsed: argparse.Namespace) -> int:
     goals = _goals(parsed)
     told = [summary(result, goals) for result in results]
     if parsed.json:
-        print(json.dumps([one.as_dict() for one in told], indent=2))
+        print_json([one.as_dict() for one in told])
     else:
         folder = Path(parsed.output)
         try:
             written = _write(results, told, folder, goals, plots=not parsed.no_plots)
         except OSError as error:
             raise CallError(f"cannot write {error.filename or folder}: {error.strerror}") from error
-        print("\n".join(map(str, written)))
+        for path in written:
+            print_line(str(path), sys.stdout)
     if not any(one.figures for one in told):
         complain("no run can be compared: the report says why")
         return FAILED

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+from sharing.printable import as_json
 from tandem.calling import CallError
 
 SCHEMA_VERSION = 1
@@ -161,7 +162,7 @@ class Result:
 
 def write(result: Result, path: Path) -> None:
     """Puts the result at `path`, whole: a reader, or a crash, meets the old file or the new one."""
-    text = NUMBERS.sub(_in_one_line, json.dumps(asdict(result), indent=1, ensure_ascii=False)) + "\n"
+    text = NUMBERS.sub(_in_one_line, as_json(asdict(result), indent=1)) + "\n"
     folder = path.parent
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
     try:

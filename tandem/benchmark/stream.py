@@ -14,9 +14,9 @@ from typing import Any
 
 import httpcore
 
+from sharing.printable import printable
 from tandem.benchmark.clocked import ClockedBackend, ClockedStream
 from tandem.benchmark.result import Row, ServerTimes
-from tandem.calling import printable
 from tandem.ollama import error_text, refusal
 
 OK = 200

@@ -4,7 +4,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 
 Text = Annotated[str, AfterValidator(one_line)]
 Number = Annotated[int, Field(ge=0, le=2**63 - 1)]

@@ -1,13 +1,12 @@
 """The commands `verify` and `watch`: what they may be told, and who runs them. Cheap to import."""
 
 import argparse
-import json
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.calling import FAILED, FINE, Commands, accepted, add_stack, print_json, stack_file
+from tandem.calling import FAILED, FINE, Commands, accepted, add_stack, print_json, print_json_line, stack_file
 from tandem.connection import NotConnectedError, add_cluster
 
 if TYPE_CHECKING:
@@ -107,7 +106,7 @@ def _watch(parsed: argparse.Namespace) -> int:
         with suppress(KeyboardInterrupt), closing(looks):
             if parsed.json:
                 for look in looks:
-                    print(json.dumps(look.as_dict(), ensure_ascii=False), flush=True)
+                    print_json_line(look.as_dict())
             else:
                 screen.live(looks)
     return FINE

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.models import MIB
+from sharing.printable import one_line
 from stacks.places import MODE_TAINT, POOL_LABEL
-from tandem.calling import one_line
 from tandem.cluster import causes
 from tandem.cluster.objects import (
     INSTANCE_LABEL,

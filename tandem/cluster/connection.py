@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 from tandem.cluster import kubeconfig
 from tandem.cluster.kubeconfig import Chosen
 from tandem.cluster.objects import INSTANCE_LABEL

@@ -17,7 +17,7 @@ import kr8s
 from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 from tandem.cluster.answers import FORWARD_REFUSED, Listing, MalformedError, Thing, checked, plain
 from tandem.cluster.objects import is_ready, name, node_of, state
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from tandem.calling import one_line, printable
+from sharing.printable import one_line, printable
 from tandem.cluster.objects import Object, is_ready, labels, name, node_of
 from tandem.connection import NotConnectedError
 

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 from tandem.connection import NotConnectedError
 
 FILES = {

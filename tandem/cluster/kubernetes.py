@@ -20,7 +20,7 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from kr8s.asyncio import Api
 from kr8s.asyncio.objects import DaemonSet, Deployment, Node, Pod, Secret
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 from tandem.cluster.answers import AdmissionError, MalformedError, Version, checked
 from tandem.cluster.forwarding import Forward, Target, forwarded, listed
 from tandem.cluster.kubeconfig import Chosen

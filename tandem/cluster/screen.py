@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sharing.models import MIB
+from tandem.calling import print_line
 from tandem.cluster.checks import Check
 from tandem.cluster.gpus import Gpu
 from tandem.cluster.servers import Memory
@@ -32,7 +33,9 @@ NO_SPEED = "Ollama keeps no counter of tokens: --probe measures tokens/s with a 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
     """Tells what is being waited for: in place on a terminal, else a line for each new thing."""
-    console = Console(stderr=True, highlight=False)
+    from tandem.show import Output
+
+    console = Output(stderr=True, highlight=False)
     if quiet:
         yield lambda text: None
     elif console.is_terminal:
@@ -48,7 +51,7 @@ def _new_lines() -> Callable[[str], None]:
     def tell(text: str) -> None:
         if text not in told:
             told.add(text)
-            print(text, file=sys.stderr, flush=True)
+            print_line(text, sys.stderr)
 
     return tell
 
@@ -99,7 +102,7 @@ def live(looks: Iterable[Look], console: Console | None = None) -> None:
     if not console.is_terminal:
         for look in looks:
             for line in lines(look):
-                print(line, flush=True)
+                print_line(line, sys.stdout)
         return
     events: deque[str] = deque(maxlen=EVENTS_SHOWN)
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from tandem.calling import one_line
+from sharing.printable import one_line
 from tandem.cluster.answers import MalformedError, Number, Read, Shape, Text, checked
 from tandem.connection import Endpoint
 

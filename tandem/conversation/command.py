@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, printable
+from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, print_line
 from tandem.connection import Endpoint, NotConnectedError, connected
 from tandem.conversation.screen import Screen
 from tandem.conversation.talk import Speaker, Turn, talk
@@ -65,7 +65,7 @@ class _Talk:
                 if self._screen:
                     self._screen.add(turn, piece)
         except OllamaError as error:
-            code, why = FAILED, printable(str(error))
+            code, why = FAILED, str(error)
         except KeyboardInterrupt:
             code, why = INTERRUPTED, "stopped with Ctrl-C"
         if why:
@@ -86,10 +86,10 @@ class _Talk:
             print_json(self._told(path, code, why))
             return
         self._screen.end_line()
-        print(flush=True)
+        print_line("", sys.stdout)
         if why:
             complain(why)
-        print(f"Transcript: {path}", file=sys.stderr if why else sys.stdout, flush=True)
+        print_line(f"Transcript: {path}", sys.stderr if why else sys.stdout)
 
     def _told(self, path: Path, code: int, why: str) -> dict[str, Any]:
         ended = {FINE: "complete", FAILED: "failed", INTERRUPTED: "interrupted"}[code]

@@ -6,7 +6,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 
-from tandem.calling import printable
+from sharing.printable import printable
 from tandem.conversation.talk import Turn
 from tandem.ollama import Piece
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from tandem.calling import printable
+from sharing.printable import one_line, printable
 from tandem.connection import Endpoint
 from tandem.conversation.talk import Turn
+from tandem.markdown import as_code, in_markdown
 from tandem.ollama import Piece
 
 
@@ -33,9 +34,12 @@ class Transcript:
         self, endpoints: Sequence[tuple[Endpoint, str]], opening: str, system: str | None, options: Mapping[str, Any]
     ) -> None:
         """Who talks, and how it began. Each endpoint comes with its server's version."""
-        names = " and ".join(endpoint.id for endpoint, _ in endpoints)
+        names = " and ".join(in_markdown(endpoint.id) for endpoint, _ in endpoints)
         told = [
-            *(f"- {one.id}: `{one.model}` at {one.url}, Ollama {version}" for one, version in endpoints),
+            *(
+                f"- {in_markdown(one.id)}: {as_code(one.model)} at {one_line(one.url)}, Ollama {in_markdown(version)}"
+                for one, version in endpoints
+            ),
             *(f"- {name}: {value}" for name, value in options.items()),
         ]
         self._write(f"# {names}\n\n" + "\n".join(told) + "\n")
@@ -47,15 +51,16 @@ class Transcript:
         """A piece of what is said. Thoughts are left out."""
         if turn.number != self._turn:
             self._turn = turn.number
-            self._write(f"\n## {turn.number}. {turn.speaker.id}\n\n")
+            self._write(f"\n## {turn.number}. {in_markdown(turn.speaker.id)}\n\n> ")
         if piece.text:
-            self._write(printable(piece.text))
+            # Quoted, so that what a model says is no heading of ours and no HTML.
+            self._write(printable(piece.text).replace("\n", "\n> ").replace("<", "&lt;"))
         if piece.done_reason:
             self._write("\n\n*cut here*\n" if piece.done_reason == "length" else "\n")
 
     def note(self, text: str) -> None:
         """How it ended, where that was not the end."""
-        self._write(f"\n\n*{printable(text)}*\n")
+        self._write(f"\n\n*{in_markdown(text)}*\n")
 
     def _write(self, text: str) -> None:
         self._file.write(text)
@@ -63,4 +68,4 @@ class Transcript:
 
 
 def _quoted(text: str) -> str:
-    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())
+    return "\n".join(f"> {line}".rstrip() for line in printable(text).splitlines())

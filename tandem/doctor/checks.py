@@ -6,7 +6,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tandem.calling import CallError, printable
+from sharing.printable import one_line
+from tandem.calling import CallError
 from tandem.doctor import account, builds, credentials, deployed, machine, pulumi_state, registries, releases
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, unknown
@@ -242,8 +243,4 @@ def _unchecked(said: str) -> Finding:
 
 def _cleaned(finding: Finding) -> Finding:
     """The finding as one line without what steers a terminal: servers wrote parts of it."""
-    return replace(finding, found=_one_line(finding.found), fix=_one_line(finding.fix))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(printable(text).split())
+    return replace(finding, found=one_line(finding.found), fix=one_line(finding.fix))

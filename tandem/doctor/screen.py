@@ -22,9 +22,7 @@ VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """A line on stderr while the block runs, on a terminal alone."""
-    from rich.console import Console
-
-    with Console(stderr=True).status(escape(text)):
+    with Output(stderr=True).status(escape(text)):
         yield
 
 

@@ -7,7 +7,7 @@ import httpx
 from gguf import GGMLQuantizationType
 
 from sharing.metadata import Tensor
-from tandem.calling import printable
+from sharing.printable import printable
 from tandem.connection import Endpoint
 from tandem.models.gguf_file import MOST_DIMENSIONS, MOST_TENSORS, Contents, UnreadableModelError, tensor_bytes
 from tandem.ollama import Ollama

@@ -12,7 +12,8 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, GGUFReader, GGUFValueTy
 from gguf.gguf_reader import ReaderField
 
 from sharing.metadata import MOST_BYTES, Tensor
-from tandem.calling import FAILED, CallError, printable
+from sharing.printable import printable
+from tandem.calling import FAILED, CallError
 
 MOST_HEADER = 256 * 2**20
 """Bytes before the tensors. The largest vocabularies of 2026 make 20 MiB of it."""

@@ -8,7 +8,8 @@ from typing import IO
 import httpx
 
 from sharing.metadata import MOST_BYTES
-from tandem.calling import CallError, printable
+from sharing.printable import printable
+from tandem.calling import CallError
 from tandem.models.gguf_file import Contents, UnreadableModelError, check_start, read_mapped
 
 FIRST_PIECE = 2**20

@@ -12,9 +12,10 @@ from pydantic import ValidationError
 
 from sharing.metadata import UnclearModelError, describe
 from sharing.models import Model, find
+from sharing.printable import printable
 from stacks.edit import as_yaml, describe_model
 from stacks.model_settings import MODEL_NAME, own_keys
-from tandem.calling import FINE, CallError, existing, print_json, printable
+from tandem.calling import FINE, CallError, existing, print_json
 from tandem.connection import wrong_with
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read

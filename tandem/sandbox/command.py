@@ -3,13 +3,14 @@
 A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
 
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.calling import FAILED, FINE, CallError, complain
+from tandem.calling import FAILED, FINE, CallError, complain, print_line
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, compare, name_of
 
@@ -209,7 +210,7 @@ def _graph(place: Place) -> "Graph | None":
 
 
 def _say(line: str) -> None:
-    print(f"sandbox: {line}", flush=True)
+    print_line(f"sandbox: {line}", sys.stdout)
 
 
 _VERBS = {

@@ -64,7 +64,7 @@ def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
     assert text.startswith(f"# a and b\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
     assert "> Be short.\n" in text
     assert "> Begin.\n" in text
-    assert text.endswith("\n## 1. a\n\nI am A.\n\n## 2. b\n\nI am B.\n")
+    assert text.endswith("\n## 1. a\n\n> I am A.\n\n## 2. b\n\n> I am B.\n")
 
 
 def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(
@@ -118,7 +118,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     assert f"tandem: b ({b.url}) went away in the middle" in err
     assert f"Transcript: {tmp_path / 't.md'}" in err
     text = (tmp_path / "t.md").read_text()
-    assert "## 2. b\n\nI \n\n*b (" in text
+    assert "## 2. b\n\n> I \n\n*b (" in text
     assert out.endswith("b\nI \n\n")
 
 
@@ -225,7 +225,7 @@ def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Pa
         process.kill()
         process.wait()
         process.stdout.close()
-    assert "## 1. a\n\non and on " in transcript.read_text()
+    assert "## 1. a\n\n> on and on " in transcript.read_text()
 
 
 def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:

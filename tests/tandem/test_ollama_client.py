@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tandem.calling import printable
+from sharing.printable import printable
 from tandem.connection import Endpoint
 from tandem.ollama import Ollama, OllamaError, Piece, lines
 

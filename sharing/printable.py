@@ -1,0 +1,32 @@
+"""Text from outside, as it may be shown: file names, tags, errors, metadata, and what servers say.
+
+A terminal obeys the control characters of ECMA-48: C0 (U+0000 to U+001F), DEL, and C1 (U+0080 to U+009F). Bidirectional
+controls (Unicode UAX #9) show text in another order than it has; line and paragraph separators (U+2028, U+2029) end a
+line for some readers. No encoder of UTF-8 takes a lone surrogate, and no XML document U+FFFE or U+FFFF (XML 1.0, 2.2).
+"""
+
+import json
+import re
+
+UNPRINTABLE = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""All of the above except line feeds and tabs, which the output of a command needs."""
+
+
+def printable(text: bytes | str) -> str:
+    """The text without `UNPRINTABLE`."""
+    return UNPRINTABLE.sub("", text.decode(errors="replace") if isinstance(text, bytes) else text)
+
+
+def one_line(text: bytes | str) -> str:
+    """The printable text as one line, also without what has no width; one space stands for white space."""
+    shown = text.decode(errors="replace") if isinstance(text, bytes) else text
+    spaced = printable(" ".join(shown.split()))
+    return " ".join("".join(char if char.isprintable() else " " for char in spaced).split())
+
+
+def as_json(value: object, *, indent: int | None = None) -> str:
+    """JSON that a terminal shows as it is: `UNPRINTABLE` is escaped, so a program reads the same value."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False, default=list)
+    return UNPRINTABLE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -1,0 +1,54 @@
+"""Text from outside, as it may be shown."""
+
+import json
+import sys
+import unicodedata
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sharing.printable import as_json, one_line, printable
+
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Unicode UAX #9, section 2: all explicit directional formatting characters."""
+
+
+def steers(char: str) -> bool:
+    """Whether a character steers what shows it: by its category in Unicode's database, or as a directional one."""
+    return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or char in BIDI
+
+
+def test_everything_that_steers_is_removed_and_nothing_else() -> None:
+    for char in map(chr, range(sys.maxunicode + 1)):
+        kept = char in "\n\t" or not (steers(char) or char in "\ufffe\uffff")
+        assert printable(f"a{char}b") == (f"a{char}b" if kept else "ab"), hex(ord(char))
+
+
+def test_bytes_are_read_as_utf_8() -> None:
+    assert printable(b"a\xff\x1bb") == "a\ufffdb"
+
+
+def test_one_line_has_no_line_ends_and_keeps_words_apart() -> None:
+    assert one_line("a\x1b\n\n\tb\u2028c\x85d\x1be\r\n") == "a b c de"
+    assert one_line("\u202e a \x1b b") == "a b"
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_json_keeps_the_value_and_is_printable(text: str) -> None:
+    written = as_json({text: [text]}, indent=2)
+    assert json.loads(written) == {text: [text]}
+    assert printable(written) == written
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(categories=["Cs", "Cc", "Zl"])))
+def test_json_keeps_lone_surrogates(text: str) -> None:
+    text += "x"  # a high surrogate before a low one would be read as one character
+    apart = "x".join(text)
+    assert json.loads(as_json(apart)) == apart
+    as_json(apart).encode()
+
+
+def test_json_is_readable() -> None:
+    assert as_json(["×", "ö", "\x9b\u202e"]) == '["×", "ö", "\\u009b\\u202e"]'

@@ -1,0 +1,245 @@
+"""No text from outside steers what shows it: escapes go into every command by every way that text comes in."""
+
+from __future__ import annotations
+
+import argparse
+import http.server
+import io
+import json
+import re
+import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tandem import command
+from tandem.benchmark.result import write
+from tandem.cluster import screen
+from tandem.cluster import verify as verification
+from tandem.command import main
+from tandem.show import Output
+from tests.tandem.account.conftest import creation, emulated
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import OURS, Emulated
+from tests.tandem.cluster.pretended import Cluster, connected, well
+from tests.tandem.cluster.seen import checks, facts, pending, restarting
+from tests.tandem.models import gguf_files
+from tests.tandem.results import row, run, server, shared
+
+__all__ = ["creation", "emulated"]
+ROOT = Path(__file__).parents[2]
+BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+"""Unicode UAX #9, section 2."""
+WORST = "a\x1b[2J\x1b]0;owned\x07\x9b1mb\x7f\u202ec\u2028d\x85e\rf\x00g"
+"""Clears a screen, sets a title, colours with C1, hides, turns text round, ends lines."""
+ASKS_WITH = {
+    "plan", "choose", "doctor", "sandbox", "modes", "models", "gpus", "leftovers", "quota", "prices", "verify", "watch",
+    "chat", "bench", "report",
+}  # fmt: skip
+EVIL = st.text(alphabet=st.sampled_from([*"ab:|<#`[]$\n\t", *WORST, *BIDI, "\u2029"]), min_size=1, max_size=12).map(
+    lambda text: f"x{text}\x1b[31m"
+)
+FILE_NAMES = EVIL.map(lambda text: re.sub(r"[/\x00]", "", text))
+
+
+def steering(text: str) -> set[str]:
+    """The characters that steer what shows them, by Unicode's database; line ends and tabs are the command's own."""
+    kinds = ("Cc", "Cs", "Zl", "Zp")
+    return {char for char in text if char not in "\n\t" and (unicodedata.category(char) in kinds or char in BIDI)}
+
+
+def said(*call: str) -> str:
+    """What a command prints, on both streams; it ends in its own way, never with a traceback."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            code = main(call)
+        except SystemExit as left:
+            code = int(left.code or 0)
+    assert code in (0, 1, 2)
+    text = out.getvalue() + err.getvalue()
+    assert text.strip()
+    assert steering(text) == set(), ascii(text)
+    text.encode()
+    return text
+
+
+def test_every_command_is_here() -> None:
+    [commands] = [one for one in command._parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    assert set(commands.choices) == ASKS_WITH
+
+
+@settings(deadline=None, max_examples=30)
+@given(EVIL, FILE_NAMES, st.sampled_from(["key", "section", "value", "model", "tag"]))
+@pytest.mark.parametrize(
+    "call", [("plan",), ("plan", "--json"), ("choose", "--stack"), ("modes", "--stack"), ("quota",)]
+)
+def test_stack_files(
+    tmp_path_factory: pytest.TempPathFactory, call: tuple[str, ...], text: str, name: str, where: str
+) -> None:
+    document = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text())
+    config = document["config"]
+    if where == "key":
+        config["tandem:sharing"][text] = 1
+    elif where == "section":
+        config[f"tandem:{text}"] = text
+    elif where == "value":
+        config["tandem:sharing"]["mode"] = text
+    elif where == "model":
+        config["tandem:models"][0]["name"] = text
+    else:
+        config["tandem:tags"] = {text: text}
+    path = tmp_path_factory.mktemp("s") / f"Pulumi.{name}.yaml"
+    path.write_text(yaml.safe_dump(document), encoding="utf-8")
+    said(*call, str(path))
+
+
+@settings(deadline=None, max_examples=30)
+@given(FILE_NAMES)
+@pytest.mark.parametrize(
+    "call",
+    [
+        ("plan",), ("plan", "--json"), ("doctor",), ("sandbox", "status"), ("modes", "--type"), ("modes", "--stack"),
+        ("choose",), ("models", "--filter"), ("models", "inspect"), ("gpus", "--filter"), ("gpus", "--region"),
+        ("leftovers",), ("quota",), ("prices", "--region"), ("verify",), ("verify", "dev", "--kubeconfig"), ("watch",),
+        ("chat",), ("bench",), ("report",), ("chat", "--url"), ("bench", "--url"), (),
+    ],
+)  # fmt: skip
+def test_arguments(call: tuple[str, ...], text: str) -> None:
+    said(*call, text)
+
+
+class _Evil(http.server.BaseHTTPRequestHandler):
+    """Answers as Ollama does, with one text everywhere."""
+
+    text, refuses, models = "", False, 1
+
+    def do_GET(self) -> None:
+        names = [{"name": f"{self.text}{number}", "size": 1, "digest": self.text} for number in range(self.models)]
+        self._answer({"models": names, "version": self.text})
+
+    def do_POST(self) -> None:
+        self._answer({"error": self.text, "message": {"content": self.text}, "response": self.text})
+
+    def _answer(self, answer: dict[str, Any]) -> None:
+        body = json.dumps({"error": self.text} if self.refuses else answer).encode()
+        self.send_response(500 if self.refuses else 200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the screen."""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Evil) as listener:
+        threading.Thread(target=listener.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{listener.server_address[1]}"
+        listener.shutdown()
+
+
+@pytest.fixture(scope="module")
+def evil() -> Iterator[str]:
+    with serving() as url:
+        yield url
+
+
+@settings(deadline=None, max_examples=15)
+@given(EVIL, st.booleans(), st.integers(0, 2), st.booleans())
+@pytest.mark.parametrize("name", ["chat", "bench"])
+def test_servers(
+    tmp_path_factory: pytest.TempPathFactory, evil: str, name: str, text: str, refuses: bool, models: int, as_json: bool
+) -> None:
+    _Evil.text, _Evil.refuses, _Evil.models = text, refuses, models
+    folder = tmp_path_factory.mktemp("t")
+    more = ["--transcript", str(folder / "t.md"), "--turns", "2"] if name == "chat" else ["-o", str(folder / "r.json")]
+    more += ["--requests", "1", "--warmup", "0", "--repeats", "1", "--concurrency", "1"] if name == "bench" else []
+    said(name, "--url", f"a={evil}", "--url", f"b={evil}", *more, *["--json"] * as_json)
+    for written in folder.iterdir():
+        assert steering(written.read_text(encoding="utf-8")) == set()
+
+
+@settings(deadline=None, max_examples=30)
+@given(EVIL, st.booleans())
+def test_clusters(text: str, as_json: bool) -> None:
+    seen = replace(facts(), pods=[pending("llama2-7b", text), restarting("mistral-7b", text)])
+    verdict = verification.Verdict(stack=text, cluster=text, checks=list(checks(seen).values()), waited_s=0)
+    cluster = well()
+    cluster.facts, cluster.gpu = seen, f"GPU-1, {text}, 9300, 15360, 37\n"
+
+    @contextmanager
+    def reached(_: object) -> Iterator[Any]:
+        yield connected(cluster)
+
+    with pytest.MonkeyPatch.context() as patch:
+        port = SimpleNamespace(url="http://127.0.0.1:1", trouble=text)
+        patch.setattr(Cluster, "forward", lambda *_: nullcontext(port), raising=False)
+        patch.setattr("tandem.cluster.arguments.reached", reached)
+        patch.setattr(verification, "verify", lambda *_, tell, **__: (tell(text), verdict)[1])
+        said("verify", "dev", *["--json"] * as_json)
+        said("watch", "dev", "--once", *["--json"] * as_json)
+
+
+def test_a_terminal_gets_only_colours_and_moves_of_richs_own() -> None:
+    seen = replace(facts(), pods=[pending("llama2-7b", WORST), restarting("mistral-7b", WORST)])
+    verdict = verification.Verdict(stack=WORST, cluster=WORST, checks=list(checks(seen).values()), waited_s=0)
+    out = io.StringIO()
+    console = Output(file=out, force_terminal=True, width=100)
+    screen.verdict(verdict, console)
+    with console.status(WORST):
+        pass
+    assert "\x1b[1;31m" in out.getvalue()
+    own = re.sub(r"\x1b\[(\d+(;\d+)*m|\?25[lh]|\d*[AK])", "", out.getvalue())
+    assert steering(own) <= {"\r"}
+    assert "owned" in own
+
+
+@settings(deadline=None, max_examples=8)
+@given(EVIL)
+def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    folder = tmp_path_factory.mktemp("r")
+    for number in (1, 2):
+        one = shared(f"{text}{number}", (20.0, 40.0), (40.0, 60.0), usd_per_hour=0.5)
+        spoiled = run(["a"], [row([], error=text)], repeat=4)
+        servers = [replace(server(id, text), quantization=text, parameter_size=text, ollama=text) for id in "ab"]
+        whole = replace(one, runs=[*one.runs, spoiled], servers=servers, command=[text], begun=text, ended=text)
+        write(whole, folder / f"{number}.json")
+    results = [str(folder / f"{number}.json") for number in (1, 2)]
+    said("report", *results, "-o", str(folder / "out"))
+    said("report", *results, "--json")
+    for path in (folder / "out").iterdir():
+        assert steering(path.read_text(encoding="utf-8")) == set()
+        if path.suffix == ".svg":
+            ElementTree.parse(path)
+
+
+@settings(deadline=None, max_examples=10)
+@given(EVIL, st.booleans())
+def test_gguf_metadata(tmp_path_factory: pytest.TempPathFactory, text: str, as_json: bool) -> None:
+    name = text.replace("\x00", "")
+    model = gguf_files.write(tmp_path_factory.mktemp("g") / "m.gguf", name, **{name: 1})
+    said("models", "inspect", str(model), *["--json"] * as_json)
+
+
+@pytest.mark.parametrize("more", [(), ("--json",)])
+def test_names_and_errors_of_aws(emulated: Emulated, creation: Creation, more: tuple[str, ...]) -> None:
+    named = WORST.translate(dict.fromkeys(range(0x20)))  # EC2 answers in XML, which has no C0
+    creation.volumes({**OURS, "Name": named, named: named})
+    creation.VPCs({**OURS, "Name": named})
+    assert "vol-" in said("leftovers", "timeslice", "--region", "us-east-1", *more)
+    emulated.denied = dict.fromkeys(("DescribeVolumes", "GetServiceQuota", "GetAWSDefaultServiceQuota"), WORST)
+    file = str(ROOT / "Pulumi.timeslice.yaml")
+    for call in (("leftovers", "timeslice", "--region", "us-east-1"), ("quota", file), ("doctor", file)):
+        assert "owned" in said(*call, *more)
