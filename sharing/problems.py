@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from sharing.printable import one_line
+from sharing.printable import one_line, printable
 
 ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
@@ -29,7 +29,7 @@ class Problem:
 
     def __str__(self) -> str:
         got = f" (got {self.found})" if self.found else ""
-        return one_line(f"{self.path}: {self.rule}{got}. {self.fix}")
+        return printable(f"{self.path}: {self.rule}{got}. {self.fix}").replace("\n", " ").rstrip()
 
 
 def group(problems: Iterable[Problem]) -> list[Problem]:

@@ -35,16 +35,17 @@ def as_code(text: str) -> str:
 
 def change_text(value: Some, change: Callable[[str], str]) -> Some:
     """A copy of `value` in which every text is changed: in dataclasses, lists, tuples and mappings, keys too."""
-    changed: Any = value
-    if isinstance(value, str):
-        changed = change(value)
-    elif is_dataclass(value) and not isinstance(value, type):
-        named = {one.name: change_text(getattr(value, one.name), change) for one in fields(value)}
-        changed = replace(value, **named)
-    elif isinstance(value, dict):
-        changed = {change_text(key, change): change_text(each, change) for key, each in value.items()}
-    elif isinstance(value, list):
-        changed = [change_text(each, change) for each in value]
-    elif type(value) is tuple:
-        changed = tuple(change_text(each, change) for each in value)
+    changed: Some = _changed(value, change)
     return changed
+
+
+def _changed(value: Any, change: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return change(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return replace(value, **{one.name: _changed(getattr(value, one.name), change) for one in fields(value)})
+    if isinstance(value, dict):
+        return {_changed(key, change): _changed(each, change) for key, each in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_changed(each, change) for each in value)
+    return value

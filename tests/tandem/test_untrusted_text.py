@@ -28,7 +28,7 @@ from tandem.cluster import screen
 from tandem.cluster import verify as verification
 from tandem.command import main
 from tandem.show import Output
-from tests.tandem.account.conftest import creation, emulated
+from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated
 from tests.tandem.cluster.pretended import Cluster, connected, well
@@ -36,7 +36,7 @@ from tests.tandem.cluster.seen import checks, facts, pending, restarting
 from tests.tandem.models import gguf_files
 from tests.tandem.results import row, run, server, shared
 
-__all__ = ["creation", "emulated"]
+__all__ = ["creation", "emulated", "passing"]
 ROOT = Path(__file__).parents[2]
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Unicode UAX #9, section 2."""
@@ -180,14 +180,14 @@ def test_clusters(text: str, as_json: bool) -> None:
     cluster.facts, cluster.gpu = seen, f"GPU-1, {text}, 9300, 15360, 37\n"
 
     @contextmanager
-    def reached(_: object) -> Iterator[Any]:
+    def reached(*_: object) -> Iterator[Any]:
         yield connected(cluster)
 
     with pytest.MonkeyPatch.context() as patch:
         port = SimpleNamespace(url="http://127.0.0.1:1", trouble=text)
         patch.setattr(Cluster, "forward", lambda *_: nullcontext(port), raising=False)
         patch.setattr("tandem.cluster.arguments.reached", reached)
-        patch.setattr(verification, "verify", lambda *_, tell, **__: (tell(text), verdict)[1])
+        patch.setattr(verification, "verify", lambda *_, patience, **__: (patience.tell(text), verdict)[1])
         said("verify", "dev", *["--json"] * as_json)
         said("watch", "dev", "--once", *["--json"] * as_json)
 
@@ -228,8 +228,8 @@ def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
 @settings(deadline=None, max_examples=10)
 @given(EVIL, st.booleans())
 def test_gguf_metadata(tmp_path_factory: pytest.TempPathFactory, text: str, as_json: bool) -> None:
-    name = text.replace("\x00", "")
-    model = gguf_files.write(tmp_path_factory.mktemp("g") / "m.gguf", name, **{name: 1})
+    values: dict[str, Any] = {text: 1}
+    model = gguf_files.write(tmp_path_factory.mktemp("g") / "m.gguf", text, **values)
     said("models", "inspect", str(model), *["--json"] * as_json)
 
 

@@ -105,7 +105,7 @@ def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
 
     check = Check(name="it", title="It", about="", source="machine", run=run)
     (found,) = checks._findings(check, case())
-    assert (found.found, found.fix) == ("a[2J b", "cd")
+    assert (found.found, found.fix) == ("a[2J b", "c d")
 
 
 def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: Cases) -> None:
