@@ -24,7 +24,8 @@ class Record:
 
     def __init__(self, stack: str, region: str, now: datetime.datetime) -> None:
         name = re.sub(r"[^\w.-]", "_", f"{stack}-{region}", flags=re.ASCII)
-        stamp = now.strftime("%Y%m%dT%H%M%SZ")
+        # Of microseconds: two runs of one second have a record each.
+        stamp = now.strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = home() / f"{name}-{stamp}-{os.getpid()}.jsonl"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -90,7 +90,11 @@ def test_karpenter_gpu_pool(builders: dict[str, Builder]) -> pulumi.Output[None]
 
     def check(names: list[str]) -> None:
         assert names == ["spot", "sure"]
-        assert of("kubernetes:karpenter.sh/v1:NodePool")[0]["spec"]["limits"] == {"nodes": "1"}
+        pools = {one["metadata"]["name"]: one["spec"]["limits"] for one in of("kubernetes:karpenter.sh/v1:NodePool")}
+        assert pools == {
+            "spot": {"nodes": "1", "nvidia.com/gpu": "16"},  # 4 shares of each of the 4 GPUs of a g4dn.12xlarge
+            "sure": {"nodes": "1", "nvidia.com/gpu": "2"},
+        }
         [release] = [one for one in of("kubernetes:helm.sh/v3:Release") if "values" in one]
         assert release["values"]["settings"]["clusterName"] == "cluster"
 

@@ -251,7 +251,7 @@ def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
     emulated.lost = look
     code, out, err = run(capsys, "--json")
     (file,) = (tmp_path / "state" / "tandem" / "leftovers").iterdir()
-    assert re.fullmatch(r"timeslice-us-east-1-\d{8}T\d{6}Z-\d+\.jsonl", file.name)
+    assert re.fullmatch(r"timeslice-us-east-1-\d{8}T\d{6}\.\d{6}Z-\d+\.jsonl", file.name)
     assert (code, json.loads(out)["record"]) == (0, str(file))
     assert str(file) in err
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
