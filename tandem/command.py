@@ -2,6 +2,7 @@
 
 # No more than what Python itself has at hand: whoever presses Ctrl-C while this file is imported sees a traceback.
 import gc
+import io
 import os
 import sys
 
@@ -28,6 +29,10 @@ def entry() -> None:
     # the end, is a fifth of the time of a refusal.
     gc.disable()
     sys.unraisablehook = _heard_again
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A `?` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
+            stream.reconfigure(errors="replace")
     try:
         code = main()
         sys.stdout.flush()

@@ -95,7 +95,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     with explained(region), _status("asking AWS what is there …"):
         found = leftovers.inventory(account, stack)
     if not parsed.json:
-        show.inventory(found, account)
+        show.inventory(found, account, deleting=parsed.delete)
     done = None
     if parsed.delete and found.things:
         from tandem.account import clean_up

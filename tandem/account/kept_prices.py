@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from sharing import tables
 from sharing.prices import Book
@@ -26,7 +26,7 @@ class Kept(BaseModel):
 
     schema_version: Literal[1] = 1
     region: str
-    read_at: datetime.datetime
+    read_at: AwareDatetime
     on_demand: dict[str, Dollars]
     spot: dict[str, dict[str, Dollars]]
     offered: list[str] | None = None
@@ -86,14 +86,15 @@ def keep(kept: Kept) -> Path:
     """Writes the prices, whole or not at all; returns the file. Raises `OSError`."""
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".part", delete=False, encoding="utf-8") as part:
-        part.write(kept.model_dump_json(indent=1) + "\n")
     path = folder / f"{kept.region}.json"
-    try:
-        os.replace(part.name, path)
-    except OSError:
-        Path(part.name).unlink(missing_ok=True)
-        raise
+    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".part", delete=False, encoding="utf-8") as part:
+        try:
+            part.write(kept.model_dump_json(indent=1) + "\n")
+            part.flush()
+            os.replace(part.name, path)
+        except OSError:
+            Path(part.name).unlink(missing_ok=True)
+            raise
     return path
 
 

@@ -32,8 +32,8 @@ QUOTA_FOR_BOTH = (
 )
 
 
-def inventory(found: Inventory, account: Account) -> None:
-    """What is left, most expensive first, and what it costs per day."""
+def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> None:
+    """What is left, most expensive first, and what it costs per day; how to delete it, unless that comes next."""
     console = Output(highlight=False)
     where = f"{escape(found.owner.stack)} in account {account.id}, {account.region}"
     if found.things:
@@ -53,10 +53,11 @@ def inventory(found: Inventory, account: Account) -> None:
         unknown = " and what has no known price" if any(thing.usd_per_day is None for thing in found.things) else ""
         table.add_row(f"{len(found.things)} things", "", f"total{unknown}", f"{found.usd_per_day:.3f}")
         console.print(table)
-        console.print(
-            f"`tandem leftovers {escape(found.owner.stack)} --delete` deletes them, asking for each kind.",
-            soft_wrap=not console.is_terminal,
-        )
+        if not deleting:
+            console.print(
+                f"`tandem leftovers {escape(found.owner.stack)} --delete` deletes them, asking for each kind.",
+                soft_wrap=not console.is_terminal,
+            )
     elif not found.unseen:
         console.print(f"[green]nothing[/] is left of {where}", soft_wrap=not console.is_terminal)
     for title, why in found.unseen.items():

@@ -40,6 +40,15 @@ def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> subpr
     return subprocess.run([*TANDEM, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_what_the_outputs_encoding_lacks_is_a_question_mark(encoding: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
+    done = subprocess.run([*TANDEM, "plan", "dev"], cwd=ROOT, env=env, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, b"")
+    sign = {"ascii": b"?", "latin-1": b"\xd7"}[encoding]
+    assert b"1 " + sign + b" g4dn.xlarge" in done.stdout
+
+
 def in_terminal(*arguments: str, columns: int = 80) -> tuple[int, str]:
     """Exit code and screen of the command in a terminal of that width."""
     terminal, screen = os.openpty()

@@ -274,6 +274,8 @@ def test_a_failure_is_told_and_the_rest_goes_on(creation: Creation, emulated: Em
     assert "failed volume vol-" in out
     assert "these credentials may not call DeleteVolume (UnauthorizedOperation)" in out
     assert "1 deleted" in out
+    assert f"deleted VPC {vpc}" in out
+    assert "--delete" not in out, "that is what was called"
     assert ("VPCs", vpc) not in creation.census()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -230,6 +231,8 @@ BROKEN = {
     "an endless price": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
     b'"on_demand": {"g4dn.xlarge": Infinity}, "spot": {}}',
     "no date": b'{"schema_version": 1, "region": "us-east-1", "on_demand": {}, "spot": {}}',
+    "a time without a zone": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00", '
+    b'"on_demand": {}, "spot": {}}',
     "too large": b" " * (kept_prices.MOST_BYTES + 1),
 }
 
@@ -245,6 +248,22 @@ def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, capsys: 
     assert err.count("\n") == 1
     code, out, _ = run(capsys, "plan", "dev", "--live-prices", "--json")
     assert (code, json.loads(out)["verdict"]) == (2, "refused")
+    code, out, err = run(capsys, "prices", "dev", "--kept")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"tandem: {file()}")
+
+
+def test_a_full_disk_leaves_the_earlier_prices_and_no_part_of_the_new_ones(offline: Emulated) -> None:
+    before = keep(days=1).read_bytes()
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            keep()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert file().read_bytes() == before
+    assert [*file().parent.iterdir()] == [file()]
 
 
 def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, capsys: Capture) -> None:
