@@ -66,7 +66,7 @@ refresh: .venv/test
 
 # Names, versions and hashes; no index address.
 lock: .venv/test
-	.venv/bin/python -m uv pip compile pyproject.toml $(LOCK) -o requirements.txt
+	.venv/bin/python -m uv pip compile pyproject.toml --extra build $(LOCK) -o requirements.txt
 	.venv/bin/python -m uv pip compile pyproject.toml --extra dev -c requirements.txt $(LOCK) -o requirements-dev.txt
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
@@ -82,7 +82,7 @@ clean:
 .venv/plan: .venv/bin/python requirements.txt pyproject.toml
 	@echo "Installing what the plan needs (about half a minute)"
 	@$(PIP) install --require-hashes -r requirements.txt
-	@$(PIP) install --no-deps -e .
+	@$(PIP) install --no-deps --no-build-isolation -e .
 	@touch $@
 
 .venv/test: .venv/plan requirements-dev.txt

@@ -2,7 +2,7 @@
 
 The names are those of `general.architecture` in GGUF files. Source: llama.cpp b10488, the engine of Ollama 0.32.15:
 `create_memory` in src/llama-model.cpp and `load_arch_hparams` of each architecture in src/models/. Check them when
-`images.csv` gets a newer Ollama.
+`artifacts.csv` gets a newer Ollama.
 """
 
 from dataclasses import dataclass

@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sharing import prices, tables
+from sharing import artifacts, prices, tables
 from sharing.modes import Exclusive
 from sharing.quotas import added_nodes, added_system_nodes
 from sharing.setup import SYSTEM_VOLUME_GIB, Pool, Setup
@@ -224,7 +224,7 @@ def _volumes(setup: Setup) -> Line:
 
 
 def _first_start_gib(setup: Setup) -> float:
-    images = sum(float(row["compressed_mib"]) for row in tables.read("images").rows) / 1024
+    images = artifacts.images_mib() / 1024
     nodes = sum(setup.nodes_of(pool) or pool.planned_nodes for pool in setup.pools)
     return nodes * images + sum(tenant.served.model.file_bytes for tenant in setup.tenants) / 2**30
 

@@ -3,7 +3,7 @@
 The rules are those of llama.cpp b10488, the engine of Ollama 0.32.15: `load_hparams` in src/llama-model.cpp,
 `load_arch_hparams` of each architecture in src/models/, and `create_memory`, which decides what layers keep. Files that
 Ollama's own converter wrote name some things differently; llama/compat/llama-ollama-compat.cpp of Ollama translates
-them, and so does this module. Check both when `images.csv` gets a newer Ollama.
+them, and so does this module. Check both when `artifacts.csv` gets a newer Ollama.
 """
 
 import re

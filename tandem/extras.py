@@ -32,7 +32,7 @@ def missing(error: ModuleNotFoundError, command: str) -> str:
             found = "boto3" if package == "botocore" else package
             # The index has a package of another author by the name of ours, so this installs from the checkout.
             return (
-                f"`tandem {command}` needs {found}. Run `.venv/bin/python -m pip install -e '.[{','.join(extras)}]'` "
-                "in the checkout."
+                f"`tandem {command}` needs {found}. Run `.venv/bin/python -m pip install --no-build-isolation "
+                f"-e '.[{','.join(extras)}]'` in the checkout."
             )
     raise error

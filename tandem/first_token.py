@@ -8,6 +8,7 @@ from functools import cache
 from sandbox.graph import Graph, Resource
 from sandbox.timeline import Step, longest_path
 from sharing import tables
+from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
 
 PAIR = "tandem:index:OllamaPair"
@@ -49,11 +50,6 @@ def first_token(graph: Graph, setup: Setup) -> FirstToken:
 def known_times() -> Mapping[str, tuple[float, float]]:
     """Typical minutes and their uncertainty, by what takes them: a resource's type, or what is done to it."""
     return {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
-
-
-def images_mib() -> float:
-    """What a new node downloads before any model."""
-    return sum(float(row["compressed_mib"]) for row in tables.read("images").rows)
 
 
 def weights_mib(tenant: Tenant) -> float:

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
 from tandem.change import Change, cuts
 from tandem.first_token import (
     NODE_CLAIM,
     RELEASE,
     download_minutes,
-    images_mib,
     known_times,
     load_minutes,
     weights_mib,

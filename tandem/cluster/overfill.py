@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from sharing import artifacts
 from stacks.places import POOL_LABEL, tolerations
 from tandem.cluster.answers import AdmissionError
 from tandem.cluster.checks import Check
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 MARK = "tandem/overfill"
 """Label of the pods, by which they are found again."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"
-IMAGE = "registry.k8s.io/pause:3.10"
+IMAGE = artifacts.find("registry.k8s.io/pause").reference
 """Does nothing, in 0.3 MiB. A pod holds its share from the moment it has a node: nobody waits for the image."""
 NOBODY = 65535
 ADMISSION = (

@@ -8,7 +8,7 @@ from typing import Literal
 
 from sharing.printable import one_line
 from tandem.calling import CallError
-from tandem.doctor import account, builds, credentials, deployed, machine, pulumi_state, registries, releases
+from tandem.doctor import account, builds, credentials, deployed, machine, published, pulumi_state, registries, releases
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, unknown
 from tandem.extras import missing
@@ -122,6 +122,14 @@ CHECKS = (
         about="Docker Hub's limit for pulls without a login is enough for the nodes.",
         source="stack",
         run=registries.check_images,
+    ),
+    Check(
+        name="digests",
+        title="Digests",
+        about="Registries publish the stack's images and charts with the content that this version knows; a digest "
+        "that it does not know is shown.",
+        source="stack",
+        run=published.check_published,
     ),
     Check(
         name="cluster",

@@ -195,7 +195,8 @@ def test_without_httpx_one_line_says_what_to_install(
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert main(["chat", "--url", "a=http://h:1"]) == 2
-    told = "`tandem chat` needs httpx. Run `.venv/bin/python -m pip install -e '.[ollama,cluster]'` in the checkout."
+    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
+    told = f"`tandem chat` needs httpx. Run {install} in the checkout."
     assert capsys.readouterr().err == f"tandem: {told}\n"
 
 

@@ -215,6 +215,7 @@ def test_without_matplotlib_one_line_says_what_to_install(
     monkeypatch.delitem(sys.modules, "tandem.benchmark.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     assert report(tmp_path, mps()) == 2
-    told = "`tandem report` needs matplotlib. Run `.venv/bin/python -m pip install -e '.[plots]'` in the checkout."
+    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[plots]'`"
+    told = f"`tandem report` needs matplotlib. Run {install} in the checkout."
     assert capsys.readouterr().err == f"tandem: {told}\n"
     assert report(tmp_path, mps(), arguments=("--no-plots",)) == 0

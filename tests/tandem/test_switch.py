@@ -9,9 +9,10 @@ import pytest
 
 from components.ollama_pair import STOP_SECONDS
 from sharing import tables
+from sharing.artifacts import images_mib
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Cache, Pool, Setup
-from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, images_mib, weights_mib
+from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, weights_mib
 from tandem.running import Running
 from tandem.switch import Switch, switches
 from tests.sharing.builders import listed, pair, pool, setup, tenants

@@ -59,7 +59,8 @@ def test_an_unknown_profile(emulated: Emulated, capsys: Capture) -> None:
 def test_without_boto3(capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert refusal(capsys, command) == (
-        f"tandem: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install -e '.[aws]'` in the checkout.\n"
+        f"tandem: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
+        "-e '.[aws]'` in the checkout.\n"
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tandem import plan
+from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
 from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.emulated import REGION
@@ -26,6 +27,12 @@ Cases = Callable[..., Case]
 def planned(stack: str) -> Stack:
     judged = plan.judge(ROOT / f"Pulumi.{stack}.yaml")
     return Stack(judged, plan.run(judged))
+
+
+@pytest.fixture(autouse=True)
+def quiet_registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test asks a registry: each one publishes what the table knows."""
+    monkeypatch.setattr(published, "published_digest", lambda asking, artifact: artifact.digest)
 
 
 @pytest.fixture

@@ -114,7 +114,7 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: 
         yield
 
     (found,) = checks._findings(Check(name="it", title="It", about="", source="machine", run=run), case())
-    fix = "Run `.venv/bin/python -m pip install -e '.[aws,cluster]'` in the checkout."
+    fix = "Run `.venv/bin/python -m pip install --no-build-isolation -e '.[aws,cluster]'` in the checkout."
     assert found == unknown("`tandem doctor` needs boto3", fix)
 
 

@@ -1,0 +1,175 @@
+"""Whether registries still publish the images and charts of a stack with the content that the table knows."""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sandbox.graph import plain
+from sharing import artifacts
+from sharing.artifacts import Artifact
+from tandem.doctor.case import RELEASE, Case
+from tandem.doctor.finding import Finding, ok, stops, unknown, warning
+
+if TYPE_CHECKING:
+    import httpx
+
+TABLE = "sharing/data/artifacts.csv"
+HOSTS = {"docker.io": "registry-1.docker.io"}
+"""Where a registry answers, if not by its name (distribution/reference, normalize.go)."""
+MANIFESTS = ", ".join(
+    (
+        "application/vnd.oci.image.index.v1+json",
+        "application/vnd.docker.distribution.manifest.list.v2+json",
+        "application/vnd.oci.image.manifest.v1+json",
+        "application/vnd.docker.distribution.manifest.v2+json",
+    )
+)
+"""An index first: the digests of the table are those of all platforms."""
+SECONDS = 10.0
+MOST_BYTES = 20 * 2**20
+"""Of one answer. The index of a chart repository has a few MiB; a registry takes manifests up to 4 MiB."""
+NOT_FOUND = 404
+
+
+class NoAnswerError(Exception):
+    """A registry did not say what was asked."""
+
+
+class NotPublishedError(Exception):
+    """A registry says that it does not have it."""
+
+
+def client() -> "httpx.Client":
+    """What asks: it reads only, and sends no login."""
+    import httpx
+
+    return httpx.Client(follow_redirects=True, timeout=SECONDS)
+
+
+def check_published(case: Case) -> Iterator[Finding]:
+    """The digest of each image and chart that the stack uses, as its registry says it now."""
+    used = used_by(case)
+    fine = 0
+    with client() as asking:
+        for artifact in used:
+            found = judge(asking, artifact)
+            fine += found is None
+            if found is not None:
+                yield found
+    if fine:
+        yield ok(f"{fine} of {len(used)} images and charts are published with the digests of {TABLE}")
+
+
+def used_by(case: Case) -> list[Artifact]:
+    """The rows of the table that the stack's charts and containers, or `tandem verify`, name."""
+    names = {
+        chart.rpartition("/")[2]
+        for each in case.planned_stack.resources(RELEASE)
+        if (chart := str(plain(each.inputs).get("chart", "")))
+    }
+    return [
+        each
+        for each in artifacts.known()
+        if (
+            each.name.rpartition("/")[2] in names if each.kind == "chart" else not each.charts or names & {*each.charts}
+        )
+    ]
+
+
+def judge(asking: "httpx.Client", artifact: Artifact) -> Finding | None:
+    """What is wrong with one of them; None where the registry and the table agree."""
+    named = f"{artifact.name} {artifact.version}"
+    try:
+        digest = published_digest(asking, artifact)
+    except NotPublishedError:
+        return stops(f"{named} is no longer published as the stack names it", "Update tandem, or pin another version.")
+    except NoAnswerError as error:
+        return unknown(f"{named}: {error}", "Try again, or look at the network.")
+    if digest == artifact.digest:
+        return None
+    if not artifact.digest:
+        return warning(f"{named} has no digest in {TABLE}; its registry says {digest}", f"Write it into {TABLE}.")
+    return warning(
+        f"{named} was published again: its registry says {digest}, and {TABLE} says {artifact.digest}",
+        f"Find out what changed, then update {TABLE}.",
+    )
+
+
+def published_digest(asking: "httpx.Client", artifact: Artifact) -> str:
+    """What its registry or chart repository says, e.g. `sha256:…`."""
+    if artifact.name.startswith("https://"):
+        return _package_digest(asking, artifact)
+    host, _, repository = artifact.name.removeprefix("oci://").partition("/")
+    wanted = artifact.digest if artifact.pinned_by == "digest" else artifact.version
+    url = f"https://{HOSTS.get(host, host)}/v2/{repository}/manifests/{wanted}"
+    # The content decides, and not what a header says of it.
+    return f"sha256:{hashlib.sha256(_manifest(asking, url)).hexdigest()}"
+
+
+def _manifest(asking: "httpx.Client", url: str) -> bytes:
+    """A manifest, by way of the token that most registries want of strangers (distribution, spec/auth/token.md)."""
+    headers = {"Accept": MANIFESTS}
+    answer, body = _get(asking, url, headers)
+    if answer.status_code == 401:
+        challenge = dict(re.findall(r'(realm|service|scope)="([^"]*)"', answer.headers.get("www-authenticate", "")))
+        realm = challenge.pop("realm", "")
+        if not realm.startswith("https://"):
+            raise NoAnswerError("the registry wants a login")
+        granted, token = _get(asking, realm, {}, challenge)
+        _expect(granted.status_code)
+        said = _mapping(token)
+        headers["Authorization"] = f"Bearer {said.get('token') or said.get('access_token')}"
+        answer, body = _get(asking, url, headers)
+    _expect(answer.status_code)
+    return body
+
+
+def _package_digest(asking: "httpx.Client", artifact: Artifact) -> str:
+    """What the index of a chart repository says of the package (helm, pkg/repo/index.go)."""
+    import yaml
+
+    repository, _, name = artifact.name.rpartition("/")
+    answer, body = _get(asking, f"{repository}/index.yaml", {})
+    _expect(answer.status_code)
+    try:
+        entries = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["entries"][name]
+        digests = [str(entry["digest"]) for entry in entries if str(entry["version"]) == artifact.version]
+    except (yaml.YAMLError, KeyError, TypeError, ValueError, RecursionError):
+        raise NoAnswerError("the index of the chart repository cannot be read") from None
+    if not digests:
+        raise NotPublishedError
+    return f"sha256:{digests[0].removeprefix('sha256:')}"
+
+
+def _get(
+    asking: "httpx.Client", url: str, headers: dict[str, str], params: dict[str, str] | None = None
+) -> "tuple[httpx.Response, bytes]":
+    import httpx
+
+    body = b""
+    try:
+        with asking.stream("GET", url, headers=headers, params=params) as answer:
+            for piece in answer.iter_bytes():
+                body += piece
+                if len(body) > MOST_BYTES:
+                    raise NoAnswerError("the answer is too long")
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise NoAnswerError(f"no answer ({str(error) or type(error).__name__})") from None
+    return answer, body
+
+
+def _expect(status: int) -> None:
+    if status == NOT_FOUND:
+        raise NotPublishedError
+    if status != 200:
+        raise NoAnswerError(f"the registry answers {status}")
+
+
+def _mapping(body: bytes) -> dict[str, Any]:
+    try:
+        said = json.loads(body)
+    except (ValueError, RecursionError):
+        said = None
+    return said if isinstance(said, dict) else {}
