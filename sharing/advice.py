@@ -75,10 +75,11 @@ class _Search:
     """A pool of a refused stack, and what counts as a valid one."""
 
     def __init__(self, setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> None:
-        self.asked, self.setup, self.pool, self.unreadable = setup, setup, pool, unreadable
+        self.asked, self.setup, self.pool, self.unreadable = setup, _accepted_caches(setup, pool), pool, unreadable
         misfits = [fit for fit in found.fits if fit.pool.name == pool.name and not fit.verdict.fits]
         misfits.sort(key=lambda fit: -fit.verdict.need.total)
-        self.failing: Models = {setup.tenants.index(fit.tenant): fit.tenant.served for fit in misfits}
+        places = [setup.tenants.index(fit.tenant) for fit in misfits]
+        self.failing: Models = {index: self.setup.tenants[index].served for index in places}
         """The models of the pool that do not fit, the largest first."""
         self._others = {problem for problem in found.broken if not concerns(problem, pool, setup)}
         self._doubts_before = {warning.rule for warning in compatibility.warnings(setup, unreadable)}
@@ -180,6 +181,13 @@ def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
     """Whether a problem is about the pool, its sharing or its models."""
     places = (pool.path, pool.sharing_path, *(tenant.path for tenant in setup.tenants_of(pool)))
     return problem.path == "models" or touches((problem.path,), places)
+
+
+def _accepted_caches(setup: Setup, pool: Pool) -> Setup:
+    """The stack without quantised caches that the engine refuses for models of `pool`: every change needs that."""
+    refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantise_kv]
+    f16 = {each.path: replace(each, served=replace(each.served, kv_type=KvType.F16)) for each in refused}
+    return replace(setup, tenants=tuple(f16.get(each.path, each) for each in setup.tenants))
 
 
 def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
@@ -297,12 +305,13 @@ def _smaller_batch(search: _Search) -> Iterator[Setup]:
 
 def _smaller_kv(search: _Search) -> Iterator[Setup]:
     for asked in search.groups():
-        if any(served.kv_type is KvType.F16 for served in asked.values()):
+        if any(_quantised(served) != served for served in asked.values()):
             yield search.with_models({index: _quantised(served) for index, served in asked.items()})
 
 
 def _quantised(served: Served) -> Served:
-    return replace(served, kv_type=KvType.Q8_0) if served.kv_type is KvType.F16 else served
+    can = served.kv_type is KvType.F16 and served.model.can_quantise_kv
+    return replace(served, kv_type=KvType.Q8_0) if can else served
 
 
 def _all_at_once(search: _Search) -> Iterator[Setup]:

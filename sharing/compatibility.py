@@ -16,6 +16,7 @@ from sharing.mig_rules import (
     reboots,
     turns,
 )
+from sharing.models import KvType
 from sharing.modes import Mps
 from sharing.offering_rules import not_offered, unknown_offers
 from sharing.paths import rests_on, touches
@@ -192,6 +193,16 @@ def _engine_loads_models(setup: Setup) -> Iterator[Problem]:
             yield Problem(f"{tenant.path}.name", model.name, rule, NOT_LOADED[model.architecture])
 
 
+def _engine_quantises_cache(setup: Setup) -> Iterator[Problem]:
+    for tenant in setup.tenants:
+        model, kind = tenant.served.model, tenant.served.kv_type
+        if kind is not KvType.F16 and not model.can_quantise_kv:
+            rule = f"the engine has no quantised KV cache for attention heads like those of {model.name}"
+            grouped = replace(model, heads=32 * model.kv_heads)
+            more = ", or add `heads`" if not model.heads and grouped.can_quantise_kv else ""
+            yield Problem(f"{tenant.path}.kv-type", kind.value, rule, f"Write `kv-type: f16`{more}.")
+
+
 def _disk_holds_models(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         wanted = setup.disk_gib(pool)
@@ -353,6 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule("the Kubernetes version is supported", True, _kubernetes_version, ("cluster.support",)),
     Rule("every model has a share", True, _shares_for_all, ("models", "sharing", TYPES, *NODES)),
     Rule("the engine loads the models", True, _engine_loads_models, ("models",)),
+    Rule("the engine quantises the caches", True, _engine_quantises_cache, ("models",)),
     Rule("the node's disk holds the models", True, _disk_holds_models, ("models", "sharing", TYPES)),
     Rule("the node's CPU and RAM hold the models", True, host_rules.cpu_and_ram, ("models", "sharing", TYPES, *NODES)),
     Rule("the node takes as many pods", True, host_rules.pods_on_gpu_nodes, ("models", "sharing", TYPES, *NODES)),

@@ -6,7 +6,7 @@ The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory
 from dataclasses import dataclass
 
 from sharing.gpus import InstanceType
-from sharing.memory import padded
+from sharing.memory import mask_value_bytes, padded
 from sharing.models import MIB, Served
 from sharing.modes import Sharing
 from sharing.node_pods import on_gpu_node
@@ -66,16 +66,18 @@ def host_need(served: Served) -> HostNeed:
 
 
 def _buffers_bytes(served: Served) -> float:
-    """Half-precision masks of the cache and of the sliding window, and two hidden states, for one batch.
+    """Masks of the cache and of the sliding window, and two hidden states, for one batch.
 
-    Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026).
+    Within 0.05 MiB of 15 measurements in philpax/ananke, ananke/src/estimator (2026). Without flash attention also the
+    place of each value of V, in 64 bits, as in the engine's own accounting.
     """
     model = served.model
     tokens = min(served.effective_context, served.batch)
     masks = padded(served.effective_context)
     if model.swa_layers:
         masks += padded(model.swa_window + tokens)
-    return tokens * (2 * masks + 8 * (model.width or WIDEST))
+    places = 0 if model.has_flash_attention else 8 * model.kv_heads * (model.value_dim or model.head_dim)
+    return tokens * (mask_value_bytes(model) * masks + 8 * (model.width or WIDEST) + places)
 
 
 def room_mib(node: InstanceType, sharing: Sharing) -> int:

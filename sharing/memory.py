@@ -153,7 +153,9 @@ def compute_mib(served: Served) -> float:
     widest = (1 if model.architecture in WITHOUT_GATE else 3) * ff + 2 * width + query + per_layer
     widest = max(widest, 2 * model.experts_used * width + ff + 2 * width)
     bytes_in_flight = F32_BYTES * tokens * widest
-    if served.kv_type is not KvType.F16:
+    if not model.has_flash_attention:
+        bytes_in_flight = max(bytes_in_flight, _scores_bytes(served) + F32_BYTES * tokens * _beside_scores(model))
+    elif served.kv_type is not KvType.F16:
         # Flash attention needs f16: the keys and values of one layer are unpacked (llama.cpp PR 23907).
         attention = 2 * width + (5 if model.recurrent_layers else 2) * query + per_layer
         if model.mla_rank:
@@ -166,19 +168,60 @@ def compute_mib(served: Served) -> float:
     return (bytes_in_flight + _mask_bytes(served)) / MIB
 
 
+def _scores_bytes(served: Served) -> float:
+    """How much each token of a batch attends to each of its slot, which flash attention never holds as a whole.
+
+    Source: llama.cpp src/llama-graph.cpp, `build_attn_mha`: `kq` in f32, for each query head.
+    """
+    _, _, query = _shape(served.model)
+    heads = query / max(served.model.head_dim, 1)
+    return F32_BYTES * heads * _batch(served) * _seen(served)
+
+
+def _beside_scores(model: Model) -> float:
+    """Values per token that are in use together with the scores: residual stream, queries, and where to store V.
+
+    A place for each value of V, in 64 bits, because without flash attention the cache holds V transposed. Without a
+    cache it is the keys and values themselves. Met to the MiB by the engine's own accounting.
+    """
+    width, _, query = _shape(model)
+    if not _keeps_cache(model):
+        return width + 2 * query + 2 * model.kv_heads * model.head_dim
+    return 2 * width + 2 * query + 2 * model.kv_heads * (model.value_dim or model.head_dim)
+
+
+def mask_value_bytes(model: Model) -> int:
+    """Attention masks have 16 bits with flash attention, else 32 (llama.cpp src/llama-graph.cpp)."""
+    return F16_BYTES if model.has_flash_attention else F32_BYTES
+
+
 def _mask_bytes(served: Served) -> float:
-    """Which token sees which, in f16; layers with a sliding window have a mask of their own."""
+    """Which token sees which; layers with a sliding window have a mask of their own."""
     tokens = _batch(served)
-    seen = _cells(served) if _keeps_cache(served.model) else tokens
+    seen = _seen(served)
     if served.model.swa_layers:
         seen += _window(served) if _keeps_cache(served.model) else tokens
-    return F16_BYTES * tokens * seen
+    return mask_value_bytes(served.model) * tokens * seen
+
+
+def _seen(served: Served) -> int:
+    """Tokens that one token of a batch may see: those in the cache of its slot, or those of the batch."""
+    return _cells(served) if _keeps_cache(served.model) else _batch(served)
 
 
 def _scratch_bytes(served: Served) -> float:
-    """Activations in 8 bits, which CUDA makes for the product with quantised weights."""
-    width, ff, _ = _shape(served.model)
-    return Q8_1_BYTES * _batch(served) * max(ff, max(served.model.experts_used, 1) * width)
+    """What CUDA makes for one product: activations in 8 bits, for one with quantised weights.
+
+    Without flash attention cuBLAS multiplies, and wants the keys of a layer in f32, and then the scores and its result
+    in f16. Source: llama.cpp ggml-cuda.cu, `ggml_cuda_mul_mat_cublas_impl`; what an encoder multiplies is f32 already.
+    """
+    model, tokens = served.model, _batch(served)
+    width, ff, query = _shape(model)
+    scratch = Q8_1_BYTES * tokens * max(ff, max(model.experts_used, 1) * width)
+    if model.has_flash_attention or not _keeps_cache(model):
+        return scratch
+    keys = F32_BYTES * model.kv_heads * model.head_dim * _cells(served) * served.effective_slots
+    return max(scratch, keys, _scores_bytes(served) / 2 + F16_BYTES * tokens * query)
 
 
 def _batch(served: Served) -> int:

@@ -1,10 +1,12 @@
 """Language models as Ollama serves them, and the catalogue of them in `data/models.csv`."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from functools import cache
 
 from sharing import tables
+from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTISED_BLOCK, has_kernel
 
 MIB = 2**20
 PROMPT_CACHE_MIB = 512
@@ -102,6 +104,29 @@ class Model:
         """What its files take on a disk, besides headers of a few MB."""
         return self.weights_bytes + self.projector_bytes
 
+    @property
+    def has_flash_attention(self) -> bool:
+        """Whether the engine has CUDA kernels for all its layers; heads of unknown number count as not grouped."""
+        if self.architecture in FORCED_OFF:
+            return False
+        return all(has_kernel(key, value, self.heads, kv_heads) for key, value, kv_heads in self._attention())
+
+    @property
+    def can_quantise_kv(self) -> bool:
+        """Whether the engine accepts a quantised KV cache: with flash attention, and heads of whole blocks."""
+        sizes = [size for key, value, _ in self._attention() for size in (key, value)]
+        return self.has_flash_attention and not any(size % QUANTISED_BLOCK for size in sizes)
+
+    def _attention(self) -> Iterator[tuple[int, int, int]]:
+        """Values of a key, values of a value, and KV heads: of the full layers, and of those with a window."""
+        if self.mla_rank:
+            yield self.mla_rank, self.mla_rank - LATENT_ROPE, 1
+        else:
+            yield self.head_dim, self.value_dim or self.head_dim, self.kv_heads
+        if self.swa_layers and (self.swa_head_dim or self.swa_kv_heads):
+            size = self.swa_head_dim or self.head_dim
+            yield size, size, self.swa_kv_heads or self.kv_heads
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
@@ -152,13 +177,13 @@ class Served:
         Ollama's own choice for the context, without its smaller steps for a GPU that is nearly full: those depend on
         what the neighbours hold at that moment. An embedding model must take a text in one step, or Ollama cuts it.
 
-        Source: ollama v0.32.15 `server/sched.go` generationBatchForContext, `server/routes.go` (embed).
+        Source: ollama v0.32.15 `server/sched.go` automaticGenerationBatch, `server/routes.go` (embed).
         """
         if self.num_batch:
             return self.num_batch
         if self.model.encoder:
             return self.effective_context
-        if self.total_context <= 4096:
+        if self.total_context <= 4096 or not self.model.has_flash_attention:
             return 512
         return 1024 if self.total_context <= 32768 else 2048
 

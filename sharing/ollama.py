@@ -17,8 +17,9 @@ def server_environment(served: Served) -> dict[str, str]:
         # A second model would be a second client of MPS, with a second share.
         "OLLAMA_MAX_LOADED_MODELS": "1",
         "OLLAMA_KEEP_ALIVE": "-1",
-        # A quantised KV cache saves nothing without it.
-        "OLLAMA_FLASH_ATTENTION": "1",
+        # Ollama passes either as it is (v0.32.15 llm/llama_server.go, appendFlashAttentionArgs). Without a kernel, "1"
+        # computes the attention on the CPU. A quantised KV cache needs "1".
+        "OLLAMA_FLASH_ATTENTION": "1" if served.model.has_flash_attention else "0",
         "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
         # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default
         # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 switches the cache off, -1 takes the bound away. A bound at

@@ -62,8 +62,8 @@ class Server:
 def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
     """The arguments that Ollama gives to llama-server for a model with these settings.
 
-    Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` because components/
-    ollama_pair.py sets OLLAMA_FLASH_ATTENTION=1; layers and batch are those that components/model_start.sh sets.
+    Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` or `off` because
+    sharing/ollama.py sets OLLAMA_FLASH_ATTENTION; layers and batch are those that components/model_start.sh sets.
     """
     kv = [] if served.kv_type is KvType.F16 else ["--cache-type-k", served.kv_type.value]
     kv += [] if served.kv_type is KvType.F16 else ["--cache-type-v", served.kv_type.value]
@@ -72,7 +72,7 @@ def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
         *("-c", str(served.total_context), "-np", str(served.effective_slots)),
         *("--log-verbosity", "4", "--no-log-prefix", "--no-log-timestamps"),
         *kv,
-        *("--flash-attn", "on"),
+        *("--flash-attn", "on" if served.model.has_flash_attention else "off"),
         *(["--embedding"] if served.model.encoder else []),
         *("-b", str(served.batch), "-ub", str(served.batch), "-ngl", str(ALL_LAYERS)),
     ]

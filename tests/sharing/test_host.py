@@ -37,7 +37,7 @@ GEMMA4_12B: dict[str, Any] = {
 
 
 def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = KvType.F16, **shape: Any) -> Served:
-    plain = {"weights_bytes": MIB, "layers": 1, "kv_heads": 1, "head_dim": 1, "max_context": 0, "vocabulary": 1}
+    plain = {"weights_bytes": MIB, "layers": 1, "kv_heads": 1, "head_dim": 64, "max_context": 0, "vocabulary": 1}
     model = Model(name="own", source="test", **{"width": 1, **plain, **shape})
     return Served(id="own", model=model, context=context, slots=slots, kv_type=kv_type, prompt_cache_mib=cache)
 

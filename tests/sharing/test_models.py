@@ -46,12 +46,12 @@ def need(served: Served) -> Need:
 
 
 def own(**overrides: int | bool) -> Model:
-    """A model with numbers small enough to multiply by hand: 2 layers × 4 heads × 8 values."""
+    """A model with numbers small enough to multiply by hand: 2 layers × 4 heads × 64 values."""
     numbers: dict[str, int | bool] = {
         "weights_bytes": 3 * MIB,
         "layers": 2,
         "kv_heads": 4,
-        "head_dim": 8,
+        "head_dim": 64,
         "max_context": 0,
         "vocabulary": 2**10,
         **overrides,
@@ -168,7 +168,7 @@ def test_a_need_is_the_sum_of_its_parts_and_what_must_fit_has_the_margin() -> No
     """512 tokens × (3 × 16 + 2 × 8 + 8) values × 4 bytes; 512 × 1024 cells × 2 bytes; 512 × 16 × 36 / 32 bytes."""
     found = need(Served(id="own", model=own(width=8, feed_forward=16), context=1024, slots=2))
     assert found.weights == 3
-    assert found.kv == 2 * (4 * 8) * 2 * (2 * 2048) / MIB
+    assert found.kv == 2 * (4 * 64) * 2 * (2 * 2048) / MIB
     assert found.compute * MIB == 512 * (3 * 16 + 2 * 8 + 8) * 4 + 512 * 1024 * 2 + 512 * 16 * 36 / 32
     assert found.context == T4.context_mib
     assert found.buffers == found.compute + found.context
@@ -271,7 +271,7 @@ def test_the_batch_grows_with_the_tokens_of_all_slots_as_ollamas_does(context: i
 def test_a_sliding_window_layer_keeps_its_window_only(context: int, slots: int, cells: int) -> None:
     model = own(swa_layers=1, swa_window=1024)
     found = need(Served(id="own", model=model, context=context, slots=slots))
-    assert found.kv * MIB == 2 * 4 * 8 * 2 * cells
+    assert found.kv * MIB == 2 * 4 * 64 * 2 * cells
 
 
 @pytest.mark.parametrize(

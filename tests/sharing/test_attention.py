@@ -1,0 +1,210 @@
+"""Which heads have flash attention on CUDA, and what the others cost. Typed from llama.cpp, not from `sharing`."""
+
+from typing import Any
+
+import pytest
+
+from sharing.advice import advise
+from sharing.assessment import assess
+from sharing.attention import has_kernel
+from sharing.compatibility import problems
+from sharing.gpus import gpus
+from sharing.host import host_need
+from sharing.judgement import judge
+from sharing.memory import compute_mib, need
+from sharing.models import MIB, KvType, Model, Served, models
+from sharing.modes import Exclusive
+from sharing.ollama import server_environment
+from sharing.setup import Setup
+from tests.sharing.builders import changed, pool, served, setup, tenants
+
+WITHOUT = {
+    *("all-minilm:22m", "all-minilm:33m", "snowflake-arctic-embed:22m", "snowflake-arctic-embed:33m"),
+    *("deepseek-coder-v2:16b", "deepseek-r1:671b", "deepseek-v3:671b"),
+}
+"""By hand: heads of 384 / 12 = 32 values, and keys of 192 with values of 128 in groups of one."""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "heads", "kv_heads", "kernel"),
+    [
+        # `case 40: case 64: ...`: V must be as K; grouping does not matter.
+        (40, 40, 16, 16, True),
+        (64, 64, 32, 8, True),
+        (72, 72, 16, 16, True),
+        (80, 80, 32, 32, True),
+        (96, 96, 32, 32, True),
+        (112, 112, 32, 32, True),
+        (128, 128, 32, 32, True),
+        (128, 128, 0, 8, True),
+        (256, 256, 20, 20, True),
+        (96, 64, 40, 40, False),
+        (256, 128, 32, 8, False),
+        # `case 192`: V of 128, `gqa_ratio % 8`.
+        (192, 128, 64, 8, True),
+        (192, 128, 64, 4, True),
+        (192, 128, 16, 16, False),
+        (192, 128, 48, 4, False),
+        (192, 192, 64, 8, False),
+        # `case 320`: V of 256, `gqa_ratio % 32`.
+        (320, 256, 32, 1, True),
+        (320, 256, 16, 1, False),
+        # `case 512`, `case 576`: any group of two or more.
+        (512, 512, 8, 2, True),
+        (512, 512, 3, 1, True),
+        (512, 512, 16, 16, False),
+        (512, 512, 0, 1, False),
+        (576, 512, 20, 1, True),
+        (576, 512, 1, 1, False),
+        (576, 576, 20, 1, False),
+        # `default`.
+        (32, 32, 12, 12, False),
+        (48, 48, 32, 4, False),
+        (100, 100, 32, 32, False),
+        (160, 160, 32, 8, False),
+    ],
+)
+def test_a_kernel_is_there_for_these_sizes_of_heads(
+    key: int, value: int, heads: int, kv_heads: int, kernel: bool
+) -> None:
+    assert has_kernel(key, value, heads, kv_heads) is kernel
+
+
+def own(**shape: Any) -> Model:
+    numbers = {"layers": 2, "kv_heads": 4, "head_dim": 128, "width": 512, "feed_forward": 256, **shape}
+    return Model(name="own", weights_bytes=MIB, max_context=0, vocabulary=1024, source="test", **numbers)
+
+
+def asked(model: Model, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> Served:
+    return Served(id="m", model=model, context=context, slots=slots, kv_type=kv_type)
+
+
+@pytest.mark.parametrize(
+    ("shape", "flash"),
+    [
+        ({"mla_rank": 576, "heads": 20, "kv_heads": 20, "head_dim": 256}, True),
+        ({"mla_rank": 320, "heads": 16, "kv_heads": 16}, False),
+        ({"mla_rank": 576}, False),
+        # gemma4:12b: full layers and windows are both grouped. All layers share one switch.
+        ({"heads": 16, "head_dim": 512, "kv_heads": 1, "swa_layers": 1, "swa_head_dim": 256, "swa_kv_heads": 8}, True),
+        ({"heads": 16, "swa_layers": 1, "swa_head_dim": 48}, False),
+        ({"heads": 8, "head_dim": 512, "kv_heads": 1, "swa_layers": 1, "swa_kv_heads": 8}, False),
+        ({"architecture": "grok"}, False),
+    ],
+)
+def test_every_kind_of_layer_needs_a_kernel(shape: dict[str, Any], flash: bool) -> None:
+    assert own(**shape).has_flash_attention is flash
+
+
+def test_a_server_gets_flash_attention_only_where_the_gpu_can_compute_it() -> None:
+    without = {
+        name for name, model in models().items() if server_environment(asked(model))["OLLAMA_FLASH_ATTENTION"] == "0"
+    }
+    assert without == WITHOUT
+    with_it = models().keys() - WITHOUT
+    assert {server_environment(asked(models()[name]))["OLLAMA_FLASH_ATTENTION"] for name in with_it} == {"1"}
+
+
+@pytest.mark.parametrize("context", [4096, 8192, 65_536])
+def test_without_flash_attention_the_batch_stays_at_512(context: int) -> None:
+    # ollama v0.32.15 server/sched.go, automaticGenerationBatch: llamaServerGenerationBatchDefault.
+    assert served("deepseek-coder-v2:16b", context=context).batch == 512
+
+
+def test_the_scores_of_a_batch_take_memory_without_flash_attention() -> None:
+    """32 heads of 100 values, a residual stream of 3,200 and 4,096 cells."""
+    model = own(heads=32, kv_heads=32, head_dim=100, width=3200, feed_forward=8640)
+    scores = 32 * 512 * 4096 * 4
+    mask = 512 * 4096 * 4
+    beside = 512 * 4 * (2 * 3200 + 2 * 3200 + 2 * 3200)
+    assert compute_mib(asked(model, 4096)) == (scores + mask + beside) / MIB == 301.5
+    # cuBLAS: the scores again in f16, and what it computes.
+    in_f16 = scores / 2 + 512 * 3200 * 2
+    assert need(asked(model, 4096), gpus()["t4"]).compute == pytest.approx(301.5 + in_f16 / MIB)
+
+
+def test_many_slots_unpack_the_keys_of_all_of_them() -> None:
+    model = own(heads=8, kv_heads=8, head_dim=160, width=1280, feed_forward=64)
+    wanted = asked(model, 4096, 8)
+    unpacked = 8 * 4096 * 8 * 160 * 4
+    assert need(wanted, gpus()["t4"]).compute - compute_mib(wanted) == unpacked / MIB == 160
+
+
+def test_an_encoder_multiplies_its_scores_as_they_are() -> None:
+    """12 heads of 32 values, 256 tokens: the engine counts 5.13 MiB."""
+    wanted = asked(models()["all-minilm:33m"], 256)
+    scores, mask, beside = 12 * 256 * 256 * 4, 256 * 256 * 4, 256 * 4 * 5 * 384
+    assert compute_mib(wanted) == (scores + mask + beside) / MIB == 5.125
+    # Activations of the widest layer, 1,536 values, in 36 bytes for 32.
+    assert need(wanted, gpus()["t4"]).compute == 5.125 + 256 * 1536 * 36 / 32 / MIB
+
+
+def test_inputs_in_ram_have_32_bits_and_the_places_of_v_without_flash_attention() -> None:
+    """The engine counts 20.01 MiB of inputs for deepseek-coder-v2 and 512 × 2,048 tokens, and 24.01 for 4,096."""
+    for context, mib in ((2048, 20), (4096, 24)):
+        assert host_need(served("deepseek-coder-v2:16b", context=context)).buffers == mib
+
+
+def refusals(model: Model, kind: KvType) -> list[str]:
+    whole = setup(pools=(pool(sharing=Exclusive()),), tenants=tenants(asked(model, kv_type=kind)))
+    return [str(problem) for problem in problems(whole) if problem.path.endswith("kv-type")]
+
+
+@pytest.mark.parametrize("kind", [KvType.Q8_0, KvType.Q4_0])
+def test_a_quantised_cache_without_flash_attention_is_an_error(kind: KvType) -> None:
+    assert refusals(models()["deepseek-coder-v2:16b"], kind) == [
+        "models[0].kv-type: the engine has no quantised KV cache for attention heads like those of "
+        f"deepseek-coder-v2:16b (got {kind.value}). Write `kv-type: f16`."
+    ]
+    assert not refusals(models()["deepseek-coder-v2:16b"], KvType.F16)
+    assert not refusals(models()["llama2:7b"], kind)
+
+
+def test_the_heads_of_an_own_model_decide() -> None:
+    assert not refusals(own(heads=16), KvType.Q8_0)
+    assert refusals(own(heads=16, value_dim=64), KvType.Q8_0)
+    # Flash attention, but no whole blocks of 32 values: llama_init_from_model refuses.
+    assert own(heads=16, head_dim=80).has_flash_attention
+    assert refusals(own(heads=16, head_dim=80), KvType.Q8_0)
+    # Grouped or not? Only `heads` says it.
+    (unknown,) = refusals(own(head_dim=512, kv_heads=1), KvType.Q8_0)
+    assert unknown.endswith("Write `kv-type: f16`, or add `heads`.")
+    (hopeless,) = refusals(own(head_dim=48), KvType.Q8_0)
+    assert hopeless.endswith("Write `kv-type: f16`.")
+
+
+def exclusive(*them: Served) -> Setup:
+    return setup(pools=(pool(sharing=Exclusive(), volume_gib=2000),), tenants=tenants(*them), nat="single")
+
+
+def test_a_quantised_cache_is_no_advice_for_such_a_model() -> None:
+    whole = exclusive(served("deepseek-coder-v2:16b", context=65_536))
+    found = assess(whole)
+    assert found.problems
+    settings = [setting for each in found.advice["gpu"] for setting in each.settings]
+    assert settings
+    assert not [setting for setting in settings if "kv-type" in setting]
+
+
+def test_several_changes_at_once_leave_the_cache_of_such_a_model_alone() -> None:
+    whole = exclusive(served("deepseek-coder-v2:16b", context=32_768, slots=64))
+    first, *_ = assess(whole).advice["gpu"]
+    assert "models[0].slots: 1" in first.settings
+    assert not [setting for setting in first.settings if "kv-type" in setting]
+
+
+def test_advice_for_a_cache_that_the_engine_refuses_makes_it_f16() -> None:
+    whole = exclusive(served("deepseek-coder-v2:16b", context=65_536, kv_type=KvType.Q8_0))
+    offered = advise(whole, judge(whole), whole.pools[0])
+    assert offered
+    for each in offered:
+        assert "models[0].kv-type: f16" in each.settings
+        assert judge(changed(whole, each.settings)).accepted
+
+
+def test_the_cache_of_another_model_stays_as_it_is() -> None:
+    small = served("llama3.2:1b", kv_type=KvType.Q8_0)
+    whole = setup(tenants=tenants(small, served("all-minilm:33m", context=512, kv_type=KvType.Q8_0)))
+    offered = [each.settings for each in advise(whole, judge(whole), whole.pools[0])]
+    assert ("models[1].kv-type: f16",) in offered
+    assert not [setting for settings in offered for setting in settings if "models[0]" in setting]
