@@ -41,7 +41,7 @@ def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: pytest.Capture
     assert shown.count("w0 w1 w2 ") == 4
     text = transcript.read_text()
     assert f"- a: `{OWN}` at http://127.0.0.1:" in text
-    assert "## 4. b\n\nw0 w1 " in text
+    assert "## 4. b\n\n> w0 w1 " in text
 
 
 def test_a_model_whose_engine_dies_ends_the_talk(

@@ -193,7 +193,7 @@ def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took()
     With four numbers alone it needed 108,079 MiB, and the advice was a p5e.48xlarge.
     """
     windows = {"swa-layers": 40, "swa-window": 1024, "swa-kv-heads": 8, "swa-head-dim": 256}
-    numbers = {"weights-gib": 7.1, "layers": 48, "kv-heads": 1, "head-dim": 512, "vocabulary": 262144}
+    numbers = {"weights-gib": 7.1, "layers": 48, "heads": 16, "kv-heads": 1, "head-dim": 512, "vocabulary": 262144}
     gemma = {"name": "gemma4-own", **numbers, **windows, "context": 65536, "slots": 4}
     on_an_l4 = {"gpu-nodes": {"instance-types": ["g6.xlarge"]}}
     [served] = config(models=[gemma], **on_an_l4).served()
