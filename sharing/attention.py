@@ -2,7 +2,7 @@
 
 Source: llama.cpp ggml/src/ggml-cuda/fattn.cu, `ggml_cuda_get_best_fattn_kernel`, the same in the releases before and
 after b10488. The answer does not depend on the GPU: Volta, Turing and newer GPUs differ in which kernel they take.
-Check it when `images.csv` gets a newer Ollama.
+Check it when `artifacts.csv` gets a newer Ollama.
 """
 
 EQUAL_SIZES = frozenset({40, 64, 72, 80, 96, 112, 128, 256})

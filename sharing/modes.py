@@ -310,15 +310,15 @@ def written(sharing: Sharing) -> str:
     """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
     said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return one_line(said)
+    return in_one_line(said)
 
 
-def one_line(value: Any) -> str:
+def in_one_line(value: Any) -> str:
     """A value as a stack file has it in one line."""
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {one_line(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{key}: {in_one_line(each)}' for key, each in value.items())}}}"
     if isinstance(value, list):
-        return f"[{', '.join(map(one_line, value))}]"
+        return f"[{', '.join(map(in_one_line, value))}]"
     if isinstance(value, bool):
         return str(value).lower()
     return "null" if value is None else str(value)

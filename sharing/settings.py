@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sharing.modes import Sharing, one_line, written
+from sharing.modes import Sharing, in_one_line, written
 from sharing.setup import Pool, Setup, Tenant
 
 
@@ -28,9 +28,11 @@ def _sharing(old: Pool, new: Pool) -> Iterator[str]:
     for key in ("mode", *_said(new.sharing)):
         # A `null` that is written must become a number where the new mode has one; what is not written needs no line.
         if before[key] != after[key]:
-            yield f"{new.sharing_path}.{key}: {one_line(after[key])}"
+            yield f"{new.sharing_path}.{key}: {in_one_line(after[key])}"
             unset.discard(key)
-    yield from (f"{new.sharing_path}.{key}: {one_line(after[key])}" for key in sorted(unset) if after[key] is not None)
+    yield from (
+        f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
+    )
 
 
 def _said(sharing: Sharing) -> dict[str, object]:
@@ -44,7 +46,7 @@ def _nodes(old: Pool, new: Pool) -> Iterator[str]:
         yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
     for key in ("capacity", "on_demand_fallback", "min", "desired", "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
-            yield f"{old.path}.{key.replace('_', '-')}: {one_line(getattr(new, key))}"
+            yield f"{old.path}.{key.replace('_', '-')}: {in_one_line(getattr(new, key))}"
 
 
 def _model(old: Tenant, new: Tenant) -> Iterator[str]:

@@ -15,8 +15,10 @@ from moto import mock_aws
 from tandem.account import clean_up
 from tandem.account.deletion import Clock
 from tandem.account.session import Account, connect
+from tests.tandem.account import whole_stack
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import LOADER, REGION, Emulated
+from tests.tandem.account.laws import Laws
 from tests.tandem.account.passing import Passing
 
 
@@ -64,3 +66,12 @@ def ec2(emulated: Emulated) -> Any:
 @pytest.fixture
 def creation(emulated: Emulated) -> Creation:
     return Creation(emulated)
+
+
+@pytest.fixture
+def laws(creation: Creation, emulated: Emulated, passing: Passing) -> Laws:
+    """A whole stack, in an account with the emulated cloud's rules."""
+    whole_stack.make(creation)
+    made = Laws(emulated, passing.now)
+    emulated.laws = made
+    return made

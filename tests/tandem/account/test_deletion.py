@@ -18,7 +18,6 @@ from tandem.account import clean_up, leftovers
 from tandem.account.session import Account
 from tandem.calling import CallError
 from tandem.command import main
-from tests.tandem.account import whole_stack
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, Emulated
 from tests.tandem.account.laws import Laws
@@ -28,14 +27,6 @@ from tests.tandem.account.test_order_of_deletion import ALL_DELETED, KINDS
 
 Capture = pytest.CaptureFixture[str]
 NO_NETWORK = EndpointConnectionError(endpoint_url="https://eks")
-
-
-@pytest.fixture
-def laws(creation: Creation, emulated: Emulated, passing: Passing) -> Laws:
-    whole_stack.make(creation)
-    made = Laws(emulated, passing.now)
-    emulated.laws = made
-    return made
 
 
 def run(capsys: Capture, *more: str) -> tuple[int, str, str]:

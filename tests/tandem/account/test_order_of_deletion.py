@@ -13,8 +13,6 @@ from sandbox.world.things import ATTACHED_POLICY, CLUSTER, INSTANCE, INTERFACE, 
 from tandem.account import leftovers
 from tandem.account.session import Account
 from tandem.account.things import Thing as Left
-from tests.tandem.account import whole_stack
-from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.account.laws import Laws
 from tests.tandem.account.passing import Passing
@@ -26,7 +24,7 @@ KINDS = (
     *("IAM roles", "IAM policies"),
 )
 """Every kind of AWS resource that a stack creates, or that Karpenter and the VPC CNI create for it, with a life of its
-own: by the types in tests/golden, and facts/karpenter.md. Written here, so that one that is dropped is missed."""
+own: by the types in tests/golden. Written here, so that one that is dropped is missed."""
 
 EDGES = (
     ("node groups", "instances", "starts another one"),
@@ -87,14 +85,6 @@ USERS = {
 
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
 """The last: the instance of the node group, which is deleted with the group."""
-
-
-@pytest.fixture
-def laws(creation: Creation, emulated: Emulated, passing: Passing) -> Laws:
-    whole_stack.make(creation)
-    made = Laws(emulated, passing.now)
-    emulated.laws = made
-    return made
 
 
 def test_the_kinds_are_these() -> None:

@@ -2,10 +2,11 @@
 
 import http.server
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from tests.tandem.cluster.listening import listening
 
 GIB = 2**30
 
@@ -70,11 +71,5 @@ def serving(fake: FakeOllama) -> Iterator[FakeOllama]:
 
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering)
     fake.port = server.server_port
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with listening(server):
         yield fake
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
