@@ -47,9 +47,8 @@ class Sandbox:
 
     def prepare(self, *, anew: bool) -> None:
         """Makes ready what `pulumi` needs; `anew` takes over the stack file as it is now. Clears up after a crash."""
-        copied = self.pulumi.folder / f"Pulumi.{self.place.stack}.yaml"
-        wanted = self.place.stack_file if anew or not copied.is_file() else None
-        self.pulumi.prepare(self.place.project, wanted if wanted and wanted.is_file() else None)
+        taken_over = anew or not self.pulumi.has_stack_file
+        self.pulumi.prepare(self.place.project, self.place.stack_file if taken_over else None)
         if self.pulumi.release():
             _say("the last command was ended in the middle: dropped its lock")
 
@@ -61,7 +60,8 @@ class Sandbox:
             return FINE
         # Not `--import-pending-creates`: the engine marks these as importing, and forgets them (pulumi 3.260,
         # refresh.go pendingCreatesToImports; nothing in pkg/engine reads OperationTypeImporting).
-        code = self.run("refresh", *AT_ONCE, "--clear-pending-creates")
+        # `--non-interactive`: at a terminal it would ask about each of them first (operations/refresh.go).
+        code = self.run("refresh", *AT_ONCE, "--clear-pending-creates", "--non-interactive")
         adopted = [(orphan, orphan.pending) for orphan in found.orphans if orphan.pending]
         for orphan, pending in adopted:
             if orphan.replaces:
@@ -94,6 +94,7 @@ def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -
     place.folder.mkdir(parents=True, exist_ok=True)
     world = World(place.folder / CLOUD, faults=faults, seconds_per_minute=pace)
     try:
+        pulumi.clear()
         with serving(world) as providers:
             pulumi.providers = providers
             yield Sandbox(place, world, pulumi)
@@ -159,10 +160,12 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     _say(f"{sandbox.place.stack}: {found.resources} resources in the state, {found.things} things in the cloud")
     for one in found.unfinished:
         _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
+    if verb := found.finishes:
+        _say(f"  finish it: tandem sandbox {verb} {sandbox.place.stack}")
     _tell_orphans(found)
     for lost in found.missing:
         _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
-    if found.missing:
+    if found.missing and found.finishes != "refresh":
         _say(f"  take that into the state: tandem sandbox refresh {sandbox.place.stack}")
     if found.agree:
         _say("state and cloud agree")

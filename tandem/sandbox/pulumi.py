@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from tandem.calling import CallError
+from tandem.sandbox.processes import HOME, end_running
 
 OLDEST = (3, 250)
 """The engine of this minor version and later was run against the providers (3.260); what they rely on is older."""
@@ -44,6 +45,7 @@ class Pulumi:
         self.stack = stack
         self._executable = executable()
         self._backend = folder / "state"
+        self._home = folder / "home"
         self._stack_file = folder / f"Pulumi.{stack}.yaml"
         self.providers = ""
         """What PULUMI_DEBUG_PROVIDERS says."""
@@ -64,23 +66,35 @@ class Pulumi:
         # The program runs in the environment of this command, wherever that is installed.
         runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         private = {"name": settings["name"], "runtime": runtime, "main": str(main)}
-        (self.folder / "Pulumi.yaml").write_text(yaml.safe_dump(private), encoding="utf-8")
+        _write(self.folder / "Pulumi.yaml", private)
         if stack_file is not None:
-            values = yaml.safe_load(stack_file.read_text(encoding="utf-8")) or {}
-            copied = {"config": values.get("config") or {}, **self._salt()}
-            self._stack_file.write_text(yaml.safe_dump(copied, sort_keys=False), encoding="utf-8")
+            # `refresh` and `destroy` need none of it, so they go on where the stack file has gone or is broken.
+            _write(self._stack_file, {"config": _read(stack_file).get("config") or {}, **self._salt()})
         if not self.has_stack:
             self.ask("stack", "init", self.stack)
 
-    def release(self) -> bool:
-        """Drops the lock that a killed command left; returns whether there was one.
+    def clear(self) -> None:
+        """Ends what a killed command left running, and removes what it left half-written.
 
-        To be called by the owner of the emulated cloud's own lock: so nobody else can be at work.
+        Only for the owner of the emulated cloud's own lock: nobody else is at work then.
         """
+        end_running(self._home)
+        # They hold a checksum that nobody reads. A kill leaves one empty, and then pulumi reads no state at all:
+        # gocloud.dev v0.46 blob/fileblob/attrs.go writes them in place, and reads them even under `metadata=skip`.
+        for attributes in self._backend.rglob("*.attrs"):
+            attributes.unlink()
+
+    def release(self) -> bool:
+        """Drops the lock that a killed command left; returns whether there was one. Call `clear` before."""
         if not any(self._backend.glob(".pulumi/locks/**/*.json")):
             return False
         self.ask("cancel", "--yes", "--stack", self.stack)
         return True
+
+    @property
+    def has_stack_file(self) -> bool:
+        """Whether the private copy of the stack file is there and whole; a version that wrote in place left halves."""
+        return isinstance(_read(self._stack_file).get("config"), dict)
 
     def state(self) -> dict[str, Any]:
         """The deployment: resources, pending operations. Empty before the first `up`."""
@@ -94,7 +108,10 @@ class Pulumi:
         """Runs a command that changes something, its progress going to the terminal; returns pulumi's exit code."""
         process = subprocess.Popen(self._command(arguments), cwd=self.folder, env=self.environment())
         with _interrupts_left_to(process):
-            return process.wait()
+            code = process.wait()
+        if code < 0:  # a signal has ended it, so it could not end its own children
+            end_running(self._home)
+        return code
 
     def ask(self, *arguments: str) -> str:
         """Runs a command and returns what it prints; raises `FailedError`."""
@@ -107,9 +124,8 @@ class Pulumi:
         return done.stdout
 
     def _salt(self) -> dict[str, Any]:
-        if not self._stack_file.is_file():
-            return {}
-        before = yaml.safe_load(self._stack_file.read_text(encoding="utf-8")) or {}
+        """Without it pulumi makes another; secrets in the state have theirs beside them."""
+        before = _read(self._stack_file)
         return {SALT: before[SALT]} if SALT in before else {}
 
     def _command(self, arguments: Sequence[str]) -> list[str]:
@@ -119,13 +135,29 @@ class Pulumi:
         """What `pulumi` sees: nothing of the caller's AWS, Kubernetes or Pulumi."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(HIDDEN)},
-            "PULUMI_BACKEND_URL": self._backend.as_uri(),
+            "PULUMI_BACKEND_URL": f"{self._backend.as_uri()}?metadata=skip",
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_DEBUG_PROVIDERS": self.providers,
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-            "PULUMI_HOME": str(self.folder / "home"),
+            HOME: str(self._home),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
         }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """What a file of YAML holds; nothing where it is not there, or cut off."""
+    try:
+        values = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def _write(path: Path, values: object) -> None:
+    """Puts a file there whole: a kill leaves the old one or the new one."""
+    fresh = path.with_name(f"{path.name}.new")
+    fresh.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
+    os.replace(fresh, path)
 
 
 @cache

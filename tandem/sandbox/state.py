@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from sandbox.graph import Graph
     from sandbox.world import Thing, World
 
+PENDING = "pendingReplacement"
+"""Marks an entry of the state whose thing is deleted and not yet made again. `refresh` leaves it alone, and the next
+`up` makes it. (pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply)"""
+REPLACING = "replacing"
+
 
 @dataclass(frozen=True, slots=True)
 class Managed:
@@ -33,7 +38,7 @@ class Unfinished:
     urn: str
     type: str
     operation: str
-    """`creating`, `updating`, `deleting` …"""
+    """`creating`, `updating`, `deleting` …, or `replacing` for what is deleted and waits for its successor."""
     parent: str = ""
     provider: str = ""
     """URNs of the resource's parent and provider."""
@@ -52,7 +57,7 @@ class Orphan:
     pending: Unfinished | None = None
     """The unfinished creation that made it."""
     replaces: bool = False
-    """Whether the state still has the one that it was to replace: there is no import then."""
+    """Whether the state still has the one that it was to replace: there is no import then, and `up` makes another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +78,21 @@ class Findings:
         """Whether there is nothing to repair."""
         return not (self.orphans or self.missing or self.unfinished)
 
+    @property
+    def finishes(self) -> str:
+        """The verb that finishes what is unfinished, or ""."""
+        if any(one.operation != REPLACING for one in self.unfinished):
+            return "refresh"
+        return "up" if self.unfinished else ""
+
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
     """Compares; `graph` is what the program would register, and tells an orphan's parent and provider."""
     resources = [one for one in deployment.get("resources") or () if not _is_pulumis_own(one)]
     managed = tuple(_managed(resources))
-    unfinished = tuple(
-        Unfinished(
-            one["resource"]["urn"],
-            one["resource"]["type"],
-            one["type"],
-            one["resource"].get("parent", ""),
-            one["resource"].get("provider", "").rpartition("::")[0],
-        )
-        for one in deployment.get("pending_operations") or ()
-    )
+    operations = [(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
+    operations += [(REPLACING, one) for one in resources if one.get(PENDING)]
+    unfinished = tuple(_unfinished(operation, one) for operation, one in operations)
     keys = {(one.type, one.id) for one in managed}
     providers = {one["urn"]: f"{one['urn']}::{one['id']}" for one in resources if _is_provider(one)}
     left = world.leftovers(keys)
@@ -98,6 +103,11 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
     missing = tuple(one for one in managed if _is_gone(one, world))
     return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
+
+
+def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
+    parent, provider = resource.get("parent", ""), resource.get("provider", "").rpartition("::")[0]
+    return Unfinished(resource["urn"], resource["type"], operation, parent, provider)
 
 
 def _is_gone(one: Managed, world: "World") -> bool:
@@ -132,6 +142,7 @@ def _managed(resources: list[dict[str, Any]]) -> Iterator[Managed]:
             and one.get("id")
             and not one["type"].startswith(IN_STATE_ALONE)
             and not one.get("external")
+            and not one.get(PENDING)
         ):
             yield Managed(one["urn"], one["type"], one["id"])
 
@@ -152,7 +163,8 @@ def _orphan(
         again = shlex.join(("tandem", "sandbox", "refresh", stack))
         return Orphan(thing, again, created[0], replaces=created[0].urn in known)
     if thing.made_by == "pulumi" and graph is not None:
-        found = [one for one in graph.of_type(thing.type) if one.name == thing.name]
+        # What has an entry already is no candidate: the engine imports nothing twice.
+        found = [one for one in graph.of_type(thing.type) if one.name == thing.name and one.urn not in known]
         if found and found[0].provider in providers:
             importing = _importing(thing.type, thing.name, thing.id, found[0].parent, found[0].provider)
             return Orphan(thing, shlex.join(("tandem", "sandbox", "pulumi", stack, "--", *importing)))

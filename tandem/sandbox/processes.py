@@ -1,0 +1,38 @@
+"""Processes that a killed `pulumi` leaves running: it starts its language host, which starts the program.
+
+They wait for an engine that does not answer any more and end after minutes, if at all (seen: pulumi 3.260). Each host
+leads a process group of its own (pulumi sdk/go/common/resource/plugin/plugin.go, RegisterProcessGroup), so what they
+share is their environment. Where there is no /proc (macOS), nothing is found and they end on their own.
+"""
+
+import os
+import signal
+from contextlib import suppress
+from pathlib import Path
+
+HOME = "PULUMI_HOME"
+"""The variable that names the sandbox whose processes inherit it."""
+PROC = Path("/proc")
+
+
+def running(home: Path) -> dict[int, str]:
+    """The processes of the `pulumi` whose home this is, and their command lines."""
+    found = {}
+    marker = f"{HOME}={home}".encode()
+    for folder in PROC.glob("[0-9]*"):
+        # Processes end while you look, and those of other users are theirs.
+        with suppress(OSError):
+            if marker in (folder / "environ").read_bytes().split(b"\0"):
+                found[int(folder.name)] = (
+                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                )
+    return found
+
+
+def end_running(home: Path) -> bool:
+    """Ends all of them, and returns whether there were any. Only for the owner of the emulated cloud's lock."""
+    found = running(home)
+    for number in found:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    return bool(found)

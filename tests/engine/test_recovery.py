@@ -1,0 +1,131 @@
+"""What a kill leaves, one kind at a time: the next command mends it, or `status` names the command that does.
+
+Real kills at many moments: `make test-kills`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.world import World
+from tandem.sandbox.processes import running
+from tests.engine.emulated import Raise, Stack
+from tests.engine.test_command import PACE, STACK, call, start, until_cluster_is_being_created
+
+JOB = "kubernetes:batch/v1:Job"
+CUT_OFF = ("", "config:\n  aws:reg", "config:\n  tandem:models: [{", "\0\0\0\0")
+
+
+def edit_state(stack: Stack, change: Callable[[dict[str, Any]], None]) -> None:
+    """Edits the checkpoint: `pulumi stack import` would mend it."""
+    [file] = (stack.place.folder / "state").glob(f".pulumi/stacks/*/{stack.name}.json")
+    kept = json.loads(file.read_text(encoding="utf-8"))
+    change(kept["checkpoint"]["latest"])
+    file.write_text(json.dumps(kept), encoding="utf-8")
+
+
+def follow(stack: Stack, said: str) -> None:
+    """Runs the commands that `status` names."""
+    commands = [line.partition(": tandem sandbox ")[2] for line in said.splitlines() if ": tandem sandbox " in line]
+    assert commands, said
+    for command in commands:
+        code, answered = call(stack, *shlex.split(command))
+        assert code == 0, answered
+
+
+@pytest.mark.parametrize("text", CUT_OFF)
+def test_a_private_stack_file_that_was_cut_off_is_written_again(raised: Raise, text: str) -> None:
+    stack = raised(STACK)
+    private = stack.place.folder / f"Pulumi.{STACK}.yaml"
+    private.write_text(text, encoding="utf-8")
+    code, said = call(stack, "refresh")
+    assert code == 0, said
+    private.write_text(text, encoding="utf-8")
+    assert stack.up().changed == {}
+    private.write_text(text, encoding="utf-8")
+    code, said = call(stack, "destroy")
+    assert (code, "nothing is left" in said) == (0, True), said
+
+
+def test_a_stack_is_destroyed_without_any_stack_file(raised: Raise) -> None:
+    stack = raised(STACK)
+    stack.place.stack_file.unlink()
+    (stack.place.folder / f"Pulumi.{STACK}.yaml").unlink()
+    code, said = call(stack, "destroy")
+    assert (code, "nothing is left" in said) == (0, True), said
+
+
+@pytest.mark.real_world(
+    behaviour="A kill of pulumi leaves an empty file of attributes beside its state, which then cannot be read.",
+    source="gocloud.dev v0.46 blob/fileblob/attrs.go (setAttrs writes in place, getAttrs reads under metadata=skip)",
+)
+def test_an_empty_file_of_attributes_does_not_keep_pulumi_from_its_state(raised: Raise) -> None:
+    stack = raised(STACK)
+    [file] = (stack.place.folder / "state").glob(f".pulumi/stacks/*/{STACK}.json")
+    assert not list((stack.place.folder / "state").rglob("*.attrs"))
+    file.with_name(f"{file.name}.attrs").touch()
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+
+
+@pytest.mark.real_world(
+    behaviour="A replacement that deletes first leaves an entry without a thing, which refresh leaves alone.",
+    source="pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply",
+)
+def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Raise) -> None:
+    stack = raised(STACK)
+    job = next(one for one in stack.state()["resources"] if one["type"] == JOB)
+    stack.behind(lambda world: world.delete(JOB, job["id"]))
+
+    def mark(latest: dict[str, Any]) -> None:
+        [entry] = [one for one in latest["resources"] if one["urn"] == job["urn"]]
+        entry["pendingReplacement"] = True
+
+    edit_state(stack, mark)
+    code, said = call(stack, "status")
+    assert (code, "unfinished: replacing" in said, "not in the cloud" in said) == (1, True, False), said
+    follow(stack, said)
+    assert stack.findings().agree
+
+
+def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: Raise) -> None:
+    stack = raised(STACK)
+    first = next(one for one in stack.state()["resources"] if one["type"] == "aws:ec2/vpc:Vpc")
+    name = first["urn"].rpartition("::")[2]
+    made = []
+
+    def make(world: World) -> None:
+        made.append(world.create(first["type"], name, {"cidrBlock": "10.9.0.0/16"}, {})[0])
+
+    stack.behind(make)
+    code, said = call(stack, "status")
+    assert (code, f"tandem sandbox delete {STACK} {first['type']} {made[0]}" in said) == (1, True), said
+    follow(stack, said)
+    assert stack.findings().agree
+    assert stack.up().changed == {}
+
+
+def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PACE)
+    until_cluster_is_being_created(process)
+    home = stack.place.folder / "home"
+    [pulumi] = [number for number, command in running(home).items() if Path(command.split()[0]).name == "pulumi"]
+    assert len(running(home)) > 1
+    os.kill(pulumi, signal.SIGKILL)
+    said, _ = process.communicate(timeout=200)
+    assert process.returncode == 1, said
+    assert running(home) == {}
+    code, said = call(stack, "status")
+    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
+    follow(stack, said)
+    assert stack.up().code == 0
+    assert stack.findings().agree
