@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-live test-ollama check lint coverage docs bench refresh lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama check lint coverage docs bench refresh lock clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -24,6 +24,11 @@ test-engine: .venv/test
 # Errors and lost answers on create and on delete, for every single resource.
 test-faults: .venv/test
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine/test_faults.py
+
+# SIGKILL at 80 moments of up, switch and destroy, and what `status` names, word for word: 40 minutes on two cores. Goes on
+# where it was interrupted, and writes tests/kills/results.md. The same again: KILLS="--seed 7"; one: "--seed 7 --trials 3".
+test-kills: .venv/test
+	@.venv/bin/python -m tests.kills $(KILLS)
 
 # What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.

@@ -1,0 +1,101 @@
+"""Stacks to start trials from: each is brought up once, and every trial gets a copy of its folder."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from sandbox.world import World
+from tests.engine.emulated import ROOT, Stack
+from tests.kills.killing import call
+from tests.kills.trials import OPERATIONS, STACKS, SWITCH, Operation
+
+LINES = "lines.json"
+Made = Counter[tuple[str, str]]
+"""How often Pulumi has made something in the cloud, by type and logical name."""
+VERBS: dict[Operation, str] = {"up": "up", "switch": "up", "destroy": "destroy"}
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A stack before an operation, and what a run of it without a kill comes to."""
+
+    stack: Stack
+    lines: int
+    """What the command prints."""
+    before: Made
+    after: Made
+    """What is there before and afterwards."""
+    kept: frozenset[tuple[str, str]]
+    """Types and ids of what is there before and afterwards."""
+
+
+class Bases:
+    """All of them, in a folder; made at the first use and kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def of(self, name: str, operation: Operation) -> Base:
+        """The stack before an operation."""
+        folder = self._folder / name
+        if not (folder / LINES).is_file():
+            _make(folder, name)
+        lines = json.loads((folder / LINES).read_text(encoding="utf-8"))
+        before = OPERATIONS.index(operation)
+        stack, after = Stack(folder / str(before), name), Stack(folder / str(before + 1), name)
+        kept = things_in(stack) & things_in(after)
+        return Base(stack, lines[operation], made_in(stack), made_in(after), kept)
+
+
+def _make(folder: Path, name: str) -> None:
+    """A folder for each state: before `up`, after it, after the switch, after `destroy`."""
+    shutil.rmtree(folder, ignore_errors=True)
+    stack = _new(folder / "0", name)
+    lines = {}
+    for number, operation in enumerate(OPERATIONS, 1):
+        stack = stack.copied_to(folder / str(number))
+        if operation == "switch":
+            stack.configure(SWITCH)
+        code, said = call(stack, VERBS[operation], name)
+        if code:
+            raise SystemExit(f"{operation} of {name} fails without any kill:\n{said}")
+        lines[operation] = said.count("\n")
+    (folder / LINES).write_text(json.dumps(lines), encoding="utf-8")
+
+
+def _new(folder: Path, name: str) -> Stack:
+    folder.mkdir(parents=True)
+    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
+    shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
+    stack = Stack(folder, name)
+    stack.configure(STACKS[name])
+    return stack
+
+
+def _world(stack: Stack) -> World:
+    return World(stack.place.folder / "cloud.json")
+
+
+def made_in(stack: Stack) -> Made:
+    """What Pulumi has made there."""
+    world = _world(stack)
+    try:
+        return Counter((thing.type, thing.name) for thing in world.things() if thing.made_by == "pulumi")
+    finally:
+        world.close()
+
+
+def things_in(stack: Stack) -> frozenset[tuple[str, str]]:
+    """Types and ids of what Pulumi has made there."""
+    world = _world(stack)
+    try:
+        return frozenset(thing.key for thing in world.things() if thing.made_by == "pulumi")
+    finally:
+        world.close()

@@ -1,0 +1,103 @@
+"""Starts `tandem sandbox` as a user does, and kills what a trial says when it says."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from tandem.sandbox.processes import running
+from tests.engine.emulated import ROOT, Stack
+from tests.kills.trials import Kind, Trial
+
+QUICK = ROOT / "tests" / "engine" / "quick"
+HANGS = 600
+"""Seconds after which a command counts as hanging; the longest takes half a minute."""
+LOOKS = 0.005
+"""Seconds between two looks at what a command has printed."""
+CALL = "tandem sandbox "
+
+
+class HangError(Exception):
+    """A command does not end."""
+
+
+def start(stack: Stack, said: Path, *arguments: str) -> subprocess.Popen[bytes]:
+    """The command, printing into a file: a pipe would end with the process that reads it, a terminal does not."""
+    path = (str(QUICK), str(ROOT))
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "tandem", "sandbox", *arguments]
+    with said.open("wb") as out:
+        return subprocess.Popen(command, cwd=stack.folder, env=env, stdout=out, stderr=subprocess.STDOUT)
+
+
+def call(stack: Stack, *arguments: str) -> tuple[int, str]:
+    """Runs a command to its end; returns its exit code and what it printed. Raises `HangError`."""
+    said = stack.folder / "said"
+    process = start(stack, said, *arguments)
+    return _ended(process), said.read_text(encoding="utf-8", errors="replace")
+
+
+def advised(said: str) -> list[str]:
+    """The commands that `status` names, in order: each ends a line, after a colon."""
+    named = [line.partition(f": {CALL}")[2] for line in said.splitlines() if f": {CALL}" in line]
+    return list(dict.fromkeys(named))
+
+
+def follow(stack: Stack, command: str) -> tuple[int, str]:
+    """Runs a command that was named, word for word."""
+    return call(stack, *shlex.split(command))
+
+
+def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], lines: int) -> bool:
+    """Runs the command and kills at the trial's moment; returns whether there was something to kill."""
+    said, home = stack.folder / "killed", stack.place.folder / "home"
+    process = start(stack, said, *arguments)
+    awaited = int(trial.moment * lines)
+    while process.poll() is None and said.read_bytes().count(b"\n") < awaited:
+        time.sleep(LOOKS)
+    while process.poll() is None and not (numbers := chosen(trial.kind, process.pid, home)):
+        time.sleep(LOOKS)
+    if process.poll() is not None:
+        return False
+    for number in numbers:
+        with suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
+    _ended(process)
+    if not trial.at_once:
+        _wait_for(home)
+    return True
+
+
+def chosen(kind: Kind, tandem: int, home: Path) -> list[int]:
+    """The processes of a kind that run now."""
+    if kind == "providers":
+        return [tandem]
+    found = running(home)
+    engines = [number for number, command in found.items() if Path(command.split(" ")[0]).name == "pulumi"]
+    if kind == "pulumi":
+        return engines
+    if kind == "hosts":
+        return [number for number in found if number not in engines]
+    return [tandem, *found]
+
+
+def _ended(process: subprocess.Popen[bytes]) -> int:
+    try:
+        return process.wait(HANGS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        raise HangError(f"process {process.pid} does not end") from None
+
+
+def _wait_for(home: Path) -> None:
+    """Until what lives on without its providers has ended. A host whose engine was killed never does."""
+    for _ in range(int(30 / 0.1)):
+        if not running(home):
+            return
+        time.sleep(0.1)
