@@ -3,7 +3,7 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama check lint coverage docs bench refresh lock clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama check lint coverage docs bench refresh lock sbom clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
@@ -68,6 +68,11 @@ bench: .venv/test
 refresh: .venv/test
 	.venv/bin/python -m tandem.account.refresh $(REGIONS)
 	.venv/bin/python docs/generate.py
+
+# Locked packages, images and charts as CycloneDX JSON.
+sbom: .venv/test
+	@.venv/bin/python -m catalogue.sbom build/tandem.cdx.json
+	@echo "Wrote build/tandem.cdx.json"
 
 # Names, versions and hashes; no index address.
 lock: .venv/test

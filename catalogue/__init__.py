@@ -1,4 +1,4 @@
-"""How the table of models comes about: facts with their sources, and the program that turns them into the table.
+"""What is made for the project and not installed with it: the table of models from facts with sources, and the SBOM.
 
-People install the table alone. `python -m catalogue` writes it again, without a network.
+`python -m catalogue` writes the table again, without a network.
 """

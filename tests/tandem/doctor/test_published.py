@@ -99,7 +99,7 @@ def test_other_content_under_the_same_version_is_found_whatever_a_header_says() 
 
 
 def test_a_digest_that_the_table_lacks_is_filled_in() -> None:
-    found = judged(artifacts.find(OPERATOR), answering())
+    found = judged(replace(artifacts.find(OPERATOR), digest=""), answering())
     assert found == Finding(
         verdict="warning",
         found=f"{OPERATOR} v26.7.0 has no digest in sharing/data/artifacts.csv; its registry says {EMPTY}",
@@ -162,6 +162,6 @@ def test_the_doctor_counts_what_agrees_and_shows_what_does_not(case: Cases, monk
     monkeypatch.setattr(published, "published_digest", lambda asking, artifact: artifact.digest or EMPTY)
     (line,) = summary("digests", case("timeslice"))
     assert line == ("ok", "8 of 8 images and charts are published with the digests of sharing/data/artifacts.csv")
-    assert [found.verdict for found in findings("digests", case("mig"))] == ["warning", "warning", "ok"]
-    known = "9 of 11 images and charts are published with the digests of sharing/data/artifacts.csv"
+    assert [found.verdict for found in findings("digests", case("mig"))] == ["warning", "ok"]
+    known = "10 of 11 images and charts are published with the digests of sharing/data/artifacts.csv"
     assert summary("digests", case("mig"))[-1] == ("ok", known)
