@@ -15,6 +15,8 @@ PENDING = "pendingReplacement"
 """Marks an entry of the state whose thing is deleted and not yet made again. `refresh` leaves it alone, and the next
 `up` makes it. (pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply)"""
 REPLACING = "replacing"
+HELM = "helm"
+"""Who made what a release brings, as the emulated cloud says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +100,7 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     left = world.leftovers(keys)
     named = {thing.key for thing in left}
     # What a controller made for an orphan comes and goes with it.
-    roots = [thing for thing in left if thing.owner not in named]
+    roots = [thing for thing in left if thing.owner not in named and not _goes_with_the_cluster(thing)]
     known = {one["urn"] for one in resources}
     orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
     missing = tuple(one for one in managed if _is_gone(one, world))
@@ -108,6 +110,11 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
 def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
     parent, provider = resource.get("parent", ""), resource.get("provider", "").rpartition("::")[0]
     return Unfinished(resource["urn"], resource["type"], operation, parent, provider)
+
+
+def _goes_with_the_cluster(thing: "Thing") -> bool:
+    """Whether a release has left it: Helm uninstalls no CRDs of `crds/` and no namespace, and they cost nothing."""
+    return thing.made_by == HELM and thing.owner is None
 
 
 def _is_gone(one: Managed, world: "World") -> bool:

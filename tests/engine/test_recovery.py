@@ -20,6 +20,8 @@ from tandem.sandbox.processes import running
 from tests.engine.emulated import Raise, Stack
 from tests.engine.test_command import PACE, STACK, call, start, until_cluster_is_being_created
 
+CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
+RELEASE = "kubernetes:helm.sh/v3:Release"
 JOB = "kubernetes:batch/v1:Job"
 CUT_OFF = ("", "config:\n  aws:reg", "config:\n  tandem:models: [{", "\0\0\0\0")
 
@@ -111,6 +113,22 @@ def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: 
     follow(stack, said)
     assert stack.findings().agree
     assert stack.up().changed == {}
+
+
+@pytest.mark.real_world(
+    behaviour="Helm does not delete the CRDs in a chart's crds/ folder on uninstall",
+    source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
+)
+def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(raised: Raise) -> None:
+    stack = raised(STACK)
+    urns = [one["urn"] for one in stack.state()["resources"] if one["type"] == RELEASE]
+    options = [option for urn in urns for option in ("--target", urn)]
+    run = stack.destroy("--target-dependents", *options)
+    assert run.code == 0, run.errors
+    types: list[str] = []
+    stack.behind(lambda world: types.extend(thing.type for thing in world.things()))
+    assert (CRD in types, RELEASE in types) == (True, False)
+    assert stack.findings().agree
 
 
 def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(nothing: Raise) -> None:

@@ -61,7 +61,7 @@ def main(arguments: list[str]) -> int:
 
 
 def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
-    """Does a trial and keeps what came of it; what was printed is kept where there was a fault."""
+    """Does a trial and keeps what came of it, and what was printed."""
     place = Path(tempfile.mkdtemp(prefix=f"kill-{trial.number}-"))
     try:
         came = attempt(trial, bases.of(trial.stack, trial.operation), place)
@@ -79,8 +79,7 @@ def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
         "commit": commit(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    if came.faults:
-        (folder / f"{trial.number}.log").write_text("\n".join((str(trial), *came.faults, *came.said)), encoding="utf-8")
+    (folder / f"{trial.number}.log").write_text("\n".join((str(trial), *came.faults, *came.said)), encoding="utf-8")
     kept = folder / f"{trial.number}.json"
     part = kept.with_suffix(".part")
     part.write_text(json.dumps(record), encoding="utf-8")
