@@ -45,7 +45,7 @@ def attempt(trial: Trial, base: Base, folder: Path) -> Record:
         stack.configure(SWITCH)
     verb, name = VERBS[trial.operation], trial.stack
     try:
-        record.killed = kill_in_the_middle(trial, stack, (verb, name, "--pace", str(trial.pace)), base.lines)
+        record.killed = kill_in_the_middle(trial, stack, (verb, name, "--pace", str(trial.pace)), base.steps)
         record.said.append((stack.folder / "killed").read_text(encoding="utf-8", errors="replace"))
         agree(stack, record)
         if trial.operation == "destroy" and not trial.goes_on:

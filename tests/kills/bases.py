@@ -12,10 +12,10 @@ import yaml
 
 from sandbox.world import World
 from tests.engine.emulated import ROOT, Stack
-from tests.kills.killing import call
+from tests.kills.killing import call, steps
 from tests.kills.trials import OPERATIONS, STACKS, SWITCH, Operation
 
-LINES = "lines.json"
+STEPS = "steps.json"
 Made = Counter[tuple[str, str]]
 """How often Pulumi has made something in the cloud, by type and logical name."""
 VERBS: dict[Operation, str] = {"up": "up", "switch": "up", "destroy": "destroy"}
@@ -26,8 +26,8 @@ class Base:
     """A stack before an operation, and what a run of it without a kill comes to."""
 
     stack: Stack
-    lines: int
-    """What the command prints."""
+    steps: int
+    """Beginnings and ends of operations that the command prints."""
     before: Made
     after: Made
     """What is there before and afterwards."""
@@ -44,20 +44,20 @@ class Bases:
     def of(self, name: str, operation: Operation) -> Base:
         """The stack before an operation."""
         folder = self._folder / name
-        if not (folder / LINES).is_file():
+        if not (folder / STEPS).is_file():
             _make(folder, name)
-        lines = json.loads((folder / LINES).read_text(encoding="utf-8"))
+        steps_of = json.loads((folder / STEPS).read_text(encoding="utf-8"))
         before = OPERATIONS.index(operation)
         stack, after = Stack(folder / str(before), name), Stack(folder / str(before + 1), name)
         kept = things_in(stack) & things_in(after)
-        return Base(stack, lines[operation], made_in(stack), made_in(after), kept)
+        return Base(stack, steps_of[operation], made_in(stack), made_in(after), kept)
 
 
 def _make(folder: Path, name: str) -> None:
     """A folder for each state: before `up`, after it, after the switch, after `destroy`."""
     shutil.rmtree(folder, ignore_errors=True)
     stack = _new(folder / "0", name)
-    lines = {}
+    printed = {}
     for number, operation in enumerate(OPERATIONS, 1):
         stack = stack.copied_to(folder / str(number))
         if operation == "switch":
@@ -65,8 +65,8 @@ def _make(folder: Path, name: str) -> None:
         code, said = call(stack, VERBS[operation], name)
         if code:
             raise SystemExit(f"{operation} of {name} fails without any kill:\n{said}")
-        lines[operation] = said.count("\n")
-    (folder / LINES).write_text(json.dumps(lines), encoding="utf-8")
+        printed[operation] = steps(said.encode())
+    (folder / STEPS).write_text(json.dumps(printed), encoding="utf-8")
 
 
 def _new(folder: Path, name: str) -> Stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import signal
 import subprocess
@@ -21,6 +22,7 @@ HANGS = 600
 LOOKS = 0.005
 """Seconds between two looks at what a command has printed."""
 CALL = "tandem sandbox "
+SECONDS = re.compile(rb"\(\d[\d.]*s\)")
 
 
 class HangError(Exception):
@@ -54,12 +56,17 @@ def follow(stack: Stack, command: str) -> tuple[int, str]:
     return call(stack, *shlex.split(command))
 
 
-def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], lines: int) -> bool:
-    """Runs the command and kills at the trial's moment; returns whether there was something to kill."""
+def steps(said: bytes) -> int:
+    """How many beginnings and ends of operations on resources were printed: each has its seconds behind it."""
+    return len(SECONDS.findall(said))
+
+
+def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], every: int) -> bool:
+    """Runs the command, which takes so many steps, and kills at the trial's moment; False when it has ended by then."""
     said, home = stack.folder / "killed", stack.place.folder / "home"
     process = start(stack, said, *arguments)
-    awaited = int(trial.moment * lines)
-    while process.poll() is None and said.read_bytes().count(b"\n") < awaited:
+    awaited = int(trial.moment * every)
+    while process.poll() is None and steps(said.read_bytes()) < awaited:
         time.sleep(LOOKS)
     while process.poll() is None and not (numbers := chosen(trial.kind, process.pid, home)):
         time.sleep(LOOKS)

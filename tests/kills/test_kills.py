@@ -13,7 +13,7 @@ from tests.engine.emulated import Stack
 from tests.kills import __main__ as kills
 from tests.kills import attempt
 from tests.kills.bases import Bases
-from tests.kills.killing import advised
+from tests.kills.killing import advised, steps
 from tests.kills.results import summary
 from tests.kills.trials import Trial, planned
 
@@ -46,6 +46,18 @@ def test_a_seed_gives_the_same_trials_twenty_of_each_kind_over_every_operation()
 
 def test_the_commands_that_status_names_are_read_in_order_and_once() -> None:
     assert advised(STATUS) == ["refresh timeslice", "delete timeslice aws:ec2/eip:Eip eip-1"]
+
+
+def test_moments_are_counted_in_steps_of_the_engine_and_not_in_lines() -> None:
+    said = b"""Updating (dev):
+ +  aws:ec2/vpc:Vpc tandem-vpc creating (0s)
+@ updating....
+ +  aws:ec2/vpc:Vpc tandem-vpc created (0.30s)
+Outputs:
+    cost : {
+Duration: 12s
+"""
+    assert steps(said) == 2
 
 
 @pytest.mark.parametrize(

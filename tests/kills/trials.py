@@ -36,7 +36,7 @@ class Trial:
     operation: Operation
     stack: str
     moment: float
-    """As a share of the lines that the command prints when nobody kills it. 0: the first process of the kind."""
+    """As a share of the steps that the command takes when nobody kills it. 0: the first process of the kind."""
     pace: float
     at_once: bool
     """Whether the next command comes while processes may still be running."""
