@@ -45,8 +45,10 @@ def attempt(trial: Trial, base: Base, folder: Path) -> Record:
         stack.configure(SWITCH)
     verb, name = VERBS[trial.operation], trial.stack
     try:
-        record.killed = kill_in_the_middle(trial, stack, (verb, name, "--pace", str(trial.pace)), base.steps)
-        record.said.append((stack.folder / "killed").read_text(encoding="utf-8", errors="replace"))
+        for moment in (trial.moment,) if trial.again is None else (trial.moment, trial.again):
+            arguments = (verb, name, "--pace", str(trial.pace))
+            record.killed |= kill_in_the_middle(trial, stack, arguments, int(moment * base.steps))
+            record.said.append((stack.folder / "killed").read_text(encoding="utf-8", errors="replace"))
         agree(stack, record)
         if trial.operation == "destroy" and not trial.goes_on:
             comes_back(base.before, stack, record)

@@ -61,11 +61,10 @@ def steps(said: bytes) -> int:
     return len(SECONDS.findall(said))
 
 
-def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], every: int) -> bool:
-    """Runs the command, which takes so many steps, and kills at the trial's moment; False when it has ended by then."""
+def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], awaited: int) -> bool:
+    """Runs the command and kills after so many of its steps; returns False when it has ended by then."""
     said, home = stack.folder / "killed", stack.place.folder / "home"
     process = start(stack, said, *arguments)
-    awaited = int(trial.moment * every)
     while process.poll() is None and steps(said.read_bytes()) < awaited:
         time.sleep(LOOKS)
     while process.poll() is None and not (numbers := chosen(trial.kind, process.pid, home)):

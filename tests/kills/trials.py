@@ -37,6 +37,8 @@ class Trial:
     stack: str
     moment: float
     """As a share of the steps that the command takes when nobody kills it. 0: the first process of the kind."""
+    again: float | None
+    """The moment at which the same command, run again, is killed, too; at first it mends what the first kill left."""
     pace: float
     at_once: bool
     """Whether the next command comes while processes may still be running."""
@@ -44,7 +46,8 @@ class Trial:
     """Whether the command is run again before everything is destroyed."""
 
     def __str__(self) -> str:
-        where = f"at {self.moment:.0%} of {self.operation} {self.stack} (pace {self.pace})"
+        again = "" if self.again is None else f" and again at {self.again:.0%}"
+        where = f"at {self.moment:.0%}{again} of {self.operation} {self.stack} (pace {self.pace})"
         return f"trial {self.number}: {self.kind} killed {where}"
 
 
@@ -65,6 +68,7 @@ def planned(seed: int) -> list[Trial]:
                 operation=operations[turn % len(operations)],
                 stack=chance.choice(tuple(STACKS)),
                 moment=chance.uniform(0.01, 0.97) if turn >= len(operations) else 0.0,
+                again=chance.uniform(0, 0.5) if turn % 4 == 3 else None,
                 pace=chance.choice(PACES),
                 at_once=chance.random() < 0.5,
                 goes_on=chance.random() < 0.75,
