@@ -27,6 +27,9 @@ PASSPHRASE = "sandbox"
 HIDDEN = ("AWS_", "KUBE", "PULUMI_")
 """Beginnings of variables that would change what the engine or the program does."""
 SALT = "encryptionsalt"
+QUIET = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
+"""What Python runs first. Pulumi sends SIGINT to the program when an update is canceled (see `__main__.py`). Most of
+the program's time is imports of the SDK, which come before its own first line."""
 
 
 class NoPulumiError(CallError):
@@ -47,6 +50,7 @@ class Pulumi:
         self._backend = folder / "state"
         self._home = folder / "home"
         self._stack_file = folder / f"Pulumi.{stack}.yaml"
+        self._python = folder / "python"
         self.providers = ""
         """What PULUMI_DEBUG_PROVIDERS says."""
 
@@ -67,6 +71,8 @@ class Pulumi:
         runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         private = {"name": settings["name"], "runtime": runtime, "main": str(main)}
         _write(self.folder / "Pulumi.yaml", private)
+        self._python.mkdir(exist_ok=True)
+        (self._python / "sitecustomize.py").write_text(QUIET, encoding="utf-8")
         if stack_file is not None:
             # `refresh` and `destroy` need none of it, so they go on where the stack file has gone or is broken.
             _write(self._stack_file, {"config": _read(stack_file).get("config") or {}, **self._salt()})
@@ -141,6 +147,7 @@ class Pulumi:
             "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
             HOME: str(self._home),
             "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PYTHONPATH": os.pathsep.join(filter(None, (str(self._python), os.environ.get("PYTHONPATH")))),
         }
 
 

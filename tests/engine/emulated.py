@@ -160,7 +160,7 @@ def told(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False) 
     if env_streams:
         env["PULUMI_ENABLE_STREAMING_JSON_PREVIEW"] = "true"
     command = [executable(), verb, "--stack", sandbox.place.stack, *options]
-    done = subprocess.run(command, cwd=pulumi.folder, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=pulumi.folder, env=env, capture_output=True, text=True)
     operations: dict[str, set[str]] = {operation: set() for operation in CHANGING}
     components: set[str] = set()
     errors, unchanged = [], 0

@@ -6,47 +6,15 @@ import json
 import os
 import shlex
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from sandbox.world import Fault
-from tests.engine.emulated import ROOT, Raise, Stack
+from tests.engine.command_line import SLOW_PACE, call, start, until_it_creates_the_cluster
+from tests.engine.emulated import Raise, Stack
 
 STACK = "timeslice"
-PACE = "0.4"
-"""Seconds for a minute of the cloud: the control plane then takes four."""
-
-
-def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
-    """The command in a process group of its own, as a shell starts it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tandem", "sandbox", *arguments],
-        cwd=stack.folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(ROOT)))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-
-
-def call(stack: Stack, *arguments: str) -> tuple[int, str]:
-    process = start(stack, *arguments)
-    said, _ = process.communicate(timeout=200)
-    return process.returncode, said
-
-
-def until_cluster_is_being_created(process: subprocess.Popen[str]) -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        if "tandem-cluster-eksCluster creating" in line:
-            time.sleep(0.3)
-            return
-    pytest.fail("the control plane was never created")
 
 
 def files(folder: Path) -> dict[str, str]:
@@ -67,26 +35,12 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
     assert files(stack.folder) == before
 
 
-def test_ctrl_c_lets_pulumi_end_what_it_has_begun_and_up_goes_on(nothing: Raise) -> None:
-    stack = nothing(STACK)
-    process = start(stack, "up", "--pace", PACE)
-    until_cluster_is_being_created(process)
-    os.killpg(process.pid, signal.SIGINT)
-    said, _ = process.communicate(timeout=100)
-    assert process.returncode == 1, said
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
-    code, said = call(stack, "up")
-    assert code == 0, said
-    assert stack.findings().agree
-
-
 def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Raise) -> None:
     stack = nothing(STACK)
-    process = start(stack, "up", "--pace", PACE)
-    until_cluster_is_being_created(process)
+    process = start(stack, "up", "--pace", SLOW_PACE)
+    until_it_creates_the_cluster(process, stack)
     os.killpg(process.pid, signal.SIGKILL)
-    process.communicate(timeout=100)
+    process.communicate()
     code, said = call(stack, "status")
     assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
     code, said = call(stack, "up")

@@ -17,9 +17,10 @@ import pytest
 
 from sandbox.world import World
 from tandem.sandbox.processes import running
+from tests.engine.command_line import PATIENT_PACE, call, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
-from tests.engine.test_command import PACE, STACK, call, start, until_cluster_is_being_created
 
+STACK = "timeslice"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 JOB = "kubernetes:batch/v1:Job"
@@ -133,13 +134,13 @@ def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(
 
 def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(nothing: Raise) -> None:
     stack = nothing(STACK)
-    process = start(stack, "up", "--pace", PACE)
-    until_cluster_is_being_created(process)
+    process = start(stack, "up", "--pace", PATIENT_PACE)
+    until_it_creates_the_cluster(process, stack)
     home = stack.place.folder / "home"
     [pulumi] = [number for number, command in running(home).items() if Path(command.split()[0]).name == "pulumi"]
     assert len(running(home)) > 1
     os.kill(pulumi, signal.SIGKILL)
-    said, _ = process.communicate(timeout=200)
+    said, _ = process.communicate()
     assert process.returncode == 1, said
     assert running(home) == {}
     code, said = call(stack, "status")

@@ -1,0 +1,65 @@
+"""`tandem sandbox` in a process of its own, as a shell starts it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+
+import pytest
+
+from tests.engine.emulated import ROOT, Stack
+
+PACE = "0.4"
+"""Seconds for a minute of the cloud: the control plane then takes four."""
+PATIENT_PACE = "3"
+"""The control plane then takes half a minute. The command lasts as long: the cloud finishes what it has begun."""
+SLOW_PACE = "60"
+"""The control plane then takes ten minutes, so that no machine is too slow to kill all processes meanwhile."""
+
+
+def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
+    """The command in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "tandem", "sandbox", *arguments],
+        cwd=stack.folder,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(ROOT)))},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def call(stack: Stack, *arguments: str) -> tuple[int, str]:
+    """The exit code, and all that the command says."""
+    process = start(stack, *arguments)
+    said, _ = process.communicate()
+    return process.returncode, said
+
+
+def until(process: subprocess.Popen[str], text: str) -> None:
+    """Reads what the command says up to the line with `text`."""
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        if text in line:
+            return
+        said.append(line)
+    pytest.fail(f"{text!r} was never said, but: {''.join(said)}")
+
+
+def until_it_creates_the_cluster(process: subprocess.Popen[str], stack: Stack) -> None:
+    """Waits until Pulumi has noted in its state that it is creating the cluster, which is after it says so."""
+    until(process, "tandem-cluster-eksCluster creating")
+    while True:
+        for file in (stack.place.folder / "state").glob(f".pulumi/stacks/*/{stack.name}.json"):
+            with suppress(FileNotFoundError, ValueError):
+                latest = json.loads(file.read_text(encoding="utf-8"))["checkpoint"]["latest"] or {}
+                if any(
+                    one["resource"]["urn"].endswith("::tandem-cluster-eksCluster")
+                    for one in latest.get("pending_operations") or ()
+                ):
+                    return

@@ -1,0 +1,125 @@
+"""Ctrl-C and SIGTERM while `tandem sandbox` runs `pulumi`: what people see, what is left, and what goes on."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.engine.command_line import PACE, PATIENT_PACE, call, start, until, until_it_creates_the_cluster
+from tests.engine.emulated import Raise, Stack
+
+STACK = "timeslice"
+CANCELED = "^C received; cancelling."
+TERMINATED = "^C received; terminating"
+
+
+def press_ctrl_c(process: subprocess.Popen[str]) -> None:
+    """What a terminal does: SIGINT to the whole process group."""
+    os.killpg(process.pid, signal.SIGINT)
+
+
+def end(process: subprocess.Popen[str]) -> str:
+    """All that is still said. Returns when every process that holds the output has ended."""
+    said, _ = process.communicate()
+    assert process.returncode == 1, said
+    assert "Traceback" not in said
+    assert "KeyboardInterrupt" not in said
+    return said
+
+
+def processes(stack: Stack) -> dict[Path, str]:
+    """What runs with the stack's folder in its environment: its folder in /proc, and its command line."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if str(stack.folder).encode() in (folder / "environ").read_bytes():
+                found[folder] = (folder / "cmdline").read_text()
+    return found
+
+
+def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Stack) -> None:
+    """Waits for the library of gRPC, which the SDK imports long before the program's own first line."""
+    while process.poll() is None:
+        for folder, command in processes(stack).items():
+            with suppress(OSError):
+                if "pulumi-language-python-exec" in command and "cygrpc" in (folder / "maps").read_text():
+                    return
+    pytest.fail(process.communicate()[0])
+
+
+@pytest.mark.real_world(
+    behaviour="When an update is canceled, Pulumi sends SIGINT to the Python program, which prints a traceback",
+    source="pulumi 3.260 sdk/python/cmd/pulumi-language-python/main.go (cmd.Cancel)",
+)
+def test_ctrl_c_lets_pulumi_end_what_it_has_begun_and_up_goes_on(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PACE)
+    until(process, "tandem-cluster-eksCluster creating")
+    press_ctrl_c(process)
+    said = end(process)
+    assert CANCELED in said
+    assert "tandem-cluster-eksCluster created" in said
+    assert processes(stack) == {}
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+    code, said = call(stack, "up")
+    assert code == 0, said
+    assert stack.findings().agree
+
+
+def test_ctrl_c_while_the_program_is_imported_shows_no_traceback(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up")
+    until_the_program_imports_the_sdk(process, stack)
+    press_ctrl_c(process)
+    assert "update canceled" in end(process)
+    assert processes(stack) == {}
+
+
+def test_a_second_ctrl_c_ends_pulumi_at_once_and_up_recovers(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PATIENT_PACE)
+    until_it_creates_the_cluster(process, stack)
+    press_ctrl_c(process)
+    until(process, CANCELED)
+    press_ctrl_c(process)
+    said = end(process)
+    assert TERMINATED in said
+    assert "tandem-cluster-eksCluster created" not in said
+    assert processes(stack) == {}
+    code, said = call(stack, "status")
+    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
+    code, said = call(stack, "up")
+    assert code == 0, said
+    assert stack.findings().agree
+
+
+def test_sigterm_to_the_command_alone_cancels_pulumi(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    process = start(stack, "up", "--pace", PACE)
+    until(process, "tandem-cluster-eksCluster creating")
+    process.terminate()
+    assert CANCELED in end(process)
+    assert processes(stack) == {}
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+
+
+def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) -> None:
+    stack = raised(STACK)
+    process = start(stack, "destroy", "--pace", PACE)
+    until(process, "tandem-gpu-group deleting")
+    press_ctrl_c(process)
+    assert "`tandem sandbox destroy timeslice` goes on" in end(process)
+    assert processes(stack) == {}
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said) == (0, True), said
+    code, said = call(stack, "up")
+    assert code == 0, said
+    code, said = call(stack, "destroy")
+    assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
