@@ -1,6 +1,7 @@
 """IAM pieces that components share: who may assume a role, and AWS's managed policies in the right partition."""
 
 import json
+from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -12,20 +13,21 @@ POD_IDENTITY = "pods.eks.amazonaws.com"
 
 
 def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = False) -> str:
-    """Trust policy that lets an AWS service assume a role, on behalf of the provider's own account alone.
+    """Trust policy that lets an AWS service assume a role, on behalf of the provider's own account where it says so.
 
-    The services send `aws:SourceAccount`: eks (EKS User Guide, cross-service-confused-deputy-prevention, 2025-08-19),
-    pods.eks (awslabs/mountpoint-s3-csi-driver#781; `aws:SourceArn` of an association failed there), ec2
-    (terraform-aws-modules/terraform-aws-eks#3695 for nodes of Karpenter, #3702 for managed groups).
+    These send `aws:SourceAccount`: eks (EKS User Guide, cross-service-confused-deputy-prevention, 2025-08-19) and
+    pods.eks (awslabs/mountpoint-s3-csi-driver#781; `aws:SourceArn` of an association failed there). AWS does not say
+    whether ec2 does; decision 0047.
     """
-    # Stock mocks answer an invoke with nothing.
-    account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
-    statement = {
+    statement: dict[str, Any] = {
         "Effect": "Allow",
         "Principal": {"Service": service},
         "Action": ["sts:AssumeRole", *(["sts:TagSession"] if tags_sessions else [])],
-        "Condition": {"StringEquals": {"aws:SourceAccount": account}},
     }
+    if service != EC2:
+        # Stock mocks answer an invoke with nothing.
+        account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
+        statement["Condition"] = {"StringEquals": {"aws:SourceAccount": account}}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 

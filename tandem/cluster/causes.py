@@ -120,7 +120,8 @@ def of_server(model: ModelPromise, step: str, found: str) -> str:
     if found.startswith(FORWARD_REFUSED):
         if "(403)" in found:
             return (
-                f"Your user may not forward ports. Ask for `create` on pods/portforward in namespace "
+                # A WebSocket is a GET; from Kubernetes 1.35 it also needs `create` (kubernetes#134577).
+                f"Your user may not forward ports. Ask for `get` and `create` on pods/portforward in namespace "
                 f"{model.namespace}, or for the policy AmazonEKSClusterAdminPolicy."
             )
         return "The control plane does not reach kubelet: open TCP 10250 from it to the nodes."

@@ -118,7 +118,10 @@ class Cluster:
             raise NotConnectedError(f"`{command[0]}` failed in {pod['metadata']['name']}: {why}") from None
         except httpx_ws.WebSocketUpgradeError as error:
             code = error.response.status_code
-            raise NotConnectedError(f"`{command[0]}` may not be run in {pod['metadata']['name']} ({code})") from None
+            raise NotConnectedError(
+                f"`{command[0]}` may not be run in {pod['metadata']['name']} ({code}). Ask for `get` and `create` on "
+                f"pods/exec in namespace {pod['metadata']['namespace']}."
+            ) from None
         return printed.getvalue().decode(errors="replace")
 
     def _ask(self, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
@@ -232,7 +235,8 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
     if status == httpx.codes.FORBIDDEN:
         return NotConnectedError(
             f"{chosen.host} does not allow it: {said}. Ask for an EKS access entry with the policy "
-            "AmazonEKSClusterAdminPolicy, or take the identity that made the cluster."
+            "AmazonEKSClusterAdminPolicy, or use an identity of `cluster.admins` (without that key: the one that made "
+            "the cluster)."
         )
     if status == httpx.codes.NOT_FOUND:
         return NotConnectedError(f"{chosen.host} has no such thing: {said}.")
@@ -255,7 +259,7 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
         why = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "not verified"
         return NotConnectedError(
             f"{chosen.host} shows another certificate than context '{chosen.context}' expects ({why}). Name the "
-            "--context of this cluster, or update the outputs of the stack with `pulumi refresh`."
+            "--context of this cluster, or update the outputs of the stack with `pulumi up`."
         )
     if "[SSL" in said:
         return NotConnectedError(

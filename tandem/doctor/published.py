@@ -31,6 +31,7 @@ SECONDS = 10.0
 MOST_BYTES = 20 * 2**20
 """Of one answer. The index of a chart repository has a few MiB; a registry takes manifests up to 4 MiB."""
 NOT_FOUND = 404
+TOO_MANY_REQUESTS = 429
 
 
 class NoAnswerError(Exception):
@@ -104,24 +105,28 @@ def published_digest(asking: "httpx.Client", artifact: Artifact) -> str:
     host, _, repository = artifact.name.removeprefix("oci://").partition("/")
     wanted = artifact.digest if artifact.pinned_by == "digest" else artifact.version
     url = f"https://{HOSTS.get(host, host)}/v2/{repository}/manifests/{wanted}"
+    if artifact.pinned_by == "digest":
+        # Docker Hub counts a GET as one of 100 pulls in six hours, and a HEAD not (containers/image#1078).
+        _manifest(asking, url, "HEAD")
+        return artifact.digest
     # The content decides, and not what a header says of it.
     return f"sha256:{hashlib.sha256(_manifest(asking, url)).hexdigest()}"
 
 
-def _manifest(asking: "httpx.Client", url: str) -> bytes:
+def _manifest(asking: "httpx.Client", url: str, method: str = "GET") -> bytes:
     """A manifest, by way of the token that most registries want of strangers (distribution, spec/auth/token.md)."""
     headers = {"Accept": MANIFESTS}
-    answer, body = _get(asking, url, headers)
+    answer, body = _ask(asking, url, headers, method=method)
     if answer.status_code == 401:
         challenge = dict(re.findall(r'(realm|service|scope)="([^"]*)"', answer.headers.get("www-authenticate", "")))
         realm = challenge.pop("realm", "")
         if not realm.startswith("https://"):
             raise NoAnswerError("the registry wants a login")
-        granted, token = _get(asking, realm, {}, challenge)
+        granted, token = _ask(asking, realm, {}, challenge)
         _expect(granted.status_code)
         said = _mapping(token)
         headers["Authorization"] = f"Bearer {said.get('token') or said.get('access_token')}"
-        answer, body = _get(asking, url, headers)
+        answer, body = _ask(asking, url, headers, method=method)
     _expect(answer.status_code)
     return body
 
@@ -131,7 +136,7 @@ def _package_digest(asking: "httpx.Client", artifact: Artifact) -> str:
     import yaml
 
     repository, _, name = artifact.name.rpartition("/")
-    answer, body = _get(asking, f"{repository}/index.yaml", {})
+    answer, body = _ask(asking, f"{repository}/index.yaml", {})
     _expect(answer.status_code)
     try:
         entries = yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))["entries"][name]
@@ -143,14 +148,18 @@ def _package_digest(asking: "httpx.Client", artifact: Artifact) -> str:
     return f"sha256:{digests[0].removeprefix('sha256:')}"
 
 
-def _get(
-    asking: "httpx.Client", url: str, headers: dict[str, str], params: dict[str, str] | None = None
+def _ask(
+    asking: "httpx.Client",
+    url: str,
+    headers: dict[str, str],
+    params: dict[str, str] | None = None,
+    method: str = "GET",
 ) -> "tuple[httpx.Response, bytes]":
     import httpx
 
     body = b""
     try:
-        with asking.stream("GET", url, headers=headers, params=params) as answer:
+        with asking.stream(method, url, headers=headers, params=params) as answer:
             for piece in answer.iter_bytes():
                 body += piece
                 if len(body) > MOST_BYTES:
@@ -163,6 +172,8 @@ def _get(
 def _expect(status: int) -> None:
     if status == NOT_FOUND:
         raise NotPublishedError
+    if status == TOO_MANY_REQUESTS:
+        raise NoAnswerError("the registry refuses more pulls for now (429)")
     if status != 200:
         raise NoAnswerError(f"the registry answers {status}")
 

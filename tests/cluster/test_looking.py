@@ -414,7 +414,7 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
     told = json.loads(capsys.readouterr().out)
     assert told["first_broken"]["what"] == "server answers"
     assert "refuses to forward a port" in told["first_broken"]["found"]
-    assert "Ask for `create` on pods/portforward in namespace ollama" in told["first_broken"]["fix"]
+    assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in told["first_broken"]["fix"]
     assert run("watch", kubeconfig, "--once", "--json") == 0
     assert "`nvidia-smi` may not be run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 

@@ -1,4 +1,4 @@
-"""Who may assume the roles of a stack: AWS services, on behalf of the stack's own account alone."""
+"""Who may assume the roles of a stack: one AWS service each, on behalf of the stack's own account where AWS says so."""
 
 import json
 from collections.abc import Callable
@@ -26,9 +26,10 @@ def statements(graph: Graph) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.real_world(
-    behaviour="A service that assumes a role sends the account for which it acts; a trust policy without it trusts the "
-    "service for every account",
-    source="IAM User Guide, confused-deputy; EKS User Guide, cross-service-confused-deputy-prevention",
+    behaviour="`eks` and `pods.eks` send the account for which they act when they assume a role. Not every service "
+    "does, and a condition on what is not sent refuses the service",
+    source="EKS User Guide, cross-service-confused-deputy-prevention; awslabs/mountpoint-s3-csi-driver#781; "
+    "prowler-cloud/prowler#4714",
 )
 @pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
 def test_every_role_trusts_one_service_for_this_account(graphs: Callable[[str], Graph], stack: str) -> None:
@@ -36,9 +37,10 @@ def test_every_role_trusts_one_service_for_this_account(graphs: Callable[[str], 
     assert len(found) == (4 if stack == "timeslice" else 5)
     for name, [statement] in found.items():
         service, actions = SERVICES[name]
+        own_account = {"Condition": {"StringEquals": {"aws:SourceAccount": ACCOUNT}}}
         assert statement == {
             "Effect": "Allow",
             "Principal": {"Service": service},
             "Action": actions,
-            "Condition": {"StringEquals": {"aws:SourceAccount": ACCOUNT}},
+            **({} if service == "ec2.amazonaws.com" else own_account),
         }

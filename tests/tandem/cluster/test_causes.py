@@ -212,7 +212,7 @@ def asked(step: str, text: str) -> str:
 
 def test_a_user_who_may_not_forward_ports_is_told_what_to_ask_for() -> None:
     fix = asked("version", "the cluster refuses to forward a port to llama2-7b-5d4 (403)")
-    assert "Ask for `create` on pods/portforward in namespace ollama" in fix
+    assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in fix
     assert "logs" not in fix
     assert "TCP 10250" in asked("version", "the cluster refuses to forward a port to llama2-7b-5d4 (502)")
 

@@ -73,16 +73,17 @@ def test_a_manifest_is_read_with_the_token_of_a_stranger() -> None:
     assert asked == [(manifest, None), (token, None), (manifest, "Bearer t")]
 
 
-def test_what_is_pinned_by_digest_is_asked_for_by_digest() -> None:
-    asked: list[str] = []
+def test_what_is_pinned_by_digest_is_asked_for_by_digest_and_costs_no_pull() -> None:
+    asked: list[tuple[str, str]] = []
 
     def registry(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.path)
+        asked.append((request.method, request.url.path))
         return httpx.Response(404)
 
     found = judged(artifacts.find(OLLAMA), registry)
     pinned = "sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
-    assert asked == [f"/v2/ollama/ollama/manifests/{pinned}"]
+    assert asked == [("HEAD", f"/v2/ollama/ollama/manifests/{pinned}")]
+    assert judged(artifacts.find(OLLAMA), lambda request: httpx.Response(200)) is None
     assert found is not None
     assert found.verdict == "stops"
 
@@ -122,6 +123,7 @@ def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> Non
     ("name", "handler"),
     [
         (OLLAMA, answering(500)),
+        (OLLAMA, answering(429)),
         (OLLAMA, answering(401)),
         (OLLAMA, lambda request: httpx.Response(401, headers={"www-authenticate": 'Bearer realm="http://a/token"'})),
         (OLLAMA, lambda request: (_ for _ in ()).throw(httpx.ConnectError("no route"))),
