@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import threading
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,9 +41,15 @@ class Bases:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._one = threading.Lock()
+        """Trials run in threads, and a cloud can be opened once at a time."""
 
     def of(self, name: str, operation: Operation) -> Base:
         """The stack before an operation."""
+        with self._one:
+            return self._of(name, operation)
+
+    def _of(self, name: str, operation: Operation) -> Base:
         folder = self._folder / name
         if not (folder / STEPS).is_file():
             _make(folder, name)
