@@ -16,7 +16,13 @@ from tandem.command import _parser
 from tests.tandem.account.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
-GUIDES = ("before-your-first-up.md", "delete-what-is-left.md", "troubleshoot.md", "use-a-model-of-your-own.md")
+GUIDES = (
+    "before-your-first-up.md",
+    "delete-what-is-left.md",
+    "troubleshoot.md",
+    "use-a-model-of-your-own.md",
+    "use-the-sandbox.md",
+)
 OF_THE_AWS_CLI = {
     ("eks", "update-kubeconfig"): {"region", "name"},
     ("eks", "wait"): {"region", "cluster-name", "nodegroup-name"},

@@ -15,6 +15,8 @@ VERBS = {
     "pulumi": "run any other command of pulumi on the stack, e.g. `-- stack output`",
     "delete": "delete one thing from the emulated cloud behind Pulumi's back, as with the AWS console",
 }
+REPORTING = ("up", "refresh", "destroy", "status", "delete")
+"""Verbs with `--json`. The others show what `pulumi` prints, whose own `--json` goes behind the `--`."""
 
 
 def add(commands: Commands) -> None:
@@ -37,6 +39,10 @@ def add(commands: Commands) -> None:
             metavar="SECONDS",
             help="how long a minute of the cloud takes here (default: 0, everything is there at once)",
         )
+        if verb in REPORTING:
+            parser.add_argument(
+                "--json", action="store_true", help="print one JSON object instead; what pulumi says goes to stderr"
+            )
         if verb == "delete":
             parser.add_argument("thing", nargs=2, metavar=("TYPE", "ID"), help="what `status` named")
         parser.set_defaults(run=_run)
@@ -57,4 +63,4 @@ def _run(parsed: argparse.Namespace) -> int:
     gc.enable()
     place = Place(plan.stack_name(path), path.absolute(), projects[0])
     more = parsed.thing if parsed.verb == "delete" else parsed.passed_on
-    return command(parsed.verb, place, more, pace=parsed.pace)
+    return command(parsed.verb, place, more, pace=parsed.pace, as_json=parsed.json)

@@ -5,13 +5,14 @@ A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and 
 
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.calling import FAILED, FINE, CallError, complain, print_line
+from tandem.calling import FAILED, FINE, SCHEMA_VERSION, CallError, print_json, print_line
 from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.report import as_report
 from tandem.sandbox.state import Findings, compare, name_of
 
 if TYPE_CHECKING:
@@ -102,15 +103,39 @@ def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -
         world.close()
 
 
-def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float = 0.0) -> int:
+class RefusedError(CallError):
+    """The emulated cloud does not do what was asked."""
+
+    exit_code = FAILED
+
+
+def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float = 0.0, as_json: bool = False) -> int:
     """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
     from sandbox.world import StateError
 
     try:
         with opened(place, pace=pace) as sandbox:
-            return _VERBS[verb](sandbox, extra)
+            return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
     except StateError as error:
         raise CallError(str(error)) from error
+
+
+def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
+    """Runs the verb with everything for people on stderr, and prints what there is afterwards as one object."""
+    if verb == "delete":
+        token, identity = extra
+        _delete_thing(sandbox, token, identity)
+        deleted = {"type": token, "id": identity}
+        print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
+        return FINE
+    code = FINE
+    if verb != "status":
+        sandbox.pulumi.stdout = sys.stderr.fileno()
+        with redirect_stdout(sys.stderr):
+            code = _VERBS[verb](sandbox, extra)
+    found = sandbox.findings(_graph(sandbox.place))
+    print_json(as_report(sandbox.place.stack, found))
+    return code or (FINE if found.agree else FAILED)
 
 
 def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
@@ -185,19 +210,24 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
+    token, identity = extra
+    _delete_thing(sandbox, token, identity)
+    _say(f"deleted {token} {identity}")
+    return FINE
+
+
+def _delete_thing(sandbox: Sandbox, token: str, identity: str) -> None:
     from sandbox.world import CloudError
 
-    token, identity = extra
     if sandbox.world.read(token, identity) is None:
-        complain(f"there is no {token} {identity!r} in the cloud")
-        return FAILED
+        raise RefusedError(
+            f"there is no {token} {identity!r} in the cloud. "
+            f"Copy type and id from `tandem sandbox status {sandbox.place.stack}`."
+        )
     try:
         sandbox.world.delete(token, identity)
     except CloudError as error:
-        complain(f"the cloud refuses: {error}")
-        return FAILED
-    _say(f"deleted {token} {identity}")
-    return FINE
+        raise RefusedError(f"the cloud refuses: {error}") from error
 
 
 def _graph(place: Place) -> "Graph | None":

@@ -53,6 +53,8 @@ class Pulumi:
         self._python = folder / "python"
         self.providers = ""
         """What PULUMI_DEBUG_PROVIDERS says."""
+        self.stdout: int | None = None
+        """Where the progress of a command goes, if not to the standard output of this process."""
 
     @property
     def has_stack(self) -> bool:
@@ -112,7 +114,9 @@ class Pulumi:
 
     def run(self, *arguments: str) -> int:
         """Runs a command that changes something, its progress going to the terminal; returns pulumi's exit code."""
-        process = subprocess.Popen(self._command(arguments), cwd=self.folder, env=self.environment())
+        process = subprocess.Popen(
+            self._command(arguments), cwd=self.folder, env=self.environment(), stdout=self.stdout
+        )
         with _interrupts_left_to(process):
             code = process.wait()
         if code < 0:  # a signal has ended it, so it could not end its own children

@@ -68,7 +68,7 @@ class Findings:
 
     managed: tuple[Managed, ...]
     resources: int
-    """All entries of the state, components and providers among them, but not the stack."""
+    """As `pulumi` counts them: components, providers and the stack itself among them, but no default providers."""
     things: int
     orphans: tuple[Orphan, ...]
     missing: tuple[Managed, ...]
@@ -90,7 +90,7 @@ class Findings:
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
     """Compares; `graph` is what the program would register, and tells an orphan's parent and provider."""
-    resources = [one for one in deployment.get("resources") or () if not _is_pulumis_own(one)]
+    resources = [one for one in deployment.get("resources") or () if not _is_default_provider(one)]
     managed = tuple(_managed(resources))
     operations = [(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
     operations += [(REPLACING, one) for one in resources if one.get(PENDING)]
@@ -132,10 +132,8 @@ def name_of(urn: str) -> str:
     return urn.rsplit("::", 1)[1]
 
 
-def _is_pulumis_own(resource: Mapping[str, Any]) -> bool:
-    """The stack itself, and default providers: `pulumi` does not count them either."""
-    default = _is_provider(resource) and name_of(resource["urn"]).startswith("default")
-    return resource["type"] == "pulumi:pulumi:Stack" or default
+def _is_default_provider(resource: Mapping[str, Any]) -> bool:
+    return _is_provider(resource) and name_of(resource["urn"]).startswith("default")
 
 
 def _is_provider(resource: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
@@ -24,6 +24,7 @@ from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 CHANGING = frozenset({"create", "update", "delete", "replace"})
@@ -102,11 +103,11 @@ class Stack:
         config = load_file(self.place.stack_file)
         return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=self.name)
 
-    def behind(self, change: Callable[[World], object]) -> None:
+    def behind(self, change: Callable[[World], T]) -> T:
         """Somebody does something behind Pulumi's back."""
         world = World(self.place.folder / CLOUD)
         try:
-            change(world)
+            return change(world)
         finally:
             world.close()
 

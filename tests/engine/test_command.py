@@ -6,13 +6,16 @@ import json
 import os
 import shlex
 import signal
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sandbox.world import Fault
 from tests.engine.command_line import SLOW_PACE, call, start, until_it_creates_the_cluster
-from tests.engine.emulated import Raise, Stack
+from tests.engine.emulated import ROOT, Raise, Stack
 
 STACK = "timeslice"
 
@@ -30,9 +33,55 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
     assert (code, f"{len(stack.graph)} unchanged" in said) == (0, True), said
     code, said = call(stack, "status")
     assert (code, "state and cloud agree" in said) == (0, True), said
+    assert f"{len(stack.graph)} resources in the state" in said
     code, said = call(stack, "destroy")
     assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
     assert files(stack.folder) == before
+
+
+def test_every_verb_that_changes_the_cloud_reports_to_programs_what_there_is(nothing: Raise) -> None:
+    stack = nothing(STACK)
+    empty = {"resources": 0, "things": 0, "unfinished": [], "orphans": [], "missing": [], "repairs": []}
+    assert report(stack, 0, "status") == {"schema_version": 1, "stack": STACK, "agree": True, **empty}
+    up = report(stack, 0, "up")
+    assert (up["agree"], up["resources"]) == (True, len(stack.graph))
+    assert report(stack, 0, "status") == up
+    assert report(stack, 0, "refresh") == up
+    assert report(stack, 0, "destroy") == {"schema_version": 1, "stack": STACK, "agree": True, **empty}
+
+
+def test_status_names_every_repair_to_programs(raised: Raise) -> None:
+    stack = raised(STACK)
+    vpc, _ = stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
+    lost = next(one for one in stack.state()["resources"] if one["urn"].endswith("::tandem-coredns"))
+    stack.behind(lambda world: world.forget(lost["type"], lost["id"]))
+    found = report(stack, 1, "status")
+    assert not found["agree"]
+    delete = f"tandem sandbox delete {STACK} aws:ec2/vpc:Vpc {vpc}"
+    assert found["orphans"] == [
+        {"type": "aws:ec2/vpc:Vpc", "name": "somebodys", "id": vpc, "made_by": "pulumi", "repair": delete}
+    ]
+    named = {"type": lost["type"], "name": "tandem-coredns", "id": lost["id"], "urn": lost["urn"]}
+    assert found["missing"] == [named]
+    assert found["repairs"] == [delete, f"tandem sandbox refresh {STACK}"]
+    deleted = {"type": "aws:ec2/vpc:Vpc", "id": vpc}
+    assert report(stack, 0, "delete", STACK, *deleted.values()) == {
+        "schema_version": 1,
+        "stack": STACK,
+        "deleted": deleted,
+    }
+    assert report(stack, 0, "refresh")["agree"]
+
+
+def report(stack: Stack, code: int, *arguments: str) -> dict[str, Any]:
+    """The one object on stdout; what is meant for people is on stderr."""
+    command = [sys.executable, "-m", "tandem", "sandbox", *arguments, "--json"]
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(ROOT)))}
+    done = subprocess.run(command, cwd=stack.folder, env=env, capture_output=True, text=True)
+    assert done.returncode == code, done.stderr
+    assert ("Updating" in done.stderr) == (arguments[0] == "up")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
 
 
 def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Raise) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -125,3 +126,19 @@ def test_deleting_something_that_is_not_there_is_told(project: Path, programs: P
     install(programs, "v3.260.0")
     done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", cwd=project, path=programs)
     assert_one_line(done, 1, "no aws:ec2/vpc:Vpc 'vpc-1'")
+
+
+@pytest.mark.parametrize("verb", ["up", "refresh", "destroy", "status", "delete"])
+def test_programs_get_an_error_as_one_object(project: Path, programs: Path, verb: str) -> None:
+    thing = ("timeslice", "aws:ec2/vpc:Vpc", "vpc-1") if verb == "delete" else ()
+    done = call(verb, *thing, "--json", cwd=project, path=programs)
+    assert (done.returncode, done.stderr) == (2, "")
+    found = json.loads(done.stdout)
+    assert (found["schema_version"], "no `pulumi` on the PATH" in found["error"]) == (1, True)
+
+
+def test_programs_are_answered_where_there_is_nothing_to_delete(project: Path, programs: Path) -> None:
+    install(programs, "v3.260.0")
+    done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", "--json", cwd=project, path=programs)
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "no aws:ec2/vpc:Vpc 'vpc-1'" in json.loads(done.stdout)["error"]

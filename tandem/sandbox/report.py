@@ -1,0 +1,45 @@
+"""What `tandem sandbox … --json` prints: the comparison of state and cloud as one object."""
+
+from typing import Any
+
+from tandem.calling import SCHEMA_VERSION
+from tandem.sandbox.state import Findings, Managed, Unfinished, name_of
+
+
+def as_report(stack: str, found: Findings) -> dict[str, Any]:
+    """The object; each thing that needs a repair has the command for it, or is under one that has."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stack": stack,
+        "agree": found.agree,
+        "resources": found.resources,
+        "things": found.things,
+        "unfinished": [_unfinished(one) for one in found.unfinished],
+        "orphans": [
+            {
+                "type": orphan.thing.type,
+                "name": orphan.thing.name,
+                "id": orphan.thing.id,
+                "made_by": orphan.thing.made_by,
+                "repair": orphan.repair,
+            }
+            for orphan in found.orphans
+        ],
+        "missing": [_missing(one) for one in found.missing],
+        "repairs": repairs(stack, found),
+    }
+
+
+def repairs(stack: str, found: Findings) -> list[str]:
+    """The commands that make state and cloud agree again, in this order."""
+    finish = [f"tandem sandbox {found.finishes} {stack}"] if found.finishes else []
+    lost = [f"tandem sandbox refresh {stack}"] if found.missing else []
+    return list(dict.fromkeys([*finish, *(orphan.repair for orphan in found.orphans), *lost]))
+
+
+def _unfinished(one: Unfinished) -> dict[str, str]:
+    return {"operation": one.operation, "type": one.type, "name": name_of(one.urn), "urn": one.urn}
+
+
+def _missing(one: Managed) -> dict[str, str]:
+    return {"type": one.type, "name": one.name, "id": one.id, "urn": one.urn}
