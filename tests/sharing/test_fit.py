@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sharing.fit import Verdict, verdicts
+from sharing.fit import Verdict, _given, verdicts
 from sharing.models import Served
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Setup
 from tests.sharing.builders import instance, pair, served, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
@@ -96,6 +96,17 @@ def test_a_bigger_card_never_fits_less(whole: Setup, data: st.DataObject) -> Non
     before = fitting(here.sharing, *them, on=here.smallest.name)
     after = fitting(here.sharing, *them, on=there.name)
     assert all(now or not then for then, now in zip(before, after, strict=True))
+
+
+def test_a_model_may_fill_its_slice_to_the_last_mib() -> None:
+    # NVIDIA's profiles of an RTX PRO 6000 in this layout: two slices 1g.24gb of 23,674 MiB and one 2g.48gb. The needs
+    # of models are sums of fractions and seldom whole, so the slices are asked for with numbers.
+    cut, gpu = Mig(strategy="mixed", layout="all-balanced"), instance("g7e.2xlarge").gpu
+    alone = _given([40_000.0, 23_674.0], cut.offers(gpu), 1)
+    assert [(shares.profile, is_left) for shares, is_left in alone] == [("2g.48gb", True), ("1g.24gb", True)]
+    # In turns they get the smallest slice that holds them together.
+    turns = _given([13_674.0, 10_000.0], cut.model_copy(update={"replicas": 2}).offers(gpu), 1)
+    assert [(shares.profile, is_left) for shares, is_left in turns] == [("1g.24gb", True), ("1g.24gb", True)]
 
 
 @given(whole=setups(), extra=SERVED)

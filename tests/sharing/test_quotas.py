@@ -153,6 +153,12 @@ def test_every_system_type_is_a_standard_one(row: tables.Row) -> None:
     assert vcpu_quota(row["instance_type"], "on-demand") == "standard-on-demand"
 
 
+@pytest.mark.parametrize("name", ["a1", "c5", "d3", "h1", "i3", "im4gn", "is4gen", "m5", "r5", "t3", "z1d"])
+def test_other_instances_of_the_account_count_for_the_standard_quota(name: str) -> None:
+    # "Running On-Demand Standard (A, C, D, H, I, M, R, T, Z) instances": EC2 instance types guide, ec2-instance-quotas.
+    assert vcpu_quota(f"{name}.large", "on-demand") == "standard-on-demand"
+
+
 @pytest.mark.parametrize("name", ["inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge", "x2idn.16xlarge", "mac1.metal", "f1"])
 def test_other_families_have_quotas_that_no_stack_meets(name: str) -> None:
     assert vcpu_quota(name, "on-demand") is None

@@ -45,6 +45,8 @@ class Emulated:
     spot: list[dict[str, Any]] = field(default_factory=list)
     offers: dict[str, str] | None = None
     """Letters of the zones in which an instance type is offered; None: moto answers."""
+    zones: list[tuple[str, str, str, str]] | None = None
+    """Name, id, state and opt-in status of the region's zones; None: moto answers."""
     builds: dict[str, list[str]] = field(default_factory=dict)
     """Builds that EKS offers, by add-on; the first is the default."""
     addon_status: dict[str, str] = field(default_factory=dict)
@@ -111,6 +113,10 @@ class Emulated:
         if "AllRegions" in body or "RegionName.1" in body:
             return None
         return answer(Regions=[{"RegionName": name} for name in self.regions])
+
+    def _DescribeAvailabilityZones(self, body: Any, path: list[str]) -> Any:
+        keys = ("ZoneName", "ZoneId", "State", "OptInStatus")
+        return self.zones and answer(AvailabilityZones=[dict(zip(keys, zone, strict=True)) for zone in self.zones])
 
     def _ListQueues(self, body: Any, path: list[str]) -> Any:
         """As in the SQS API reference: no token without MaxResults."""

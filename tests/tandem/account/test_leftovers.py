@@ -9,6 +9,7 @@ from typing import Any
 
 import boto3
 import pytest
+from moto.ec2.models import ec2_backends
 
 from tandem.account import clean_up, leftovers
 from tandem.account.deletion import Deletion
@@ -318,6 +319,19 @@ def test_an_endpoint_that_aws_does_not_delete_is_a_failure(
     monkeypatch.setattr(account.client("ec2"), "delete_vpc_endpoints", lambda **_: refused)
     (outcome,) = Passing().deletion(account, found).run(found.things, leftovers.KINDS)
     assert (outcome.what, outcome.why) == ("failed", "it is in use")
+
+
+def test_a_nat_gateway_that_could_not_be_created_is_none_and_an_endpoint_is_one(
+    creation: Creation, account: Account
+) -> None:
+    # EC2 deletes such a gateway itself, after about an hour (VPC User Guide, nat-gateway-troubleshooting).
+    ec2 = ec2_backends["123456789012"][REGION]
+    ec2.nat_gateways[creation.NAT_gateways(OURS)].state = "failed"
+    endpoint = creation.VPC_endpoints(OURS)
+    ec2.vpc_end_points[endpoint].state = "failed"
+    assert [(one.kind, one.id) for one in leftovers.inventory(account, "timeslice").things] == [
+        ("VPC endpoints", endpoint)
+    ]
 
 
 @pytest.fixture

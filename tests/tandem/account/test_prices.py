@@ -233,7 +233,8 @@ BROKEN = {
     "no date": b'{"schema_version": 1, "region": "us-east-1", "on_demand": {}, "spot": {}}',
     "a time without a zone": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00", '
     b'"on_demand": {}, "spot": {}}',
-    "too large": b" " * (kept_prices.MOST_BYTES + 1),
+    "too large": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
+    b'"on_demand": {}, "spot": {}}' + b" " * kept_prices.MOST_BYTES,
 }
 
 

@@ -99,7 +99,8 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
 ) -> None:
     _, empty = run(capsys, stack(tmp_path))
     own = {**OURS, "tandem:stack": "tried"}
-    for tags in (own, {}):
+    # Two of everything that others have: an instance counts as often as it runs.
+    for tags in (own, {}, {}):
         creation.instances(tags, "g5.xlarge", spot=True)
         creation.instances(tags, "g4dn.2xlarge")
         creation.instances(tags, "c5.4xlarge")
@@ -110,13 +111,13 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     creation.ec2.stop_instances(InstanceIds=[stopped])
     _, told = run(capsys, stack(tmp_path))
     more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in told["quotas"]}
-    assert more == {"L-3819A6DF": 4, "L-1216C47A": 16, "L-0263D0A3": 1, "L-F678F1CE": 1, "L-1194D53C": 0}
+    assert more == {"L-3819A6DF": 8, "L-1216C47A": 32, "L-0263D0A3": 2, "L-F678F1CE": 2, "L-1194D53C": 0}
     _, on_demand = run(capsys, stack(tmp_path, capacity="on-demand"))
-    assert row(on_demand, "L-DB2E81BA")["used"] == 8
-    generous.quotas["L-3819A6DF"] = 11.0
+    assert row(on_demand, "L-DB2E81BA")["used"] == 16
+    generous.quotas["L-3819A6DF"] = 15.0
     code, told = run(capsys, stack(tmp_path))
     assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
-    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 20")
+    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
 
 
 def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
@@ -149,6 +150,23 @@ def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path
     assert told["problems"] == [
         "cluster.zones: us-east-1 has 5 zones in which EKS runs (got 6). Write `zones: 5` or fewer."
     ]
+
+
+def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+    # EKS refuses subnets of local zones (EKS User Guide, network-reqs). DescribeAvailabilityZones lists them with these
+    # statuses (EC2 API reference, `AvailabilityZone`).
+    generous.zones = [
+        ("us-east-1a", "use1-az1", "available", "opt-in-not-required"),
+        ("us-east-1b", "use1-az2", "unavailable", "opt-in-not-required"),
+        ("us-east-1d", "use1-az6", "available", "opt-in-not-required"),
+        ("us-east-1-bos-1a", "use1-bos1-az1", "available", "opted-in"),
+        ("us-east-1-nyc-1a", "use1-nyc1-az1", "available", "not-opted-in"),
+    ]
+    code, told = run(capsys, stack(tmp_path, zones=3))
+    assert code == 1
+    assert told["problems"][0] == (
+        "cluster.zones: EKS runs in 2 zones of us-east-1 (us-east-1a, us-east-1d). Write `zones: 2` or fewer."
+    )
 
 
 @pytest.mark.parametrize(

@@ -78,8 +78,8 @@ def test_the_first_broken_promise_of_a_pool_is_its_cause(seen: Facts, first: str
 
 def test_what_rests_on_nodes_is_not_judged_without_them() -> None:
     found = checks(replace(facts(), nodes=[]))
-    assert found["pool gpu", "gpu.replicas"].held is None
-    assert found["pool gpu", "nvidia.com/gpu a node"].held is None
+    for what in ("gpu.replicas", "nvidia.com/gpu a node"):
+        assert (found["pool gpu", what].held, found["pool gpu", what].found) == (None, "no node is ready")
 
 
 def test_a_daemon_set_is_known_by_its_name_and_must_be_ready_everywhere() -> None:
@@ -175,7 +175,8 @@ def test_a_parked_stack_promises_that_nothing_runs() -> None:
     [held] = model_checks(parked, Facts([], {}, []))
     assert (held.what, held.held) == ("parked", True)
     [running] = model_checks(parked, facts())
-    assert running.held is False
+    assert (running.held, running.found) == (False, "llama2-7b-5d4")
+    assert running.fix == "It was parked in the stack's file alone. Run `pulumi up --stack timeslice`."
     assert list(server_checks(parked, None)) == []
 
 

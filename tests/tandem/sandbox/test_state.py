@@ -1,0 +1,96 @@
+"""What `tandem sandbox status` says of state and cloud, and the command that repairs it."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from sandbox.world.things import POD, Thing
+from tandem.sandbox.state import compare
+
+QUEUE = "aws:sqs/queue:Queue"
+STACK = "urn:pulumi:timeslice::tandem::pulumi:pulumi:Stack::tandem-timeslice"
+PARENT = "urn:pulumi:timeslice::tandem::tandem:index:KarpenterGpuPool::tandem-karpenter"
+PROVIDER = "urn:pulumi:timeslice::tandem::pulumi:providers:aws::tandem"
+
+
+def queue(**more: Any) -> Thing:
+    return Thing(type=QUEUE, id="https://sqs/1 2", name="interruptions", inputs={}, outputs={}, **more)
+
+
+def urn(name: str) -> str:
+    return f"urn:pulumi:timeslice::tandem::{QUEUE}::{name}"
+
+
+def entry(name: str, **more: Any) -> dict[str, Any]:
+    return {"urn": urn(name), "type": QUEUE, "custom": True, "id": f"https://sqs/{name}", **more}
+
+
+AWS = {"urn": PROVIDER, "type": "pulumi:providers:aws", "custom": True, "id": "7e1f"}
+GRAPH = SimpleNamespace(
+    of_type=lambda type: [
+        SimpleNamespace(name="interruptions", urn=urn("interruptions"), parent=PARENT, provider=PROVIDER)
+    ]
+)
+
+
+def found(*left: Thing, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
+    """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there."""
+    cloud: Any = SimpleNamespace(
+        leftovers=lambda keys: left, things=lambda: left, read=lambda type, id: None if id in gone else {}
+    )
+    return compare("timeslice", {"resources": [*resources], "pending_operations": [*pending]}, cloud, graph)
+
+
+def repair(*left: Thing, **more: Any) -> str:
+    (orphan,) = found(*left, **more).orphans
+    return str(orphan.repair)
+
+
+def test_what_the_program_creates_is_imported_with_its_parent_and_provider() -> None:
+    assert repair(queue()) == (
+        f"tandem sandbox pulumi timeslice -- import {QUEUE} interruptions 'https://sqs/1 2' --parent parent={PARENT} "
+        f"--provider provider={PROVIDER} --protect=false --generate-code=false --yes"
+    )
+
+
+def test_what_the_program_does_not_create_is_deleted() -> None:
+    delete = f"tandem sandbox delete timeslice {QUEUE} 'https://sqs/1 2'"
+    nothing = SimpleNamespace(of_type=lambda type: [])
+    assert repair(queue(made_by="karpenter")) == delete
+    assert repair(queue(), graph=nothing) == delete
+    assert repair(queue(), graph=None) == delete
+    # Without its provider in the state an import has nothing to ask.
+    assert repair(queue(), resources=()) == delete
+
+
+def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
+    resource = {"urn": urn("interruptions"), "type": QUEUE, "provider": f"{PROVIDER}::7"}
+    creating = {"type": "creating", "resource": resource}
+    (orphan,) = found(queue(), pending=[creating]).orphans
+    assert (orphan.repair, orphan.replaces) == ("tandem sandbox refresh timeslice", False)
+    assert (orphan.pending.operation, orphan.pending.provider) == ("creating", PROVIDER)
+    (orphan,) = found(queue(), pending=[creating], resources=[AWS, entry("interruptions")]).orphans
+    assert orphan.replaces
+    # Another operation, or another queue, made nothing.
+    for other in ({**creating, "type": "updating"}, {**creating, "resource": {"urn": urn("b"), "type": QUEUE}}):
+        assert repair(queue(), pending=[other]).startswith("tandem sandbox pulumi timeslice -- import")
+
+
+def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
+    pod = Thing(type=POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
+    assert [one.thing for one in found(queue(), pod).orphans] == [queue()]
+
+
+def test_what_is_in_the_state_alone_is_missing() -> None:
+    of_pulumi = [
+        {"urn": STACK, "type": "pulumi:pulumi:Stack"},
+        {"urn": f"{PROVIDER[:-6]}default_7", "type": "pulumi:providers:aws", "custom": True, "id": "1"},
+        {"urn": PARENT, "type": "tandem:index:KarpenterGpuPool"},
+        {"urn": urn("theirs"), "type": QUEUE, "custom": True, "id": "theirs", "external": True},
+    ]
+    resources = [*of_pulumi, AWS, entry("a"), entry("b")]
+    seen = found(resources=resources, gone=["https://sqs/b", "theirs"])
+    assert [one.name for one in seen.managed] == ["a", "b"]
+    assert [one.id for one in seen.missing] == ["https://sqs/b"]
+    # The stack itself and the default provider are Pulumi's own.
+    assert (seen.resources, seen.agree) == (5, False)
+    assert found(resources=resources).agree
