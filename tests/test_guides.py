@@ -41,7 +41,7 @@ OTHERS = {
 
 
 def commands(guide: str) -> list[list[str]]:
-    text = (ROOT / "docs" / "how-to" / guide).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "how-to" / guide).read_text(encoding="utf-8").replace("\\\n", "")
     blocks = re.findall(r"^```\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
     return [words for block in blocks for line in block.splitlines() if (words := shlex.split(line, comments=True))]
 

@@ -3,6 +3,7 @@
 A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
 
+import errno
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
@@ -118,6 +119,22 @@ def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float =
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
     except StateError as error:
         raise CallError(str(error)) from error
+    except OSError as error:
+        if message := _unwritable(place.folder, error):
+            raise CallError(message) from error
+        raise
+
+
+def _unwritable(folder: Path, error: OSError) -> str:
+    """What keeps the sandbox from writing its files, and the fix; "" for any other error."""
+    if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+        return (
+            f"{folder} cannot be written ({error.strerror}). "
+            "Copy the project to a folder that you can write, and run the command there."
+        )
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk of {folder} is full. Free some space, and run the same command again."
+    return ""
 
 
 def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:

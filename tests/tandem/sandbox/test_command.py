@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import World
-from tandem.sandbox.command import CLOUD, HOME
+from tandem.calling import CallError
+from tandem.sandbox.command import CLOUD, HOME, Place, command
 
 ROOT = Path(__file__).parents[3]
 HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
@@ -142,3 +145,38 @@ def test_programs_are_answered_where_there_is_nothing_to_delete(project: Path, p
     done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", "--json", cwd=project, path=programs)
     assert (done.returncode, done.stderr) == (1, "")
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in json.loads(done.stdout)["error"]
+
+
+@pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
+def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, programs: Path, verb: str) -> None:
+    install(programs, "v3.260.0")
+    read_only = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$1" && shift && exec "$@"'
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", read_only, "sh", str(project)]
+    if subprocess.run([*inside, "true"], capture_output=True).returncode:
+        pytest.skip("unshare cannot mount a folder read-only")
+    env = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT)}
+    command = [*inside, sys.executable, "-m", "tandem", "sandbox", verb]
+    done = subprocess.run(command, env=env, capture_output=True, text=True)
+    folder = project / HOME / "timeslice"
+    assert_one_line(done, 2, f"tandem: {folder} cannot be written (Read-only file system). Copy the project to")
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.EACCES, "cannot be written (Permission denied). Copy the project to a folder that you can write"),
+        (errno.ENOSPC, "is full. Free some space, and run the same command again."),
+        (errno.EDQUOT, "is full. Free some space, and run the same command again."),
+    ],
+)
+def test_a_folder_that_takes_no_file_is_named_with_the_fix(
+    project: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
+) -> None:
+    def refuse(place: Place, **options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tandem.sandbox.command.opened", refuse)
+    place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
+    with pytest.raises(CallError, match=re.escape(says)) as raised:
+        command("status", place)
+    assert str(place.folder) in str(raised.value)
