@@ -7,6 +7,8 @@ from tandem.connection import add_servers
 from tandem.numbers import amount, amounts, count, counts
 
 PROMPT_WORDS = "64,512"
+FEWEST_WORDS = 8
+"""Of 200 words each, so that no two of many thousand prompts are equal."""
 CONCURRENCY = "1,4"
 OUTPUT_TOKENS, REQUESTS, WARM_UP, REPEATS = 128, 12, 1, 3
 TIMEOUT = 300.0
@@ -25,11 +27,18 @@ def _add_bench(commands: Commands) -> None:
         help="measure the models alone and together",
         description="Puts the same load on each model alone, then on all at once, and keeps every request's times in a "
         "JSON file, which `tandem report` reads. The file is whole after each run.",
-        epilog="Exit codes: 0 all requests answered, 1 some failed, 2 wrong call, 130 stopped with Ctrl-C.",
+        epilog="Exit codes: 0 all requests answered, 1 some failed, or a model is not on the GPU, or the disk is full, "
+        "2 wrong call, 130 stopped with Ctrl-C.",
     )
     add_servers(parser)
     load = parser.add_argument_group("the load; results are compared only if it is the same")
-    load.add_argument("--prompt-words", type=counts, default=counts(PROMPT_WORDS), metavar="N,N", help=PROMPT_WORDS)
+    load.add_argument(
+        "--prompt-words",
+        type=_prompt_words,
+        default=counts(PROMPT_WORDS),
+        metavar="N,N",
+        help=f"words of a prompt, at least {FEWEST_WORDS} ({PROMPT_WORDS})",
+    )
     load.add_argument(
         "--output-tokens", type=count, default=OUTPUT_TOKENS, metavar="N", help=f"at most ({OUTPUT_TOKENS})"
     )
@@ -68,9 +77,19 @@ def _add_bench(commands: Commands) -> None:
         "--salt", help="the prompts of an earlier result; servers may have seen them (default: new ones)"
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: bench-LABEL-DATE-TIME.json)")
-    parser.add_argument("--resume", action="store_true", help="go on with the runs that FILE lacks")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted benchmark")
+    parser.add_argument(
+        "--allow-cpu", action="store_true", help="measure models outside the GPU, too; reports do not compare them"
+    )
     parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
     parser.set_defaults(run=_bench)
+
+
+def _prompt_words(text: str) -> list[int]:
+    words = counts(text)
+    if words[0] < FEWEST_WORDS:
+        raise argparse.ArgumentTypeError(f"must be at least {FEWEST_WORDS} (got {words[0]})")
+    return words
 
 
 def _add_report(commands: Commands) -> None:

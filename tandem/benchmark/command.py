@@ -1,142 +1,182 @@
 """What `tandem bench` does."""
 
 import argparse
-import asyncio
 import datetime
 import gc
-import os
-import platform
 import secrets
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
-from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import httpcore
-
+from tandem.benchmark.interrupt import run_until_ctrl_c
+from tandem.benchmark.measures import reason_against_place
 from tandem.benchmark.progress import Progress, show
-from tandem.benchmark.result import Load, Machine, Memory, Result, Run, Server, read, write
+from tandem.benchmark.result import Load, Memory, Plan, Result, Run, Server, Session
+from tandem.benchmark.result_file import NotWrittenError, read, reserve, write
 from tandem.benchmark.run import Bench, Case, cases
+from tandem.benchmark.session import now, open_session, server_changes
 from tandem.benchmark.summary import Summary, summary
 from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, existing, print_json, print_line
-from tandem.connection import Endpoint, connected
+from tandem.connection import connected
 from tandem.ollama import Ollama, OllamaError
+
+
+class PlacementError(CallError):
+    """Models that are not where they must be for their figures to count."""
+
+    exit_code = FAILED
 
 
 def bench(parsed: argparse.Namespace) -> int:
     """Measures; returns the exit code."""
     gc.enable()
     plan = _plan(parsed.stack) if parsed.stack else None
-    with connected(parsed) as endpoints, ExitStack() as open_things:
-        return _Measuring(parsed, plan, endpoints, open_things).run()
+    label = parsed.label or (plan or {}).get("mode") or "servers"
+    path = _path(parsed.output, label)
+    with reserve(path):
+        earlier = _earlier(path, parsed)
+        with connected(parsed) as endpoints, ExitStack() as open_things:
+            servers = []
+            for endpoint in endpoints:
+                with Ollama(endpoint) as asked:
+                    named = asked.with_model()
+                servers.append(open_things.enter_context(Ollama(named)))
+            session = open_session(parsed.given, parsed.salt or secrets.token_hex(4), servers)
+            result = _resumed(earlier, session, path) if earlier else _new(parsed, plan, label, session)
+            return _Measuring(parsed, path, result, servers).run()
+
+
+def _path(output: str | None, label: str) -> Path:
+    moment = datetime.datetime.now()
+    return Path(output or f"bench-{label}-{moment:%Y%m%d-%H%M%S}.json".replace("/", "-")).resolve()
+
+
+def _earlier(path: Path, parsed: argparse.Namespace) -> Result | None:
+    """The result to resume, if there is one. A file that exists is never overwritten."""
+    if not path.exists():
+        return None
+    if not parsed.resume:
+        raise CallError(f"{path} exists. Continue it with --resume, or name another file with -o.")
+    result = read(path)
+    if result.load != _load(parsed):
+        raise CallError(f"{path} has another load. Repeat the arguments that it was begun with.")
+    if parsed.salt in {session.salt for session in result.sessions}:
+        raise CallError(f"Salt {parsed.salt} was already used for {path}. Leave out --salt, so that prompts are new.")
+    return result
+
+
+def _new(parsed: argparse.Namespace, plan: dict[str, Any] | None, label: str, session: Session) -> Result:
+    cost = ((plan or {}).get("cost") or {}).get("usd_per_hour")
+    return Result(
+        label=label,
+        complete=False,
+        ended=now(),
+        load=_load(parsed),
+        sessions=[session],
+        usd_per_hour=parsed.usd_per_hour or cost,
+        plan=cast("Plan | None", plan),
+    )
+
+
+def _resumed(result: Result, session: Session, path: Path) -> Result:
+    if _models(result.servers) != _models(session.servers):
+        raise CallError(f"{path} has other servers or models. Repeat the arguments that it was begun with.")
+    result.sessions.append(session)
+    return result
+
+
+def _models(servers: Sequence[Server]) -> list[tuple[str, str]]:
+    return [(server.id, server.model) for server in servers]
+
+
+def _load(parsed: argparse.Namespace) -> Load:
+    return Load(
+        prompt_words=parsed.prompt_words,
+        output_tokens=parsed.output_tokens,
+        concurrency=parsed.concurrency,
+        rates=parsed.rate,
+        requests=parsed.requests,
+        warmup=parsed.warm_up,
+        repeats=parsed.repeats,
+        seed=parsed.seed,
+        temperature=parsed.temperature,
+        timeout_s=parsed.timeout,
+    )
 
 
 class _Measuring:
-    """One call of the command."""
+    """The runs that one call adds to a result."""
 
-    def __init__(
-        self, parsed: argparse.Namespace, plan: dict[str, Any] | None, endpoints: list[Endpoint], open_things: ExitStack
-    ) -> None:
-        self._parsed, self._plan = parsed, plan
-        self._asked: dict[str, Ollama] = {}
-        self._servers = []
-        for endpoint in endpoints:
-            with Ollama(endpoint) as asked:
-                named = asked.with_model()
-            server = open_things.enter_context(Ollama(named))
-            self._asked[named.id] = server
-            self._servers.append(_server(server))
-        self._label = parsed.label or (plan or {}).get("mode") or "servers"
-        now = datetime.datetime.now()
-        self._path = Path(parsed.output or f"bench-{self._label}-{now:%Y%m%d-%H%M%S}.json".replace("/", "-"))
+    def __init__(self, parsed: argparse.Namespace, path: Path, result: Result, servers: Sequence[Ollama]) -> None:
+        self._parsed, self._path, self._result = parsed, path, result
+        self._asked = {server.endpoint.id: server for server in servers}
+        done = {run.key for run in result.runs}
+        self._open_cases = [case for case in cases(result.load, self._asked) if case.key not in done]
+        self._warnings = server_changes(result.sessions)
 
     def run(self) -> int:
-        """Measures every case that the result lacks, and tells what came out."""
-        result = self._result()
-        code = FINE
+        """Measures every case that the result lacks, and reports what came out."""
+        if not self._parsed.json:
+            for warning in self._warnings:
+                complain(f"warning: {warning}")
+        failure = ""
         try:
-            self._measure(result)
-        except KeyboardInterrupt:
-            code = INTERRUPTED
-        told = summary(result)
-        self._tell(result, told)
-        if code == INTERRUPTED:
-            what = f"Kept in {self._path}; --resume goes on" if result.runs else "No run was finished, nothing is kept"
-            complain(f"stopped with Ctrl-C. {what}")
-        elif told.errors:
+            finished = run_until_ctrl_c(self._measure)
+        except NotWrittenError as error:
+            failure, finished = f"{error} {self._kept()}", True
+        told = summary(self._result)
+        self._tell(told, failure)
+        if failure:
+            return FAILED
+        if not finished:
+            complain(f"Interrupted. {self._kept()}")
+            return INTERRUPTED
+        if told.errors:
             complain(_errors(told))
-            code = FAILED
-        return code
+            return FAILED
+        return FINE
 
-    def _result(self) -> Result:
-        """A new result, or the one to go on with. A file that is there is never overwritten."""
-        if self._path.exists():
-            if not self._parsed.resume:
-                raise CallError(f"{self._path} is there already: --resume goes on with it, or name another with -o")
-            return self._earlier(read(self._path))
-        if not os.access(self._path.absolute().parent, os.W_OK):
-            raise CallError(f"cannot write into {self._path.absolute().parent}")
-        cost = ((self._plan or {}).get("cost") or {}).get("usd_per_hour")
-        return Result(
-            label=self._label,
-            complete=False,
-            command=["tandem", *self._parsed.given],
-            begun=_now(),
-            ended=_now(),
-            versions={"tandem": _tandem(), "httpcore": httpcore.__version__},
-            machine=_machine(),
-            load=self._load(),
-            salt=self._parsed.salt or secrets.token_hex(4),
-            servers=self._servers,
-            usd_per_hour=self._parsed.usd_per_hour or cost,
-            plan=self._plan,
-        )
-
-    def _earlier(self, result: Result) -> Result:
-        if result.load != self._load():
-            raise CallError(f"{self._path} has another load: give the arguments that it was begun with")
-        if [(one.id, one.model) for one in result.servers] != [(one.id, one.model) for one in self._servers]:
-            raise CallError(f"{self._path} is of other servers or models: give the arguments that it was begun with")
-        result.servers = self._servers  # their addresses may have changed
-        return result
-
-    def _load(self) -> Load:
-        parsed = self._parsed
-        return Load(
-            prompt_words=parsed.prompt_words,
-            output_tokens=parsed.output_tokens,
-            concurrency=parsed.concurrency,
-            rates=parsed.rate,
-            requests=parsed.requests,
-            warmup=parsed.warm_up,
-            repeats=parsed.repeats,
-            seed=parsed.seed,
-            temperature=parsed.temperature,
-            timeout_s=parsed.timeout,
-        )
-
-    def _measure(self, result: Result) -> None:
-        done = {run.key for run in result.runs}
-        open_cases = [case for case in cases(result.load, self._asked) if case.key not in done]
-        bench = Bench(result.servers, result.load, result.salt)
-        with asyncio.Runner() as loop, Progress(len(open_cases), quiet=self._parsed.json) as progress:
-            try:
-                for case in open_cases:
+    async def _measure(self) -> None:
+        bench = Bench(self._result.servers, self._result.load, self._result.sessions[-1].salt)
+        try:
+            if self._open_cases:
+                await self._check_placement(bench)
+            with Progress(len(self._open_cases), quiet=self._parsed.json) as progress:
+                for case in self._open_cases:
                     progress.begins(case)
-                    result.runs.append(self._one(bench, case, loop))
-                    result.ended = _now()
-                    result.complete = case is open_cases[-1]
-                    write(result, self._path)
-                    progress.ended(result.runs[-1])
-            finally:
-                loop.run(bench.close())
+                    self._result.runs.append(await self._one(bench, case))
+                    self._keep(complete=case is self._open_cases[-1])
+                    progress.ended(self._result.runs[-1])
+        finally:
+            await bench.close()
 
-    def _one(self, bench: Bench, case: Case, loop: asyncio.Runner) -> Run:
-        loop.run(bench.warm_up(case))
+    async def _check_placement(self, bench: Bench) -> None:
+        """Loads all models, as they are in every run, and stops where the figures of one could not be compared."""
+        failed = {id: error for id, error in (await bench.load(self._open_cases[0])).items() if error}
+        if failed:
+            told = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())
+            raise PlacementError(f"{told}. Repair that server and repeat the command.")
+        if self._parsed.allow_cpu:
+            return
+        reasons = [reason_against_place(id, _memory(asked)) for id, asked in self._asked.items()]
+        if any(reasons):
+            raise PlacementError(
+                "\n".join(f"{reason}." for reason in reasons if reason)
+                + "\nIts runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
+            )
+
+    def _keep(self, *, complete: bool) -> None:
+        self._result.ended, self._result.complete = now(), complete
+        write(self._result, self._path)
+
+    async def _one(self, bench: Bench, case: Case) -> Run:
+        await bench.warm_up(case)
         before = self._memory(case)
-        measured = loop.run(bench.measure(case))
+        measured = await bench.measure(case)
         return Run(
+            session=len(self._result.sessions) - 1,
             repeat=case.repeat,
             endpoints=list(case.endpoints),
             prompt_words=case.prompt_words,
@@ -152,11 +192,23 @@ class _Measuring:
     def _memory(self, case: Case) -> dict[str, Memory | None]:
         return {endpoint: _memory(self._asked[endpoint]) for endpoint in case.endpoints}
 
-    def _tell(self, result: Result, told: Summary) -> None:
+    def _kept(self) -> str:
+        if not self._path.exists():
+            return "No run was kept."
+        runs = len(read(self._path).runs)
+        return f"{runs} {'run is' if runs == 1 else 'runs are'} in {self._path}. Continue with --resume."
+
+    def _tell(self, told: Summary, failure: str) -> None:
+        result = self._result
         if self._parsed.json:
-            print_json({"result": str(self._path), "complete": result.complete, **told.as_dict()})
-        elif result.runs:
+            state = {"result": str(self._path), "complete": result.complete, "warnings": self._warnings}
+            print_json({**state, **({"error": failure} if failure else {}), **told.as_dict()})
+            return
+        if result.runs:
             show(told)
+        if failure:
+            complain(failure)
+        elif result.runs:
             print_line(f"Result: {self._path}", sys.stdout)
 
 
@@ -169,22 +221,6 @@ def _plan(stack: str) -> dict[str, Any]:
     return told
 
 
-def _server(asked: Ollama) -> Server:
-    endpoint = asked.endpoint
-    found = next(model for model in asked.models() if model["name"] == endpoint.model)
-    details = found.get("details") or {}
-    return Server(
-        id=endpoint.id,
-        url=endpoint.url,
-        model=endpoint.model,
-        ollama=asked.version(),
-        digest=str(found.get("digest", "")),
-        family=str(details.get("family", "")),
-        parameter_size=str(details.get("parameter_size", "")),
-        quantization=str(details.get("quantization_level", "")),
-    )
-
-
 def _memory(asked: Ollama) -> Memory | None:
     try:
         loaded = asked.loaded()
@@ -195,37 +231,8 @@ def _memory(asked: Ollama) -> Memory | None:
     return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context_length)
 
 
-def _machine() -> Machine:
-    return Machine(
-        system=f"{platform.system()} {platform.release()}",
-        processor=_processor(),
-        cpus=os.cpu_count() or 0,
-        python=platform.python_version(),
-    )
-
-
-def _processor() -> str:
-    try:
-        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        listed = []
-    names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
-def _tandem() -> str:
-    try:
-        return metadata.version("tandem")
-    except metadata.PackageNotFoundError:
-        return "not installed"
-
-
 def _errors(told: Summary) -> str:
     most = sorted(told.errors.items(), key=lambda item: (-item[1], item[0]))
     rest = f" and {len(most) - 3} more" if len(most) > 3 else ""
     kinds = "; ".join(f"{often} × {error}" for error, often in most[:3])
     return f"{sum(told.errors.values())} requests failed: {kinds}{rest}"
-
-
-def _now() -> str:
-    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -2,13 +2,18 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
-from tandem.benchmark.measures import GOOD_REPEATS, Span, Spread
-from tandem.benchmark.result import Memory, Result
-from tandem.benchmark.summary import Figures, Goals, Sharing, Summary, Workload
+from tandem.benchmark.comparison import Comparison
+from tandem.benchmark.measures import GOOD_REPEATS, MIB, Span, Spread
+from tandem.benchmark.result import Memory, Result, difference, identity
+from tandem.benchmark.summary import Figures, Goals, Sharing, Summary, compare_costs, reference
 from tandem.markdown import as_code, change_text, in_markdown
 
-MIB = 2**20
+GOOD_REQUESTS = 300
+"""A p99 of them rests on the three slowest."""
+MOST_NAMED = 3
+"""Runs that are named where many are left out for one reason."""
 
 
 def document(
@@ -26,9 +31,9 @@ def document(
         *_sharing(told),
         *_figures(told, goals),
         *_fit(results),
-        "## Before you rely on it",
+        "## Caveats",
         _bullets(_doubts(results, told)),
-        "## What the words mean",
+        "## Glossary",
         _bullets(_meanings(goals)),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -37,7 +42,9 @@ def document(
 def _in_markdown(result: Result) -> Result:
     """Without the rows, which no text needs and which are many."""
     short = replace(result, runs=[replace(run, rows=[]) for run in result.runs])
-    return replace(change_text(short, in_markdown), command=result.command)
+    escaped = change_text(short, in_markdown)
+    sessions = [replace(new, command=old.command) for new, old in zip(escaped.sessions, result.sessions, strict=True)]
+    return replace(escaped, sessions=sessions)
 
 
 def _title(results: Sequence[Result]) -> str:
@@ -46,55 +53,57 @@ def _title(results: Sequence[Result]) -> str:
 
 
 def _answer(told: Sequence[Summary]) -> Iterator[str]:
-    """One sentence for each target at the same, heaviest closed load, and who is cheaper."""
+    """One sentence for each target at the same, heaviest closed load, and which is cheaper beyond the noise."""
     common = reference(told)
     if common is None:
         if any(one.figures for one in told):
-            yield "Alone and together were not both measured under one load, so this says nothing about sharing."
+            yield "No load was measured both alone and together, so this report says nothing about sharing."
         else:
-            yield "**No run can be compared**, so there is no answer here. Why, stands below."
+            yield '**No comparable runs.** See "Excluded runs" below.'
         return
     shared = [(one.label, next(s for s in one.sharing if s.workload == common)) for one in told]
-    yield f"With {common}, for each model:"
+    yield f"With {common}, for each model (in parentheses: lowest to highest repeat):"
     yield _bullets(_sentence(label, one) for label, one in shared)
-    yield from _cheaper([(label, one.usd_per_million) for label, one in shared if one.usd_per_million])
-
-
-def reference(told: Sequence[Summary]) -> Workload | None:
-    """The workload that the answer is about: in all results, closed before open, shortest prompts, highest level."""
-    common = set.intersection(*({shared.workload for shared in one.sharing} for one in told))
-    return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
+    yield from (_verdict(one) for one in compare_costs(told))
 
 
 def _sentence(label: str, one: Sharing) -> str:
     each = ", ".join(f"{endpoint} {1 / slower:.2f}" for endpoint, slower in one.slowdown.items())
-    cost = f", ${one.usd_per_million:.2f} per million output tokens" if one.usd_per_million else ""
-    speed = f" at **{one.speed:.2f}** of the speed that each has alone ({each})" if one.speed else ""
+    cost = f", ${_range(one.span('usd_per_million'), 2)} per million output tokens" if one.usd_per_million else ""
+    speed = f" at **{_range(one.span('speed'), 2)}** of its speed alone ({each})" if one.speed else ""
     return (
-        f"**{label}** served the models together{speed}: "
-        f"{one.tokens_per_s:.1f} tokens/s in all, {one.throughput_ratio:.2f} of what a GPU for each would give{cost}."
+        f"**{label}** served each model{speed}: {_range(one.span('tokens_per_s'))} tokens/s combined, "
+        f"{_range(one.span('throughput_ratio'), 2)} of the throughput of dedicated GPUs{cost}."
     )
 
 
-def _cheaper(costs: Sequence[tuple[str, float]]) -> Iterator[str]:
-    if len(costs) < 2:
-        return
-    ordered = sorted(costs, key=lambda cost: cost[1])
-    (label, least), others = ordered[0], ordered[1:]
-    told = ", ".join(f"{1 - least / cost:.0%} cheaper per token than {other}" for other, cost in others)
-    yield f"**{label}** is {told}."
+def _verdict(one: Comparison) -> str:
+    """Who is cheaper, only where the repeats can tell."""
+    if one.lowest is None or one.highest is None:
+        return (
+            f"**{one.best} and {one.other} cannot be ranked**: with a single repeat, nothing is known of the "
+            "variation between runs. Measure at least two, better more, repeats of each."
+        )
+    interval = f"95% confidence interval: {_cheaper(one.highest)} to {_cheaper(one.lowest)}"
+    if one.decided:
+        return f"**{one.best}** is {1 - one.ratio:.0%} cheaper per token than {one.other} ({interval})."
+    return f"**No difference beyond the noise** in cost per token between {one.best} and {one.other} ({interval})."
+
+
+def _cheaper(ratio: float) -> str:
+    return f"{1 - ratio:.0%} cheaper" if ratio <= 1 else f"{ratio - 1:.0%} more expensive"
 
 
 def _setup(results: Sequence[Result]) -> Iterator[str]:
     load = results[0].load
     yield _table(
-        ("target", "GPU", "Ollama", "$ an hour", "measured (UTC)", "tandem", "runs"),
+        ("target", "GPU", "Ollama", "$ per hour", "measured (UTC)", "tandem", "runs"),
         (
             (
-                result.label, _gpu(result), ", ".join(sorted({server.ollama for server in result.servers})),
+                result.label, _gpu(result), _listed(_versions(result)),
                 f"{result.usd_per_hour:.4f}" if result.usd_per_hour else "not given",
-                f"{result.begun[:16].replace('T', ' ')} to {result.ended[11:16]}",
-                result.versions.get("tandem", ""),
+                f"{result.sessions[0].begun[:16].replace('T', ' ')} to {result.ended[11:16]}",
+                ", ".join(dict.fromkeys(session.versions.get("tandem", "") for session in result.sessions)),
                 f"{len(result.runs)}{'' if result.complete else ' (stopped early)'}",
             )
             for result in results
@@ -105,38 +114,50 @@ def _setup(results: Sequence[Result]) -> Iterator[str]:
         ((server.model, server.id, server.parameter_size, server.quantization) for server in results[0].servers),
     )
     levels = [
-        *(f"{level} requests at a time" for level in load.concurrency),
+        *(f"{level} request{'s' if level > 1 else ''} at a time" for level in load.concurrency),
         *(f"{rate:g} requests a second at random moments" for rate in load.rates),
     ]
     yield (
-        f"Load, the same for all: prompts of {_listed(load.prompt_words)} words, different from the first word on; "
-        f"at most {load.output_tokens} output tokens; for each model {_listed(levels)}; {load.requests} requests a run "
-        f"and {load.warmup} before it to warm up; {load.repeats} repeats; temperature {load.temperature:g}, "
-        f"seed {load.seed}. "
-        "Each model was asked alone, with the other loaded and idle, then all at once; whichever was done first got "
-        "more of the same until the others were done as well."
+        f"**Workload:** unique prompts of {_listed(load.prompt_words)} words; at most {load.output_tokens} output "
+        f"tokens; for each model {_listed(levels)}; {load.requests} requests per run after {load.warmup} to warm up; "
+        f"{load.repeats} repeats; temperature {load.temperature:g}, seed {load.seed}. "
+        "Each model was measured alone, with the others loaded and idle, then all at once. A model that finished first "
+        "got further requests, which do not count, until the others finished."
     )
     for result in results:
-        machine = result.machine
-        yield (
-            f"{result.label}: {as_code(' '.join(result.command))}, from a client with "
-            f"{machine.cpus} × {machine.processor}, {machine.system}, Python {machine.python}."
-        )
+        for session in result.sessions:
+            machine = session.machine
+            yield (
+                f"{result.label}: {as_code(' '.join(session.command))}, from a client with "
+                f"{machine.cpus} × {machine.processor}, {machine.system}, Python {machine.python}."
+            )
+
+
+def _versions(result: Result) -> list[str]:
+    return sorted({server.ollama for session in result.sessions for server in session.servers})
 
 
 def _gpu(result: Result) -> str:
-    pools = (result.plan or {}).get("pools") or []
+    pools = result.plan["pools"] if result.plan else []
     return ", ".join(f"{pool['nodes']} × {pool['gpu']['name']}" for pool in pools) or "not said"
 
 
 def _excluded(told: Sequence[Summary]) -> Iterator[str]:
     if not any(one.excluded for one in told):
         return
-    yield "## Runs that are not compared"
+    yield "## Excluded runs"
     for one in told:
         if one.excluded:
-            yield f"{one.label}: {len(one.excluded)} of {one.runs}."
-            yield _bullets(f"{name}: {'; '.join(reasons)}" for name, reasons in one.excluded)
+            by_reason: dict[str, list[str]] = {}
+            for name, reasons in one.excluded:
+                by_reason.setdefault("; ".join(reasons), []).append(name)
+            yield f"{one.label}: {len(one.excluded)} of {one.runs} runs are not compared."
+            yield _bullets(f"{reason} ({_some(names)})" for reason, names in by_reason.items())
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - MOST_NAMED
+    return "; ".join(names[:MOST_NAMED]) + (f"; and {more} more runs" if more > 0 else "")
 
 
 def _sharing(told: Sequence[Summary]) -> Iterator[str]:
@@ -152,10 +173,10 @@ def _sharing(told: Sequence[Summary]) -> Iterator[str]:
         for shared in one.sharing
     ]  # fmt: skip
     if rows:
-        yield "## What being together costs"
+        yield "## Cost of sharing"
         yield _table(
             (
-                "target", "load", "speed", "inter-token latency", "first token p95", "tokens/s", "of a GPU each",
+                "target", "load", "speed", "inter-token latency", "first token p95", "tokens/s", "of dedicated GPUs",
                 "fairness", "$ per million tokens",
             ),
             rows,
@@ -198,15 +219,15 @@ def _fit(results: Sequence[Result]) -> Iterator[str]:
     rows = [
         (
             result.label, model["id"], f"{model['needs_mib']:,}",
-            f"{model['share_mib']:,}" if model["share_mib"] is not None else "the rest of the card",
+            f"{model['share_mib']:,}" if model["share_mib"] is not None else "the rest of the GPU",
             *_measured(result, model["id"]),
         )
         for result in results
-        for model in (result.plan or {}).get("models") or []
+        for model in (result.plan["models"] if result.plan else [])
     ]  # fmt: skip
     if rows:
-        yield "## The plan beside it"
-        yield "MiB. What the plan says a model needs holds the engine's own buffers, which Ollama does not count."
+        yield "## Planned and actual memory"
+        yield "In MiB. The planned need includes the engine's own buffers, which Ollama does not count."
         yield _table(("target", "model", "planned need", "may use", "loaded", "of that on the GPU"), rows)
 
 
@@ -234,15 +255,16 @@ def _between(sizes: Sequence[int]) -> str:
 def _doubts(results: Sequence[Result], told: Sequence[Summary]) -> Iterator[str]:
     for result, one in zip(results, told, strict=True):
         if one.excluded:
-            yield f"{result.label}: {len(one.excluded)} of {one.runs} runs are left out (see above)."
+            yield f"{result.label}: {len(one.excluded)} of {one.runs} runs are excluded (see above)."
         if not result.complete:
             yield f"{result.label}: stopped before its last run."
+        yield from (f"{result.label}: {change}" for change in _changes(result))
         if one.errors:
             kinds = "; ".join(f"{often} × {error}" for error, often in sorted(one.errors.items()))
-            yield f"{result.label}: failed requests, which are in no time: {kinds}."
+            yield f"{result.label}: failed requests (excluded from latency figures): {kinds}."
         few = [figure for figure in one.figures if figure.repeats < GOOD_REPEATS]
         if few:
-            yield f"{result.label}: {len(few)} rows rest on fewer than {GOOD_REPEATS} repeats."
+            yield f"{result.label}: {len(few)} rows have fewer than {GOOD_REPEATS} repeats."
         moved = [
             endpoint
             for run in result.runs
@@ -250,17 +272,31 @@ def _doubts(results: Sequence[Result], told: Sequence[Summary]) -> Iterator[str]
             if _moved(run.memory_start, run.memory_end, endpoint)
         ]
         if moved:
-            yield f"{result.label}: {_listed(sorted(set(moved)))} was loaded anew during a run: its memory changed."
+            yield f"{result.label}: the memory of {_listed(sorted(set(moved)))} changed during a run: it was reloaded."
     for what, values in (
         ("Ollama's version", [{server.ollama for server in result.servers} for result in results]),
-        ("the quantization", [{(server.id, server.quantization) for server in result.servers} for result in results]),
-        ("the client's machine", [{(result.machine.processor, result.machine.cpus)} for result in results]),
+        ("The quantization", [{(server.id, server.quantization) for server in result.servers} for result in results]),
+        ("The model file", [{(server.id, server.digest) for server in result.servers} for result in results]),
+        (
+            "The client's machine",
+            [{(s.machine.processor, s.machine.cpus) for s in result.sessions} for result in results],
+        ),
     ):
         if any(value != values[0] for value in values):
-            yield f"{what[0].upper()}{what[1:]} differs between the targets."
+            yield f"{what} differs between the targets."
     requests = results[0].load.requests * results[0].load.repeats
-    yield f"A p99 of {requests} requests is close to the slowest of them: it wants hundreds."
-    yield "Times are the client's: the way to the server is in them."
+    if requests < GOOD_REQUESTS:
+        yield f"With {requests} requests, p99 is close to the maximum. Use hundreds of requests for a meaningful p99."
+    yield "Times are measured at the client and include network latency."
+    yield ("Intervals cover the variation between repeats of one benchmark. Another node or day may differ by more.")
+
+
+def _changes(result: Result) -> Iterator[str]:
+    """What a resumed benchmark found otherwise than before."""
+    for before, after in pairwise(result.sessions):
+        for one, other in zip(before.servers, after.servers, strict=True):
+            if identity(one) != identity(other):
+                yield f"server {one.id} changed when the benchmark was resumed: {difference(one, other)}."
 
 
 def _moved(start: Mapping[str, Memory | None], end: Mapping[str, Memory | None], endpoint: str) -> bool:
@@ -271,13 +307,17 @@ def _moved(start: Mapping[str, Memory | None], end: Mapping[str, Memory | None],
 def _meanings(goals: Goals | None) -> Iterator[str]:
     yield "**First token**: from sending a request to its first piece of text, or of thinking."
     yield "**Between tokens** (inter-token latency): (request - first token) / (output tokens - 1), for each request."
-    yield "**Gap**: the time between two pieces that follow each other: what a reader sees as stutter."
+    yield "**Gap**: the time between two consecutive pieces, which a reader sees as stutter."
     yield "**Request**: from sending a request to its last piece of text."
     yield "**Tokens/s**: output tokens over the time from the first request to the last answer."
-    yield "**Speed**: inter-token latency alone over together (medians; over the models, the geometric mean)."
-    yield "**Of a GPU each**: tokens/s of all together, over the sum of what each does alone on the same target."
-    yield "**Fairness**: Jain's index of the part of its tokens/s that each keeps; 1: equal, 1/n: one has everything."
-    yield "**$ per million tokens**: what the target costs in a second, over the tokens that all make in one."
+    yield "**Speed**: inter-token latency alone over together (medians of a repeat; geometric mean over the models)."
+    yield "**Of dedicated GPUs**: combined tokens/s over the sum of what each model does alone on the same target."
+    yield "**Fairness**: Jain's index of the part of its tokens/s that each model keeps; 1: equal, 1/n: one has it all."
+    yield "**$ per million tokens**: hourly price divided by combined tokens per hour."
+    yield (
+        "**Beyond the noise**: Welch's t-interval of the repeats (their logarithms) excludes equal cost; all intervals "
+        "of this report hold together with 95% confidence."
+    )
     if goals:
         yield f"**Good requests**: first token within {goals.ttft_ms:g} ms and {goals.itl_ms:g} ms between tokens."
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tandem.benchmark.result import Memory, Row, Run
 
 GOOD_REPEATS = 3
+MIB = 2**20
 
 
 def percentile(sample: Iterable[float], percent: float) -> float:
@@ -151,16 +152,19 @@ def reasons_against(run: Run) -> list[str]:
     """
     reasons = []
     for endpoint in run.endpoints:
-        known = [memory for memory in (run.memory_start.get(endpoint), run.memory_end.get(endpoint)) if memory]
-        spilled = [memory for memory in known if memory.size_vram < memory.size]
-        if spilled:
-            reasons.append(f"{endpoint} spilled to the CPU: {_on_gpu(spilled[0])}")
-        elif len(known) < 2:
-            reasons.append(f"nobody knows where {endpoint} was: the server did not list it as loaded")
+        looks = [run.memory_start.get(endpoint), run.memory_end.get(endpoint)]
+        reasons += list(dict.fromkeys(filter(None, (reason_against_place(endpoint, memory) for memory in looks))))[:1]
         if not answered(row for row in run.rows if row.endpoint == endpoint):
             reasons.append(f"{endpoint} answered nothing")
     return reasons
 
 
-def _on_gpu(memory: Memory) -> str:
-    return f"{memory.size_vram / 2**30:.2f} of {memory.size / 2**30:.2f} GiB on the GPU"
+def reason_against_place(endpoint: str, memory: Memory | None) -> str | None:
+    """Why a model that is loaded like this must not be compared, or None."""
+    if memory is None or memory.size <= 0:
+        return f"the place of {endpoint} is unknown: its server did not list it as loaded"
+    if memory.size_vram >= memory.size:
+        return None
+    part = int(100 * memory.size_vram / memory.size)  # never 100 % of a model that is not all there
+    where = "partly on the CPU" if part else "on the CPU"
+    return f"{endpoint} was {where}: {part}% of its {max(1, round(memory.size / MIB)):,} MiB was on the GPU"

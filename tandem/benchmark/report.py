@@ -8,8 +8,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from tandem.benchmark.document import document
-from tandem.benchmark.result import Result, ResultError, read
-from tandem.benchmark.summary import Goals, Summary, summary
+from tandem.benchmark.result import Result
+from tandem.benchmark.result_file import ResultError, read
+from tandem.benchmark.summary import Goals, Summary, compare_costs, summary
 from tandem.calling import FAILED, FINE, CallError, complain, print_json, print_line
 
 DOCUMENT = "README.md"
@@ -21,7 +22,8 @@ def report(parsed: argparse.Namespace) -> int:
     goals = _goals(parsed)
     told = [summary(result, goals) for result in results]
     if parsed.json:
-        print_json([one.as_dict() for one in told])
+        compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(told)]
+        print_json({"results": [one.as_dict() for one in told], "comparisons": compared})
     else:
         folder = Path(parsed.output)
         try:
@@ -38,7 +40,8 @@ def report(parsed: argparse.Namespace) -> int:
 
 def together(paths: Sequence[Path]) -> list[Result]:
     """The results, each under a label of its own; raises `ResultError`, with all reasons, where they do not compare."""
-    mistakes, results = [], []
+    mistakes = [f"{path} is given twice. Name each result once." for path, often in Counter(paths).items() if often > 1]
+    results = []
     for path in paths:
         try:
             results.append(read(path))
@@ -51,9 +54,12 @@ def together(paths: Sequence[Path]) -> list[Result]:
     if mistakes:
         raise ResultError("\n".join(mistakes))
     often = Counter(result.label for result in results)
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
     return [
-        replace(result, label=f"{result.label} ({path.stem})") if often[result.label] > 1 else result
-        for path, result in zip(paths, results, strict=True)
+        replace(result, label=f"{result.label} ({name})") if often[result.label] > 1 else result
+        for name, result in zip(names, results, strict=True)
     ]
 
 

@@ -80,6 +80,15 @@ class Bench:
         for sender in self._senders.values():
             await sender.close()
 
+    async def load(self, case: Case) -> dict[str, str | None]:
+        """Has every server load its model, one after the other; their errors, None where one answered."""
+        return {endpoint: await self._first_answer(case, endpoint) for endpoint in self._servers}
+
+    async def _first_answer(self, case: Case, endpoint: str) -> str | None:
+        exchange = Exchange(endpoint, counted=False)
+        await self._senders[endpoint].exchange(self.request(case, endpoint, "load"), exchange)
+        return exchange.row(exchange.sent_ns).error
+
     async def warm_up(self, case: Case) -> None:
         """One model after the other, so that none is loaded while another is: both would see the same free memory."""
         for endpoint in case.endpoints:

@@ -2,13 +2,14 @@
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 from tandem.benchmark import measures
+from tandem.benchmark.comparison import Comparison, compare
 from tandem.benchmark.measures import Span, Spread, answered, span, spread
-from tandem.benchmark.result import Result, Run
+from tandem.benchmark.result import Result, Row, Run, Server, difference, identity
 
 
 class Workload(NamedTuple):
@@ -51,10 +52,9 @@ class Figures:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sharing:
-    """All models together under one workload, against each alone."""
+class Repeat:
+    """All models together in one repeat, against each alone in the same repeat."""
 
-    workload: Workload
     slowdown: dict[str, float]
     """Median inter-token latency together over alone, for each model."""
     speed: float | None
@@ -69,6 +69,18 @@ class Sharing:
     """Jain's index of what each model keeps of its throughput."""
     usd_per_million: float | None
     """Dollars for a million output tokens, whichever model's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing(Repeat):
+    """The same under one workload: each figure is the median of the repeats."""
+
+    workload: Workload
+    repeats: list[Repeat]
+
+    def span(self, figure: str) -> Span | None:
+        """A figure of `Repeat` with its range over the repeats."""
+        return span([value for value in (getattr(one, figure) for one in self.repeats) if value is not None])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,11 +100,7 @@ class Summary:
         """The summary as JSON takes it."""
         told = asdict(self)
         for entry in (*told["figures"], *told["sharing"]):
-            entry["workload"] = (
-                entry["workload"]._asdict()
-                if hasattr(entry["workload"], "_asdict")
-                else dict(zip(Workload._fields, entry["workload"], strict=True))
-            )
+            entry["workload"] = entry["workload"]._asdict()
         return told
 
 
@@ -100,30 +108,79 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
     """The figures of a result. Runs that must not be compared are named and left out."""
     kept: dict[tuple[Workload, tuple[str, ...]], list[Run]] = defaultdict(list)
     excluded = []
+    usual = _usual_servers(result)
     for run in result.runs:
-        reasons = measures.reasons_against(run)
+        reasons = [*measures.reasons_against(run), *_reasons_against_servers(run, result, usual)]
         if reasons:
             excluded.append((name(run), reasons))
         else:
-            kept[Workload(run.prompt_words, run.loop, run.level), tuple(run.endpoints)].append(run)
-    figures = [
-        _figures(endpoint, workload, runs, goals)
-        for (workload, endpoints), runs in sorted(kept.items(), key=lambda item: (item[0][0], len(item[0][1])))
-        for endpoint in endpoints
-    ]
+            kept[_workload(run), tuple(run.endpoints)].append(run)
+    ids = [server.id for server in result.servers]
     return Summary(
         label=result.label,
-        figures=figures,
-        sharing=_sharing(figures, [server.id for server in result.servers], result.usd_per_hour),
+        figures=[
+            _figures(endpoint, workload, runs, goals)
+            for (workload, endpoints), runs in sorted(kept.items(), key=lambda item: (item[0][0], len(item[0][1])))
+            for endpoint in endpoints
+        ],
+        sharing=_sharing(kept, ids, result.usd_per_hour),
         excluded=excluded,
         errors=dict(Counter(row.error for run in result.runs for row in run.rows if row.counted and row.error)),
         runs=len(result.runs),
     )
 
 
+def _usual_servers(result: Result) -> dict[str, Server]:
+    """For each endpoint the server that most of its runs were measured with; of equally many, the latest one."""
+    seen: dict[str, dict[tuple[str, ...], list[tuple[int, Server]]]] = defaultdict(lambda: defaultdict(list))
+    for run in result.runs:
+        for server in _servers(run, result):
+            seen[server.id][identity(server)].append((run.session, server))
+    return {
+        endpoint: max(kinds.values(), key=lambda kind: (len(kind), max(session for session, _ in kind)))[0][1]
+        for endpoint, kinds in seen.items()
+    }
+
+
+def _reasons_against_servers(run: Run, result: Result, usual: dict[str, Server]) -> list[str]:
+    """Figures of different servers are never combined: an update of Ollama in the middle would count as noise."""
+    return [
+        f"{server.id} was another server than in most runs: {difference(usual[server.id], server)}"
+        for server in _servers(run, result)
+        if identity(server) != identity(usual[server.id])
+    ]
+
+
+def _servers(run: Run, result: Result) -> list[Server]:
+    return [server for server in result.sessions[run.session].servers if server.id in run.endpoints]
+
+
+def _workload(run: Run) -> Workload:
+    return Workload(run.prompt_words, run.loop, run.level)
+
+
+def reference(told: Sequence[Summary]) -> Workload | None:
+    """The workload that the answer is about: in all results, closed before open, shortest prompts, highest level."""
+    common = set.intersection(*({shared.workload for shared in one.sharing} for one in told))
+    return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
+
+
+def compare_costs(told: Sequence[Summary]) -> list[Comparison]:
+    """The cheapest target at that workload against each other one, where two or more have a price."""
+    common = reference(told)
+    costs = {
+        one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
+        for one in told
+        for shared in one.sharing
+        if shared.workload == common
+    }
+    priced = {label: each for label, each in costs.items() if each}
+    return compare(priced) if len(priced) > 1 else []
+
+
 def name(run: Run) -> str:
     """A run in words."""
-    return f"{' + '.join(run.endpoints)}, {Workload(run.prompt_words, run.loop, run.level)}, repeat {run.repeat}"
+    return f"{' + '.join(run.endpoints)}, {_workload(run)}, repeat {run.repeat}"
 
 
 def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goals | None) -> Figures:
@@ -147,41 +204,86 @@ def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goal
     )
 
 
-def _sharing(figures: Sequence[Figures], endpoints: Sequence[str], usd_per_hour: float | None) -> list[Sharing]:
-    found = {(one.workload, one.endpoint, one.together): one for one in figures}
+def _sharing(
+    kept: Mapping[tuple[Workload, tuple[str, ...]], list[Run]], endpoints: Sequence[str], usd_per_hour: float | None
+) -> list[Sharing]:
+    """For each workload, the repeats of which every run may be compared: each model alone, and all together."""
+    if len(endpoints) < 2:
+        return []
+    groups = [*((endpoint,) for endpoint in endpoints), tuple(endpoints)]
     told = []
-    for workload in dict.fromkeys(one.workload for one in figures):
-        pairs = [
-            (found.get((workload, endpoint, False)), found.get((workload, endpoint, True))) for endpoint in endpoints
-        ]
-        whole = [(alone, both) for alone, both in pairs if alone and both]
-        if len(endpoints) > 1 and len(whole) == len(endpoints):
-            told.append(_shared(workload, whole, usd_per_hour))
+    for workload in sorted({workload for workload, _ in kept}):
+        by_group = [{run.repeat: run for run in kept.get((workload, group), [])} for group in groups]
+        whole = sorted(set.intersection(*map(set, by_group)))
+        repeats = [_repeat([runs[number] for runs in by_group], usd_per_hour) for number in whole]
+        if repeats:
+            told.append(_medians(workload, repeats))
     return told
 
 
-def _shared(workload: Workload, pairs: list[tuple[Figures, Figures]], usd_per_hour: float | None) -> Sharing:
-    slowdown = {
-        alone.endpoint: both.itl_ms.p50 / alone.itl_ms.p50
-        for alone, both in pairs
-        if alone.itl_ms and both.itl_ms and alone.itl_ms.p50 and both.itl_ms.p50
-    }
-    ttft = {
-        alone.endpoint: both.ttft_ms.p95 / alone.ttft_ms.p95
-        for alone, both in pairs
-        if alone.ttft_ms and both.ttft_ms and alone.ttft_ms.p95
-    }
-    before = [alone.tokens_per_s.median if alone.tokens_per_s else 0.0 for alone, _ in pairs]
-    after = [both.tokens_per_s.median if both.tokens_per_s else 0.0 for _, both in pairs]
-    kept = [together / alone for together, alone in zip(after, before, strict=True) if alone]
-    total = sum(after)
-    return Sharing(
-        workload=workload,
+def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
+    """The figures of one repeat; the last of the runs is the one of all models together."""
+    *alone, together = runs
+    pairs = [
+        (endpoint, before.rows, [row for row in together.rows if row.endpoint == endpoint])
+        for before in alone
+        for endpoint in before.endpoints
+    ]
+    slowdown = _ratios((endpoint, _itl_p50(before), _itl_p50(after)) for endpoint, before, after in pairs)
+    before_s = [measures.tokens_per_s(before) for _, before, _ in pairs]
+    after_s = [measures.tokens_per_s(after) for _, _, after in pairs]
+    total = sum(after_s)
+    return Repeat(
         slowdown=slowdown,
-        speed=math.exp(-sum(map(math.log, slowdown.values())) / len(slowdown)) if len(slowdown) == len(pairs) else None,
-        ttft_ratio=ttft,
+        speed=_speed(slowdown) if len(slowdown) == len(pairs) else None,
+        ttft_ratio=_ratios((endpoint, _ttft_p95(before), _ttft_p95(after)) for endpoint, before, after in pairs),
         tokens_per_s=total,
-        throughput_ratio=total / sum(before) if sum(before) else 0.0,
-        fairness=measures.jain(kept),
+        throughput_ratio=total / sum(before_s) if sum(before_s) else 0.0,
+        fairness=measures.jain([after / before for after, before in zip(after_s, before_s, strict=True) if before]),
         usd_per_million=measures.usd_per_million(usd_per_hour, total) if usd_per_hour and total else None,
     )
+
+
+def _medians(workload: Workload, repeats: list[Repeat]) -> Sharing:
+    def median(figure: str) -> float | None:
+        found = span([value for value in (getattr(one, figure) for one in repeats) if value is not None])
+        return found.median if found else None
+
+    def medians(figure: str) -> dict[str, float]:
+        each = [getattr(one, figure) for one in repeats]
+        return {key: measures.percentile([one[key] for one in each if key in one], 50) for key in _keys(each)}
+
+    return Sharing(
+        workload=workload,
+        repeats=repeats,
+        slowdown=medians("slowdown"),
+        speed=median("speed"),
+        ttft_ratio=medians("ttft_ratio"),
+        tokens_per_s=median("tokens_per_s") or 0.0,
+        throughput_ratio=median("throughput_ratio") or 0.0,
+        fairness=median("fairness") or 0.0,
+        usd_per_million=median("usd_per_million"),
+    )
+
+
+def _ratios(figures: Iterable[tuple[str, float | None, float | None]]) -> dict[str, float]:
+    """Together over alone, where neither is missing or zero: pieces that all came at one moment have no pace."""
+    return {endpoint: after / before for endpoint, before, after in figures if before and after}
+
+
+def _speed(slowdown: Mapping[str, float]) -> float:
+    return math.exp(-sum(map(math.log, slowdown.values())) / len(slowdown))
+
+
+def _itl_p50(rows: Sequence[Row]) -> float | None:
+    found = spread([measures.itl_ms(row) for row in answered(rows) if measures.has_itl(row)])
+    return found.p50 if found else None
+
+
+def _ttft_p95(rows: Sequence[Row]) -> float | None:
+    found = spread([measures.ttft_ms(row) for row in answered(rows)])
+    return found.p95 if found else None
+
+
+def _keys(some: Iterable[Mapping[str, float]]) -> list[str]:
+    return list(dict.fromkeys(key for one in some for key in one))

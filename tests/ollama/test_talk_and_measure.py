@@ -80,19 +80,22 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: pyt
                 assert row.server.total_ns > 0
     assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
-    assert "**stand-in** served the models together at **" in text
+    assert "**stand-in** served each model at **" in text
     assert "per million output tokens" in text
     assert (tmp_path / "report" / "latency.svg").exists()
 
 
 @pytest.mark.parametrize("places", [("full", "partial")])
-def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path) -> None:
+def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "r.json"
-    assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path)]) == 0
+    assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path)]) == 1
+    assert "b was partly on the CPU: " in capsys.readouterr().err
+    assert not path.exists()
+    assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path), "--allow-cpu"]) == 0
     assert main(["report", str(path), "--no-plots", "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
-    assert "b spilled to the CPU: " in text
-    assert "so this says nothing about sharing" in text
+    assert "b was partly on the CPU: " in text
+    assert "so this report says nothing about sharing" in text
     assert "together |" not in text
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tandem.benchmark.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes
+from tandem.benchmark.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
 
 GIB = 2**30
 NO_TIMES = ServerTimes(total_ns=0, load_ns=0, prompt_eval_ns=0, eval_ns=0)
@@ -40,7 +40,8 @@ def run(
     """A closed run at four at a time."""
     places = dict.fromkeys(endpoints, memory)
     fields: dict[str, Any] = {
-        "repeat": repeat, "endpoints": endpoints, "prompt_words": 64, "loop": "closed", "level": 4.0, "seconds": 10.0,
+        "session": 0, "repeat": repeat, "endpoints": endpoints, "prompt_words": 64,
+        "loop": "closed", "level": 4.0, "seconds": 10.0,
         "memory_start": places, "memory_end": places, "client_cpu_s": 0.1, "rows": rows,
     }  # fmt: skip
     return Run(**{**fields, **changes})
@@ -54,6 +55,17 @@ def server(id: str, model: str) -> Server:
     )  # fmt: skip
 
 
+def session(label: str = "x", **changes: Any) -> Session:
+    """A call that found the models a and b."""
+    fields: dict[str, Any] = {
+        "begun": "2026-11-21T10:00:00+00:00", "command": ["tandem", "bench", label],
+        "versions": {"tandem": "0.1", "httpcore": "1.0"},
+        "machine": Machine(system="Linux 6", processor="Xeon", cpus=4, python="3.12"), "salt": "s",
+        "servers": [server("a", "llama2:7b"), server("b", "mistral:7b")],
+    }  # fmt: skip
+    return Session(**{**fields, **changes})
+
+
 def result(label: str, runs: list[Run], **changes: Any) -> Result:
     """A result of the models a and b."""
     load = Load(
@@ -61,10 +73,8 @@ def result(label: str, runs: list[Run], **changes: Any) -> Result:
         temperature=0.0, timeout_s=300.0,
     )  # fmt: skip
     fields: dict[str, Any] = {
-        "label": label, "complete": True, "command": ["tandem", "bench", label], "begun": "2026-11-21T10:00:00+00:00",
-        "ended": "2026-11-21T10:30:00+00:00", "versions": {"tandem": "0.1", "httpcore": "1.0"},
-        "machine": Machine(system="Linux 6", processor="Xeon", cpus=4, python="3.12"), "load": load, "salt": "s",
-        "servers": [server("a", "llama2:7b"), server("b", "mistral:7b")], "usd_per_hour": None, "runs": runs,
+        "label": label, "complete": True, "ended": "2026-11-21T10:30:00+00:00", "load": load,
+        "sessions": [session(label)], "usd_per_hour": None, "runs": runs,
     }  # fmt: skip
     return Result(**{**fields, **changes})
 
@@ -77,3 +87,13 @@ def shared(label: str, alone_ms: tuple[float, float], together_ms: tuple[float, 
         both = [one for name, time in zip("ab", together_ms, strict=True) for one in steady(name, 150.0, time)]
         runs += [run(["a"], a, repeat=repeat), run(["b"], b, repeat=repeat), run(["a", "b"], both, repeat=repeat)]
     return result(label, changes.pop("runs", runs), **changes)
+
+
+def paced(label: str, together_ms: tuple[float, ...], **changes: Any) -> Result:
+    """A repeat for each time between tokens of both models together; alone each has 10 ms. Nothing else takes time."""
+    runs = []
+    for repeat, time in enumerate(together_ms, start=1):
+        runs += [run([name], steady(name, 0.0, 10.0, tokens=100, requests=1), repeat=repeat) for name in "ab"]
+        both = [one for name in "ab" for one in steady(name, 0.0, time, tokens=100, requests=1)]
+        runs.append(run(["a", "b"], both, repeat=repeat))
+    return result(label, runs, **changes)

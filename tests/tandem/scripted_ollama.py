@@ -39,7 +39,7 @@ class Script:
     """`breaks` (the connection closes in the middle), `stops` (no last piece), `says` (an error in the stream), `busy`
     (503), `gone` (404)."""
     fault_from: int = 0
-    """Number of the first request, from 0, that meets the fault."""
+    """Number of the first request, from 0, that meets the fault or has no end."""
     fault_every: int = 1
     """Each so-and-so-many-th from then on does."""
     endless: bool = False
@@ -136,8 +136,9 @@ class _Server:
             return
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n")
         count = int(body.get("options", {}).get("num_predict", 8))
+        endless = script.endless and number >= script.fault_from
         said = [*script.thinking, *(script.pieces if script.pieces is not None else self._words(count))]
-        for index, piece in enumerate(itertools.chain(said, itertools.repeat("more ")) if script.endless else said):
+        for index, piece in enumerate(itertools.chain(said, itertools.repeat("more ")) if endless else said):
             pause = script.next_s if index else script.first_s
             if pause:
                 await asyncio.sleep(pause)
@@ -148,7 +149,7 @@ class _Server:
             line = json.dumps(self._part(path, body, piece, thinks=index < len(script.thinking)))
             stamps.append(time.monotonic_ns())
             _chunk(writer, line)
-            if script.endless:
+            if endless:
                 await asyncio.sleep(0.001)
                 await writer.drain()
         if fault == "breaks":

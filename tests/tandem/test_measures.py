@@ -1,5 +1,6 @@
 """The definitions, on samples whose figures are known."""
 
+import asyncio
 import math
 from dataclasses import replace
 from itertools import pairwise
@@ -10,8 +11,11 @@ from hypothesis import strategies as st
 
 from tandem.benchmark import measures
 from tandem.benchmark.prompts import TASK, moments, prompt
-from tandem.benchmark.summary import Goals, Workload, summary
-from tests.tandem.results import SPILLED, failed, result, row, run, shared, steady
+from tandem.benchmark.result import Row
+from tandem.benchmark.run import Bench, Case, Measured
+from tandem.benchmark.summary import Goals, Sharing, Workload, summary
+from tests.tandem.instant_ollama import Instant
+from tests.tandem.results import SPILLED, failed, result, row, run, server, shared, steady
 
 CLOSED = Workload(64, "closed", 4.0)
 
@@ -128,18 +132,82 @@ def test_a_spilled_run_is_named_and_not_compared() -> None:
     assert told.sharing == []
     assert not any(one.together for one in told.figures)
     assert [name for name, _ in told.excluded] == [f"a + b, 64 words, 4 at a time, repeat {n}" for n in (1, 2, 3)]
-    assert told.excluded[0][1] == ["b spilled to the CPU: 3.00 of 4.00 GiB on the GPU"]
+    assert told.excluded[0][1] == ["b was partly on the CPU: 75% of its 4,096 MiB was on the GPU"]
 
 
 def test_a_run_of_a_model_whose_place_is_unknown_is_not_compared() -> None:
     [(_, reasons)] = summary(result("x", [run(["a"], steady("a", 1.0, 1.0), memory=None)])).excluded
-    assert reasons == ["nobody knows where a was: the server did not list it as loaded"]
+    assert reasons == ["the place of a is unknown: its server did not list it as loaded"]
 
 
 def test_a_run_without_any_answer_is_not_compared() -> None:
     told = summary(result("x", [run(["a"], [failed(), failed()])]))
     assert told.excluded[0][1] == ["a answered nothing"]
     assert told.errors == {"503: server busy": 2}
+
+
+NOW, LATER, AT_ONCE = row([0.0]), row([10.0, 20.0]), row([10.0, 10.0])
+"""An answer of no duration, one with a pace, and one whose pieces all came at one moment."""
+
+
+def shares(a: Row, b: Row, together: Row) -> Sharing:
+    """What one repeat says in which each model gets one answer alone, and the same one as the other together."""
+    both = [replace(together, endpoint=name) for name in "ab"]
+    runs = [run(["a"], [a]), run(["b"], [replace(b, endpoint="b")]), run(["a", "b"], both)]
+    [one] = summary(result("x", runs, usd_per_hour=0.36)).sharing
+    return one
+
+
+def test_a_model_without_a_pace_alone_has_no_slowdown_and_the_pair_no_speed() -> None:
+    one = shares(AT_ONCE, LATER, LATER)
+    assert (one.slowdown, one.speed, one.span("speed")) == ({"b": 1.0}, None, None)
+
+
+def test_a_model_without_a_pace_together_has_no_slowdown_either() -> None:
+    one = shares(LATER, LATER, AT_ONCE)
+    assert (one.slowdown, one.speed) == ({}, None)
+
+
+def test_a_first_token_at_once_has_no_ratio() -> None:
+    assert shares(NOW, LATER, LATER).ttft_ratio == {"b": 1.0}
+
+
+def test_a_model_that_took_no_time_alone_is_in_no_fairness() -> None:
+    one = shares(NOW, LATER, LATER)
+    assert one.fairness == 1.0
+    assert one.throughput_ratio == pytest.approx(2.0)
+
+
+def test_without_any_throughput_there_is_no_ratio_and_no_price() -> None:
+    assert shares(NOW, NOW, LATER).throughput_ratio == 0.0
+    none = shares(LATER, LATER, NOW)
+    assert (none.tokens_per_s, none.throughput_ratio, none.fairness, none.usd_per_million) == (0.0, 0.0, 0.0, None)
+
+
+def test_a_repeat_without_all_of_its_runs_is_in_no_comparison() -> None:
+    whole = shared("mps", (20.0, 40.0), (40.0, 60.0))
+    told = summary(replace(whole, runs=[one for one in whole.runs if (one.repeat, one.endpoints) != (2, ["b"])]))
+    assert len(told.sharing[0].repeats) == 2
+    assert len(told.figures) == 4
+
+
+def test_workloads_are_mappings_in_json() -> None:
+    told = summary(shared("mps", (20.0, 40.0), (40.0, 60.0))).as_dict()
+    workload = {"prompt_words": 64, "loop": "closed", "level": 4.0}
+    assert [one["workload"] for one in (*told["figures"], *told["sharing"])] == [workload] * 5
+
+
+def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    seconds = iter([5.0, 7.5])
+    monkeypatch.setattr("tandem.benchmark.run.time.process_time", lambda: next(seconds))
+
+    async def measure() -> Measured:
+        load = replace(result("x", []).load, requests=1)
+        bench = Bench([server("a", "m")], load, "s")
+        return await bench.measure(Case(1, ("a",), 8, "closed", 1.0))
+
+    Instant(monkeypatch)
+    assert asyncio.run(measure()).client_cpu_s == 2.5
 
 
 def test_failed_requests_are_counted_and_in_no_time() -> None:

@@ -23,7 +23,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem import command
-from tandem.benchmark.result import write
+from tandem.benchmark.result_file import write
 from tandem.cluster import screen
 from tandem.cluster import verify as verification
 from tandem.command import main
@@ -214,7 +214,8 @@ def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
         one = shared(f"{text}{number}", (20.0, 40.0), (40.0, 60.0), usd_per_hour=0.5)
         spoiled = run(["a"], [row([], error=text)], repeat=4)
         servers = [replace(server(id, text), quantization=text, parameter_size=text, ollama=text) for id in "ab"]
-        whole = replace(one, runs=[*one.runs, spoiled], servers=servers, command=[text], begun=text, ended=text)
+        call = replace(one.sessions[0], servers=servers, command=[text], begun=text)
+        whole = replace(one, runs=[*one.runs, spoiled], sessions=[call], ended=text)
         write(whole, folder / f"{number}.json")
     results = [str(folder / f"{number}.json") for number in (1, 2)]
     said("report", *results, "-o", str(folder / "out"))

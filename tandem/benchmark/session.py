@@ -1,0 +1,84 @@
+"""What a result notes of one call of `tandem bench`: the servers that it found, the client, and the prompts' salt."""
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import httpcore
+
+from tandem.benchmark.result import Machine, Server, Session, difference, identity
+from tandem.ollama import Ollama
+
+
+def now() -> str:
+    """The time as a result has it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> Session:
+    """Asks the servers and looks at the client."""
+    return Session(
+        begun=now(),
+        command=["tandem", *given],
+        versions={"tandem": _tandem(), "httpcore": httpcore.__version__},
+        machine=_machine(),
+        salt=salt,
+        servers=[_server(server) for server in servers],
+    )
+
+
+def server_changes(sessions: Sequence[Session]) -> list[str]:
+    """A sentence for each server that the latest session found otherwise than the one before."""
+    if len(sessions) < 2:
+        return []
+    pairs = zip(sessions[-2].servers, sessions[-1].servers, strict=True)
+    return [
+        f"Server {now.id} differs from the one that this result was measured with: {difference(before, now)}. "
+        "Reports do not compare runs of different servers. For all runs on one server, write a new result with -o."
+        for before, now in pairs
+        if identity(before) != identity(now)
+    ]
+
+
+def _server(asked: Ollama) -> Server:
+    endpoint = asked.endpoint
+    found = next(model for model in asked.models() if model["name"] == endpoint.model)
+    details = found.get("details") or {}
+    return Server(
+        id=endpoint.id,
+        url=endpoint.url,
+        model=endpoint.model,
+        ollama=asked.version(),
+        digest=str(found.get("digest", "")),
+        family=str(details.get("family", "")),
+        parameter_size=str(details.get("parameter_size", "")),
+        quantization=str(details.get("quantization_level", "")),
+    )
+
+
+def _machine() -> Machine:
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        processor=_processor(),
+        cpus=os.cpu_count() or 0,
+        python=platform.python_version(),
+    )
+
+
+def _processor() -> str:
+    try:
+        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        listed = []
+    names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _tandem() -> str:
+    try:
+        return metadata.version("tandem")
+    except metadata.PackageNotFoundError:
+        return "not installed"

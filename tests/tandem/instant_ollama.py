@@ -1,0 +1,107 @@
+"""Ollama servers without a network or a process: they answer at once, and note every prompt."""
+
+import asyncio
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.benchmark.stream import Exchange
+from tandem.command import main
+from tandem.connection import Endpoint
+from tandem.ollama import Loaded
+
+LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
+
+
+@dataclass
+class Instant:
+    """What the servers are, by name, and what they were asked."""
+
+    monkeypatch: pytest.MonkeyPatch
+    version: str = "0.32.15"
+    digest: str = "d"
+    quantization: str = "Q4_0"
+    places: dict[str, tuple[int, int] | None] = field(default_factory=dict)
+    """Bytes, and bytes on the GPU; None: not listed as loaded. The others are on the GPU."""
+    refusing: frozenset[str] = frozenset()
+    prompts: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.monkeypatch.setattr("tandem.benchmark.command.Ollama", lambda endpoint: Described(self, endpoint))
+        self.monkeypatch.setattr(
+            "tandem.benchmark.run.Sender", lambda url, **_: Answering(self, url.rpartition("/")[2])
+        )
+
+    def bench(self, path: Path, *more: str, names: str = "ab") -> int:
+        """Runs the command against servers of those names."""
+        urls = [part for name in names for part in ("--url", f"{name}=http://127.0.0.1/{name}")]
+        return main(["bench", *urls, "-o", str(path), *LOAD, *more])
+
+
+class Described:
+    """What a server says about itself."""
+
+    def __init__(self, servers: Instant, endpoint: Endpoint) -> None:
+        self._servers, self.endpoint = servers, endpoint
+
+    def __enter__(self) -> "Described":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def with_model(self) -> Endpoint:
+        return replace(self.endpoint, model="tiny:1b")
+
+    def version(self) -> str:
+        return self._servers.version
+
+    def models(self) -> list[dict[str, Any]]:
+        details = {"family": "llama", "parameter_size": "1B", "quantization_level": self._servers.quantization}
+        return [{"name": "tiny:1b", "digest": self._servers.digest, "details": details}]
+
+    def loaded(self) -> Loaded | None:
+        place = self._servers.places.get(self.endpoint.id, (2**30, 2**30))
+        if place is None:
+            return None
+        return Loaded(model="tiny:1b", digest="d", size=place[0], size_vram=place[1], context_length=4096)
+
+
+class Answering:
+    """A server that answers each request with two pieces."""
+
+    def __init__(self, servers: Instant, name: str) -> None:
+        self._servers, self._name = servers, name
+
+    async def close(self) -> None:
+        await asyncio.sleep(0)
+
+    async def exchange(self, body: Mapping[str, Any], into: Exchange) -> None:
+        self._servers.prompts.append(str(body["prompt"]))
+        into.sent_ns = time.monotonic_ns()
+        try:
+            await asyncio.sleep(0)
+        except asyncio.CancelledError:
+            into.failure = "stopped at the end of the run"
+            raise
+        if self._name in self._servers.refusing:
+            into.status, into.parts = 503, [(into.sent_ns, b'{"error": "server busy"}')]
+            return
+        last = {"done": True, "eval_count": 2, "done_reason": "length"}
+        lines = [{"response": "one"}, {"response": "two"}, last]
+        into.status = 200
+        into.parts = [
+            (into.sent_ns + 1_000_000 * number, json.dumps(line).encode() + b"\n")
+            for number, line in enumerate(lines, start=1)
+        ]
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Instant:
+    """Servers on the GPU."""
+    return Instant(monkeypatch)
