@@ -12,6 +12,8 @@ from itertools import combinations
 
 CONFIDENCE = 0.95
 """That all intervals of one report hold."""
+LARGEST = 700.0
+"""Its exponential is still a number (1e304)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +51,15 @@ def _compare(best: str, other: str, logs: Mapping[str, Sequence[float]], error: 
     return Comparison(
         best=best,
         other=other,
-        ratio=math.exp(difference),
-        lowest=None if reach is None else math.exp(difference - reach),
-        highest=None if reach is None else math.exp(difference + reach),
+        ratio=_exp(difference),
+        lowest=None if reach is None else _exp(difference - reach),
+        highest=None if reach is None else _exp(difference + reach),
     )
+
+
+def _exp(value: float) -> float:
+    """Without an error where two wild repeats give an interval beyond all numbers."""
+    return math.exp(min(value, LARGEST))
 
 
 def _reach(one: Sequence[float], two: Sequence[float], error: float) -> float | None:

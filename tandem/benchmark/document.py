@@ -12,6 +12,7 @@ from tandem.markdown import as_code, change_text, in_markdown
 
 GOOD_REQUESTS = 300
 """A p99 of them rests on the three slowest."""
+MANY_TIMES = 10
 MOST_NAMED = 3
 """Runs that are named where many are left out for one reason."""
 
@@ -91,6 +92,8 @@ def _verdict(one: Comparison) -> str:
 
 
 def _cheaper(ratio: float) -> str:
+    if ratio > MANY_TIMES:
+        return f"more than {MANY_TIMES} times as expensive"
     return f"{1 - ratio:.0%} cheaper" if ratio <= 1 else f"{ratio - 1:.0%} more expensive"
 
 

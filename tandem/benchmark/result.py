@@ -9,7 +9,7 @@ from typing_extensions import TypedDict  # pydantic does not take typing's befor
 SCHEMA_VERSION = 2
 Count = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[int, Field(ge=1, lt=2**63)]
-Amount = Annotated[FiniteFloat, Field(ge=0)]
+Amount = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
 IDENTITY = {"ollama": "Ollama", "digest": "digest", "quantization": "quantization"}
 """What makes a server of the same name and model another one, and what people call that. Its address does not."""
 

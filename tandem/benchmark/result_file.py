@@ -17,8 +17,8 @@ from sharing.printable import as_json
 from tandem.benchmark.result import SCHEMA_VERSION, Result
 from tandem.calling import FAILED, CallError
 
-MOST_BYTES = 256 * 2**20
-"""Of a result that is read. One of 10,000 requests with 128 pieces each has 13 MiB."""
+MOST_BYTES = 512 * 2**20
+"""Of a result that is read. One of 350,000 requests with 128 pieces each has 450 MiB."""
 NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
@@ -107,7 +107,7 @@ def read(path: Path) -> Result:
         result = TypeAdapter(Result).validate_python(document)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
+        where = ".".join(map(str, first["loc"]))[:100]
         mistakes = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
     else:
         mistakes = list(islice(_contradictions(result), 1))

@@ -84,3 +84,10 @@ def test_three_targets_share_the_error_of_their_three_pairs() -> None:
     assert among.highest is not None
     assert alone.highest is not None
     assert among.highest > alone.highest
+
+
+def test_wild_repeats_have_an_interval_that_ends() -> None:
+    [one] = compare({"a": [1e-200, 1e200], "b": [1.0, 1e100]})
+    assert one.highest is not None
+    assert 1e300 < one.highest < math.inf
+    assert not one.decided

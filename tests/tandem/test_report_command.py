@@ -96,6 +96,16 @@ def test_a_difference_beyond_the_noise_is_declared_with_its_interval(tmp_path: P
     assert "**No difference beyond the noise** in cost per token between timeslice and mps" in answer
 
 
+def test_a_wild_interval_is_short(tmp_path: Path) -> None:
+    report(
+        tmp_path,
+        paced("mps", (1.0, 1000.0), usd_per_hour=0.46),
+        paced("timeslice", (40.0, 40.0), usd_per_hour=0.46),
+        arguments=("--no-plots",),
+    )
+    assert "interval: more than 10 times as expensive to 100% cheaper)." in text(tmp_path)
+
+
 def test_a_single_repeat_ranks_nothing(tmp_path: Path) -> None:
     report(
         tmp_path,
@@ -319,6 +329,7 @@ def changed(document: Any, path: str, value: Any) -> Any:
         ("load.seed", 10**100),
         ("usd_per_hour", -1),
         ("usd_per_hour", float("inf")),
+        ("usd_per_hour", 1e300),
         ("sessions", []),
         ("sessions.0.servers", []),
         ("sessions.0.servers.1.id", "a"),
