@@ -44,7 +44,7 @@ def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines
     ("call", "told"),
     [
         (["modes", "--type", "g4dn.xlarg"], "Did you mean g4dn.xlarge"),
-        (["report", "none.json"], "none.json: cannot be read"),
+        (["report", "none.json"], "none.json cannot be read"),
         (["chat"], "--url NAME=URL"),
         (["leftovers", "--yes"], "write both"),
     ],
