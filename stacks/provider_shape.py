@@ -42,8 +42,19 @@ class AssumedRole(Section):
         description="ARN of the role.",
         json_schema_extra={"fix": "Write `roleArn: arn:aws:iam::111122223333:role/ci`, for example."},
     )
-    session_name: str | None = Field(default=None, description="Name of the session in AWS's records.")
-    duration: str | None = Field(default=None, description="How long a session lasts, e.g. `2h`.")
+    session_name: str | None = Field(
+        default=None,
+        # https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html, RoleSessionName
+        pattern=r"^[A-Za-z0-9_+=,.@-]{2,64}$",
+        description="Name of the session in AWS's records.",
+        json_schema_extra={"fix": "Write 2 to 64 letters, digits or +=,.@-_."},
+    )
+    duration: str | None = Field(
+        default=None,
+        pattern=r"^([0-9]+(\.[0-9]+)?(h|m|s|ms))+$",
+        description="How long a session lasts, e.g. `2h`.",
+        json_schema_extra={"fix": "Write `duration: 2h`, for example."},
+    )
 
 
 class DefaultTags(Section):

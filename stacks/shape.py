@@ -169,7 +169,7 @@ class StackConfig(Section):
     profile: str | None = Field(
         alias="aws:profile",
         default=None,
-        pattern=r"^\S.*$",
+        pattern=r"^[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
         description="Profile of your AWS configuration; the usual credentials when absent.",
         json_schema_extra={"fix": "Write a name that `aws configure list-profiles` prints."},
     )

@@ -459,6 +459,17 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("aws:defaultTags.team", "unknown key"),
         ],
     ),
+    "values of the provider that would steer the terminal of pulumi": (
+        stack(
+            '  aws:profile: "work\\x1b[2J"\n  aws:assumeRoles: [{roleArn: "arn:aws:iam::111122223333:role/ci", '
+            'sessionName: "up\\x1b[2J", duration: "2h\\x07"}]\n'
+        ),
+        [
+            ("aws:profile", "(got 'work?[2J'). Write a name that `aws configure list-profiles` prints."),
+            ("aws:assumeRoles[0].sessionName", "(got 'up?[2J'). Write 2 to 64 letters, digits or +=,.@-_."),
+            ("aws:assumeRoles[0].duration", "(got '2h?'). Write `duration: 2h`, for example."),
+        ],
+    ),
     "two roles in a row": (
         stack(
             "  aws:assumeRoles: [{roleArn: 'arn:aws:iam::111122223333:role/a'}, "
@@ -1021,7 +1032,7 @@ def judged(file: Path) -> None:
         assert all(problem.rule for problem in problems)
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(data=st.data())
 def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     tree = copy.deepcopy(data.draw(st.sampled_from([GOOD_TREE, SEVERAL_TREE])))
@@ -1044,7 +1055,7 @@ def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_facto
     judged(file)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(at=st.integers(0, len(GOOD_TEXT)), cut=st.integers(0, 30), put=st.text(max_size=8))
 def test_no_changed_text_ends_in_a_traceback(
     at: int, cut: int, put: str, tmp_path_factory: pytest.TempPathFactory
@@ -1054,13 +1065,13 @@ def test_no_changed_text_ends_in_a_traceback(
     judged(file)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(content=st.binary(max_size=60) | st.text(alphabet="[]{}:-&*!|>'\"%@`#,? \n\tab1<=", max_size=60))
 def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pytest.TempPathFactory) -> None:
     judged(write(tmp_path_factory.getbasetemp() / "Pulumi.bytes.yaml", content))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
 def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
     reading = read_values(sections, {"aws:region": region}, "Pulumi.x.yaml")
