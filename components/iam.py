@@ -2,6 +2,7 @@
 
 import json
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pulumi
 import pulumi_aws as aws
@@ -25,10 +26,23 @@ def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = 
         "Action": ["sts:AssumeRole", *(["sts:TagSession"] if tags_sessions else [])],
     }
     if service != EC2:
-        # Stock mocks answer an invoke with nothing.
-        account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
-        statement["Condition"] = {"StringEquals": {"aws:SourceAccount": account}}
+        statement["Condition"] = {"StringEquals": {"aws:SourceAccount": _account(child)}}
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+_accounts: WeakKeyDictionary[pulumi.ProviderResource, str] = WeakKeyDictionary()
+"""The account of each provider: a stack has several roles, and one answer serves them all."""
+
+
+def _account(child: pulumi.ResourceOptions) -> str:
+    provider = child.parent.get_provider("aws:iam/role:Role") if child.parent else None
+    if provider is not None and provider in _accounts:
+        return _accounts[provider]
+    # Stock mocks answer an invoke with nothing.
+    account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
+    if provider is not None:
+        _accounts[provider] = account
+    return account
 
 
 def with_trust(policy: str) -> pulumi.ResourceTransform:

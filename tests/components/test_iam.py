@@ -1,0 +1,42 @@
+"""What components ask AWS for their roles."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pulumi
+import pytest
+
+from components import iam
+
+
+class Parent:
+    """A component with a provider."""
+
+    def __init__(self, provider: object) -> None:
+        self.provider = provider
+
+    def get_provider(self, module_member: str) -> object:
+        assert module_member.startswith("aws:")
+        return self.provider
+
+
+class Provider:
+    """Stands for an AWS provider."""
+
+
+def test_one_question_for_the_account_serves_all_roles_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def answer(opts: pulumi.InvokeOptions) -> SimpleNamespace:
+        asked.append(opts.parent)
+        return SimpleNamespace(account_id=f"{len(asked)}" * 12)
+
+    monkeypatch.setattr("pulumi_aws.get_caller_identity", answer)
+    one, other = Provider(), Provider()
+    parents: list[Any] = [Parent(one), Parent(one), Parent(other), Parent(None), Parent(None)]
+    policies = [json.loads(iam.trust(iam.EKS, pulumi.ResourceOptions(parent=parent))) for parent in parents]
+    accounts = [policy["Statement"][0]["Condition"]["StringEquals"]["aws:SourceAccount"] for policy in policies]
+    # A default provider has no object that could be remembered.
+    assert accounts == ["1" * 12, "1" * 12, "2" * 12, "3" * 12, "4" * 12]
+    assert asked == [parents[0], parents[2], parents[3], parents[4]]
