@@ -37,7 +37,7 @@ class Cost:
     dedicated_usd_per_hour: float
     """The whole stack again, at the same capacity type, with one GPU for each model."""
     first_start_gib: float
-    """What the first start pulls from the internet: images and model files."""
+    """What the first start pulls from the internet: images and model files. Parked pools start nothing."""
     first_start_usd: float
     """What NAT takes for that, once."""
     price_region: str
@@ -225,15 +225,15 @@ def _volumes(setup: Setup) -> Line:
 
 def _first_start_gib(setup: Setup) -> float:
     images = artifacts.images_mib() / 1024
-    nodes = sum(setup.nodes_of(pool) or pool.planned_nodes for pool in setup.pools)
-    return nodes * images + sum(tenant.served.model.file_bytes for tenant in setup.tenants) / 2**30
+    files = sum(tenant.served.model.file_bytes for pool in setup.awake for tenant in setup.tenants_of(pool))
+    return sum(map(setup.nodes_of, setup.pools)) * images + files / 2**30
 
 
 def _dedicated(setup: Setup) -> Setup:
-    """The same stack with as many nodes in each pool as give each of its models a card of its own."""
+    """The same stack with as many nodes in each pool as give each of its models a GPU. A parked pool stays parked."""
     pools = []
     for pool in setup.pools:
-        nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus)
+        nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus) if pool in setup.awake else 0
         pools.append(replace(pool, sharing=Exclusive(), min=nodes, desired=nodes, max=nodes))
     return replace(setup, pools=tuple(pools))
 

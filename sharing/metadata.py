@@ -25,6 +25,7 @@ from sharing.architectures import (
     WINDOWS,
 )
 from sharing.models import Model
+from sharing.printable import visible
 
 AGAIN = "Convert the model again, or download it again."
 BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
@@ -147,9 +148,9 @@ class _Facts:
         if self._values.get("general.type", "model") == "adapter":
             raise UnclearModelError("It is an adapter, not a language model. Name the file of the model.")
         if name not in KNOWN:
-            shown = "".join(char if char.isprintable() else "?" for char in name[:40])
             raise UnclearModelError(
-                f"Its architecture `{shown}` is unknown. Describe the model by the own-model keys of the stack file."
+                f"Its architecture `{visible(name[:40])}` is unknown. Describe the model by the own-model keys of the "
+                "stack file."
             )
         return name
 

@@ -5,6 +5,7 @@ https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessEntry.html
 
 import re
 
+from sharing.printable import visible
 from sharing.problems import Problem
 
 PRINCIPAL = re.compile(
@@ -25,7 +26,7 @@ def partition_of(region: str) -> str:
 
 def judge_principal(path: str, arn: str, region: str) -> Problem | None:
     """What is wrong with an admin of a cluster in `region`; `path` is where the stack file names it."""
-    shown = "".join(char if char.isprintable() else "?" for char in arn)[:200]
+    shown = visible(arn)[:200]
     if session := SESSION.fullmatch(arn):
         return Problem(
             path, shown, "is a session, which ends; an admin is the role behind it", _role_of(*session.groups())

@@ -26,6 +26,11 @@ def one_line(text: bytes | str) -> str:
     return " ".join("".join(char if char.isprintable() else " " for char in spaced).split())
 
 
+def visible(text: str) -> str:
+    """The text as a message quotes a wrong value: `?` stands for each character that has no picture."""
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def as_json(value: object, *, indent: int | None = None) -> str:
     """JSON that a terminal shows as it is: `UNPRINTABLE` is escaped, so a program reads the same value."""
     text = json.dumps(value, indent=indent, ensure_ascii=False, default=list)

@@ -204,6 +204,11 @@ class Setup:
             return f"a node of it may have {' or '.join(map(str, sizes))} GPUs, and which one comes is not known"
         return ""
 
+    @property
+    def awake(self) -> tuple[Pool, ...]:
+        """The pools that are not parked."""
+        return tuple(pool for pool in self.pools if pool.desired)
+
     def nodes_of(self, pool: Pool) -> int:
         """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
         if pool.provisioner == "node-group" or pool.desired == 0:

@@ -12,6 +12,7 @@ from pydantic_core import ErrorDetails
 
 from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, mode_names
+from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, near
 from stacks import source
 from stacks.shape import StackConfig
@@ -174,7 +175,7 @@ def _shown(value: object) -> str:
     if isinstance(value, int | float):
         return f"{value}"[:40]
     if isinstance(value, str):
-        text = "".join(char if char.isprintable() else "?" for char in value)
+        text = visible(value)
         return f"'{text[:60]}…'" if len(text) > 60 else f"'{text}'"
     if isinstance(value, list):
         alone = len(value) == 1 and not isinstance(value[0], list | dict)

@@ -34,14 +34,18 @@ class FirstToken:
 
 
 def first_token(graph: Graph, setup: Setup) -> FirstToken:
-    """The estimate for `graph`, the program's resources for `setup`: until every model of the pair answers."""
+    """The estimate for `graph`, the program's resources for `setup`: until every model answers that is not parked.
+
+    Where all are parked, until everything is there.
+    """
     times = _times(graph, setup)
+    starting = {tenant.served.id for pool in setup.awake for tenant in setup.tenants_of(pool)}
     paths = [
         longest_path(graph, lambda resource: times(resource)[0], until=resource.urn)
         for resource in graph
-        if _is_model(resource, graph)
+        if _is_model(resource, graph) and resource.inputs["name"] in starting
     ]
-    path = max(paths, key=lambda steps: steps[-1].end)
+    path = max(paths, key=lambda steps: steps[-1].end) if paths else longest_path(graph, lambda each: times(each)[0])
     spread = math.sqrt(sum(times(graph[step.urn])[1] ** 2 for step in path))
     return FirstToken(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
 
@@ -75,15 +79,14 @@ def _times(graph: Graph, setup: Setup) -> Callable[[Resource], tuple[float, floa
     claimed = {tenant.served.id for tenant in setup.tenants if tenant.pool in late}
     mib = {tenant.served.id: weights_mib(tenant) for tenant in setup.tenants}
     together: dict[str, float] = {}
-    for pool in setup.pools:
+    for pool in setup.awake:
         # Models that start together on the nodes of a pool share the line.
         ids = [tenant.served.id for tenant in setup.tenants_of(pool)]
         together |= dict.fromkeys(ids, images_mib() + sum(mib[id] for id in ids))
 
     def times(resource: Resource) -> tuple[float, float]:
         minutes, spread = known.get(resource.type, (0.0, 0.0))
-        if _is_model(resource, graph):
-            id = str(resource.inputs["name"])
+        if _is_model(resource, graph) and (id := str(resource.inputs["name"])) in together:
             download, download_spread = download_minutes(together[id])
             node, node_spread = known[NODE_CLAIM] if id in claimed else (0.0, 0.0)
             return minutes + node + download + load_minutes(mib[id]), spread + node_spread + download_spread

@@ -44,6 +44,8 @@ class Planned:
 
     graph: "Graph"
     first_token: "FirstToken"
+    is_parked: bool
+    """Whether no model starts: then `first_token` is how long `up` takes."""
 
 
 def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool = False, strict: bool = False) -> Judged:
@@ -68,7 +70,7 @@ def run(judged: Judged) -> Planned:
     from tandem.first_token import first_token
 
     graph = program_graph(judged.reading.accepted(), judged.stack)
-    return Planned(graph, first_token(graph, judged.setup))
+    return Planned(graph, first_token(graph, judged.setup), is_parked=not judged.setup.awake)
 
 
 def program_graph(config: StackConfig, stack: str) -> "Graph":
@@ -125,7 +127,7 @@ def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = 
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
         quotas=quota_reports(needs(judged.setup) if assessment.cost else ()),
-        time_to_first_token=_first_token(planned.first_token) if planned else None,
+        time_to_first_token=_first_token(planned.first_token) if planned and not planned.is_parked else None,
         resources=[_resource(resource) for resource in planned.graph] if planned else [],
         switch=switch_report(switch) if switch else None,
     )

@@ -14,7 +14,7 @@ from sandbox.graph import Graph, Resource
 from sharing.assessment import Fit
 from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
 from sharing.modes import Shares
-from sharing.printable import printable
+from sharing.printable import one_line, printable
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from sharing.slices import in_mig
@@ -37,14 +37,19 @@ class Output(Console):
         raise
 
 
+def in_markup(text: str) -> str:
+    """Text from outside as a part of a line in rich's markup: it ends no line or row, and has no markup of its own."""
+    return escape(one_line(text))
+
+
 def headline(console: Console, file: str, judged: Judged) -> None:
     """An accepted stack in one line."""
     bill, pools = judged.reading.assessment.cost, judged.setup.pools
     assert bill is not None
-    counts = [judged.setup.nodes_of(pool) or pool.planned_nodes for pool in pools]
     nodes = [
-        f"{count} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
-        for count, pool in zip(counts, pools, strict=True)
+        f"{judged.setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
+        + (", parked" if pool not in judged.setup.awake else "")
+        for pool in pools
     ]
     if pools[0].listed:
         nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
@@ -53,7 +58,7 @@ def headline(console: Console, file: str, judged: Judged) -> None:
     models = len(judged.setup.tenants)
     about = "about " if bill.unpriced else "up to " if bill.cheapest_usd_per_hour < bill.usd_per_hour else ""
     console.print(
-        f"[bold green]ok[/] {escape(file)}: {models} model{'s' * (models != 1)} on {told}, "
+        f"[bold green]ok[/] {in_markup(file)}: {models} model{'s' * (models != 1)} on {told}, "
         f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, judged.setup.region)})",
         soft_wrap=not console.is_terminal,
     )
@@ -80,7 +85,7 @@ def rules(console: Console, judged: Judged) -> None:
 def resources(console: Console, planned: Planned, *, is_up: bool = False) -> None:
     """The resources of the stack and, unless it is up, the time to the first token."""
     _tree(console, planned.graph)
-    if not is_up:
+    if not is_up and not planned.is_parked:
         _first_token(console, planned.first_token)
 
 
@@ -133,7 +138,7 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
     rest = round(need.total) - round(need.weights) - round(need.kv)
     numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, rest, need.total)
     place = f"\n  on {fit.verdict.shares.profile}" if fit.verdict.shares.profile else ""
-    return (escape(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
+    return (in_markup(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
 
 
 def _cost(console: Console, bill: Cost) -> None:
@@ -154,10 +159,8 @@ def _cost(console: Console, bill: Cost) -> None:
     saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
     saving = f"${saved:,.0f} per month more" if saved >= 0.5 else "the same"
     table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
-    table.caption = (
-        f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
-        + UNCOUNTED
-    )
+    first = f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
+    table.caption = first * bool(bill.first_start_gib) + UNCOUNTED
     table.caption_justify = "left"
     console.print(table)
 
@@ -186,7 +189,7 @@ def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
     children = graph.children(parent.urn)
     for child in children:
         if graph.children(child.urn):
-            branch = tree.add(f"{_kind(child.type)} [bold]{escape(child.name)}[/] ({_below(graph, child)})")
+            branch = tree.add(f"{_kind(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
             _branch(branch, graph, child)
     leaves = Counter(_kind(child.type) for child in children if not graph.children(child.urn))
     if leaves:
@@ -213,5 +216,5 @@ def _first_token(console: Console, estimate: FirstToken) -> None:
     table.add_column("minutes", justify="right")
     for step in estimate.path:
         if step.minutes >= 0.05:
-            table.add_row(escape(step.urn.rsplit("::", 1)[1]), f"{step.minutes:.1f}")
+            table.add_row(in_markup(step.urn.rsplit("::", 1)[1]), f"{step.minutes:.1f}")
     console.print(table)

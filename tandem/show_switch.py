@@ -1,9 +1,8 @@
 """A switch for people: what stops, what is done in which order, and how long that takes."""
 
 from rich.console import Console
-from rich.markup import escape
 
-from tandem.show import new_table
+from tandem.show import in_markup, new_table
 from tandem.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switches
 
 NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
@@ -20,11 +19,11 @@ def show(console: Console, switches: Switches) -> None:
     for switch in switches.pools:
         _switch(console, switch)
     for name in switches.new:
-        console.print(f"pool {escape(name)} is new: nothing stops for it")
+        console.print(f"pool {in_markup(name)} is new: nothing stops for it")
     for name in switches.gone:
-        console.print(f"pool {escape(name)} goes, with its nodes and what runs there")
+        console.print(f"pool {in_markup(name)} goes, with its nodes and what runs there")
     for id in switches.gone_models:
-        console.print(f"{escape(id)} is no longer asked for: it stops for good")
+        console.print(f"{in_markup(id)} is no longer asked for: it stops for good")
     if not switches.pools:
         console.print(f"[bold]{NOTHING}[/]")
     if switches.untold:
@@ -35,14 +34,16 @@ def show(console: Console, switches: Switches) -> None:
 
 
 def _switch(console: Console, switch: Switch) -> None:
-    console.print(f"[bold]Switch of pool {escape(switch.pool)}: {escape(switch.before)} → {escape(switch.after)}[/]")
-    console.print(f"stops: {', '.join(map(escape, switch.stops)) or 'none of the planned models runs there'}")
+    console.print(
+        f"[bold]Switch of pool {in_markup(switch.pool)}: {in_markup(switch.before)} → {in_markup(switch.after)}[/]"
+    )
+    console.print(f"stops: {', '.join(map(in_markup, switch.stops)) or 'none of the planned models runs there'}")
     steps = new_table("")
     steps.add_column("step")
     steps.add_column("minutes", justify="right")
     steps.add_column("models", no_wrap=True)
     for step in switch.steps:
-        steps.add_row(escape(step.what), f"{step.minutes:.1f}", _state(switch, step))
+        steps.add_row(in_markup(step.what), f"{step.minutes:.1f}", _state(switch, step))
     console.print(steps)
     console.print(f"replaced: {', '.join(NAMES[type] for type in switch.replaced) or 'nothing'}")
     if switch.downtimes:
@@ -67,4 +68,4 @@ def _state(switch: Switch, step: Step) -> str:
 
 
 def _downtime(downtime: Downtime, unit: str = "") -> str:
-    return f"{downtime.minutes:.0f}{unit} (± {downtime.plus_minus:.0f}) for {escape(downtime.model)}"
+    return f"{downtime.minutes:.0f}{unit} (± {downtime.plus_minus:.0f}) for {in_markup(downtime.model)}"

@@ -5,8 +5,6 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from rich.markup import escape
-
 from tandem.account import deletion, regions, show
 from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.account.leftovers import Inventory
@@ -14,7 +12,7 @@ from tandem.account.record import Record
 from tandem.account.session import Account, explained
 from tandem.account.things import Kind
 from tandem.calling import CallError, complain, print_line
-from tandem.show import Output
+from tandem.show import Output, in_markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +30,10 @@ class Done:
 
 @dataclass(slots=True)
 class Screen:
-    """Says each outcome once. A screen that fails, a file on a full disk say, does not stop the deletion."""
+    """Says each outcome once. A screen that fails, on a full disk or by a fault of ours, stops no deletion."""
 
     to_stderr: bool
-    failure: OSError | None = None
+    failure: Exception | None = None
 
     def show(self, one: Outcome) -> None:
         """One line."""
@@ -49,7 +47,7 @@ class Screen:
         if self.failure is None:
             try:
                 write()
-            except OSError as error:
+            except Exception as error:
                 self.failure = error
 
 
@@ -76,7 +74,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             found.owner,
             unseen=found.unseen,
             clock=Clock(),
-            progress=lambda line: status.update(escape(line)),
+            progress=lambda line: status.update(in_markup(line)),
             attempted=lambda thing: record.write(event="deleting", kind=thing.kind, id=thing.id),
             settled=settle,
         )
@@ -91,7 +89,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             screen.counts(list(going.outcomes.values()))
             record.close()
     if screen.failure is not None:
-        why = screen.failure.strerror
+        why = getattr(screen.failure, "strerror", None) or f"unexpected {type(screen.failure).__name__}"
         raise CallError(f"the output cannot be written ({why}). Read what was done in {record.path}.")
     return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
 

@@ -212,9 +212,8 @@ def known_region(region: str) -> None:
 @contextmanager
 def _status(text: str) -> Iterator[None]:
     """A line on stderr about what is going on, in a terminal alone."""
-    from rich.markup import escape
 
-    from tandem.show import Output
+    from tandem.show import Output, in_markup
 
-    with Output(stderr=True).status(escape(text)):
+    with Output(stderr=True).status(in_markup(text)):
         yield

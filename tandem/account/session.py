@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from sharing.printable import one_line
 from tandem.calling import CallError
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ def reason(error: Exception, region: str) -> str:
     """Why AWS could not be asked, or did not do as asked, and what to do about it."""
     from botocore import exceptions
 
-    said = " ".join(str(error).split())
+    said = one_line(str(error))
     found = code(error)
     if isinstance(error, exceptions.ProfileNotFound):
         return f"{said}. `aws configure list-profiles` shows which there are."
@@ -168,7 +169,7 @@ def explain(error: Exception, region: str) -> str:
         return str(error)
     if isinstance(error, BotoCoreError | ClientError):
         return reason(error, region)
-    return " ".join(f"unexpected {type(error).__name__}: {error}".split())
+    return one_line(f"unexpected {type(error).__name__}: {error}")
 
 
 def is_temporary(error: Exception) -> bool:

@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from sharing.gpus import instance_types
-from sharing.printable import one_line
 from tandem.account.deletion import Outcome
 from tandem.account.kept_prices import Kept
 from tandem.account.leftovers import Inventory
 from tandem.account.quota import Answer
 from tandem.account.session import Account
-from tandem.show import Output
+from tandem.show import Output, in_markup
 
 STYLES = {
     "ok": "green",
@@ -35,7 +33,7 @@ QUOTA_FOR_BOTH = (
 def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> None:
     """What is left, most expensive first, and what it costs per day; how to delete it, unless that comes next."""
     console = Output(highlight=False)
-    where = f"{escape(found.owner.stack)} in account {account.id}, {account.region}"
+    where = f"{in_markup(found.owner.stack)} in account {account.id}, {account.region}"
     if found.things:
         table = Table(
             title=f"Left of {where}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
@@ -48,27 +46,27 @@ def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> 
         for thing in found.things:
             what = ", ".join(part for part in (thing.name, thing.detail) if part)
             usd = "?" if thing.usd_per_day is None else f"{thing.usd_per_day:.3f}"
-            table.add_row(thing.kind, _shown(thing.id), _shown(what), usd)
+            table.add_row(thing.kind, in_markup(thing.id), in_markup(what), usd)
         table.add_section()
         unknown = " and what has no known price" if any(thing.usd_per_day is None for thing in found.things) else ""
         table.add_row(f"{len(found.things)} things", "", f"total{unknown}", f"{found.usd_per_day:.3f}")
         console.print(table)
         if not deleting:
             console.print(
-                f"`tandem leftovers {escape(found.owner.stack)} --delete` deletes them, asking for each kind.",
+                f"`tandem leftovers {in_markup(found.owner.stack)} --delete` deletes them, asking for each kind.",
                 soft_wrap=not console.is_terminal,
             )
     elif not found.unseen:
         console.print(f"[green]nothing[/] is left of {where}", soft_wrap=not console.is_terminal)
     for title, why in found.unseen.items():
-        console.print(f"[yellow]not looked at[/]: {title}: {_shown(why)}", soft_wrap=not console.is_terminal)
+        console.print(f"[yellow]not looked at[/]: {title}: {in_markup(why)}", soft_wrap=not console.is_terminal)
 
 
 def outcome(one: Outcome, *, to_stderr: bool) -> None:
     """What became of a thing, in a line."""
     console = Output(highlight=False, stderr=to_stderr)
     style, why = ("yellow" if one.left else "green"), (f": {one.why}" if one.why else "")
-    console.print(f"[{style}]{one.what}[/] {_shown(one.thing.label + why)}", soft_wrap=not console.is_terminal)
+    console.print(f"[{style}]{one.what}[/] {in_markup(one.thing.label + why)}", soft_wrap=not console.is_terminal)
 
 
 def counts(them: Sequence[Outcome], *, to_stderr: bool) -> None:
@@ -77,15 +75,10 @@ def counts(them: Sequence[Outcome], *, to_stderr: bool) -> None:
     Output(highlight=False, stderr=to_stderr).print(", ".join(f"{count} {what}" for what, count in found.items()))
 
 
-def _shown(text: str) -> str:
-    """What AWS or somebody with access to the account wrote, on one line and without what steers a terminal."""
-    return escape(one_line(text))
-
-
 def quotas(found: Answer, stack: str, account: Account) -> None:
     """Quotas against needs, then what else is wrong, then the commands that help."""
     console = Output(highlight=False)
-    title = f"Quotas for {escape(stack)} in account {account.id}, {account.region}"
+    title = f"Quotas for {in_markup(stack)} in account {account.id}, {account.region}"
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("quota", overflow="fold")
     for column in ("limit", "used", "needed", "at max", "replacing"):
@@ -97,20 +90,20 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
         verdict = f"[{STYLES[check.verdict]}]{check.verdict}[/]"
         quota = f"{need.quota.title} ({need.quota.unit})"
         counts = [f"{count:,}" for count in (check.used, need.now, need.most, need.replacing)]
-        table.add_row(escape(quota), limit, *counts, verdict)
+        table.add_row(in_markup(quota), limit, *counts, verdict)
     table.caption = "Used: by everything but this stack. Replacing: while nodes are updated or replaced."
     table.caption_justify = "left"
     console.print(table)
     for problem in found.problems:
-        console.print(f"[bold red]short[/] {escape(problem)}", soft_wrap=not console.is_terminal)
+        console.print(f"[bold red]short[/] {in_markup(problem)}", soft_wrap=not console.is_terminal)
     for warning in found.warnings:
-        console.print(f"[yellow]warning[/] {escape(warning)}", soft_wrap=not console.is_terminal)
+        console.print(f"[yellow]warning[/] {in_markup(warning)}", soft_wrap=not console.is_terminal)
     if any(check.verdict == "short while replacing" for check in found.checks):
         console.print(QUOTA_FOR_BOTH, soft_wrap=not console.is_terminal)
     for check in found.checks:
         if check.verdict.startswith("short"):
             # Never folded: it is to be copied.
-            console.print(escape(check.way_out(account.region)), soft_wrap=True)
+            console.print(in_markup(check.way_out(account.region)), soft_wrap=True)
 
 
 def prices(kept: Kept, path: Path, now: datetime.datetime) -> None:
@@ -132,7 +125,9 @@ def prices(kept: Kept, path: Path, now: datetime.datetime) -> None:
         table.add_row(name, f"{kind.gpus} × {kind.gpu.title}", full, cheapest, dearest)
     console.print(table)
     count = sum(name not in instance_types() for name in kept.on_demand)
-    console.print(f"And {count} types for system nodes. Kept in {escape(str(path))}", soft_wrap=not console.is_terminal)
+    console.print(
+        f"And {count} types for system nodes. Kept in {in_markup(str(path))}", soft_wrap=not console.is_terminal
+    )
 
 
 def _extremes(region: str, zones: dict[str, float]) -> tuple[str, str]:

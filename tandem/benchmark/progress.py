@@ -5,14 +5,13 @@ from types import TracebackType
 
 from rich import box
 from rich import progress as bars
-from rich.markup import escape
 from rich.table import Table
 
 from tandem.benchmark.measures import Spread, answered, reasons_against, tokens_per_s
 from tandem.benchmark.result import Run
 from tandem.benchmark.run import Case
 from tandem.benchmark.summary import Summary
-from tandem.show import Output
+from tandem.show import Output, in_markup
 
 
 class Progress:
@@ -44,7 +43,7 @@ class Progress:
         """A run begins."""
         self._number += 1
         self._case = str(case)
-        self._bar.update(self._task, description=escape(self._case))
+        self._bar.update(self._task, description=in_markup(self._case))
 
     def ended(self, run: Run) -> None:
         """A run ended."""
@@ -58,7 +57,7 @@ class Progress:
         remarks += reasons_against(run)
         told = "".join(f"; {remark}" for remark in remarks)
         line = f"{self._number}/{self._runs} {self._case}: {run.seconds:.1f} s, {speed:.1f} tokens/s{told}"
-        self._console.print(escape(line), soft_wrap=not self._console.is_terminal)
+        self._console.print(in_markup(line), soft_wrap=not self._console.is_terminal)
         sys.stderr.flush()
 
 
@@ -78,7 +77,7 @@ def show(told: Summary) -> None:
                 who = f"{one.endpoint} {'together' if one.together else 'alone'}"
                 speed = f"{one.tokens_per_s.median:.1f}" if one.tokens_per_s else "–"
                 times = map(_two, (one.ttft_ms, one.itl_ms, one.latency_ms))
-                table.add_row(escape(who), *times, speed, str(one.errors))
+                table.add_row(in_markup(who), *times, speed, str(one.errors))
         console.print(table)
     for shared in told.sharing:
         cost = f", ${shared.usd_per_million:.2f} a million tokens" if shared.usd_per_million else ""
@@ -91,7 +90,7 @@ def show(told: Summary) -> None:
     if told.excluded:
         reasons = sorted({reason for _, some in told.excluded for reason in some})
         console.print(
-            f"{len(told.excluded)} of {told.runs} runs are not compared: {escape('; '.join(reasons))}",
+            f"{len(told.excluded)} of {told.runs} runs are not compared: {in_markup('; '.join(reasons))}",
             soft_wrap=not console.is_terminal,
         )
 

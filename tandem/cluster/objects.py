@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sharing.printable import one_line
+
 Object = Mapping[str, Any]
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
@@ -107,10 +109,9 @@ def state(pod: Object) -> str:
         if count := container.get("restartCount", 0):
             ended = (container.get("lastState") or {}).get("terminated") or {}
             reason = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode', 'unknown')}"
-            told.append(
-                f"{count} restart{'s' if count != 1 else ''}, the last: {_one_line(ended.get('message')) or reason}"
-            )
-    return ", ".join(filter(None, map(_one_line, told)))
+            last = one_line(ended.get("message") or "") or reason
+            told.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
+    return ", ".join(filter(None, map(one_line, told)))
 
 
 def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
@@ -125,7 +126,3 @@ def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
 def _phase(pod: Object) -> str:
     phase = str(pod.get("status", {}).get("phase") or "Unknown")
     return "Running, not ready" if phase == "Running" else phase
-
-
-def _one_line(text: str | None) -> str:
-    return " ".join((text or "").split())

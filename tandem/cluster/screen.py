@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from rich import box
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
@@ -40,7 +39,7 @@ def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
         yield lambda text: None
     elif console.is_terminal:
         with console.status("") as status:
-            yield lambda text: status.update(escape(text))
+            yield lambda text: status.update(Text(text))
     else:
         yield _new_lines()
 
@@ -62,7 +61,7 @@ def verdict(found: Verdict, console: Console | None = None) -> None:
 
     console = console or Output(highlight=False)
     for about in dict.fromkeys(check.about for check in found.checks):
-        console.print(f"[bold]{escape(about)}[/]")
+        console.print(Text(about, "bold"))
         table = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
         table.add_column(no_wrap=True, min_width=6)
         table.add_column(overflow="fold", ratio=2)

@@ -5,13 +5,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from rich.markup import escape
 from rich.table import Table
 
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
 from tandem.doctor.finding import exit_code
-from tandem.show import Output
+from tandem.show import Output, in_markup
 
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "stops up", "unknown": "not checked"}
@@ -22,7 +21,7 @@ VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 @contextmanager
 def progress(text: str) -> Iterator[None]:
     """A line on stderr while the block runs, on a terminal alone."""
-    with Output(stderr=True).status(escape(text)):
+    with Output(stderr=True).status(in_markup(text)):
         yield
 
 
@@ -37,12 +36,12 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
         remedy = finding.fix if printed == answered.check.title else f"as for {printed}."
-        fix = f"[bold]Fix:[/] {escape(remedy)}" if finding.fix else ""
+        fix = f"[bold]Fix:[/] {in_markup(remedy)}" if finding.fix else ""
         if console.is_terminal:
-            _show_wrapped(console, word, title, escape(finding.found), fix)
+            _show_wrapped(console, word, title, in_markup(finding.found), fix)
             continue
         stop = "." if fix and not finding.found.endswith((".", "?")) else ""
-        console.print(f"{word}  {title}  {escape(finding.found)}{stop} {fix}".rstrip(), soft_wrap=True)
+        console.print(f"{word}  {title}  {in_markup(finding.found)}{stop} {fix}".rstrip(), soft_wrap=True)
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
@@ -60,7 +59,7 @@ def _show_wrapped(console: Output, word: str, title: str, found: str, fix: str) 
 
 def _summary(case: Case, answers: Sequence[Answered]) -> str:
     counts = Counter(answered.finding.verdict for answered in answers)
-    what = f"`pulumi up` of stack {escape(case.stack.name)}" if case.stack else "`pulumi up`"
+    what = f"`pulumi up` of stack {in_markup(case.stack.name)}" if case.stack else "`pulumi up`"
     parts = []
     if counts["stops"]:
         parts.append(f"[bold red]{counts['stops']}[/] would stop {what}")

@@ -150,6 +150,16 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
     assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)
 
 
+def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, configs: Configs) -> None:
+    graph, setup = graphs("pools"), configs("pools").setup(TODAY)
+    assert first_token(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
+    steady, rest = setup.pools
+    parked = replace(setup, pools=(steady, replace(rest, desired=0)))
+    assert first_token(graph, parked).path[-1].urn.endswith("tandem-ollama-llama3-1-8b")
+    none = replace(setup, pools=(replace(steady, desired=0), replace(rest, desired=0)))
+    assert first_token(graph, none).minutes < first_token(graph, parked).minutes - 3, "nothing is downloaded"
+
+
 def served(id: str) -> Served:
     return Served(id=id, model=models()["llama2:7b"], context=2048, slots=1)
 

@@ -255,7 +255,16 @@ def test_a_parked_pool_costs_no_gpu_and_is_judged_by_what_it_may_become() -> Non
     assert line(bill, "EBS").item == "EBS gp3 40 GiB"
     assert line(bill, "public IPv4").item == "public IPv4 × 2"
     assert (parked.planned_nodes, parked.total_shares) == (2, 4)
-    assert bill.first_start_gib == cost(setup(pools=(pool(desired=2, max=2),))).first_start_gib
+    assert (bill.first_start_gib, bill.first_start_usd) == (0, 0)
+    # With a GPU for each model it would be parked as well.
+    assert bill.dedicated_usd_per_hour == bill.usd_per_hour
+
+
+def test_the_first_start_pulls_nothing_for_a_parked_pool() -> None:
+    steady, rest = pool(), pool(name="rest", desired=0)
+    here, there = tenants("llama2:7b"), tenants("mistral:7b", pool="rest")
+    both = cost(setup(pools=(steady, rest), tenants=here + there))
+    assert both.first_start_gib == cost(setup(pools=(steady,), tenants=here)).first_start_gib
 
 
 def test_dedicated_gpus_are_the_same_stack_with_a_card_for_each_model() -> None:
@@ -315,7 +324,7 @@ def priced(draw: st.DrawFn) -> Setup:
 
 
 @given(whole=priced())
-@settings(deadline=None, max_examples=120)
+@settings(max_examples=120)
 def test_the_lines_add_up_and_fewer_nodes_are_never_dearer_than_dedicated_ones(whole: Setup) -> None:
     bill = cost(whole)
     assert bill.usd_per_hour == pytest.approx(sum(one.usd_per_hour for one in bill.lines))

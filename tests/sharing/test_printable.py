@@ -4,10 +4,10 @@ import json
 import sys
 import unicodedata
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from sharing.printable import as_json, one_line, printable
+from sharing.printable import as_json, one_line, printable, visible
 
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Unicode UAX #9, section 2: all explicit directional formatting characters."""
@@ -33,7 +33,10 @@ def test_one_line_has_no_line_ends_and_keeps_words_apart() -> None:
     assert one_line("\u202e a \x1b b") == "a b"
 
 
-@settings(deadline=None)
+def test_a_quoted_value_shows_where_it_cannot_be_printed() -> None:
+    assert visible("llama\x1b2\u202e:\n7b\xa0ü") == "llama?2?:?7b?ü"
+
+
 @given(st.text())
 def test_json_keeps_the_value_and_is_printable(text: str) -> None:
     written = as_json({text: [text]}, indent=2)
@@ -41,7 +44,6 @@ def test_json_keeps_the_value_and_is_printable(text: str) -> None:
     assert printable(written) == written
 
 
-@settings(deadline=None)
 @given(st.text(alphabet=st.characters(categories=["Cs", "Cc", "Zl"])))
 def test_json_keeps_lone_surrogates(text: str) -> None:
     text += "x"  # a high surrogate before a low one would be read as one character

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from tandem.account import clean_up, leftovers
+from tandem.account import clean_up, leftovers, regions
 from tandem.account.session import Account
 from tandem.calling import CallError
 from tandem.command import main
@@ -226,6 +226,26 @@ def test_what_nobody_expected_fails_one_thing_and_loses_nothing(
     assert outcomes == {volume: "failed", queue: "deleted"}
 
 
+def test_a_fault_of_ours_between_two_things_loses_nothing_of_what_was_done(
+    creation: Creation, account: Account, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    volume, role = creation.volumes(OURS), creation.IAM_roles(OURS)
+    found = leftovers.inventory(account, "timeslice")
+
+    def fault(*_: object) -> list[str]:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(regions, "holding", fault)
+    with pytest.raises(ZeroDivisionError):
+        clean_up.run(account, found, yes=True, to_stderr=False)
+    out = capsys.readouterr().out
+    assert f"deleted volume {volume}\n" in out
+    assert f"not tried IAM role {role}\n" in out
+    assert "1 not tried, 1 deleted" in out
+    outcomes = {one["id"]: one["outcome"] for one in records(tmp_path) if one["event"] == "outcome"}
+    assert outcomes == {volume: "deleted"}
+
+
 # The record.
 
 
@@ -294,20 +314,37 @@ def fill_up(monkeypatch: pytest.MonkeyPatch, writes: int) -> None:
     monkeypatch.setattr(os, "write", write)
 
 
-class Full(io.StringIO):
-    """A file on a full disk."""
+class Broken(io.StringIO):
+    """A file that cannot be written."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
 
     def write(self, text: str) -> int:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise self.error
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), "No space left on device"),
+        (ValueError("I/O operation on closed file"), "unexpected ValueError"),
+    ],
+)
 def test_a_screen_that_fails_does_not_stop_the_deletion(
-    creation: Creation, account: Account, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    creation: Creation,
+    account: Account,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    error: Exception,
+    why: str,
 ) -> None:
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
     found = leftovers.inventory(account, "timeslice")
-    monkeypatch.setattr("sys.stdout", Full())
-    with pytest.raises(CallError, match=r"cannot be written \(No space left on device\)") as raised:
+    monkeypatch.setattr("sys.stdout", Broken(error))
+    with pytest.raises(CallError, match=rf"cannot be written \({why}\)") as raised:
         clean_up.run(account, found, yes=True, to_stderr=False)
     (file,) = (tmp_path / "state" / "tandem" / "leftovers").iterdir()
     assert str(file) in str(raised.value)
