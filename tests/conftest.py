@@ -5,6 +5,11 @@ from collections import Counter, defaultdict
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# An example may take as long as it likes: on a busy machine any deadline would be wrong at times.
+settings.register_profile("tandem", deadline=None)
+settings.load_profile("tandem")
 
 TIERS = {
     "cluster": "cluster",

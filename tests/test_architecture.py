@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 MAY_IMPORT = {
@@ -31,6 +32,9 @@ WITHOUT_PULUMI = (
     "tandem.plan_command",
 )
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "matplotlib", "asyncio")
+CLOCKS = {f"time.{name}" for name in ("monotonic", "perf_counter", "process_time", "time")}
+MEASURING = ("bench", "gpu", "live")
+"""Folders of tests whose programs measure times, or have a budget of them."""
 VERSION = re.compile(r"^v?\d+\.\d+\.\d+([-@].*)?$")
 
 
@@ -102,6 +106,47 @@ def test_files_are_short_enough_to_read() -> None:
 def test_no_room_is_called_after_nothing() -> None:
     for path in sources(*MAY_IMPORT):
         assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path
+
+
+def test_no_test_fails_because_the_machine_is_slow() -> None:
+    """Tests wait for progress, however long it takes. `faulthandler_timeout` shows where one hangs."""
+    for path in sources("tests"):
+        if path.relative_to(ROOT).parts[1] in MEASURING:
+            continue
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        timed = {
+            name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Assign) and _reads_clock(node.value)
+            for target in node.targets
+            for name in _names(target)
+        }
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Assert | ast.While):
+                assert not _reads_clock(node.test), f"{path}:{node.lineno}"
+                assert not (isinstance(node, ast.Assert) and _names(node.test) & timed), f"{path}:{node.lineno}"
+
+
+def test_no_example_of_hypothesis_has_a_deadline() -> None:
+    assert settings().deadline is None
+    for path in sources("tests"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "settings":
+                assert "deadline" not in {keyword.arg for keyword in node.keywords}, f"{path}:{node.lineno}"
+
+
+def _reads_clock(node: ast.AST) -> bool:
+    return any(isinstance(call, ast.Call) and ast.unparse(call.func) in CLOCKS for call in ast.walk(node))
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {name.id for name in ast.walk(node) if isinstance(name, ast.Name)}
+
+
+def test_text_from_outside_gets_into_markup_by_one_function() -> None:
+    """`tandem.show.in_markup` also takes out line feeds, which would end a row of a table."""
+    using = [path for path in sources("tandem") if "rich.markup.escape" in imported(path)]
+    assert using == [ROOT / "tandem" / "show.py"]
 
 
 def test_what_commands_print_passes_one_place() -> None:

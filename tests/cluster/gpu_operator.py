@@ -28,6 +28,7 @@ NVIDIAS = re.compile("nvidia.com/")
 QUIET_SECONDS = 8.0
 """How long nothing may change until it counts as all that happens. The operator looks again after 5 where it waits."""
 PATIENCE_SECONDS = 120.0
+"""How long nothing may change until what is expected is given up."""
 POLL_SECONDS = 0.3
 
 
@@ -66,17 +67,16 @@ class Operated:
 
     def settled(self, expected: Object | None) -> Object:
         """What is there when nothing changes any more; sooner or later it is what is expected, if anything is."""
-        seen, until, quiet = self.seen(), time.monotonic() + PATIENCE_SECONDS, time.monotonic() + QUIET_SECONDS
-        while time.monotonic() < until:
+        seen, changed = self.seen(), time.monotonic()
+        while True:
             time.sleep(POLL_SECONDS)
             if self._operator is not None:
                 self._operator.check()
             now = self.seen()
             if now != seen:
-                seen, quiet = now, time.monotonic() + QUIET_SECONDS
-            elif time.monotonic() > quiet and expected in (None, seen):
-                break
-        return seen
+                seen, changed = now, time.monotonic()
+            elif time.monotonic() - changed > (QUIET_SECONDS if expected in (None, seen) else PATIENCE_SECONDS):
+                return seen
 
     def seen(self) -> Object:
         """Of each pool's node: the labels of NVIDIA that it was not given, and the DaemonSets with a pod there."""

@@ -182,20 +182,18 @@ def test_the_control_plane_is_of_the_kubernetes_that_clusters_get() -> None:
     assert versions.KUBERNETES.startswith(f"{deployed.KUBERNETES}.")
 
 
-SLEEPER = "import os, pathlib, time; pathlib.Path('pid').write_text(str(os.getpid())); time.sleep(60)"
+SLEEPER = "import os, pathlib, signal; pathlib.Path('pid').write_text(str(os.getpid())); signal.pause()"
 STUBBORN = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEPER
 
 
-def eventually(known: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 10
-    while not known() and time.monotonic() < deadline:
+def wait_until(known: Callable[[], bool]) -> None:
+    while not known():
         time.sleep(0.02)
-    return known()
 
 
 def pid_in(folder: Path) -> int:
     path = folder / "pid"
-    assert eventually(lambda: path.exists() and bool(path.read_text(encoding="utf-8")))
+    wait_until(lambda: path.exists() and bool(path.read_text(encoding="utf-8")))
     return int(path.read_text(encoding="utf-8"))
 
 
@@ -225,7 +223,7 @@ def test_a_kept_program_ends_when_whoever_started_it_is_killed(tmp_path: Path) -
     with subprocess.Popen([sys.executable, "-c", holder]) as process:
         pid = pid_in(tmp_path)
         process.send_signal(signal.SIGKILL)
-    assert eventually(lambda: is_gone(pid))
+    wait_until(lambda: is_gone(pid))
 
 
 def test_a_kept_program_that_ends_by_itself_is_told_with_its_last_lines(tmp_path: Path) -> None:
@@ -271,7 +269,7 @@ def test_the_log_of_a_part_that_starts_again_goes_on(plane: ControlPlane) -> Non
     for words in (["first"], ["first", "second"]):
         program = f"import time; print({words[-1]!r}, flush=True); time.sleep(60)"
         with plane.part(Path(sys.executable), "-c", program):
-            assert eventually(partial(has_said, log, words))
+            wait_until(partial(has_said, log, words))
 
 
 def has_said(log: Path, words: list[str]) -> bool:

@@ -125,7 +125,7 @@ def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list
 
 
 @given(whole=refused())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Setup) -> None:
     found = assess(whole)
     if not found.problems:
@@ -157,7 +157,7 @@ def accepted_bill(whole: Setup):  # type: ignore[no-untyped-def]
 
 
 @given(whole=setups())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
     found = assess(whole)
     for each in found.advice["gpu"]:
@@ -180,7 +180,7 @@ def beside_another(whole: Setup) -> Setup:
 
 
 @given(whole=setups())
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: Setup) -> None:
     alone, several = assess(whole), assess(beside_another(whole))
     assert [len(each.settings) for each in several.advice["here"]] or not alone.advice["gpu"]

@@ -984,7 +984,7 @@ def written(whole: Setup, fix: str) -> list[Setup]:
     alone=st.booleans(),
     provisioner=st.sampled_from(["node-group", "karpenter"]),
 )
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_each_way_out_of_too_few_shares_leads_out(
     kind: str, name: str, replicas: int, desired: int, more: int, count: int, alone: bool, provisioner: str
 ) -> None:
@@ -1049,7 +1049,7 @@ def test_shares_that_no_replicas_can_give_are_not_offered() -> None:
 
 
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 def test_the_disk_that_is_named_is_the_smallest_that_holds_the_models(count: int, volume: int) -> None:
     whole = setup(pools=(pool(volume_gib=volume),), tenants=tenants(*["llama3.1:8b"] * count))
     for problem in [one for one in problems(whole) if one.path == "gpu-nodes.volume-gib"]:

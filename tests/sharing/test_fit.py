@@ -86,7 +86,7 @@ def test_the_same_model_twice_counts_twice() -> None:
 
 
 @given(whole=setups(), data=st.data())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_a_bigger_card_never_fits_less(whole: Setup, data: st.DataObject) -> None:
     (here,) = whole.pools
     gpu = here.smallest.gpu
@@ -110,7 +110,7 @@ def test_a_model_may_fill_its_slice_to_the_last_mib() -> None:
 
 
 @given(whole=setups(), extra=SERVED)
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_one_more_model_never_makes_another_fit(whole: Setup, extra: Served) -> None:
     (here,) = whole.pools
     them = [tenant.served for tenant in whole.tenants]

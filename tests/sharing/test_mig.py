@@ -38,7 +38,7 @@ def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
 
 
 @given(pair=wanted())
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     engines = max(profile.media for profile in mig.profiles(gpu).values())
@@ -48,7 +48,7 @@ def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, L
 
 
 @given(pair=wanted())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     left = dict(mig.reduced(layout, gpu))
@@ -69,7 +69,7 @@ def test_every_preset_and_every_usual_layout_fits_its_card_and_has_a_name_that_a
 
 
 @given(pair=wanted())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_name_says_all_of_a_layout_in_any_order_and_fits_a_label(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     kept = mig.reduced(layout, gpu)

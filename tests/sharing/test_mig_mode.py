@@ -267,7 +267,7 @@ CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 
 
 @given(gpu=st.sampled_from(CARDS), data=st.data())
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
     known = list(mig.profiles(gpu).values())
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
@@ -359,7 +359,7 @@ def test_a_layout_that_cannot_be_is_told_alone() -> None:
     number=st.integers(0, 27),
     mibs=st.lists(st.integers(1_000, 90_000), min_size=1, max_size=5),
 )
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 def test_if_slices_can_be_dealt_so_that_all_models_fit_they_are(gpu: str, number: int, mibs: list[int]) -> None:
     usual = list(mig.layouts(instance(gpu).gpu))
     layout = usual[number % len(usual)]
@@ -424,7 +424,7 @@ def cases(draw: st.DrawFn) -> tuple[InstanceType, Mig, list[int]]:
 
 
 @given(case=cases())
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_every_offered_advice_about_slices_is_accepted(
     case: tuple[InstanceType, Mig, list[int]],
 ) -> None:

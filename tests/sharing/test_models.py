@@ -286,7 +286,7 @@ def test_models_with_a_sliding_window_take_less_than_their_layers_say(
 
 
 @given(context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES)
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 def test_an_encoder_has_no_cache_and_one_slot(context: int, slots: int, kv_type: KvType) -> None:
     asked = served("nomic-embed-text:latest", context=context, slots=slots, kv_type=kv_type)
     assert need(asked).kv == 0
@@ -306,7 +306,7 @@ def test_a_model_whose_longest_context_is_not_known_gets_what_is_asked() -> None
 
 
 @given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES, data=st.data())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_fewer_slots_never_need_more(tag: str, context: int, slots: int, kv_type: KvType, data: st.DataObject) -> None:
     fewer = data.draw(st.integers(1, slots))
     less = need(served(tag, context=context, slots=fewer, kv_type=kv_type))
@@ -314,7 +314,7 @@ def test_fewer_slots_never_need_more(tag: str, context: int, slots: int, kv_type
 
 
 @given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS, kv_type=KV_TYPES, data=st.data())
-@settings(deadline=None, max_examples=150)
+@settings(max_examples=150)
 def test_a_shorter_context_never_needs_more(
     tag: str, context: int, slots: int, kv_type: KvType, data: st.DataObject
 ) -> None:
@@ -324,7 +324,7 @@ def test_a_shorter_context_never_needs_more(
 
 
 @given(tag=ANY_MODEL, context=CONTEXTS, slots=SLOTS)
-@settings(deadline=None, max_examples=80)
+@settings(max_examples=80)
 def test_a_smaller_kv_type_never_needs_more(tag: str, context: int, slots: int) -> None:
     f16, q8_0, q4_0 = (need(served(tag, context=context, slots=slots, kv_type=kind)).total for kind in KvType)
     assert q4_0 <= q8_0 <= f16

@@ -97,7 +97,7 @@ def test_an_mps_share_is_nvmls_total_divided_by_the_replicas(replicas: int, mib:
 
 
 @given(gpu=st.sampled_from(NVIDIA), replicas=st.integers(2, 48))
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 def test_mps_shares_together_are_never_more_than_the_card(gpu: Gpu, replicas: int) -> None:
     shares = only(Mps(replicas=replicas), gpu)
     assert shares.memory_mib is not None

@@ -212,7 +212,7 @@ def test_the_shipped_stacks_can_be_edited_and_stay_good(shipped: str, tmp_path: 
     assert [line for line in path.read_text(encoding="utf-8").splitlines() if line.lstrip().startswith("#")] == comments
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_description_is_read_back_as_it_was_written(data: st.DataObject) -> None:
     numbers = {key: data.draw(st.integers(1, 60)) for key in data.draw(st.sets(st.sampled_from(OWN_KEYS)))}

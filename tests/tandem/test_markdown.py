@@ -15,7 +15,7 @@ READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
 NASTY = st.text(alphabet=st.sampled_from(list("ab19 \n\t\x1b\u202e\\`*_[]()<>|~#$&@!+-=.:/;{}\"'")), max_size=20)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(NASTY)
 @pytest.mark.parametrize(
     ("before", "after"),
@@ -30,7 +30,6 @@ def test_it_stays_text_wherever_it_stands(before: str, after: str, text: str) ->
         ]
 
 
-@settings(deadline=None)
 @given(NASTY.filter(lambda text: bool(one_line(text))))
 def test_code_stays_code(text: str) -> None:
     [paragraph] = [token for token in READER.parse(f"so: {as_code(text)} ok") if token.type == "inline"]

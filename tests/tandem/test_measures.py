@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tandem.benchmark import measures
@@ -40,7 +40,6 @@ def test_an_empty_sample_has_no_percentile() -> None:
         measures.percentile([], 50)
 
 
-@settings(deadline=None)  # the first example imports numpy
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 100))
 def test_percentiles_are_numpys(sample: list[float], percent: float) -> None:
     numpy = pytest.importorskip("numpy")

@@ -79,7 +79,7 @@ def test_every_command_is_here() -> None:
     assert set(commands.choices) == ASKS_WITH
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(EVIL, FILE_NAMES, st.sampled_from(["key", "section", "value", "model", "tag"]))
 @pytest.mark.parametrize(
     "call", [("plan",), ("plan", "--json"), ("choose", "--stack"), ("modes", "--stack"), ("quota",)]
@@ -104,7 +104,7 @@ def test_stack_files(
     said(*call, str(path))
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(FILE_NAMES)
 @pytest.mark.parametrize(
     "call",
@@ -156,7 +156,7 @@ def evil() -> Iterator[str]:
         yield url
 
 
-@settings(deadline=None, max_examples=15)
+@settings(max_examples=15)
 @given(EVIL, st.booleans(), st.integers(0, 2), st.booleans())
 @pytest.mark.parametrize("name", ["chat", "bench"])
 def test_servers(
@@ -171,7 +171,7 @@ def test_servers(
         assert steering(written.read_text(encoding="utf-8")) == set()
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(EVIL, st.booleans())
 def test_clusters(text: str, as_json: bool) -> None:
     seen = replace(facts(), pods=[pending("llama2-7b", text), restarting("mistral-7b", text)])
@@ -206,7 +206,7 @@ def test_a_terminal_gets_only_colours_and_moves_of_richs_own() -> None:
     assert "owned" in own
 
 
-@settings(deadline=None, max_examples=8)
+@settings(max_examples=8)
 @given(EVIL)
 def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     folder = tmp_path_factory.mktemp("r")
@@ -226,7 +226,7 @@ def test_results(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
             ElementTree.parse(path)
 
 
-@settings(deadline=None, max_examples=10)
+@settings(max_examples=10)
 @given(EVIL, st.booleans())
 def test_gguf_metadata(tmp_path_factory: pytest.TempPathFactory, text: str, as_json: bool) -> None:
     values: dict[str, Any] = {text: 1}

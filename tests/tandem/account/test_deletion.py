@@ -241,7 +241,7 @@ def test_a_fault_of_ours_between_two_things_loses_nothing_of_what_was_done(
     out = capsys.readouterr().out
     assert f"deleted volume {volume}\n" in out
     assert f"not tried IAM role {role}\n" in out
-    assert "1 not tried, 1 deleted" in out
+    assert "1 deleted, 1 not tried" in out
     outcomes = {one["id"]: one["outcome"] for one in records(tmp_path) if one["event"] == "outcome"}
     assert outcomes == {volume: "deleted"}
 

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tandem.cluster.answers import Listing, MalformedError, checked, plain
@@ -22,7 +22,6 @@ def listed(answer: Any) -> list[dict[str, Any]]:
     return plain(checked(Listing, json.dumps(answer).encode()).items)
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
     """Wherever one thing of an answer is another."""
@@ -39,7 +38,6 @@ def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
     assert all(state(one).isprintable() for one in found)
 
 
-@settings(deadline=None)
 @given(st.binary() | JSON.map(lambda some: json.dumps(some).encode()))
 @example(b"<html>")
 @example(b"[" * 100_000)

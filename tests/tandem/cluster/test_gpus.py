@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tandem.cluster import gpus
@@ -59,7 +59,6 @@ def test_numbers_that_are_none_are_left_out() -> None:
     assert list(from_dcgm("n", f"DCGM_FI_DEV_FB_USED{{{CARD}}} NaN\nDCGM_FI_DEV_FB_USED broken\n")) == []
 
 
-@settings(deadline=None)
 @given(st.text() | st.lists(st.text(max_size=9), min_size=5, max_size=5).map(", ".join))
 @example("GPU-1, \x1b[2JT4, 1e999, nan, 0\0")
 def test_whatever_is_printed_can_be_shown(text: str) -> None:

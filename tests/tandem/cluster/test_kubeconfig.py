@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     NoEncryption,
     PrivateFormat,
 )
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tandem.cluster import kubeconfig
@@ -241,7 +241,6 @@ WHOLE = config(
 
 
 @given(st.data())
-@settings(deadline=None)
 def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
     """Wherever one thing is replaced by another."""
     text = json.dumps(mutated(WHOLE, data.draw(JSON), data))
@@ -249,7 +248,6 @@ def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
         kubeconfig.parse(text, "FILE").for_kr8s(Path(folder))
 
 
-@settings(deadline=None)
 @given(st.text() | st.binary().map(lambda some: some.decode("latin-1")))
 @example("a: 2026-99-99")
 @example("{" * 1200)

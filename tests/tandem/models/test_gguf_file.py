@@ -172,7 +172,7 @@ def test_a_path_without_a_file_is_a_wrong_call(name: str, tmp_path: Path) -> Non
     assert refusal.value.exit_code == 2
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(data=st.data())
 def test_no_damage_ends_in_a_traceback_or_without_an_end(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
