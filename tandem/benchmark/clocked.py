@@ -179,12 +179,12 @@ class ClockedBackend(httpcore.AsyncNetworkBackend):
 
 def _stamp(notes: list[tuple[int, int, bytes]]) -> int:
     """The kernel's stamp, of the last of the packets that were read; now, where there is none."""
-    now = time.monotonic_ns()
+    wall, now = time.time_ns(), time.monotonic_ns()  # in this order: a pause between the two makes the stamp later
     for level, kind, data in notes:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= TIMESPEC.size:
             seconds, nanoseconds = map(int, TIMESPEC.unpack_from(data))
             # The kernel's is the clock of the day, which may be set: only the age is used, and only a credible one.
-            age = time.time_ns() - (seconds * 1_000_000_000 + nanoseconds)
+            age = wall - (seconds * 1_000_000_000 + nanoseconds)
             if 0 <= age < 60_000_000_000:
                 return now - age
     return now

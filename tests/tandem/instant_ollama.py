@@ -29,6 +29,8 @@ class Instant:
     places: dict[str, tuple[int, int] | None] = field(default_factory=dict)
     """Bytes, and bytes on the GPU; None: not listed as loaded. The others are on the GPU."""
     refusing: frozenset[str] = frozenset()
+    step_ns: int = 1_000_000
+    """Between the pieces; below 0 as if somebody set the clock."""
     prompts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -96,7 +98,7 @@ class Answering:
         lines = [{"response": "one"}, {"response": "two"}, last]
         into.status = 200
         into.parts = [
-            (into.sent_ns + 1_000_000 * number, json.dumps(line).encode() + b"\n")
+            (into.sent_ns + self._servers.step_ns * number, json.dumps(line).encode() + b"\n")
             for number, line in enumerate(lines, start=1)
         ]
 

@@ -326,3 +326,9 @@ def test_a_server_that_refuses_its_first_request_stops_the_benchmark(
     told = "tandem: a did not answer its first request (503: server busy). Repair that server and repeat the command.\n"
     assert capsys.readouterr().err == told
     assert os.listdir(tmp_path) == []
+
+
+def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Instant, tmp_path: Path) -> None:
+    servers.step_ns = -1_000_000
+    assert servers.bench(tmp_path / "r.json", names="a") == 0
+    assert read(tmp_path / "r.json").runs[0].rows[0].arrivals_us == [0, 0]
