@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tandem.benchmark.result import read
+from tandem.benchmark.result_file import read
 from tandem.command import main
 from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
 
