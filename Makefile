@@ -3,13 +3,17 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama check lint coverage docs bench refresh lock sbom clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random check lint coverage mutants docs bench refresh lock sbom clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
 
 test: .venv/test
 	@.venv/bin/python -m pytest -n auto
+
+# The same tests in another order each time. The last line names the seed; SEED=7 repeats an order.
+test-random: .venv/test
+	@.venv/bin/python -m pytest -n auto -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
 # A real Kubernetes control plane and Karpenter, with nodes that only pretend. Built once with Go: 11 minutes on two cores,
 # then 3 to test.
@@ -55,6 +59,11 @@ lint: .venv/test
 coverage: .venv/test
 	.venv/bin/coverage run -m pytest -q tests/sharing
 	.venv/bin/coverage report
+
+# Makes 200 small faults in the code, one at a time, and counts those that no test notices. It goes on after an interruption;
+# MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
+mutants: .venv/test
+	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
 docs: .venv/test
 	.venv/bin/python docs/generate.py

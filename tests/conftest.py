@@ -81,5 +81,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         told += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
         # It needs no pytest: what lies in tests/gpu are the tests of its own parts.
         told.append("gpu not asked for (make test-gpu)")
+    if told and (seed := config.getoption("randomly_seed", None)) is not None:
+        told.append(f"order of seed {seed} (make test-random SEED={seed})")
     if told:
         terminalreporter.write_line(f"tiers: {' | '.join(told)}")

@@ -1,0 +1,71 @@
+"""Which mutants are tried: a seeded sample over all rooms, denser where a fault costs money or resources."""
+
+import random
+import re
+import tomllib
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from tests.mutants.faults import Mutant, find_mutants
+
+ROOMS = ("sharing", "catalogue", "components", "stacks", "tandem", "sandbox")
+SAMPLE = {
+    "order": 10,
+    "deletion": 12,
+    "quota": 10,
+    "recovery": 8,
+    "sharing": 45,
+    "catalogue": 5,
+    "components": 35,
+    "stacks": 25,
+    "tandem": 35,
+    "sandbox": 15,
+}
+"""How many mutants of 200 come from each part."""
+CRITICAL = ("order", "deletion", "quota", "recovery")
+"""Parts in which no mutant may survive."""
+WAITS = re.compile(r"\b(?:depends_on|after)=(?:\[.*?\]|\(.*?\)|\w+)")
+"""What says that something comes after something else: for Pulumi, and for `tandem leftovers`."""
+EQUIVALENT = Path(__file__).with_name("equivalent.toml")
+
+
+def part_of(mutant: Mutant, change: tuple[str, str]) -> str:
+    path = mutant.path
+    before, after = (WAITS.findall(text.replace("'", '"')) for text in change)
+    if before != after:
+        return "order"
+    if fnmatch(path, "*quota*.py") and not path.startswith("sandbox/"):
+        return "quota"
+    if path.startswith("tandem/sandbox/") or path in ("sandbox/world/store.py", "sandbox/world/journal.py"):
+        return "recovery"
+    if fnmatch(path, "tandem/account/*") and not fnmatch(path, "*/*pric*") and not path.endswith("refresh.py"):
+        return "deletion"
+    return path.split("/")[0]
+
+
+def draw(root: Path, seed: int, count: int) -> Iterator[tuple[str, Mutant]]:
+    """`count` mutants with their parts, in random order. The same seed and code give the same ones."""
+    parts: dict[str, list[Mutant]] = {part: [] for part in SAMPLE}
+    sources = {path.relative_to(root).as_posix(): path.read_bytes() for path in _files(root)}
+    for path, source in sources.items():
+        for mutant in find_mutants(path, source):
+            parts[part_of(mutant, mutant.change(source))].append(mutant)
+    chance = random.Random(seed)
+    drawn = []
+    for part, size in SAMPLE.items():
+        chance.shuffle(parts[part])
+        drawn += [(part, mutant) for mutant in parts[part][: round(size * count / 200)]]
+    chance.shuffle(drawn)
+    yield from drawn
+
+
+def _files(root: Path) -> Iterator[Path]:
+    for room in ROOMS:
+        yield from sorted((root / room).glob("**/*.py"))
+
+
+def read_equivalent() -> dict[tuple[str, str, str], str]:
+    """Mutants that no test can notice, with the reason: by path and changed lines, which outlive line numbers."""
+    entries = tomllib.loads(EQUIVALENT.read_text(encoding="utf-8")).get("mutant", [])
+    return {(entry["path"], entry["before"], entry["after"]): entry["reason"] for entry in entries}

@@ -1,0 +1,92 @@
+"""The tests that can notice a mutant: those that run its lines, the fastest first."""
+
+import json
+import os
+import py_compile
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+
+import coverage
+
+from tests.mutants.faults import Mutant
+from tests.mutants.lines import DATA, TESTS
+
+MOST_SECONDS = 40.0
+"""Of tests for one mutant, by what they took before."""
+PYTEST = ["-p", "no:cacheprovider"]
+
+
+def record_lines(folder: Path) -> None:
+    """Runs the whole suite once, on the code as it is, and keeps which test runs which line."""
+    print("Running the suite once to learn which test runs which line.", flush=True)
+    # A mutant may have the size and, within a second, the age of the file it replaces: compiled code goes by content.
+    for file in (folder / "tree").glob("[cst]*/**/*.py"):
+        py_compile.compile(str(file), invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    command = [sys.executable, "-m", "pytest", "-p", "tests.mutants.lines", *PYTEST]
+    subprocess.run(command, cwd=folder / "tree", env=_environment(folder), check=False)
+    if not (folder / TESTS).exists():
+        raise SystemExit("error: The suite did not run. Correct what pytest says.")
+
+
+def _environment(folder: Path) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(folder / "tree")}
+
+
+class Selection:
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._tree = folder, folder / "tree"
+        self._lines = coverage.CoverageData(str(folder / DATA))
+        self._lines.read()
+        recorded = json.loads((folder / TESTS).read_text())
+        self._tests, self._failed = recorded["tests"], set(recorded["failed"])
+
+    def __enter__(self) -> "Selection":
+        command = [sys.executable, "-m", "tests.mutants.suite"]
+        environment = {**_environment(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        pipe = subprocess.PIPE
+        self._suite = subprocess.Popen(command, cwd=self._tree, env=environment, stdin=pipe, stdout=pipe, text=True)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._suite.terminate()
+        self._suite.wait()
+
+    def choose(self, mutant: Mutant) -> list[str]:
+        """Tests that run the changed lines, then those that run any line of the file, up to `MOST_SECONDS`."""
+        contexts = self._lines.contexts_by_lineno(mutant.path)
+        by_line = {name for line in range(mutant.line, mutant.last + 1) for name in contexts.get(line, [])}
+        by_file = {name for names in contexts.values() for name in names}
+        chosen: list[str] = []
+        seconds = 0.0
+        for name in dict.fromkeys([*self._fastest_first(by_line), *self._fastest_first(by_file)]):
+            seconds += self._tests[name]["seconds"]
+            if chosen and seconds > MOST_SECONDS:
+                break
+            chosen.append(name)
+        return chosen
+
+    def _fastest_first(self, contexts: set[str]) -> list[str]:
+        shared = {name.removeprefix("fixture ") for name in contexts if name.startswith("fixture ")}
+        runs = [
+            name
+            for name, test in self._tests.items()
+            if name not in self._failed and (name in contexts or shared & set(test["fixtures"]))
+        ]
+        return sorted(runs, key=lambda name: self._tests[name]["seconds"])
+
+    def test(self, mutant: Mutant) -> str:
+        """`killed`, `survived` or `timeout`: a fault that makes the tests endless is noticed, too."""
+        chosen = self.choose(mutant)
+        if not chosen:
+            return "survived"
+        seconds = 60 + 5 * sum(self._tests[name]["seconds"] for name in chosen)
+        request = json.dumps({"arguments": ["-x", *PYTEST, *chosen], "seconds": int(seconds)})
+        assert self._suite.stdin is not None
+        assert self._suite.stdout is not None
+        print(request, file=self._suite.stdin, flush=True)
+        answer = self._suite.stdout.readline().strip()
+        return {"0": "survived", "timeout": "timeout"}.get(answer, "killed")
