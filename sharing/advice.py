@@ -145,7 +145,7 @@ class _Search:
     def _accepts(self, tried: Setup) -> bool:
         if tried == self.asked or not self.holds(tried):
             return False
-        if not set(compatibility.problems(tried, self.unreadable)) <= self._others:
+        if any(problem not in self._others for problem in compatibility.refusals(tried, self.unreadable)):
             return False
         if tried.max_usd_per_hour is None:
             return True
@@ -164,7 +164,7 @@ class _Search:
         return not self._is_priced(tried), round(self._usd(tried), 6)
 
     def _is_priced(self, tried: Setup) -> bool:
-        return not unpriced(replace(tried, pools=(self._new(tried),)))
+        return not unpriced(tried, self._new(tried))
 
     def _doubts(self, tried: Setup) -> int:
         return len({each.rule for each in compatibility.warnings(tried, self.unreadable)} - self._doubts_before)

@@ -59,12 +59,17 @@ Source: ollama v0.32.15 `integration/reg_release_test.go`: "re-enable when llama
 
 def problems(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
     """Every rule that refuses `setup`, in the order of the table; what rests on an unreadable setting is left out."""
+    return [*dict.fromkeys(refusals(setup, unreadable))]
+
+
+def refusals(setup: Setup, unreadable: Collection[str] = ()) -> Iterator[Problem]:
+    """The same one at a time, for a caller who stops at the first; pools may repeat what they say of one sharing."""
     return _broken(setup, unreadable, refuses=True)
 
 
 def warnings(setup: Setup, unreadable: Collection[str] = ()) -> list[Problem]:
     """What is allowed but doubtful in `setup`."""
-    return _broken(setup, unreadable, refuses=False)
+    return [*dict.fromkeys(_broken(setup, unreadable, refuses=False))]
 
 
 def first_broken(setup: Setup) -> Rule | None:
@@ -72,13 +77,10 @@ def first_broken(setup: Setup) -> Rule | None:
     return next((rule for rule in RULES if rule.refuses and any(rule.check(setup))), None)
 
 
-def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> list[Problem]:
-    found: list[Problem] = []
+def _broken(setup: Setup, unreadable: Collection[str], *, refuses: bool) -> Iterator[Problem]:
     for rule in RULES:
         if rule.refuses is refuses:
-            found += _readable(rule, setup, unreadable) if unreadable else rule.check(setup)
-    # Pools that take the stack's sharing say the same of it.
-    return list(dict.fromkeys(found))
+            yield from _readable(rule, setup, unreadable) if unreadable else rule.check(setup)
 
 
 def _readable(rule: Rule, setup: Setup, unreadable: Collection[str]) -> Iterator[Problem]:

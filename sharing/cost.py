@@ -4,6 +4,7 @@ import datetime
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from sharing import artifacts, prices, tables
 from sharing.modes import Exclusive
@@ -95,7 +96,7 @@ def cost(setup: Setup) -> Cost:
         price_date=oldest.date,
         price_source=oldest.source,
         price_age_days=max((setup.today - datetime.date.fromisoformat(oldest.date)).days, 0),
-        unpriced=unpriced(setup),
+        unpriced=unpriced(setup, *setup.pools),
     )
 
 
@@ -159,9 +160,9 @@ def _cheaper_types(setup: Setup) -> float:
     return found
 
 
-def unpriced(setup: Setup) -> tuple[str, ...]:
-    """GPU instance types whose price in the stack's region is unknown."""
-    every = dict.fromkeys(name for pool in setup.pools for name in pool.instance_types)
+def unpriced(setup: Setup, *pools: Pool) -> tuple[str, ...]:
+    """GPU instance types of the pools whose price in the stack's region is unknown."""
+    every = dict.fromkeys(name for pool in pools for name in pool.instance_types)
     return tuple(name for name in every if not prices.on_demand(name, setup.region, setup.book).own)
 
 
@@ -175,9 +176,14 @@ def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
     if pool.capacity == "on-demand":
         return full
     if pool.on_demand_fallback:
-        return replace(full, note=_notes("may fall back to on-demand, planned at that", full.note))
+        return _noted(full, "may fall back to on-demand, planned at that")
     seen = prices.spot(instance_type, setup.region, setup.book)
-    return seen or replace(full, note=_notes("no spot price known, planned at on-demand", full.note))
+    return seen or _noted(full, "no spot price known, planned at on-demand")
+
+
+@cache
+def _noted(price: prices.Price, note: str) -> prices.Price:
+    return replace(price, note=_notes(note, price.note))
 
 
 def _added_nodes(setup: Setup) -> float:

@@ -4,6 +4,7 @@ The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sharing.gpus import InstanceType
 from sharing.memory import mask_value_bytes, padded
@@ -52,6 +53,7 @@ class HostNeed:
         return int(-(-parts // 1))
 
 
+@lru_cache(maxsize=4096)
 def host_need(served: Served) -> HostNeed:
     """RAM that the pod of `served` keeps with all layers on the GPU."""
     model = served.model

@@ -5,6 +5,7 @@ Only the constants named `..._MIB` and the `context_mib` of the GPUs are measure
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from math import sqrt
 
 from sharing.architectures import ENCODERS
@@ -64,6 +65,7 @@ class Need:
         return self.total + self.margin
 
 
+@lru_cache(maxsize=4096)
 def need(served: Served, gpu: Gpu) -> Need:
     """GPU memory that `served` takes on `gpu` when it works on a full batch."""
     model = served.model

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from functools import cache
+from functools import cache, cached_property
 
 from sharing import tables
 from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTISED_BLOCK, has_kernel
@@ -46,7 +46,7 @@ class KvType(StrEnum):
         return {"f16": 2.0, "q8_0": 34 / 32, "q4_0": 18 / 32}[self.value]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Model:
     """Size and shape of one model tag. The names follow the keys of a GGUF file; 0 means none or unknown."""
 
@@ -104,14 +104,14 @@ class Model:
         """What its files take on a disk, besides headers of a few MB."""
         return self.weights_bytes + self.projector_bytes
 
-    @property
+    @cached_property
     def has_flash_attention(self) -> bool:
         """Whether the engine has CUDA kernels for all its layers; heads of unknown number count as not grouped."""
         if self.architecture in FORCED_OFF:
             return False
         return all(has_kernel(key, value, self.heads, kv_heads) for key, value, kv_heads in self._attention())
 
-    @property
+    @cached_property
     def can_quantise_kv(self) -> bool:
         """Whether the engine accepts a quantised KV cache: with flash attention, and heads of whole blocks."""
         sizes = [size for key, value, _ in self._attention() for size in (key, value)]

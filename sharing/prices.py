@@ -103,6 +103,7 @@ def system_node(instance_type: str, region: str, book: Book | None = None) -> Pr
     return Price(usd_per_hour=usd, region=HOME_REGION, date=date, note=_elsewhere(region), own=region == HOME_REGION)
 
 
+@cache
 def service(item: str, region: str) -> Price:
     """Price of one unit of a service, in the unit that `service_prices.csv` names for it."""
     table = tables.read("service_prices")

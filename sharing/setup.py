@@ -3,6 +3,7 @@
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from sharing.gpus import InstanceType, instance_types
@@ -33,9 +34,9 @@ CACHE_HEADROOM_GIB = 4
 """Room on a model's own volume beside its weights: the tag is created anew, and file systems take their part."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Pool:
-    """One kind of GPU node."""
+    """One kind of GPU node. It has no slots because what the rules ask of it again and again is worked out once."""
 
     name: str
     path: str
@@ -68,12 +69,12 @@ class Pool:
         """Where to write a sharing that is this pool's alone."""
         return f"{self.path}.sharing" if self.listed else self.sharing_path
 
-    @property
-    def known_types(self) -> list[InstanceType]:
+    @cached_property
+    def known_types(self) -> tuple[InstanceType, ...]:
         """Its types, as far as the catalogue knows them."""
-        return [instance_types()[name] for name in self.instance_types if name in instance_types()]
+        return tuple(instance_types()[name] for name in self.instance_types if name in instance_types())
 
-    @property
+    @cached_property
     def smallest(self) -> InstanceType:
         """The type with the fewest cards: what is surely there, whichever type comes up."""
         return min(self.known_types, key=lambda known: known.gpus)
@@ -96,12 +97,12 @@ class Pool:
         """
         return self.max if self.provisioner == "karpenter" else self.desired or self.max
 
-    @property
+    @cached_property
     def shares_per_node(self) -> int:
         """Shares of all kinds that one node surely has."""
         return self.smallest.gpus * sum(shares.per_gpu for shares in self.offers)
 
-    @property
+    @cached_property
     def offers(self) -> tuple[Shares, ...]:
         """What each of its cards gives, by kind; nothing where its sharing is none of the card."""
         return self.sharing.offers(self.smallest.gpu)

@@ -66,11 +66,11 @@ def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = 
     source="philpax/ananke, ananke/src/estimator: `CUDA_Host compute buffer size` as logged on RTX 3090",
 )
 def test_the_inputs_of_a_batch_are_in_ram(
-    width: int, window: int, context: int, slots: int, batch: int, measured: float, monkeypatch: pytest.MonkeyPatch
+    width: int, window: int, context: int, slots: int, batch: int, measured: float
 ) -> None:
-    monkeypatch.setattr(Served, "batch", batch)
     shape: dict[str, Any] = {"swa_layers": 1, "swa_window": window} if window else {}
-    buffers = host_need(of(context // slots, slots, width=width, **shape)).buffers
+    served = replace(of(context // slots, slots, width=width, **shape), num_batch=batch)
+    buffers = host_need(served).buffers
     assert buffers == pytest.approx(measured, abs=0.1)
 
 
