@@ -214,11 +214,12 @@ def _labels_features(things: Things, plugin: Thing) -> bool:
 
 
 def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
-    values, has = release.inputs.get("values") or {}, operated(things, node)
-    if chart(release.inputs) == "gpu-operator":
-        return has.get(DEVICE_PLUGIN) == "true" and value_at(values, "devicePlugin.enabled") is not False
-    if chart(release.inputs) != "nvidia-device-plugin":
+    of = chart(release.inputs)
+    if of not in ("gpu-operator", "nvidia-device-plugin"):
         return False
+    values, has = release.inputs.get("values") or {}, operated(things, node)
+    if of == "gpu-operator":
+        return has.get(DEVICE_PLUGIN) == "true" and value_at(values, "devicePlugin.enabled") is not False
     selector = values.get("nodeSelector") or {}
     if any(has.get(key) != value for key, value in selector.items()):
         return False

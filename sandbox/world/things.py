@@ -118,7 +118,10 @@ class Things:
         peaks: dict[str, int] | None = None,
         offers: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
-        self._by_key: dict[Key, Thing] = {thing.key: thing for thing in things}
+        self._by_key: dict[Key, Thing] = {}
+        self._by_type: dict[str, dict[Key, Thing]] = {}
+        for thing in things:
+            self.add(thing)
         self.has_spot = True
         """Whether EC2 sells spot: there is capacity, and the account has the service-linked role for it."""
         self.quotas = {} if quotas is None else quotas
@@ -141,16 +144,20 @@ class Things:
     def add(self, thing: Thing) -> Thing:
         """Takes the thing in."""
         self._by_key[thing.key] = thing
+        self._by_type.setdefault(thing.type, {})[thing.key] = thing
         return thing
 
     def remove(self, thing: Thing) -> None:
         """Drops the thing, and what a controller made for it."""
         self._by_key.pop(thing.key, None)
+        self._by_type.get(thing.type, {}).pop(thing.key, None)
         for below in self.owned_by(thing):
             self.remove(below)
 
     def of(self, *tokens: str) -> list[Thing]:
         """Things of these types, oldest first."""
+        if len(tokens) == 1:
+            return [*self._by_type.get(tokens[0], {}).values()]
         return [thing for thing in self._by_key.values() if thing.type in tokens]
 
     def owned_by(self, owner: Thing) -> list[Thing]:

@@ -28,7 +28,7 @@ from sandbox.world.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
-from sandbox.world.store import Event, Store
+from sandbox.world.store import Event, State, Store, copied
 from sandbox.world.things import (
     CREATE_FAILED,
     DEGRADED,
@@ -63,12 +63,12 @@ class World:
         faults: Faults | None = None,
         seconds_per_minute: float = 0.0,
         patience: float = 10.0,
+        state: State | None = None,
     ) -> None:
         self._store = Store(path)
-        self._state = self._store.load()
-        self._things = Things(
-            self._state.things, quotas=self._state.quotas, peaks=self._state.peaks, offers=self._state.offers
-        )
+        self._state = state or self._store.load()
+        begun = self._state
+        self._things = Things(begun.things, quotas=begun.quotas, peaks=begun.peaks, offers=begun.offers)
         self._faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -76,6 +76,12 @@ class World:
         self._changed = threading.Condition()
         self._busy = 0
         self._moved_at = time.monotonic()
+
+    def copied(self) -> World:
+        """A world of its own with everything that is here; it forgets."""
+        with self._changed:
+            self._state.things = list(self._things)
+            return World(state=copied(self._state), patience=self._patience)
 
     def close(self) -> None:
         """Lets another process in."""
@@ -136,16 +142,10 @@ class World:
         cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
         caller = self.callers.of(provider)
 
+        asked: dict[str, Any] = {"type": type, "name": name, "cluster": cluster, "provider": provider, "caller": caller}
+
         def case() -> Case:
-            return Case(
-                things=self._things,
-                type=type,
-                name=name,
-                inputs=given,
-                cluster=cluster,
-                provider=provider,
-                caller=caller,
-            )
+            return Case(things=self._things, inputs=given, **asked)
 
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 from components.names import TOKEN
 from sandbox.graph import Graph, Resource
@@ -74,15 +72,6 @@ Edge = tuple[Resource, str, frozenset[str]]
 """What waits, for what (a name), and that as URNs: a component stands for all that it has."""
 
 
-def made(variant: str, cloud: Path) -> Graph:
-    """The stack, up; its cloud is left in the file `cloud`."""
-    world = World(cloud, patience=0.0)
-    try:
-        return up(variant, world)
-    finally:
-        world.close()
-
-
 def explicit(graph: Graph) -> Iterator[Edge]:
     """The edges that the data does not show, of what the program itself registers."""
     for one in graph:
@@ -100,7 +89,7 @@ def explicit(graph: Graph) -> Iterator[Edge]:
             left -= urns
 
 
-def failures(graph: Graph, edge: Edge, cloud: Path) -> list[str]:
+def failures(graph: Graph, edge: Edge, made: World) -> list[str]:
     """What goes wrong without the edge: on `destroy` with its target going first, on `up` with it coming last."""
     dependent, _, urns = edge
     kept = tuple(urn for urn in dependent.dependencies if urn not in urns)
@@ -111,16 +100,12 @@ def failures(graph: Graph, edge: Edge, cloud: Path) -> list[str]:
         before = {urn}
         while more := {one for one in needs if before & needs[one]} - before:
             before |= more
-        copy = cloud.with_suffix(".copy")
-        shutil.copy(cloud, copy)
-        world = World(copy, patience=0.0)
+        world = made.copied()
         try:
             down(graph, world, needs, ids, before)
             found += [f"left over: {one.key}" for one in world.leftovers([])]
         except CloudError as error:
             found.append(str(error))
-        finally:
-            world.close()
         try:
             again(graph, World(patience=0.0), needs, urn)
         except CloudError as error:
@@ -128,14 +113,14 @@ def failures(graph: Graph, edge: Edge, cloud: Path) -> list[str]:
     return found
 
 
-def test_without_an_explicit_dependency_something_fails(tmp_path: Path) -> None:
+def test_without_an_explicit_dependency_something_fails() -> None:
     prevented: dict[str, str] = {}
     harmless = set()
     for variant in VARIANTS:
-        cloud = tmp_path / f"{variant}.json"
-        graph = made(variant, cloud)
+        made = World(patience=0.0)
+        graph = up(variant, made)
         for edge in explicit(graph):
-            name, met = f"{edge[0].name} after {edge[1]}", failures(graph, edge, cloud)
+            name, met = f"{edge[0].name} after {edge[1]}", failures(graph, edge, made)
             if met:
                 prevented.setdefault(name, met[0].partition(":")[0])
             else:

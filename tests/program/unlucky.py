@@ -105,9 +105,10 @@ def cloud_resources(graph: Graph) -> list[Resource]:
 def down(graph: Graph, world: World, needs: Needs, ids: Mapping[str, str], first: Collection[str] = ()) -> None:
     """Deletes as the engine may: whatever nothing needs any more, and `first` as early as that allows."""
     left = {one.urn: one for one in cloud_resources(graph)}
+    above = needed_by(needs)
     for wanted in (first, list(left)):
         while todo := [urn for urn in wanted if urn in left]:
-            free = [urn for urn in todo if not any(urn in needs[other] for other in left)]
+            free = [urn for urn in todo if above.get(urn, frozenset()).isdisjoint(left)]
             assert free, todo
             for urn in free:
                 world.delete(left[urn].type, ids[urn])
@@ -177,6 +178,15 @@ def _renamed(values: Any, renamed: Mapping[str, str]) -> Any:
 
 def all_needed(graph: Graph) -> Needs:
     return {one.urn: needed(graph, one) for one in cloud_resources(graph)}
+
+
+def needed_by(needs: Needs) -> dict[str, set[str]]:
+    """What goes before each resource, by URNs."""
+    found: dict[str, set[str]] = {}
+    for urn, below in needs.items():
+        for one in below:
+            found.setdefault(one, set()).add(urn)
+    return found
 
 
 def needed(graph: Graph, resource: Resource) -> frozenset[str]:
