@@ -1,7 +1,6 @@
 """What the documents say is what the code does."""
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -12,6 +11,7 @@ import yaml
 from components.names import MODE_TAINT, POOL_LABEL
 from stacks.config import load_file
 from tests import readme
+from tests.command import call
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -38,13 +38,7 @@ def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: P
 def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_what_is_said(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.several.yaml"
     path.write_text(readme.stack_file(), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", "plan", path, "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = call("plan", str(path), "--json")
     assert done.returncode == 0, done.stdout
     facts = json.loads(done.stdout)
     assert [(pool["name"], pool["capacity"], pool["mode"]) for pool in facts["pools"]] == [
@@ -57,13 +51,7 @@ def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_
 
 
 def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_knows() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tandem", "modes", "--json"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    done = call("modes", "--json")
     planned = [cell for cell in json.loads(done.stdout)["cells"] if cell["verdict"] == "plans"]
     table = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- modes: generated -->\n")[2]
     rows = table.partition("<!-- /modes -->")[0].splitlines()[2:]

@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.command import call
 from tests.live import __main__ as checklist
 from tests.live import readings
 from tests.live.attend import Record, attend, from_the_account
@@ -26,11 +29,37 @@ DOUBTS = {"1", "2", "4", "5", "7", "8", "11", "13", "15", "17", "18", "20", "D"}
 
 
 TAGS = {"llama2:7b", "mistral:7b"}
+PLAN = Cloud.plan
 SAMPLE = {"region": "us-east-1", "kubernetes": "1.36", "cluster": "c", "group": "g", "model": "llama2:7b"}
 
 
 def nothing(question: Question, cloud: Cloud, took: float, left: float) -> dict[str, Any]:
     return {}
+
+
+@cache
+def plan_of(stack: str, text: str) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"Pulumi.{stack}.yaml"
+        file.write_text(text, encoding="utf-8")
+        ended = call("plan", str(file), "--json")
+    if ended.returncode:
+        raise StepError(ended.stdout)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.fixture(autouse=True)
+def plans(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan in this process, once for each stack file; `Cloud.plan` itself has a test of its own."""
+    monkeypatch.setattr(Cloud, "plan", lambda self: plan_of(self.stack, self.stack_file.read_text(encoding="utf-8")))
+
+
+def test_a_plan_is_that_of_the_command_and_a_refused_one_an_error(cloud: Cloud) -> None:
+    assert PLAN(cloud) == cloud.plan()
+    cloud.configure({"sharing": {"replicas": 1}})
+    with pytest.raises(StepError, match=r"(?s)Pulumi\.timeslice\.yaml is refused: .*replicas"):
+        PLAN(cloud)
 
 
 @pytest.fixture

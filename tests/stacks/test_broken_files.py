@@ -833,12 +833,16 @@ def write(file: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_mistake_of_a_file_is_named_at_once_and_nothing_else(name: str, file: Path) -> None:
+def test_every_mistake_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothing_else(name: str, file: Path) -> None:
     text, expected = BROKEN[name]
     problems = read_file(write(file, text)).problems
     missed = [each for each in expected if not any(p.path == each[0] and each[1] in str(p) for p in problems)]
     assert not missed, [str(problem) for problem in problems]
     assert sorted(p.path for p in problems) == sorted(path for path, _ in expected), [str(p) for p in problems]
+    for problem in problems:
+        assert problem.rule, problem
+        assert problem.fix.endswith((".", "?")), problem
+        assert len(str(problem)) < 500, problem
 
 
 def every_path(line: str) -> list[str]:
@@ -867,7 +871,7 @@ def test_a_refused_file_ends_with_1_and_names_each_mistake(
     assert "Traceback" not in out
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@pytest.mark.parametrize("name", [*BROKEN][::8])
 def test_a_refused_file_is_one_json_object_with_the_same_mistakes(
     name: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -877,14 +881,6 @@ def test_a_refused_file_is_one_json_object_with_the_same_mistakes(
     assert report["verdict"] == "refused"
     assert sorted(problem["path"] for problem in report["problems"]) == sorted(path for path, _ in expected)
     assert report["resources"] == []
-
-
-@pytest.mark.parametrize("name", BROKEN)
-def test_each_mistake_says_what_must_hold_and_the_way_out(name: str, file: Path) -> None:
-    for problem in read_file(write(file, BROKEN[name][0])).problems:
-        assert problem.rule, problem
-        assert problem.fix.endswith((".", "?")), problem
-        assert len(str(problem)) < 500, problem
 
 
 @pytest.mark.parametrize("name", UNREADABLE)
@@ -898,7 +894,7 @@ def test_what_is_no_yaml_ends_with_2_and_says_why(name: str, file: Path, capsys:
     assert err.count("\n") == 1
 
 
-@pytest.mark.parametrize("name", UNREADABLE)
+@pytest.mark.parametrize("name", [*UNREADABLE][::4])
 def test_what_is_no_yaml_is_one_json_object_too(name: str, file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content, expected = UNREADABLE[name]
     assert main(["plan", str(write(file, content)), "--json"]) == 2

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,18 +15,14 @@ from sharing import matrix
 from sharing.gpus import instance_types
 from tandem import modes
 from tandem.command import main
+from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[2]
 
 
 @cache
-def called(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, its output into pipes."""
-    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")}
-    command = [sys.executable, "-m", "tandem", "modes", *arguments]
-    return subprocess.run(
-        command, cwd=ROOT, env={**env, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120
-    )
+def called(*arguments: str) -> Ended:
+    return call("modes", *arguments)
 
 
 def printed(*arguments: str) -> str:

@@ -23,21 +23,13 @@ from sandbox.graph import MASK
 from tandem.command import main
 from tandem.report import PlanReport
 from tests import readme
+from tests.command import Ended, call, on_screen
 
 ROOT = Path(__file__).parents[2]
 STACKS = ("dev", "exclusive", "karpenter", "timeslice", "mps")
 REFUSED = "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n  tandem:models: []\n"
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TANDEM = (sys.executable, "-m", "tandem")
-
-
-def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> subprocess.CompletedProcess[str]:
-    """The command in a process of its own, its output into pipes."""
-    env = {key: value for key, value in os.environ.items() if key not in ("COLUMNS", "FORCE_COLOR", "NO_COLOR")}
-    env["PYTHONPATH"] = str(ROOT)
-    if columns:
-        env["COLUMNS"] = str(columns)
-    return subprocess.run([*TANDEM, *arguments], cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
@@ -50,7 +42,7 @@ def test_what_the_outputs_encoding_lacks_is_a_question_mark(encoding: str) -> No
 
 
 def in_terminal(*arguments: str, columns: int = 80) -> tuple[int, str]:
-    """Exit code and screen of the command in a terminal of that width."""
+    """Exit code and screen of the command in a process of its own and a real terminal of that width."""
     terminal, screen = os.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
     env = {**os.environ, "COLUMNS": str(columns), "TERM": "xterm-256color", "PYTHONPATH": str(ROOT)}
@@ -70,7 +62,7 @@ def in_terminal(*arguments: str, columns: int = 80) -> tuple[int, str]:
 
 
 @cache
-def planned(stack: str) -> subprocess.CompletedProcess[str]:
+def planned(stack: str) -> Ended:
     return call("plan", stack)
 
 
@@ -356,7 +348,7 @@ def test_help_needs_neither_pydantic_nor_yaml() -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_plan_fits_a_terminal_of_80_columns(stack: str) -> None:
-    code, screen = in_terminal("plan", stack)
+    code, screen = on_screen("plan", stack)
     assert code == 0
     widths = {line: len(line) for part in ANSI.sub("", screen).split("\n") for line in part.split("\r")}
     assert max(widths.values()) <= 80, max(widths, key=lambda line: widths[line])
@@ -364,7 +356,7 @@ def test_a_plan_fits_a_terminal_of_80_columns(stack: str) -> None:
 
 
 def test_a_mistake_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
-    code, screen = in_terminal("plan", str(refused))
+    code, screen = on_screen("plan", str(refused))
     folded = screen.replace("\r\n", "\n").splitlines()
     assert code == 1
     assert max(len(line) for line in folded) <= 80
@@ -376,7 +368,7 @@ def test_a_mistake_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path)
 
 
 def test_an_unreadable_file_is_told_in_80_columns() -> None:
-    code, screen = in_terminal("plan", "a-stack-with-a-name-that-is-much-too-long-for-a-line")
+    code, screen = on_screen("plan", "a-stack-with-a-name-that-is-much-too-long-for-a-line")
     assert code == 2
     lines = screen.replace("\r\n", "\n").splitlines()
     assert len(lines) > 1
@@ -427,9 +419,11 @@ def test_a_real_ctrl_c_while_the_program_runs_ends_with_130() -> None:
     assert err == "tandem: interrupted\n"
 
 
-def test_a_path_works_from_anywhere(tmp_path: Path) -> None:
-    ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--json", cwd=tmp_path)
-    assert ended.returncode == 0
+def test_a_path_works_from_anywhere_and_a_process_of_its_own_prints_the_same(tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [*TANDEM, "plan", str(ROOT / "Pulumi.mps.yaml"), "--json"]
+    ended = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, "")
     assert json.loads(ended.stdout) == report("mps")
 
 

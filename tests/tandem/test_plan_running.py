@@ -14,10 +14,11 @@ from pydantic import TypeAdapter
 from tandem.command import main
 from tandem.report import PlanReport
 from tests import readme
+from tests.command import call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi
 from tests.tandem.outputs import outputs
-from tests.tandem.test_plan_command import ANSI, call, in_terminal
+from tests.tandem.test_plan_command import ANSI
 
 ROOT = Path(__file__).parents[2]
 TIMESLICE = outputs(setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),)))
@@ -51,7 +52,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_switch_is_told_after_the_plan_in_80_columns(up: Path) -> None:
-    code, screen = in_terminal("plan", "mps", "--outputs", str(up))
+    code, screen = on_screen("plan", "mps", "--outputs", str(up))
     assert code == 0
     text = ANSI.sub("", screen).replace("\r\n", "\n")
     assert max(len(line) for part in text.split("\n") for line in part.split("\r")) <= 80
