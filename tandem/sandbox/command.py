@@ -202,13 +202,15 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     _say(f"{sandbox.place.stack}: {found.resources} resources in the state, {found.things} things in the cloud")
     for one in found.unfinished:
         _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
-    if verb := found.finishes:
-        _say(f"  finish it: tandem sandbox {verb} {sandbox.place.stack}")
+    if found.finishes == "refresh":
+        _say(f"  finish it: tandem sandbox refresh {sandbox.place.stack}")
     _tell_orphans(found)
     for lost in found.missing:
         _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
     if found.missing and found.finishes != "refresh":
         _say(f"  take that into the state: tandem sandbox refresh {sandbox.place.stack}")
+    if found.finishes == "up":  # the last: it refuses while there are orphans
+        _say(f"finish what is unfinished: tandem sandbox up {sandbox.place.stack}")
     if found.agree:
         _say("state and cloud agree")
     return FINE if found.agree else FAILED

@@ -32,9 +32,12 @@ def as_report(stack: str, found: Findings) -> dict[str, Any]:
 
 def repairs(stack: str, found: Findings) -> list[str]:
     """The commands that make state and cloud agree again, in this order."""
-    finish = [f"tandem sandbox {found.finishes} {stack}"] if found.finishes else []
-    lost = [f"tandem sandbox refresh {stack}"] if found.missing else []
-    return list(dict.fromkeys([*finish, *(orphan.repair for orphan in found.orphans), *lost]))
+    refresh = f"tandem sandbox refresh {stack}"
+    finish = [refresh] if found.finishes == "refresh" else []
+    lost = [refresh] if found.missing else []
+    # `up` is the last: it refuses while there are orphans.
+    make = [f"tandem sandbox up {stack}"] if found.finishes == "up" else []
+    return list(dict.fromkeys([*finish, *(orphan.repair for orphan in found.orphans), *lost, *make]))
 
 
 def _unfinished(one: Unfinished) -> dict[str, str]:

@@ -83,10 +83,12 @@ def test_an_empty_file_of_attributes_does_not_keep_pulumi_from_its_state(raised:
     behaviour="A replacement that deletes first leaves an entry without a thing, which refresh leaves alone.",
     source="pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply",
 )
-def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Raise) -> None:
+@pytest.mark.parametrize("made", [False, True], ids=["nothing made", "made without an answer"])
+def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Raise, made: bool) -> None:
     stack = raised(STACK)
     job = next(one for one in stack.state()["resources"] if one["type"] == JOB)
-    stack.behind(lambda world: world.delete(JOB, job["id"]))
+    if not made:
+        stack.behind(lambda world: world.delete(JOB, job["id"]))
 
     def mark(latest: dict[str, Any]) -> None:
         [entry] = [one for one in latest["resources"] if one["urn"] == job["urn"]]

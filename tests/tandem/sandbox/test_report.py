@@ -36,6 +36,12 @@ def test_what_is_unfinished_comes_first_and_one_refresh_is_enough() -> None:
     assert report["repairs"] == ["tandem sandbox refresh dev", "tandem sandbox delete dev vpc vpc-2"]
 
 
+def test_up_is_the_last_because_it_refuses_while_there_are_orphans() -> None:
+    waits = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
+    report = as_report("dev", findings(orphans=(ORPHAN,), unfinished=(waits,)))
+    assert report["repairs"] == ["tandem sandbox delete dev vpc vpc-2", "tandem sandbox up dev"]
+
+
 def test_nothing_to_repair_is_agreement() -> None:
     report = as_report("dev", findings())
     assert (report["agree"], report["repairs"]) == (True, [])
