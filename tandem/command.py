@@ -33,6 +33,7 @@ def entry() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A `?` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
             stream.reconfigure(errors="replace")
+    end_on_signals()
     try:
         code = main()
         sys.stdout.flush()
@@ -40,15 +41,46 @@ def entry() -> None:
         # The second Ctrl-C, while the first was being answered.
         code = 130
     except BrokenPipeError:
-        # The reader (`| head`) has seen enough. Nothing is left to be flushed into the closed pipe at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (`| head`) has seen enough.
+        _flush_nothing_more()
         code = 0
+    except OSError as error:
+        import errno
+
+        from tandem.calling import complain
+
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        _flush_nothing_more()
+        place = error.filename or "the output"
+        complain(f"{place} cannot be written ({error.strerror}). Free some space.")
+        code = 1
     import signal
 
     # What is left is to take threads and modules apart, which a Ctrl-C would only fill with tracebacks.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     sys.exit(code)
+
+
+def end_on_signals() -> None:
+    """SIGTERM and SIGHUP end the command from within, as Ctrl-C does: private files are removed on the way out."""
+    import signal
+
+    def leave(number: int, frame: object) -> None:
+        # A second one must not interrupt what the first has begun.
+        signal.signal(number, lambda number, frame: None)
+        sys.exit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # `nohup` ignores SIGHUP, and means it.
+        if signal.getsignal(number) is signal.SIG_DFL:
+            signal.signal(number, leave)
+
+
+def _flush_nothing_more() -> None:
+    """What is left in the buffer of the output goes nowhere, where Python's exit would fail to write it again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _heard_again(lost: "sys.UnraisableHookArgs") -> None:

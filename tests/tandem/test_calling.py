@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -99,3 +101,12 @@ def test_a_package_that_no_extra_brings_is_no_matter_of_extras(monkeypatch: pyte
     monkeypatch.setattr("tandem.calling.existing", broken)
     with pytest.raises(ModuleNotFoundError, match="ours"):
         main(["verify"])
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_under_the_output_is_one_line() -> None:
+    with open("/dev/full", "wb") as full:
+        call = [sys.executable, "-m", "tandem", "models", "--json"]
+        done = subprocess.run(call, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
+    said = "tandem: the output cannot be written (No space left on device). Free some space.\n"
+    assert (done.returncode, done.stderr) == (1, said)

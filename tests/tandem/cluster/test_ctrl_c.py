@@ -1,9 +1,11 @@
-"""Ctrl-C at any moment of `tandem verify`, in this process: exit code 130 and one line, whatever is being done."""
+"""Signals while a command is at work in a cluster: Ctrl-C at any moment is one line, and no private file stays."""
 
 import gc
+import os
 import random
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -11,11 +13,56 @@ from typing import Any
 
 import pytest
 
-from tandem.command import main
+from tandem.command import end_on_signals, main
 from tests.tandem.cluster.fake_kubernetes import FakeKubernetes, serving
 from tests.tandem.cluster.seen import ROOT
 
 MOMENTS = 24
+
+
+@pytest.fixture
+def kept() -> Iterator[None]:
+    """The handlers of signals, as they were."""
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = [signal.signal(number, signal.SIG_DFL) for number in numbers]
+    yield
+    for number, handler in zip(numbers, before, strict=True):
+        signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("kept")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_command_that_is_ended_leaves_no_credentials_behind(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    private = tmp_path / "private"
+    private.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(private))
+    seen: list[list[str]] = []
+
+    def ends(path: str, token: str) -> bool:
+        if not seen:
+            seen.append([folder.name for folder in private.iterdir()])
+            os.kill(os.getpid(), number)
+        return False
+
+    end_on_signals()
+    with serving(FakeKubernetes()) as fake:
+        fake.refuses = ends
+        with pytest.raises(SystemExit) as ended:
+            main(
+                ["watch", "--once", str(ROOT / "Pulumi.timeslice.yaml"), "--kubeconfig", str(fake.kubeconfig(tmp_path))]
+            )
+    assert ended.value.code == 128 + number
+    [[folder]] = seen
+    assert folder.startswith("tandem-kubeconfig-")
+    assert list(private.iterdir()) == []
+
+
+def test_who_ignores_hangups_goes_on_ignoring_them(kept: None) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    end_on_signals()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 @pytest.fixture
