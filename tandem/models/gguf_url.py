@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import IO
 
@@ -16,6 +17,8 @@ FIRST_PIECE = 2**20
 """Bytes of the first request; each further one asks for twice as many."""
 LARGEST_PIECE = 2**24
 SECONDS = 60.0
+PIECE_SECONDS = 600.0
+"""For a whole piece: at 16 MiB, 28 KB/s."""
 CONTENT_RANGE = re.compile(r"bytes (\d{1,20})-(\d{1,20})/(\d{1,20})")
 BY_HAND = "Download the file and name it instead."
 WHY = {
@@ -81,6 +84,9 @@ class _Remote:
 
     def _check(self, response: httpx.Response, start: int) -> int:
         """The last byte that the answer has; raises `UnreadableModelError` unless it is what was asked for."""
+        if response.headers.get("content-encoding", "identity") != "identity":
+            # httpx would unpack it, however large it is then.
+            raise UnreadableModelError(f"{self._name} packs its answer, which nobody asked for. {BY_HAND}")
         status = response.status_code
         if status != httpx.codes.PARTIAL_CONTENT:
             why = WHY.get(status, "Try again later.")
@@ -109,9 +115,12 @@ class _Remote:
 
     def _keep(self, response: httpx.Response, start: int, end: int) -> None:
         """Writes what comes, and no more than was asked for."""
+        late = time.monotonic() + PIECE_SECONDS
         self._file.seek(start)
         for part in response.iter_bytes():
             self._here += self._file.write(part[: end - self._here])
+            if self._here >= end or time.monotonic() > late:
+                break
         self._file.flush()
         if self._here < end:
             raise UnreadableModelError(f"{self._name} broke off at byte {self._here:,}. Run the command again.")

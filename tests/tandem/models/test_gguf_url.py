@@ -1,7 +1,8 @@
 """Reading the header of a GGUF file at a URL: what is downloaded, and what a server can do wrong."""
 
 import re
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -69,6 +70,40 @@ def test_a_file_of_any_size_takes_no_room(content: bytes) -> None:
     assert sum(last + 1 - start for start, last in server.asked) < 4 * 2**20
 
 
+def test_a_piece_without_an_end_is_not_read_to_it(content: bytes, tmp_path: Path) -> None:
+    sent: list[int] = []
+
+    def going_on(start: int) -> Iterator[bytes]:
+        yield content[start:]
+        while True:
+            sent.append(65536)
+            yield b"\0" * 65536
+
+    def endless(request: httpx.Request, start: int, last: int) -> httpx.Response:
+        headers = {"content-range": f"bytes {start}-{last}/{len(content)}"}
+        return httpx.Response(206, content=going_on(start), headers=headers)
+
+    assert read_url(URL, transport(Server(content, endless))) == read(tmp_path / "m.gguf")
+    assert sum(sent) <= 65536
+
+
+def test_a_piece_that_drips_is_given_up(content: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def dripping(start: int) -> Iterator[bytes]:
+        while True:
+            clock[0] += 59
+            yield content[start : start + 1]
+
+    def drips(request: httpx.Request, start: int, last: int) -> httpx.Response:
+        return httpx.Response(206, content=dripping(start), headers={"content-range": f"bytes {start}-{last}/{2**30}"})
+
+    with pytest.raises(UnreadableModelError, match="broke off at byte 11"):
+        read_url(URL, transport(Server(content, drips)))
+    assert clock[0] == 11 * 59
+
+
 def answers(status: int, **headers: str) -> Answer:
     return lambda request, start, last: httpx.Response(status, headers=headers, content=b"<html>")
 
@@ -105,6 +140,12 @@ REFUSED: dict[str, tuple[Answer, str]] = {
     "less than promised": (
         answers(206, **{"content-range": "bytes 0-99/1000"}),
         "broke off at byte 6. Run the command again.",
+    ),
+    "a packed piece": (
+        lambda request, start, last: httpx.Response(
+            206, headers={"content-encoding": "gzip", "content-range": "bytes 0-5/6"}, content=iter([b"x"])
+        ),
+        "packs its answer, which nobody asked for. Download the file and name it instead.",
     ),
     "a web page": (
         answers(206, **{"content-range": "bytes 0-5/6"}),
