@@ -119,8 +119,12 @@ def wrong_with(url: str) -> Iterator[str]:
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
+        (host or "").encode("idna")  # as `socket` does it
     except ValueError as error:
         yield f"is no address ({error})"
+        return
+    if not url.isascii() or any(char.isspace() for char in url):
+        yield "must be ASCII without spaces: write other letters of a host in punycode (xn--…)"
         return
     if parts.scheme not in ("http", "https") or not host:
         yield "must begin with http:// or https:// and a host, e.g. http://127.0.0.1:11434"

@@ -3,7 +3,7 @@
 EXTRAS = {
     "aws": ("boto3", "botocore"),
     "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
-    "ollama": ("httpx", "httpcore"),
+    "ollama": ("httpcore",),
     "gguf": ("gguf", "numpy", "httpx", "httpcore"),
     "plots": ("matplotlib",),
 }

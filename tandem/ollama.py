@@ -1,45 +1,48 @@
-"""An Ollama server, asked: which version, which models, what is loaded where, and a conversation, piece by piece."""
+"""The one client of Ollama servers: `chat`, `bench`, `verify`, `watch` and `models inspect` ask through it."""
 
-import json
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
-import httpx
+import httpcore
 
-from sharing.printable import printable
 from tandem.calling import FAILED, CallError
 from tandem.connection import Endpoint
+from tandem.ollama_replies import Chatted, Embedded, Failure, Generated, Model, Ps, Shown, Tags, Version, refusal
+from tandem.replies import MalformedError, Shape, checked
+from tandem.wire import ERROR, Answer, LateError, NotReachedError, Wire, WireError
 
-CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
 """How long a question that needs no model may take."""
-MOST_BYTES = 256 * 2**20
+SHOW_SECONDS = 120.0
+LOAD_SECONDS = 600.0
+"""Ollama itself gives up on a load that does not move for five minutes."""
+MOST_BYTES = 8 * 2**20
+"""Of a reply: a list of 10,000 models has half as many. Parsed, it takes up to 16 times its size."""
+MOST_SHOWN_BYTES = 64 * 2**20
 """Of a description. That of a vocabulary of 262,144 tokens has 20 MiB."""
+MOST_SAID_BYTES = 256 * 2**10
+BYTES_PER_TOKEN = 2**10
+"""Of a streamed answer: a line for each token has some 250 bytes; the last line of `/api/generate` has 8 a token."""
+NOT_FOUND = 404
+PROBE = "Say hello."
+PROBE_TOKENS = 16
+NANOSECONDS = 1e9
+LOOK = "Read the server's log."
+IS_IT_OLLAMA = "Check that the address leads to Ollama."
 
 
 class OllamaError(CallError):
-    """A server that does not do what it should; the text names it and says what to do."""
+    """A server that does not do what it should."""
 
     exit_code = FAILED
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
-    """A model in a server's memory, as `/api/ps` tells."""
-
-    model: str
-    digest: str
-    size: int
-    """Bytes it takes, wherever they are."""
-    size_vram: int
-    """Bytes of them on the GPU."""
-    context_length: int
-
-    @property
-    def spilled(self) -> bool:
-        """Whether layers are on the CPU: since Ollama 0.30 both sizes are equal only if none is."""
-        return self.size_vram < self.size
+    def __init__(self, endpoint: Endpoint, what: str, fix: str) -> None:
+        super().__init__(f"{endpoint.id} ({endpoint.url}) {what}. {fix}")
+        self.what = what
+        """What it does instead, without its name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,172 +55,191 @@ class Piece:
     """In the last piece: `stop`, `length`, …"""
 
 
-class Ollama:
-    """One server. Use as a context manager: it keeps a connection open.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A loaded model, as `/api/ps` lists it."""
 
-    Proxies of the environment are not used: they would stand between the clock and the server.
-    """
+    size: int
+    """Bytes, wherever they are. Since Ollama 0.30 those on the GPU are as many only if no layer is on the CPU."""
+    size_vram: int
+    """Bytes of them on the GPU."""
+    context: int
+    """Tokens."""
+    expires: str
+    """When it is unloaded, as ISO 8601; Ollama writes a far future for never."""
+
+
+class Ollama:
+    """One server. Use as a context manager: it keeps a connection open."""
 
     def __init__(
-        self, endpoint: Endpoint, *, timeout: float = ANSWER_SECONDS, transport: httpx.BaseTransport | None = None
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        encoder: bool = False,
+        trouble: Callable[[], str] = str,
+        network: httpcore.NetworkBackend | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`timeout` in seconds, of a reply that needs no model, or between two words; `encoder`: it only embeds.
+
+        `trouble` says why a forwarded port does not lead to the server; empty where it does.
+        """
         self.endpoint = endpoint
-        self._client = httpx.Client(
-            base_url=endpoint.url,
-            timeout=httpx.Timeout(timeout, connect=CONNECT_SECONDS),
-            transport=transport,
-            trust_env=False,
-        )
+        self._timeout, self._encoder, self._trouble = timeout, encoder, trouble
+        self._wire = Wire(endpoint.url, network=network, clock=clock)
 
     def __enter__(self) -> "Ollama":
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._client.close()
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._wire.close()
 
     def version(self) -> str:
         """The server's version, e.g. `0.32.15`."""
-        return str(self._get("/api/version").get("version", ""))
+        return self._ask(Version, "GET", "/api/version").version
 
-    def models(self) -> list[dict[str, Any]]:
-        """The models that the server holds, as `/api/tags` lists them, by name."""
-        return sorted(self._get("/api/tags").get("models") or [], key=lambda model: str(model["name"]))
+    def models(self) -> list[Model]:
+        """The models that the server holds, by name."""
+        return sorted(self._ask(Tags, "GET", "/api/tags").models or [], key=lambda model: model.name)
 
-    def show(self, tag: str) -> dict[str, Any]:
-        """All that the server knows about a model: metadata with every list, tensors, projector."""
-        body = bytearray()
-        try:
-            with self._client.stream("POST", "/api/show", json={"model": tag, "verbose": True}) as response:
-                if response.is_error:
-                    response.read()
-                    raise self._refused(response)
-                for part in response.iter_bytes():
-                    body += part
-                    if len(body) > MOST_BYTES:
-                        most = f"more than {MOST_BYTES // 2**20} MiB"
-                        raise OllamaError(f"{self._name()} describes {tag} with {most}. Read its GGUF file instead.")
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
-        return self._parsed(bytes(body))
+    def show(self) -> Shown:
+        """All that the server knows about the model: metadata with every list, tensors, projector."""
+        asked = {"model": self.endpoint.model, "verbose": True}
+        return self._ask(Shown, "POST", "/api/show", asked, seconds=SHOW_SECONDS, most_bytes=MOST_SHOWN_BYTES)
 
     def with_model(self) -> Endpoint:
         """The endpoint with its model named; raises `OllamaError` where that is not there, or is not clear."""
-        held = [str(model["name"]) for model in self.models()]
+        held = [model.name for model in self.models()]
         wanted = self.endpoint.model
-        for name in (wanted,) if wanted else (self.endpoint.id,):
-            for tag in (name, f"{name}:latest"):
-                if tag in held:
-                    return replace(self.endpoint, model=tag)
+        for name in held:
+            if same_tag(name, wanted or self.endpoint.id):
+                return replace(self.endpoint, model=name)
         if wanted or not held:
-            raise OllamaError(self._not_pulled(wanted or "MODEL", held))
+            raise self._not_pulled(wanted or "MODEL", held)
         if len(held) > 1:
-            raise OllamaError(
-                f"{self.endpoint.id} ({self.endpoint.url}) holds {', '.join(held)}: "
-                f"say which with --model {self.endpoint.id}=TAG"
-            )
+            example = f"--model {self.endpoint.id}={held[0]}"
+            raise OllamaError(self.endpoint, f"holds {', '.join(held)}", f"Choose one with `{example}`.")
         return replace(self.endpoint, model=held[0])
 
-    def loaded(self) -> Loaded | None:
+    def memory(self) -> Memory | None:
         """Where the endpoint's model is, or None while it is not loaded."""
-        for model in self._get("/api/ps").get("models") or []:
-            if model["name"] == self.endpoint.model:
-                return Loaded(
-                    model=model["name"],
-                    digest=model.get("digest", ""),
-                    size=model.get("size", 0),
-                    size_vram=model.get("size_vram", 0),
-                    context_length=model.get("context_length", 0),
+        for model in self._ask(Ps, "GET", "/api/ps").models or []:
+            if same_tag(model.name, self.endpoint.model):
+                return Memory(
+                    size=model.size,
+                    size_vram=model.size_vram,
+                    context=model.context_length,
+                    expires=model.expires_at,
                 )
         return None
 
+    def load(self) -> float:
+        """Loads the model; returns the seconds that it took."""
+        answer = self._embed("hello") if self._encoder else self._generate({})
+        return (answer.load_duration or 0) / NANOSECONDS
+
+    def probe(self) -> tuple[int, float]:
+        """Answers a tiny prompt; returns its tokens and tokens per second (0 for an embedding model)."""
+        if self._encoder:
+            embeddings = self._embed(PROBE).embeddings
+            return len(embeddings[0]) if embeddings else 0, 0.0
+        # Temperature 0 and a seed: the same each time. None of these makes Ollama load the model again.
+        options = {"num_predict": PROBE_TOKENS, "temperature": 0, "seed": 1}
+        answer = self._generate({"prompt": PROBE, "options": options})
+        tokens, duration = answer.eval_count or 0, answer.eval_duration or 0
+        return tokens, tokens * NANOSECONDS / duration if duration else 0.0
+
     def chat(self, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> Iterator[Piece]:
-        """The answer to `messages`, as it comes. Raises `OllamaError` when it breaks off."""
+        """The answer to `messages`, as it comes. Raises `OllamaError` when it breaks off, or says nothing for long."""
         asked = {"model": self.endpoint.model, "messages": list(messages), "stream": True, "options": dict(options)}
-        try:
-            with self._client.stream("POST", "/api/chat", json=asked) as response:
-                if response.is_error:
-                    response.read()
-                    raise self._refused(response)
-                for line in lines(response.iter_bytes()):
-                    answer = self._parsed(line)
-                    if "error" in answer:
-                        raise OllamaError(f"{self._name()} broke off: {error_text(answer)}")
-                    message = answer.get("message") or {}
-                    done = answer.get("done_reason") or "stop" if answer.get("done") else None
-                    yield Piece(message.get("content") or "", message.get("thinking") or "", done)
-                    if done:
-                        return
-        except httpx.TimeoutException as error:
-            raise OllamaError(f"{self._name()} said nothing for too long ({type(error).__name__})") from error
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
+        most = most_said_bytes(options.get("num_predict", 0))
+        with self._answer("POST", "/api/chat", asked, self._timeout, most) as answer:
+            if answer.status >= ERROR:
+                raise self._refused(answer.status, answer.body())
+            for line in answer.lines():
+                part = self._checked(Chatted, "/api/chat", line)
+                if part.error:
+                    raise OllamaError(self.endpoint, f"broke off: {part.reason or 'it gives no reason'}", LOOK)
+                text, thinking = (part.message.content, part.message.thinking) if part.message else ("", "")
+                if text or thinking:
+                    answer.progressed()
+                yield Piece(text or "", thinking or "", (part.done_reason or "stop") if part.done else None)
+                if part.done:
+                    return
         # Seen with one token repeated thirty times: the stream just ends, status 200.
-        raise OllamaError(f"{self._name()} broke off: its answer ended without the word that it is done")
+        raise OllamaError(self.endpoint, "broke off: its answer ended without the word that it is done", LOOK)
 
-    def _get(self, path: str) -> dict[str, Any]:
+    def _generate(self, body: Mapping[str, Any]) -> Generated:
+        asked = {"model": self.endpoint.model, "stream": False, **body}
+        return self._ask(Generated, "POST", "/api/generate", asked, seconds=LOAD_SECONDS)
+
+    def _embed(self, text: str) -> Embedded:
+        asked = {"model": self.endpoint.model, "input": text}
+        return self._ask(Embedded, "POST", "/api/embed", asked, seconds=LOAD_SECONDS)
+
+    def _ask(
+        self,
+        shape: type[Shape],
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        seconds: float | None = None,
+        most_bytes: int | None = None,
+    ) -> Shape:
+        with self._answer(method, path, body, seconds or self._timeout, most_bytes or MOST_BYTES) as answer:
+            status, content = answer.status, answer.body()
+        if status >= ERROR or self._checked(Failure, path, content).error:
+            raise self._refused(status, content)
+        return self._checked(shape, path, content)
+
+    @contextmanager
+    def _answer(
+        self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float, most_bytes: int
+    ) -> Iterator[Answer]:
         try:
-            response = self._client.get(path)
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
-        if response.is_error:
-            raise self._refused(response)
-        return self._parsed(response.content)
+            with self._wire.answer(method, path, body, seconds=seconds, most_bytes=most_bytes) as answer:
+                yield answer
+        except NotReachedError as error:
+            what = self._trouble() or str(error)
+            raise OllamaError(self.endpoint, what, "Start it, or forward its port again.") from None
+        except LateError as error:
+            raise OllamaError(self.endpoint, f"{error} ({path})", f"Wait longer, or {LOOK.lower()}") from None
+        except WireError as error:
+            raise OllamaError(self.endpoint, self._trouble() or f"{error} ({path})", LOOK) from None
 
-    def _parsed(self, text: bytes) -> dict[str, Any]:
+    def _checked(self, shape: type[Shape], path: str, content: bytes) -> Shape:
         try:
-            answer = json.loads(text)
-        except ValueError:
-            answer = None
-        if not isinstance(answer, dict):
-            raise OllamaError(f"{self._name()} does not answer as Ollama does: {printable(text[:60])!r}")
-        return answer
+            return checked(shape, content)
+        except MalformedError as error:
+            raise OllamaError(self.endpoint, f"does not answer {path} as Ollama does ({error})", IS_IT_OLLAMA) from None
 
-    def _refused(self, response: httpx.Response) -> OllamaError:
-        said = refusal(response.status_code, response.content)
-        if response.status_code == httpx.codes.NOT_FOUND and self.endpoint.model and "not found" in said:
-            return OllamaError(self._not_pulled(self.endpoint.model, []))
-        return OllamaError(f"{self._name()} answers with {said}")
+    def _refused(self, status: int, content: bytes) -> OllamaError:
+        said = refusal(status, content)
+        if status == NOT_FOUND and self.endpoint.model and "not found" in said:
+            return self._not_pulled(self.endpoint.model, [])
+        return OllamaError(self.endpoint, f"answers with {said}", LOOK)
 
-    def _not_pulled(self, model: str, held: Sequence[str]) -> str:
-        has = f" It has {', '.join(held)}." if held else ""
-        return f"{self.endpoint.id} ({self.endpoint.url}) has no model {model}.{has} Pull it there: ollama pull {model}"
-
-    def _unreachable(self, error: httpx.TransportError) -> OllamaError:
-        if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
-            return OllamaError(
-                f"{self._name()} cannot be reached ({error or type(error).__name__}). "
-                "Start it, or forward its port again."
-            )
-        return OllamaError(f"{self._name()} went away in the middle ({error or type(error).__name__})")
-
-    def _name(self) -> str:
-        return f"{self.endpoint.id} ({self.endpoint.url})"
+    def _not_pulled(self, model: str, held: Sequence[str]) -> OllamaError:
+        has = f"; it has {', '.join(held)}" if held else ""
+        return OllamaError(self.endpoint, f"has no model {model}{has}", f"Run `ollama pull {model}` there.")
 
 
-def refusal(status: int, body: bytes) -> str:
-    """What a server says that refuses, e.g. `503: server busy`."""
-    try:
-        answer = json.loads(body)
-    except ValueError:
-        answer = None
-    said = error_text(answer) if isinstance(answer, dict) else printable(body[:200])
-    return f"{status}: {said}" if said else str(status)
+def most_said_bytes(tokens: int) -> int:
+    """How large a streamed answer of so many tokens may be."""
+    return min(MOST_SAID_BYTES + BYTES_PER_TOKEN * max(0, tokens), MOST_SHOWN_BYTES)
 
 
-def error_text(answer: Mapping[str, Any]) -> str:
-    """The error of an answer: Ollama has a text there, the engines below it an object."""
-    error = answer.get("error", "")
-    return str(error.get("message", error) if isinstance(error, dict) else error)
+def same_tag(one: str, other: str) -> bool:
+    """Whether two names mean the same model: Ollama adds `:latest` to a name without a tag."""
 
+    def whole(tag: str) -> str:
+        return tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest"
 
-def lines(parts: Iterator[bytes]) -> Iterator[bytes]:
-    """The lines of a body: ended by a line feed and nothing else.
-
-    `httpx.Response.iter_lines` also ends one at U+0085 and its like, which may stand inside JSON.
-    """
-    rest = b""
-    for part in parts:
-        *whole, rest = (rest + part).split(b"\n")
-        yield from filter(None, whole)
-    if rest:
-        yield rest
+    return whole(one) == whole(other)

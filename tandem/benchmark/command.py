@@ -223,12 +223,12 @@ def _plan(stack: str) -> dict[str, Any]:
 
 def _memory(asked: Ollama) -> Memory | None:
     try:
-        loaded = asked.loaded()
+        loaded = asked.memory()
     except OllamaError:
         return None  # the requests tell what is wrong with the server
     if loaded is None:
         return None
-    return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context_length)
+    return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context)
 
 
 def _errors(told: Summary) -> str:

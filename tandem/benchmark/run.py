@@ -14,6 +14,8 @@ from tandem.benchmark.stream import Exchange, Sender
 
 PAUSE_AFTER_FAILURE = 0.05
 """Seconds: a server that refuses at once is not asked a thousand times a second."""
+TOKENS_PER_WORD = 4
+"""At most: the prompts are plain English."""
 NEVER_ZERO = 1
 """Ollama takes `num_predict: 0` for "without end" (seen with 0.17.4)."""
 
@@ -73,7 +75,10 @@ class Bench:
     def __init__(self, servers: Iterable[Server], load: Load, salt: str) -> None:
         self._servers = {server.id: server for server in servers}
         self._load, self._salt = load, salt
-        self._senders = {id: Sender(server.url, timeout=load.timeout_s) for id, server in self._servers.items()}
+        tokens = max(load.prompt_words) * TOKENS_PER_WORD + load.output_tokens
+        self._senders = {
+            id: Sender(server.url, timeout=load.timeout_s, tokens=tokens) for id, server in self._servers.items()
+        }
 
     async def close(self) -> None:
         """Closes all connections."""

@@ -11,6 +11,7 @@ import httpcore
 
 from tandem.benchmark.result import Machine, Server, Session, difference, identity
 from tandem.ollama import Ollama
+from tandem.ollama_replies import Details
 
 
 def now() -> str:
@@ -45,17 +46,17 @@ def server_changes(sessions: Sequence[Session]) -> list[str]:
 
 def _server(asked: Ollama) -> Server:
     endpoint = asked.endpoint
-    found = next(model for model in asked.models() if model["name"] == endpoint.model)
-    details = found.get("details") or {}
+    found = next(model for model in asked.models() if model.name == endpoint.model)
+    details = found.details or Details()
     return Server(
         id=endpoint.id,
         url=endpoint.url,
         model=endpoint.model,
         ollama=asked.version(),
-        digest=str(found.get("digest", "")),
-        family=str(details.get("family", "")),
-        parameter_size=str(details.get("parameter_size", "")),
-        quantization=str(details.get("quantization_level", "")),
+        digest=found.digest or "",
+        family=details.family or "",
+        parameter_size=details.parameter_size or "",
+        quantization=details.quantization_level or "",
     )
 
 

@@ -17,9 +17,11 @@ import httpcore
 from sharing.printable import printable
 from tandem.benchmark.clocked import ClockedBackend, ClockedStream
 from tandem.benchmark.result import Row, ServerTimes
-from tandem.ollama import error_text, refusal
+from tandem.ollama import most_said_bytes
+from tandem.ollama_replies import Generated, refusal
+from tandem.replies import MalformedError, checked
+from tandem.wire import ERROR, Lines, Room, WireError, reason, refuse_packed
 
-OK = 200
 LONGEST_ERROR = 300
 
 
@@ -47,65 +49,64 @@ class Exchange:
         """What the result keeps of it: microseconds from the begin to the sending, and from there."""
         arrivals: list[int] = []
         failure, final = self.failure, None
-        if self.status and self.status != OK:
+        if self.status >= ERROR:
             failure = failure or refusal(self.status, b"".join(data for _, data in self.parts))
         else:
             for stamp, line in self._lines():
                 try:
-                    answer = json.loads(line)
-                except ValueError:
-                    answer = None
-                if not isinstance(answer, dict):
-                    failure = failure or f"not Ollama's answer: {printable(line[:60])!r}"
+                    answer = checked(Generated, line)
+                except MalformedError as error:
+                    failure = failure or f"not Ollama's answer ({error})"
                     break
-                if "error" in answer:
-                    failure = error_text(answer)
-                if answer.get("response") or answer.get("thinking"):
+                if answer.error:
+                    failure = answer.reason or "it broke off without a reason"
+                if answer.response or answer.thinking:
                     arrivals.append((stamp - self.sent_ns) // 1000)
-                if answer.get("done"):
+                if answer.done:
                     final = answer
             failure = failure or _unfinished(final, arrivals)
+        last = final or Generated()
         return Row(
             endpoint=self.endpoint,
             counted=self.counted,
             scheduled_us=None if self.scheduled_ns is None else (self.scheduled_ns - begin_ns) // 1000,
             sent_us=(self.sent_ns - begin_ns) // 1000,
             arrivals_us=arrivals,
-            tokens=_number(final, "eval_count"),
-            prompt_tokens=_number(final, "prompt_eval_count"),
-            done_reason=str((final or {}).get("done_reason", "")),
+            tokens=last.eval_count or 0,
+            prompt_tokens=last.prompt_eval_count or 0,
+            done_reason=last.done_reason or "",
             server=ServerTimes(
-                total_ns=_number(final, "total_duration"),
-                load_ns=_number(final, "load_duration"),
-                prompt_eval_ns=_number(final, "prompt_eval_duration"),
-                eval_ns=_number(final, "eval_duration"),
+                total_ns=last.total_duration or 0,
+                load_ns=last.load_duration or 0,
+                prompt_eval_ns=last.prompt_eval_duration or 0,
+                eval_ns=last.eval_duration or 0,
             ),
             error=printable(failure)[:LONGEST_ERROR] if failure else None,
         )
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines of the body, each with the stamp of the part that completed it."""
-        rest = b""
+        lines = Lines()
         for stamp, data in self.parts:
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                if line.strip():
-                    yield stamp, line
-        if rest.strip():
-            yield self.ended_ns, rest
+            for line in lines.feed(data):
+                yield stamp, line
+        for line in lines.end():
+            yield self.ended_ns, line
 
 
 class Sender:
     """Sends measured requests to one server. To be used in one event loop."""
 
-    def __init__(self, url: str, *, timeout: float) -> None:
-        """`timeout` in seconds, for a whole request."""
-        self._url, self._timeout = f"{url}/api/generate", timeout
+    def __init__(
+        self, url: str, *, timeout: float, tokens: int, network: httpcore.AsyncNetworkBackend | None = None
+    ) -> None:
+        """`timeout` in seconds, for a whole request; `tokens`: as many as its prompt and its answer have at most."""
+        self._url, self._timeout, self._most_bytes = f"{url}/api/generate", timeout, most_said_bytes(tokens)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl.create_default_context() if url.startswith("https:") else None,
             max_connections=None,
             max_keepalive_connections=None,
-            network_backend=ClockedBackend(),
+            network_backend=network or ClockedBackend(),
         )
 
     async def close(self) -> None:
@@ -123,9 +124,12 @@ class Sender:
         except TimeoutError:
             into.failure = f"not complete within {self._timeout:g} s"
         except httpcore.ConnectError as error:
-            into.failure = f"cannot be reached: {error}"
+            into.failure = f"cannot be reached: {reason(error)}"
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            into.failure = f"went away in the middle: {error or type(error).__name__}"
+            into.failure = f"went away in the middle: {reason(error)}"
+        except WireError as error:
+            into.failure = str(error)
+            into.parts.clear()
 
     async def _exchange(self, content: bytes, into: Exchange) -> None:
         into.sent_ns = time.monotonic_ns()  # until the connection knows better
@@ -134,18 +138,16 @@ class Sender:
             connection = response.extensions["network_stream"]
             assert isinstance(connection, ClockedStream)
             into.sent_ns, into.status = connection.sent_ns, response.status
-            keep = into.parts.append
+            refuse_packed(response.headers)
+            keep, take = into.parts.append, Room(self._most_bytes).take
             async for data in response.aiter_stream():
+                take(data)
                 keep((connection.arrived_ns, data))
 
 
-def _unfinished(final: Mapping[str, Any] | None, arrivals: list[int]) -> str | None:
+def _unfinished(final: Generated | None, arrivals: list[int]) -> str | None:
     if final is None:
         return "the answer ended without the word that it is done"
     if not arrivals:
         return "the answer is empty"
     return None
-
-
-def _number(final: Mapping[str, Any] | None, key: str) -> int:
-    return int((final or {}).get(key) or 0)

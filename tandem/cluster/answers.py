@@ -1,62 +1,53 @@
 """What a Kubernetes API server answers, reduced to what is read here and made printable: the rest never gets in."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from sharing.printable import one_line
+from tandem.replies import Number, Reply, Text
 
-Text = Annotated[str, AfterValidator(one_line)]
-Number = Annotated[int, Field(ge=0, le=2**63 - 1)]
-"""As in Go: a larger one would not fit into a float, in which sizes are shown."""
 Quantity = Annotated[str, BeforeValidator(str), AfterValidator(one_line)]
 """`2`, `15Gi` or `100m`; YAML and some servers write the plain ones as numbers."""
-Shape = TypeVar("Shape", bound=BaseModel)
 
 
-class Read(BaseModel):
-    """A part of an answer. What is not declared is left out; null counts as absent."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class _Metadata(Read):
+class _Metadata(Reply):
     name: Text
     namespace: Text | None = None
     labels: dict[Text, Text] | None = None
     deletionTimestamp: Text | None = None  # as Kubernetes writes it
 
 
-class _Condition(Read):
+class _Condition(Reply):
     type: Text
     status: Text
     reason: Text | None = None
     message: Text | None = None
 
 
-class _Waiting(Read):
+class _Waiting(Reply):
     reason: Text | None = None
     message: Text | None = None
 
 
-class _Terminated(Read):
+class _Terminated(Reply):
     reason: Text | None = None
     message: Text | None = None
     exitCode: int | None = None
 
 
-class _State(Read):
+class _State(Reply):
     waiting: _Waiting | None = None
     terminated: _Terminated | None = None
 
 
-class _ContainerStatus(Read):
+class _ContainerStatus(Reply):
     restartCount: Number = 0
     state: _State | None = None
     lastState: _State | None = None
 
 
-class _Status(Read):
+class _Status(Reply):
     phase: Text | None = None
     conditions: list[_Condition] | None = None
     allocatable: dict[Text, Quantity] | None = None
@@ -66,42 +57,60 @@ class _Status(Read):
     numberReady: Number = 0
 
 
-class _Variable(Read):
+class _Variable(Reply):
     name: Text
     value: Text | None = None
 
 
-class _Resources(Read):
+class _Resources(Reply):
     limits: dict[Text, Quantity] | None = None
 
 
-class _Container(Read):
+class _Exec(Reply):
+    command: list[Text] | None = None
+
+
+class _Handler(Reply):
+    exec: _Exec | None = None
+
+
+class _Lifecycle(Reply):
+    postStart: _Handler | None = None
+
+
+class _Container(Reply):
     name: Text
     env: list[_Variable] | None = None
     resources: _Resources | None = None
+    lifecycle: _Lifecycle | None = None
 
 
-class _Taint(Read):
+class _Taint(Reply):
     key: Text
     value: Text | None = None
     effect: Text | None = None
 
 
-class _Toleration(Read):
+class _Toleration(Reply):
     key: Text | None = None
     value: Text | None = None
 
 
-class _Spec(Read):
+class _Spec(Reply):
     nodeName: Text | None = None
     replicas: Number | None = None
     unschedulable: bool | None = None
     taints: list[_Taint] | None = None
     tolerations: list[_Toleration] | None = None
     containers: list[_Container] | None = None
+    template: "_Template | None" = None
 
 
-class Thing(Read):
+class _Template(Reply):
+    spec: _Spec | None = None
+
+
+class Thing(Reply):
     """A node, a pod, a DaemonSet, a Deployment or a Secret."""
 
     metadata: _Metadata
@@ -109,18 +118,18 @@ class Thing(Read):
     status: _Status | None = None
 
 
-class _ListMetadata(Read):
+class _ListMetadata(Reply):
     next: str | None = Field(default=None, alias="continue")
 
 
-class Listing(Read):
+class Listing(Reply):
     """A page of a list."""
 
     metadata: _ListMetadata | None = None
     items: list[Thing]
 
 
-class Version(Read):
+class Version(Reply):
     """What `/version` answers."""
 
     gitVersion: Text
@@ -132,20 +141,6 @@ FORWARD_REFUSED = "the cluster refuses to forward a port"
 
 class AdmissionError(Exception):
     """A quota, or another rule of the cluster for its pods, refuses one; says which."""
-
-
-class MalformedError(Exception):
-    """An answer that is not what was asked for; says where."""
-
-
-def checked(shape: type[Shape], body: bytes) -> Shape:
-    """The answer in its shape; raises `MalformedError`, which shows no value of it."""
-    try:
-        return shape.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-        where = one_line(".".join(map(str, first["loc"])))
-        raise MalformedError(f"{where}: {first['msg']}" if where else first["msg"]) from None
 
 
 def plain(things: list[Thing]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from sharing.printable import one_line
 from stacks.places import MODE_TAINT, POOL_LABEL
 from tandem.cluster import causes
 from tandem.cluster.objects import (
+    BATCH,
     INSTANCE_LABEL,
     TYPE_LABEL,
     Object,
@@ -33,6 +34,7 @@ SETTINGS = {
     "OLLAMA_NUM_PARALLEL": "slots",
     "OLLAMA_KV_CACHE_TYPE": "KV type",
     "LLAMA_ARG_CACHE_RAM": "prompt cache (MiB)",
+    BATCH: "batch",
 }
 """What the stack file calls the settings of a server."""
 
@@ -208,13 +210,15 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
     """With what settings a model was deployed, where its pod is, and on what."""
     about = f"model {model.id}"
     pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
+    deployment = next((one for one in facts.deployments if name(one) == model.id), None)
     if not model.running:
         fix = f"It was parked in the stack's file alone. Run `pulumi up --stack {model.stack}`."
         found = name(pod) if pod else "no pod"
         yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
+        if deployment:
+            yield _settings(about, model, deployment)
         return
     yield _settings(about, model, pod)
-    deployment = next((one for one in facts.deployments if name(one) == model.id), None)
     refused = condition(deployment, "ReplicaFailure", "True") if deployment and not pod else ""
     yield Check(
         about=about,
@@ -245,9 +249,12 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
     )
 
 
-def _settings(about: str, model: ModelPromise, pod: Object | None) -> Check:
-    """What its server was started with: context, slots, KV type and the rest, as far as the file says."""
-    own = settings(pod) if pod else {}
+def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
+    """What its server is started with: context, slots, KV type, batch and the rest, as far as the file says.
+
+    `started` is its pod; of a parked model, which has none, its Deployment.
+    """
+    own = settings(started) if started else {}
     wrong = [
         f"{SETTINGS.get(key, key)} {own.get(key) or 'not set'}, not {value}"
         for key, value in model.settings.items()
@@ -257,9 +264,9 @@ def _settings(about: str, model: ModelPromise, pod: Object | None) -> Check:
     return Check(
         about=about,
         what="settings",
-        held=not wrong if pod else None,
+        held=not wrong if started else None,
         promised=promised,
-        found="; ".join(wrong) or promised if pod else "no pod",
+        found="; ".join(wrong) or promised if started else "no pod",
         fix=causes.CHANGED.format(stack=model.stack, namespace=model.namespace, id=model.id),
     )
 

@@ -18,8 +18,9 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
 from sharing.printable import one_line
-from tandem.cluster.answers import FORWARD_REFUSED, Listing, MalformedError, Thing, checked, plain
+from tandem.cluster.answers import FORWARD_REFUSED, Listing, Thing, plain
 from tandem.cluster.objects import is_ready, name, node_of, state
+from tandem.replies import MalformedError, checked
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 64 * 1024

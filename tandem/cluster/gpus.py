@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from sharing.printable import one_line, printable
+from sharing.printable import printable
 from tandem.cluster.objects import Object, is_ready, labels, name, node_of
 from tandem.connection import NotConnectedError
+from tandem.wire import ERROR, Wire, WireError
 
 if TYPE_CHECKING:
     from tandem.cluster.forwarding import Forward
@@ -21,6 +22,9 @@ EXPORTERS: tuple[tuple[str, str], ...] = (
 )
 """Labels of the exporter's pods: of its own chart, and of the GPU Operator."""
 EXPORTER_PORT = 9400
+METRICS_SECONDS = 10.0
+MOST_METRICS_BYTES = 8 * 2**20
+"""A GPU has some 30 series of 400 bytes, each repeated for each pod."""
 PLUGIN_CONTAINERS = ("nvidia-device-plugin-ctr", "nvidia-device-plugin")
 """Names of the plugin's container, in which the driver is visible: of its own chart, and of the GPU Operator."""
 QUERY = ("uuid", "name", "memory.used", "memory.total", "utilization.gpu")
@@ -73,16 +77,14 @@ def _of_node(cluster: "Cluster", node: str, pods: Sequence[Object]) -> list[Gpu]
 
 
 def _metrics(leads: "AbstractContextManager[Forward]") -> str:
-    import httpx
-
-    with leads as forward:
+    with leads as forward, closing(Wire(forward.url)) as exporter:
         try:
-            answer = httpx.get(f"{forward.url}/metrics", timeout=10, trust_env=False)
-        except httpx.HTTPError as error:
-            raise NotConnectedError(forward.trouble or one_line(str(error)) or type(error).__name__) from None
-    if answer.is_error:
-        raise NotConnectedError(f"the DCGM exporter answers with {answer.status_code}")
-    return answer.text
+            status, body = exporter.ask("GET", "/metrics", seconds=METRICS_SECONDS, most_bytes=MOST_METRICS_BYTES)
+        except WireError as error:
+            raise NotConnectedError(forward.trouble or f"the DCGM exporter {error}") from None
+    if status >= ERROR:
+        raise NotConnectedError(f"the DCGM exporter answers with {status}")
+    return body.decode(errors="replace")
 
 
 def from_nvidia_smi(node: str, printed: str) -> Iterator[Gpu]:

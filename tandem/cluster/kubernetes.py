@@ -21,11 +21,12 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import DaemonSet, Deployment, Node, Pod, Secret
 
 from sharing.printable import one_line
-from tandem.cluster.answers import AdmissionError, MalformedError, Version, checked
+from tandem.cluster.answers import AdmissionError, Version
 from tandem.cluster.forwarding import Forward, Target, forwarded, listed
 from tandem.cluster.kubeconfig import Chosen
 from tandem.cluster.patience import Patience, interrupts_held_back
 from tandem.connection import NotConnectedError
+from tandem.replies import MalformedError, checked
 
 CONNECT_SECONDS = 40.0
 """Time for the first answer, with what `aws eks get-token` takes."""

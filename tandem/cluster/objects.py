@@ -7,6 +7,8 @@ from typing import Any
 from sharing.printable import one_line
 
 Object = Mapping[str, Any]
+BATCH = "batch"
+"""Among the settings of a server, the one that is no variable of its environment."""
 WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
 INSTANCE_LABEL = "app.kubernetes.io/instance"
@@ -71,10 +73,18 @@ def requested(pod: Object, resource: str) -> int:
     return sum(_count(limit.get(resource)) for limit in limits)
 
 
-def settings(pod: Object) -> dict[str, str]:
-    """The environment of a pod's first container, as far as it is written there."""
-    containers = pod.get("spec", {}).get("containers") or [{}]
-    return {one["name"]: one.get("value") or "" for one in containers[0].get("env") or []}
+def settings(thing: Object) -> dict[str, str]:
+    """What the first container of a pod, or of the pods of a Deployment, is started with: its environment, and `batch`.
+
+    The batch is the last word of the hook that loads the model (components/model_start.sh).
+    """
+    spec = thing.get("spec", {})
+    inner = (spec.get("template") or {}).get("spec") or spec
+    container = (inner.get("containers") or [{}])[0]
+    found = {one["name"]: one.get("value") or "" for one in container.get("env") or []}
+    hook = (container.get("lifecycle") or {}).get("postStart") or {}
+    command = (hook.get("exec") or {}).get("command") or []
+    return {**found, **({BATCH: command[-1]} if command else {})}
 
 
 def _count(quantity: object) -> int:

@@ -20,6 +20,7 @@ from stacks.places import (
     OPERATOR_NAMESPACE,
     plugin_release,
 )
+from tandem.cluster.objects import BATCH
 
 if TYPE_CHECKING:
     from tandem.plan import Judged
@@ -89,7 +90,7 @@ class ModelPromise:
     pool: str
     resource: str
     settings: Mapping[str, str]
-    """Environment variables of its server."""
+    """What its server is started with, as `tandem.cluster.objects.settings` reads it."""
     context: int
     """Tokens of each slot."""
     running: bool
@@ -197,7 +198,7 @@ def _model(fit: Fit, judged: "Judged") -> ModelPromise:
         tag=served.model.name,
         pool=fit.pool.name,
         resource=fit.verdict.shares.resource,
-        settings=server_environment(served),
+        settings={**server_environment(served), BATCH: str(served.batch)},
         context=served.effective_context,
         running=fit.pool.desired > 0,
         encoder=served.model.encoder,

@@ -16,9 +16,9 @@ from sharing.models import MIB
 from tandem.calling import print_line
 from tandem.cluster.checks import Check
 from tandem.cluster.gpus import Gpu
-from tandem.cluster.servers import Memory
 from tandem.cluster.verify import Verdict
 from tandem.cluster.watch import Look, ModelLook
+from tandem.ollama import Memory
 
 WORDS = {True: ("ok", "green"), False: ("FAILED", "bold red"), None: ("–", "dim")}
 NARROW = 72

@@ -19,8 +19,9 @@ from tandem.cluster.connection import Connected, forwards
 from tandem.cluster.objects import is_ready
 from tandem.cluster.overfill import overfill
 from tandem.cluster.patience import Patience
-from tandem.cluster.servers import Ollama, Server, examine
+from tandem.cluster.servers import Server, examine
 from tandem.connection import Endpoint, NotConnectedError
+from tandem.ollama import Ollama
 
 SCHEMA_VERSION = 1
 

@@ -12,9 +12,9 @@ from tandem.cluster.checks import Facts, nodes_of, pod_of
 from tandem.cluster.connection import Connected, forwards
 from tandem.cluster.gpus import Gpu
 from tandem.cluster.promise import ModelPromise
-from tandem.cluster.servers import Memory, NoAnswerError, Ollama
 from tandem.cluster.verify import Reach, trouble_of
 from tandem.connection import Endpoint, NotConnectedError
+from tandem.ollama import Memory, Ollama, OllamaError
 
 ANSWER_SECONDS = 5.0
 """A server that is well answers at once, however busy its model is."""
@@ -75,7 +75,7 @@ def looks(
         for model in connected.promise.models:
             endpoint = Endpoint(model.id, reached[model.id].url, model.tag)
             server = Ollama(
-                endpoint, encoder=model.encoder, trouble=trouble_of(reached[model.id]), seconds=ANSWER_SECONDS
+                endpoint, encoder=model.encoder, trouble=trouble_of(reached[model.id]), timeout=ANSWER_SECONDS
             )
             servers[model.id] = stack.enter_context(closing(server))
         before: Look | None = None
@@ -112,9 +112,9 @@ def _model(model: ModelPromise, pods: Sequence[objects.Object], server: Ollama, 
         try:
             memory = server.memory()
             if probe and memory is not None:
-                _, speed = server.answer()
-        except NoAnswerError as error:
-            trouble = str(error)
+                _, speed = server.probe()
+        except OllamaError as error:
+            trouble = error.what
     return ModelLook(
         id=model.id,
         tag=model.tag,

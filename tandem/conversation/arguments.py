@@ -18,12 +18,12 @@ def add(commands: Commands) -> None:
     parser = commands.add_parser(
         "chat",
         help="let the two models talk to each other",
-        description="The two models talk to each other, and what they say is kept in a Markdown file.",
-        epilog="Exit codes: 0 all turns done, 1 a model failed, or the file is refused, 2 wrong call, "
-        "130 stopped with Ctrl-C.",
+        description="The two models talk to each other. What they say is kept in a Markdown file.",
+        epilog="Exit codes: 0 all turns done, 1 a model failed, the disk is full, or the file is refused, 2 wrong "
+        "call, 130 stopped with Ctrl-C.",
     )
     add_servers(parser)
-    parser.add_argument("--prompt", default=OPENING, metavar="TEXT", help="what the first model is told to begin with")
+    parser.add_argument("--prompt", default=OPENING, metavar="TEXT", help="prompt of the first model")
     parser.add_argument("--turns", type=count, default=TURNS, metavar="N", help=f"answers in all (default: {TURNS})")
     parser.add_argument("--system", metavar="TEXT", help="system prompt for both")
     parser.add_argument("--temperature", type=float, metavar="T", help="the models' own when absent")
@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
         type=amount,
         default=TIMEOUT,
         metavar="SECONDS",
-        help=f"longest silence of a model (default: {TIMEOUT:.0f})",
+        help=f"give up after so long without a new word (default: {TIMEOUT:.0f})",
     )
     parser.add_argument("--transcript", metavar="FILE", help="where to write (default: chat-DATE-TIME.md)")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end instead")

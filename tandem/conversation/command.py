@@ -4,7 +4,7 @@ import argparse
 import datetime
 import gc
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, print
 from tandem.connection import Endpoint, NotConnectedError, connected
 from tandem.conversation.screen import Screen
 from tandem.conversation.talk import Speaker, Turn, talk
-from tandem.conversation.transcript import Transcript, usual_name
+from tandem.conversation.transcript import Transcript, TranscriptError, usual_name
 from tandem.ollama import Ollama, OllamaError
 from tandem.show import Output
 
@@ -22,7 +22,7 @@ def chat(parsed: argparse.Namespace) -> int:
     gc.enable()
     with connected(parsed) as endpoints, ExitStack() as open_things:
         if len(endpoints) != 2:
-            raise NotConnectedError(f"a talk needs two servers, got {len(endpoints)}: give --url NAME=URL twice")
+            raise NotConnectedError(f"chat needs two servers, not {len(endpoints)}. Pass `--url NAME=URL` twice.")
         return _Talk(parsed, endpoints, open_things).run()
 
 
@@ -32,13 +32,14 @@ class _Talk:
     def __init__(self, parsed: argparse.Namespace, endpoints: list[Endpoint], open_things: ExitStack) -> None:
         self._parsed = parsed
         self._versions = []
-        self._speakers = []
+        servers = []
         for endpoint in endpoints:
             with Ollama(endpoint) as asked:
                 self._versions.append(asked.version())
                 endpoint = asked.with_model()
-            server = open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout))
-            self._speakers.append(Speaker(server).told(parsed.system))
+            servers.append(open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout)))
+        alike = len({server.endpoint.model for server in servers}) == 1
+        self._speakers = [Speaker(server, _label(server.endpoint, alike)).told(parsed.system) for server in servers]
         self._open_things = open_things
         self._turns: dict[int, Turn] = {}
         self._screen = None if parsed.json else Screen(Output(highlight=False))
@@ -49,29 +50,31 @@ class _Talk:
         try:
             transcript = Transcript(path)
         except FileExistsError:
-            raise CallError(f"{path} is there already: name another file with --transcript") from None
+            raise CallError(f"{path} already exists. Name another file with `--transcript`.") from None
         except OSError as error:
-            raise CallError(f"cannot write {path}: {error.strerror}") from error
+            raise CallError(f"cannot write {path} ({error.strerror}). Name another file with `--transcript`.") from None
         self._open_things.callback(transcript.close)
-        options = self._options()
-        endpoints = [speaker.server.endpoint for speaker in self._speakers]
-        versions = list(zip(endpoints, self._versions, strict=True))
-        transcript.head(versions, self._parsed.prompt, self._parsed.system, options)
-        (first, second), code, why = self._speakers, FINE, ""
+        code, why = FINE, ""
         try:
-            for turn, piece in talk(first, second, self._parsed.prompt, self._parsed.turns, options):
-                self._turns[turn.number] = turn
-                transcript.add(turn, piece)
-                if self._screen:
-                    self._screen.add(turn, piece)
-        except OllamaError as error:
+            self._talk(transcript)
+        except (OllamaError, TranscriptError) as error:
             code, why = FAILED, str(error)
         except KeyboardInterrupt:
             code, why = INTERRUPTED, "stopped with Ctrl-C"
         if why:
-            transcript.note(why)
+            with suppress(TranscriptError):
+                transcript.note(why)
         self._end(path, code, why)
         return code
+
+    def _talk(self, transcript: Transcript) -> None:
+        (first, second), options = self._speakers, self._options()
+        transcript.head((first, second), self._versions, self._parsed.prompt, self._parsed.system, options)
+        for turn, piece in talk(first, second, self._parsed.prompt, self._parsed.turns, options):
+            self._turns[turn.number] = turn
+            if self._screen:
+                self._screen.add(turn, piece)
+            transcript.add(turn, piece)
 
     def _options(self) -> dict[str, Any]:
         given = {
@@ -104,3 +107,8 @@ class _Talk:
             for turn in self._turns.values()
         ]
         return {"ended": ended, "why": why, "transcript": str(path), "turns": turns}
+
+
+def _label(endpoint: Endpoint, alike: bool) -> str:
+    """What the talk calls a model: its tag, with the name of its server where both have the same."""
+    return f"{endpoint.model} ({endpoint.id})" if alike else endpoint.model

@@ -34,7 +34,7 @@ class Screen:
             self._turn, self._thinks = turn.number, False
             self._style = COLOURS[(turn.number - 1) % len(COLOURS)]
             gap = "\n" if turn.number > 1 else ""
-            self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.id)}[/]", highlight=False)
+            self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
         if piece.thinking and not self._thinks:
             self._thinks = True
             self._console.print("[dim](thinks)[/]", highlight=False)

@@ -14,6 +14,8 @@ class Speaker:
     """One side of the talk."""
 
     server: Ollama
+    label: str
+    """What people call it."""
     messages: list[dict[str, str]] = field(default_factory=list)
     """The talk as this model sees it: its own turns are the assistant's, the other's are the user's."""
 
@@ -42,7 +44,7 @@ class Speaker:
             said += piece.text
             yield piece
         if not said.strip():
-            raise OllamaError(f"{self.id} gave an empty answer")
+            raise OllamaError(self.server.endpoint, "gave an empty answer", "Try another prompt or model.")
         self.messages.append({"role": "assistant", "content": said.strip()})
 
 

@@ -3,13 +3,19 @@
 import datetime
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 from sharing.printable import one_line, printable
-from tandem.connection import Endpoint
-from tandem.conversation.talk import Turn
+from tandem.calling import FAILED, CallError
+from tandem.conversation.talk import Speaker, Turn
 from tandem.markdown import as_code, in_markdown
 from tandem.ollama import Piece
+
+
+class TranscriptError(CallError):
+    """The file takes no more; what is written in it stays."""
+
+    exit_code = FAILED
 
 
 def usual_name(now: datetime.datetime) -> Path:
@@ -23,7 +29,8 @@ class Transcript:
     def __init__(self, path: Path) -> None:
         """Raises `OSError`, also when the file is there already."""
         self.path = path
-        self._file: TextIO = path.open("x", encoding="utf-8")
+        # Without a buffer: on a full disk nothing is held back that closing the file would fail to write again.
+        self._file = path.open("xb", buffering=0)
         self._turn = 0
 
     def close(self) -> None:
@@ -31,27 +38,33 @@ class Transcript:
         self._file.close()
 
     def head(
-        self, endpoints: Sequence[tuple[Endpoint, str]], opening: str, system: str | None, options: Mapping[str, Any]
+        self,
+        speakers: Sequence[Speaker],
+        versions: Sequence[str],
+        opening: str,
+        system: str | None,
+        options: Mapping[str, Any],
     ) -> None:
-        """Who talks, and how it began. Each endpoint comes with its server's version."""
-        names = " and ".join(in_markdown(endpoint.id) for endpoint, _ in endpoints)
-        told = [
+        """Who talks, with the versions of their servers, and how it began."""
+        names = " and ".join(in_markdown(speaker.label) for speaker in speakers)
+        ends = [(speaker.server.endpoint, version) for speaker, version in zip(speakers, versions, strict=True)]
+        lines = [
             *(
                 f"- {in_markdown(one.id)}: {as_code(one.model)} at {one_line(one.url)}, Ollama {in_markdown(version)}"
-                for one, version in endpoints
+                for one, version in ends
             ),
             *(f"- {name}: {value}" for name, value in options.items()),
         ]
-        self._write(f"# {names}\n\n" + "\n".join(told) + "\n")
+        self._write(f"# {names}\n\n" + "\n".join(lines) + "\n")
         if system:
-            self._write(f"\nBoth were told:\n\n{_quoted(system)}\n")
-        self._write(f"\nIt began with:\n\n{_quoted(opening)}\n")
+            self._write(f"\nSystem prompt of both:\n\n{_quoted(system)}\n")
+        self._write(f"\nPrompt:\n\n{_quoted(opening)}\n")
 
     def add(self, turn: Turn, piece: Piece) -> None:
         """A piece of what is said. Thoughts are left out."""
         if turn.number != self._turn:
             self._turn = turn.number
-            self._write(f"\n## {turn.number}. {in_markdown(turn.speaker.id)}\n\n> ")
+            self._write(f"\n## {turn.number}. {in_markdown(turn.speaker.label)}\n\n> ")
         if piece.text:
             # Quoted, so that what a model says is no heading of ours and no HTML.
             self._write(printable(piece.text).replace("\n", "\n> ").replace("<", "&lt;"))
@@ -63,8 +76,14 @@ class Transcript:
         self._write(f"\n\n*{in_markdown(text)}*\n")
 
     def _write(self, text: str) -> None:
-        self._file.write(text)
-        self._file.flush()
+        """Raises `TranscriptError` where the disk is full, or not there any more."""
+        rest = text.encode()
+        try:
+            while rest:
+                rest = rest[self._file.write(rest) :]
+        except OSError as error:
+            why = f"cannot write {self.path} any further ({error.strerror})"
+            raise TranscriptError(f"{why}. Free some space, or name another file with `--transcript`.") from None
 
 
 def _quoted(text: str) -> str:

@@ -14,17 +14,15 @@ from gguf.gguf_reader import ReaderField
 from sharing.metadata import MOST_BYTES, Tensor
 from sharing.printable import printable
 from tandem.calling import FAILED, CallError
+from tandem.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
 
 MOST_HEADER = 256 * 2**20
 """Bytes before the tensors. The largest vocabularies of 2026 make 20 MiB of it."""
 MOST_FIELDS = 4096
-MOST_TENSORS = 65_536
 MOST_ITEMS = 8_388_608
 """Items of a list: a vocabulary has up to 262,144 tokens, and twice as many merges."""
 MOST_TEXT = 4 * 2**20
 """Bytes of a text: a chat template."""
-MOST_DIMENSIONS = 4
-"""GGML_MAX_DIMS of ggml.h."""
 MAGIC = b"GGUF"
 PREFIXES = (
     (b"version https://git-lfs", "It is a pointer of Git LFS. Run `git lfs pull` first."),

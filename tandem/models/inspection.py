@@ -16,10 +16,11 @@ from sharing.printable import printable
 from stacks.edit import as_yaml, describe_model
 from stacks.model_settings import MODEL_NAME, own_keys
 from tandem.calling import FINE, CallError, existing, print_json
-from tandem.connection import wrong_with
+from tandem.connection import Endpoint, wrong_with
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
+from tandem.ollama import Ollama
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
@@ -108,7 +109,8 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
     else:
         for wrong in wrong_with(parsed.ollama):
             raise CallError(f"--ollama {printable(parsed.ollama)}: {wrong}")
-        contents, at_most = read_tag(parsed.model, parsed.ollama.rstrip("/"))
+        with Ollama(Endpoint("Ollama", parsed.ollama.rstrip("/"), parsed.model)) as server:
+            contents, at_most = read_tag(server)
         source = f"{parsed.model} of Ollama"
         if at_most and not projector:
             projector = at_most

@@ -6,8 +6,9 @@ from dataclasses import replace
 import pytest
 
 from tandem.cluster.checks import Check, server_checks
-from tandem.cluster.servers import Ollama, examine
+from tandem.cluster.servers import examine
 from tandem.connection import Endpoint
+from tandem.ollama import Ollama
 from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
 from tests.tandem.cluster.seen import promise
 

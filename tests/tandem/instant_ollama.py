@@ -13,7 +13,8 @@ import pytest
 from tandem.benchmark.stream import Exchange
 from tandem.command import main
 from tandem.connection import Endpoint
-from tandem.ollama import Loaded
+from tandem.ollama import Memory
+from tandem.ollama_replies import Details, Model
 
 LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
 
@@ -63,15 +64,15 @@ class Described:
     def version(self) -> str:
         return self._servers.version
 
-    def models(self) -> list[dict[str, Any]]:
-        details = {"family": "llama", "parameter_size": "1B", "quantization_level": self._servers.quantization}
-        return [{"name": "tiny:1b", "digest": self._servers.digest, "details": details}]
+    def models(self) -> list[Model]:
+        details = Details(family="llama", parameter_size="1B", quantization_level=self._servers.quantization)
+        return [Model(name="tiny:1b", digest=self._servers.digest, details=details)]
 
-    def loaded(self) -> Loaded | None:
+    def memory(self) -> Memory | None:
         place = self._servers.places.get(self.endpoint.id, (2**30, 2**30))
         if place is None:
             return None
-        return Loaded(model="tiny:1b", digest="d", size=place[0], size_vram=place[1], context_length=4096)
+        return Memory(size=place[0], size_vram=place[1], context=4096, expires="")
 
 
 class Answering:

@@ -165,9 +165,9 @@ def test_empty_pieces_are_no_arrival_and_thoughts_are() -> None:
         (['{"response": "a"}\n'], 200, "the answer ended without the word that it is done"),
         (['{"response": "a"}\n', '{"error": "CUDA"}\n'], 200, "CUDA"),
         (['{"done": true}\n'], 200, "the answer is empty"),
-        (["<html>\n"], 200, "not Ollama's answer: '<html>'"),
+        (["<html>\n"], 200, "not Ollama's answer (Invalid JSON: expected value at line 1 column 1)"),
         (['{"error": "server busy"}'], 503, "503: server busy"),
-        (["x" * 1000], 502, "502: " + "x" * 200),
+        (["x" * 1000], 502, "502: " + "x" * 295),
         ([], 500, "500"),
     ],
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
+import io
 import json
 import os
 import re
@@ -53,7 +55,7 @@ def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(
     assert third["messages"] == [system, opening, own, other]
     assert first["options"] == {"seed": 7, "num_predict": 400}
     shown = capsys.readouterr().out
-    assert shown.startswith("a\nI am A.\n\nb\nI am B.\n\na\nI am A.\n")
+    assert shown.startswith("tiny:1b (a)\nI am A.\n\ntiny:1b (b)\nI am B.\n\ntiny:1b (a)\nI am A.\n")
     assert "Transcript: " in shown
 
 
@@ -61,10 +63,10 @@ def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
     with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
         chat(a, b, tmp_path, "--turns", "2", "--prompt", "Begin.", "--system", "Be short.")
     text = (tmp_path / "t.md").read_text()
-    assert text.startswith(f"# a and b\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
+    assert text.startswith(f"# tiny:1b (a) and tiny:1b (b)\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
     assert "> Be short.\n" in text
     assert "> Begin.\n" in text
-    assert text.endswith("\n## 1. a\n\n> I am A.\n\n## 2. b\n\n> I am B.\n")
+    assert text.endswith("\n## 1. tiny:1b (a)\n\n> I am A.\n\n## 2. tiny:1b (b)\n\n> I am B.\n")
 
 
 def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(
@@ -118,8 +120,8 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     assert f"tandem: b ({b.url}) went away in the middle" in err
     assert f"Transcript: {tmp_path / 't.md'}" in err
     text = (tmp_path / "t.md").read_text()
-    assert "## 2. b\n\n> I \n\n*b (" in text
-    assert out.endswith("b\nI \n\n")
+    assert "## 2. tiny:1b (b)\n\n> I \n\n*b (" in text
+    assert out.endswith("tiny:1b (b)\nI \n\n")
 
 
 @pytest.mark.parametrize(
@@ -128,10 +130,10 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
         ({"fault": "says"}, "broke off: an error was encountered while running the model: CUDA error"),
         ({"fault": "stops"}, "ended without the word that it is done"),
         ({"fault": "busy"}, "answers with 503: server busy"),
-        ({"fault": "gone"}, "Pull it there: ollama pull tiny:1b"),
-        ({"pieces": []}, "b gave an empty answer"),
-        ({"pieces": [" \n"]}, "b gave an empty answer"),
-        ({"thinking": ["hm"], "pieces": []}, "b gave an empty answer"),
+        ({"fault": "gone"}, "has no model tiny:1b. Run "),
+        ({"pieces": []}, ") gave an empty answer. Try another"),
+        ({"pieces": [" \n"]}, ") gave an empty answer. Try another"),
+        ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
     ],
 )
 def test_what_goes_wrong_is_told_and_written_down(
@@ -159,15 +161,55 @@ def test_a_server_that_is_not_there_is_told_before_anything_is_written(
 
 def test_a_talk_needs_two_servers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", "--url", "a=http://127.0.0.1:1"]) == 2
-    assert "needs two servers, got 1" in capsys.readouterr().err
+    assert "chat needs two servers, not 1. Pass `--url NAME=URL` twice." in capsys.readouterr().err
 
 
 def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.md").write_text("mine")
     with scripted() as a, scripted() as b:
         assert chat(a, b, tmp_path) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "already exists. Name another file" in capsys.readouterr().err
     assert (tmp_path / "t.md").read_text() == "mine"
+
+
+class FullDisk(io.BytesIO):
+    """Takes a part of what it is given, and then nothing, as `write(2)` does at the end of a disk."""
+
+    room = 330
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = super().write(bytes(data)[: self.room])
+        self.room -= taken
+        return taken
+
+    def close(self) -> None:
+        """What was written can still be read."""
+
+
+def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files: list[FullDisk] = []
+
+    def opened(*_: object, **__: object) -> FullDisk:
+        files.append(FullDisk())
+        return files[-1]
+
+    monkeypatch.setattr("tandem.conversation.transcript.Path.open", opened)
+    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
+        assert chat(a, b, tmp_path, "--prompt", "Begin.") == 1
+        out, err = capsys.readouterr()
+        assert chat(a, b, tmp_path, "--prompt", "Begin.", "--json") == 1
+    path = tmp_path / "t.md"
+    why = f"cannot write {path} any further (No space left on device). Free some space, or name another file with"
+    assert err == f"tandem: {why} `--transcript`.\nTranscript: {path}\n"
+    assert out.startswith("tiny:1b (a)\nI am A.")
+    assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
+    assert len(files[0].getvalue()) == 330
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["ended"], printed["turns"][0]["text"]) == ("failed", "I am A.")
 
 
 def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -187,23 +229,31 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
-def test_without_httpx_one_line_says_what_to_install(
+def test_without_httpcore_one_line_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for name in [name for name in sys.modules if name == "tandem.ollama" or name.startswith("tandem.conversation.")]:
+    for name in [
+        name
+        for name in sys.modules
+        if name in ("tandem.ollama", "tandem.wire") or name.startswith("tandem.conversation.")
+    ]:
         if name != "tandem.conversation.arguments":
             monkeypatch.delitem(sys.modules, name)
-    monkeypatch.setitem(sys.modules, "httpx", None)
+    monkeypatch.setitem(sys.modules, "httpcore", None)
     assert main(["chat", "--url", "a=http://h:1"]) == 2
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
-    told = f"`tandem chat` needs httpx. Run {install} in the checkout."
+    told = f"`tandem chat` needs httpcore. Run {install} in the checkout."
     assert capsys.readouterr().err == f"tandem: {told}\n"
+
+
+MANY = ("--max-tokens", "100000")
+"""So many that an endless answer is not too large for what was asked."""
 
 
 def started(servers: Iterable[Running], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
     urls = [part for name, server in zip("ab", servers, strict=False) for part in ("--url", f"{name}={server.url}")]
     return subprocess.Popen(
-        [sys.executable, "-m", "tandem", "chat", *urls, "--transcript", str(transcript)], cwd=ROOT, **options
+        [sys.executable, "-m", "tandem", "chat", *urls, "--transcript", str(transcript), *MANY], cwd=ROOT, **options
     )
 
 
@@ -226,7 +276,7 @@ def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Pa
         process.kill()
         process.wait()
         process.stdout.close()
-    assert "## 1. a\n\n> on and on " in transcript.read_text()
+    assert "## 1. tiny:1b (a)\n\n> on and on " in transcript.read_text()
 
 
 def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:
@@ -266,7 +316,7 @@ def test_a_terminal_of_40_columns_gets_whole_words_and_two_colours(tmp_path: Pat
     assert "\x1b[2J" not in text
     assert all(len(line) <= 40 for line in said.splitlines())
     kept = {word.strip() for word in words} | {"locks.[2J"}
-    assert set(said.split()) - {"b"} == kept
+    assert set(said.split()) - {"tiny:1b", "(a)", "(b)"} == kept
 
 
 def _read(terminal: int) -> bytes:

@@ -32,6 +32,9 @@ def test_a_name_may_be_an_ollama_tag() -> None:
         ("a=ftp://h", "must begin with http:// or https://"),
         ("a=http://h:port", "is no address"),
         ("a=http://h:1/?x=1", "no ? and no #"),
+        ("a=http://a..b:1", "is no address"),
+        ("a=http://exämple:1", "must be ASCII without spaces"),
+        ("a=http://h:1/a b", "must be ASCII without spaces"),
     ],
 )
 def test_a_wrong_address_is_refused_with_the_rule(url: str, why: str) -> None:

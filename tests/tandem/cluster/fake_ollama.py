@@ -28,7 +28,6 @@ class FakeOllama:
             "/api/embed": {"load_duration": 500_000_000, "embeddings": [[0.0] * 384]},
         }
         self.status: dict[str, int] = {}
-        self.headers: dict[str, str] = {}
         self.asked: list[tuple[str, dict[str, Any]]] = []
         self.port = 0
 
@@ -62,8 +61,6 @@ def serving(fake: FakeOllama) -> Iterator[FakeOllama]:
             data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
             self.send_response(fake.status.get(self.path, 200))
             self.send_header("Content-Length", str(len(data)))
-            for name, value in fake.headers.items():
-                self.send_header(name, value)
             self.end_headers()
             self.wfile.write(data)
 

@@ -54,8 +54,18 @@ SETTINGS = {
 """As `environment variables` of ollama v0.32.15 (envconfig/config.go) and llama-server (--cache-ram) for the stack."""
 
 
+BATCH = "512"
+"""Ollama's own for a context of up to 4,096 (v0.32.15, api/types.go, DefaultOptions; server/sched.go)."""
+
+
 def pod(
-    model: str, name: str = "", *, on: str = NODE, shares: int = 1, settings: Mapping[str, str] | None = None
+    model: str,
+    name: str = "",
+    *,
+    on: str = NODE,
+    shares: int = 1,
+    settings: Mapping[str, str] | None = None,
+    batch: str = BATCH,
 ) -> dict[str, Any]:
     environment = [{"name": key, "value": value} for key, value in {**SETTINGS, **(settings or {})}.items()]
     limits = {"memory": "6Gi", **({"nvidia.com/gpu": str(shares)} if shares else {})}
@@ -67,10 +77,24 @@ def pod(
         },
         "spec": {
             "nodeName": on,
-            "containers": [{"name": "ollama", "resources": {"limits": limits}, "env": environment}],
+            "containers": [
+                {
+                    "name": "ollama",
+                    "resources": {"limits": limits},
+                    "env": environment,
+                    "lifecycle": {
+                        "postStart": {"exec": {"command": ["/bin/sh", "-c", "…", "model_start", "…", batch]}}
+                    },
+                }
+            ],
         },
         "status": {**ready(), "phase": "Running", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}]},
     }
+
+
+def deployment(model: str, **changes: Any) -> dict[str, Any]:
+    """The Deployment of a parked model."""
+    return {"metadata": {"name": model}, "spec": {"replicas": 0, "template": {"spec": pod(model, **changes)["spec"]}}}
 
 
 def daemon_set(name: str, *, desired: int = 1, ready: int = 1) -> dict[str, Any]:

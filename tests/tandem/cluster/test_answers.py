@@ -7,10 +7,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from tandem.cluster.answers import Listing, MalformedError, checked, plain
+from tandem.cluster.answers import Listing, plain
 from tandem.cluster.checks import Facts
 from tandem.cluster.objects import state
 from tandem.cluster.overfill import free_shares
+from tandem.replies import MalformedError, checked
 from tests.tandem.cluster.mutated import JSON, mutated
 from tests.tandem.cluster.seen import checks, daemon_set, facts, node, pending, pod, restarting
 

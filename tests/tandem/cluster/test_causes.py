@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from tandem.cluster.checks import Check, Facts, server_checks
-from tandem.cluster.servers import Memory, Outcome, Server
+from tandem.cluster.servers import Outcome, Server
+from tandem.ollama import Memory
 from tests.tandem.cluster.seen import (
     NODE,
     changed,

@@ -5,15 +5,17 @@ from typing import Any
 
 import pytest
 
-from tandem.cluster.checks import Facts, server_checks, stack_checks
+from tandem.cluster.checks import Facts, model_checks, server_checks, stack_checks
 from tandem.cluster.promise import ModelPromise
-from tandem.cluster.servers import Memory, Outcome, Server
+from tandem.cluster.servers import Outcome, Server
+from tandem.ollama import Memory
 from tests.tandem.cluster.seen import (
     NODE,
     broken,
     changed,
     checks,
     daemon_set,
+    deployment,
     facts,
     node,
     pending,
@@ -170,14 +172,32 @@ def test_a_pod_elsewhere_or_without_a_share_breaks_its_promise() -> None:
 def test_a_parked_stack_promises_that_nothing_runs() -> None:
     made = promise()
     parked = replace(made.models[0], running=False)
-    from tandem.cluster.checks import model_checks
-
     [held] = model_checks(parked, Facts([], {}, []))
     assert (held.what, held.held) == ("parked", True)
     [running] = model_checks(parked, facts())
     assert (running.held, running.found) == (False, "llama2-7b-5d4")
     assert running.fix == "It was parked in the stack's file alone. Run `pulumi up --stack timeslice`."
     assert list(server_checks(parked, None)) == []
+
+
+def test_a_parked_model_wakes_with_the_settings_of_the_file() -> None:
+    parked = replace(promise().models[0], running=False)
+
+    def compared(**changes: Any) -> tuple[bool | None, str]:
+        _, check = model_checks(parked, Facts([], {}, [], [deployment(parked.id, **changes)]))
+        return check.held, check.found
+
+    assert compared()[0] is True
+    assert compared(settings={"OLLAMA_CONTEXT_LENGTH": "4096"}) == (False, "context 4096, not 2048")
+    assert compared(batch="1024") == (False, "batch 1024, not 512")
+
+
+def test_another_batch_than_that_of_the_file_is_a_broken_promise() -> None:
+    seen = replace(facts(), pods=[pod("llama2-7b", batch="1024"), pod("mistral-7b")])
+    broken = [check for check in checks(seen).values() if check.held is False]
+    assert [(check.about, check.what, check.found) for check in broken] == [
+        ("model llama2-7b", "settings", "batch 1024, not 512")
+    ]
 
 
 STEPS = ("version", "held", "loaded", "answered")

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from tandem.cluster import screen
 from tandem.cluster.gpus import Gpu
-from tandem.cluster.servers import Memory
 from tandem.cluster.watch import Look, ModelLook, looks, with_events
 from tandem.connection import NotConnectedError
+from tandem.ollama import Memory
 from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded
 from tests.tandem.cluster.pretended import Cluster, connected, reaching, well
 from tests.tandem.cluster.seen import NODE, facts, pod, restarting
@@ -71,7 +71,7 @@ def test_a_replaced_pod_and_a_dropped_connection_are_told_and_survived(llama: Fa
     llama.answers["/api/ps"] = b"half an ans"
     look = next(seen)
     [event] = look.events
-    assert event.startswith("llama2-7b: lost the connection: /api/ps is answered with 200 and not as Ollama does")
+    assert event.startswith("llama2-7b: lost the connection: does not answer /api/ps as Ollama does (")
     assert next(seen).events == ()
     llama.answers["/api/ps"] = {"models": [loaded("llama2:7b")]}
     cluster.facts = replace(facts(), pods=[pod("llama2-7b", "llama2-7b-new"), pod("mistral-7b")])

@@ -13,6 +13,7 @@ from stacks.mistakes import read_file
 from stacks.model_settings import OWN_KEYS, own_keys
 from tandem.command import main
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
+from tandem.ollama import Ollama
 from tests.tandem.models.gguf_files import BLOCK, EMBEDDING, LAYERS, write
 
 ROOT = Path(__file__).parents[3]
@@ -194,8 +195,8 @@ def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.Monk
         asked.append((url,))
         return contents
 
-    def from_tag(tag: str, url: str) -> tuple[Contents, int]:
-        asked.append((tag, url))
+    def from_tag(server: Ollama) -> tuple[Contents, int]:
+        asked.append((server.endpoint.model, server.endpoint.url))
         return contents, 123
 
     monkeypatch.setattr("tandem.models.inspection.read_url", from_url)

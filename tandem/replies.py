@@ -1,0 +1,35 @@
+"""Replies of servers: each is checked once against the shape that is read here, and made printable."""
+
+from typing import Annotated, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+
+from sharing.printable import one_line
+
+Text = Annotated[str, AfterValidator(one_line)]
+Number = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
+"""As in Go: a larger one would not fit into a float, in which sizes are shown."""
+Shape = TypeVar("Shape", bound=BaseModel)
+
+
+class Reply(BaseModel):
+    """A part of a reply. What is not declared is left out; null counts as absent."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class MalformedError(Exception):
+    """A reply that is not what was asked for; says where."""
+
+
+def checked(shape: type[Shape], body: bytes) -> Shape:
+    """The reply in its shape; raises `MalformedError`, which shows no value of it.
+
+    pydantic's parser ends at 200 levels of nesting with an error, where Python's own ends with `RecursionError`.
+    """
+    try:
+        return shape.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = one_line(".".join(map(str, first["loc"])))
+        raise MalformedError(f"{where}: {first['msg']}" if where else first["msg"]) from None
