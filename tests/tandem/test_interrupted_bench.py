@@ -4,7 +4,6 @@ import asyncio
 import gc
 import signal
 import sys
-import threading
 import warnings
 from pathlib import Path
 from types import FrameType
@@ -77,14 +76,43 @@ def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
     assert kept >= {0, 1, 2}
 
 
-def test_ctrl_c_while_the_loop_waits_is_heard_at_once() -> None:
+def test_ctrl_c_wakes_a_loop_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    woken: list[bool] = []
+
     async def work() -> None:
-        threading.Thread(target=lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        selector = asyncio.get_running_loop()._selector  # type: ignore[attr-defined]
+        select = selector.select
+
+        def waiting(timeout: float | None) -> object:
+            if timeout is not None or woken:
+                return select(timeout)
+            signal.raise_signal(signal.SIGINT)
+            events = select(5)  # at once, unless nothing wakes it
+            woken.append(bool(events))
+            return events
+
+        monkeypatch.setattr(selector, "select", waiting)
         await asyncio.Event().wait()
 
-    main = threading.get_ident()
     assert not run_until_ctrl_c(work)
+    assert woken == [True]
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_ctrl_c_before_the_loop_runs_is_not_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, reached = asyncio.run, []
+
+    def pressed(whole: Any) -> None:
+        signal.raise_signal(signal.SIGINT)
+        run(whole)
+
+    async def work() -> None:
+        await asyncio.sleep(0)
+        reached.append(True)
+
+    monkeypatch.setattr(asyncio, "run", pressed)
+    assert not run_until_ctrl_c(work)
+    assert reached == []
 
 
 def test_a_second_ctrl_c_does_not_disturb_the_clean_up() -> None:
