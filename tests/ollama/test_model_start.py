@@ -68,7 +68,7 @@ def start(folder: Path, tag: str, environment: dict[str, str], *arguments: str, 
         | {"GPU_DEVICE": str(folder / "nvidiactl"), "TMPDIR": str(folder)}
         | environment,
         stdin=subprocess.DEVNULL,
-        timeout=60,
+        timeout=900,
         check=False,
     )
     assert not list(folder.glob("tmp.*")), "left a temporary folder behind"
@@ -274,7 +274,7 @@ class Server:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=900,
             check=False,
         )
         assert done.returncode == 0, done.stderr[-500:]

@@ -334,7 +334,7 @@ def test_minutes_become_seconds_and_calls_run_side_by_side(monkeypatch: pytest.M
 
     def sleep(seconds: float) -> None:
         slept.append(seconds)
-        together.wait(timeout=60)  # passes only once all five calls sleep at the same time
+        together.wait(timeout=300)  # passes only once all five calls sleep at the same time
 
     monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
     threads = [threading.Thread(target=lambda: world.create(VPC, "v", {}, {})) for _ in range(5)]

@@ -25,7 +25,7 @@ def call(*arguments: str, cwd: Path, path: Path) -> subprocess.CompletedProcess[
     """The command in a process of its own that finds programs in `path` alone."""
     env = {"PATH": str(path), "PYTHONPATH": str(ROOT), "HOME": str(cwd), "LANG": os.environ.get("LANG", "C.UTF-8")}
     command = [sys.executable, "-m", "tandem", "sandbox", *arguments]
-    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=120)
+    return subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=900)
 
 
 @pytest.fixture
