@@ -72,9 +72,12 @@ class _Talk:
         transcript.head((first, second), self._versions, self._parsed.prompt, self._parsed.system, options)
         for turn, piece in talk(first, second, self._parsed.prompt, self._parsed.turns, options):
             self._turns[turn.number] = turn
-            if self._screen:
-                self._screen.add(turn, piece)
-            transcript.add(turn, piece)
+            try:
+                transcript.add(turn, piece)
+            finally:
+                # Also the piece that a full disk did not take.
+                if self._screen:
+                    self._screen.add(turn, piece)
 
     def _options(self) -> dict[str, Any]:
         given = {
