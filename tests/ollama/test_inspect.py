@@ -60,4 +60,4 @@ def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: 
 def test_a_tag_that_ollama_has_not_pulled_is_named(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"http://{server.environment['OLLAMA_HOST']}"
     assert main(["models", "inspect", "none:1b", "--ollama", url]) == 1
-    assert "has no model none:1b. Pull it there: ollama pull none:1b" in capsys.readouterr().err
+    assert "has no model none:1b. Run `ollama pull none:1b` there." in capsys.readouterr().err

@@ -41,7 +41,7 @@ def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: pytest.Capture
     assert shown.count("w0 w1 w2 ") == 4
     text = transcript.read_text()
     assert f"- a: `{OWN}` at http://127.0.0.1:" in text
-    assert "## 4. b\n\n> w0 w1 " in text
+    assert f"## 4. {OWN} (b)\n\n> w0 w1 " in text
 
 
 def test_a_model_whose_engine_dies_ends_the_talk(
@@ -57,7 +57,7 @@ def test_a_model_whose_engine_dies_ends_the_talk(
 
 def test_a_model_that_is_not_pulled_is_named(urls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["chat", *urls, "--model", "a=llama2:7b"]) == 1
-    assert f"has no model llama2:7b. It has {OWN}. Pull it there: ollama pull llama2:7b" in capsys.readouterr().err
+    assert f"has no model llama2:7b; it has {OWN}. Run `ollama pull llama2:7b` there." in capsys.readouterr().err
 
 
 def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
