@@ -220,6 +220,17 @@ def test_another_value_of_a_key_reaches_the_resources_that_it_is_for(row: Row) -
     assert set(row.follow) <= kinds, sorted(kinds)
 
 
+def test_system_nodes_and_gpu_nodes_follow_the_cluster_each() -> None:
+    """Rows ask for one node group that changes. AMI types are those of the EKS API reference, `CreateNodegroup`."""
+    cluster = {"kubernetes": "1.35", "system-nodes": {"instance-types": ["t4g.medium"]}}
+    groups = graph(text({**LEAST, "cluster": cluster})).of_type("aws:eks/nodeGroup:NodeGroup")
+    assert {one.name: (one.inputs["version"], one.inputs["amiType"]) for one in groups} == {
+        "tandem-system": ("1.35", "AL2023_ARM_64_STANDARD"),
+        "tandem-gpu-group": ("1.35", "AL2023_x86_64_NVIDIA"),
+    }
+    assert [one.inputs["instanceTypes"] for one in groups if one.name == "tandem-system"] == [["t4g.medium"]]
+
+
 @pytest.mark.parametrize("row", [*JUDGING, *LISTED_JUDGING], ids=named)
 def test_another_value_of_a_key_that_only_judges_changes_the_judgement(row: Row) -> None:
     assert judgement(before(row)) != judgement(after(row))
