@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ import boto3
 import botocore.handlers
 import botocore.session
 import pytest
+from botocore.client import ClientCreator
 from moto import mock_aws
+from moto.core import responses
+from moto.core.utils import method_names_from_class
 
 from tandem.account import clean_up
 from tandem.account.deletion import Clock
@@ -20,6 +24,18 @@ from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import LOADER, REGION, Emulated
 from tests.tandem.account.laws import Laws
 from tests.tandem.account.passing import Passing
+
+CLASSES: dict[str, type] = {}
+"""By service: what botocore makes of its description. Clients share it; nothing of a session is in it."""
+MADE: Any = ClientCreator._create_client_class  # type: ignore[attr-defined]
+METHODS = cache(method_names_from_class)
+"""Of moto's own classes, which it reads again for each call."""
+
+
+def class_of(creator: ClientCreator, service: str, model: Any) -> type:
+    if service not in CLASSES:
+        CLASSES[service] = MADE(creator, service, model)
+    return CLASSES[service]
 
 
 @pytest.fixture
@@ -43,6 +59,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passing: Passing) 
     # moto's thousand images and snapshots, which every listing would go through.
     monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
     monkeypatch.setattr(botocore.session, "create_loader", lambda *_: LOADER)
+    monkeypatch.setattr(ClientCreator, "_create_client_class", class_of)
+    monkeypatch.setattr(responses, "method_names_from_class", METHODS)
     monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)
     here = Emulated()
     monkeypatch.setattr(botocore.handlers, "BUILTIN_HANDLERS", [*botocore.handlers.BUILTIN_HANDLERS])
