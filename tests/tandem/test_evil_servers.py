@@ -277,7 +277,7 @@ def test_what_a_request_of_bench_keeps_is_dropped_where_it_is_too_large() -> Non
     assert asyncio.run(exchange()).parts == []
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_no_reply_is_a_traceback(data: st.DataObject) -> None:
     """Wherever one thing of it is another."""
