@@ -1,9 +1,10 @@
 """Ollama servers without a network or a process: they answer at once, and note every prompt."""
 
 import asyncio
+import gc
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,8 @@ class Answering:
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> Instant:
-    """Servers on the GPU."""
-    return Instant(monkeypatch)
+def servers(monkeypatch: pytest.MonkeyPatch) -> Iterator[Instant]:
+    """Servers on the GPU. Each run collects garbage twice, which takes long with all that a test session has loaded."""
+    gc.freeze()
+    yield Instant(monkeypatch)
+    gc.unfreeze()
