@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tandem.calling import FAILED, FINE, SCHEMA_VERSION, CallError, print_json, print_line
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.report import as_report
-from tandem.sandbox.state import Findings, compare, name_of
+from tandem.sandbox.state import Findings, compare, lack_dependencies, name_of, restore_dependencies
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
@@ -75,6 +75,13 @@ class Sandbox:
         if absent := {name_of(one.urn) for one in creations} - {name_of(one.urn) for _, one in adopted}:
             _say(f"was being created and is not there: {', '.join(sorted(absent))}: forgetting about it")
         return code
+
+    def order(self) -> None:
+        """Lets `destroy` know what must go before what, also where something was imported: an import does not say."""
+        if not lack_dependencies(self.pulumi.state()):
+            return
+        if graph := _graph(self.place):
+            self.pulumi.edit_state(lambda deployment: restore_dependencies(deployment, graph))
 
     def run(self, verb: str, *options: str) -> int:
         """Runs a command of `pulumi` on the stack."""
@@ -183,7 +190,10 @@ def _refresh(sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
     sandbox.prepare(anew=False)
-    code = sandbox.recover() or sandbox.run("destroy", *AT_ONCE, *extra)
+    code = sandbox.recover()
+    if not code:
+        sandbox.order()
+        code = sandbox.run("destroy", *AT_ONCE, *extra)
     found = sandbox.findings()
     if found.resources:
         again = f"tandem sandbox destroy {sandbox.place.stack}{' -- --refresh' if found.missing else ''}"

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -111,6 +111,15 @@ class Pulumi:
         exported = self.ask("stack", "export", "--stack", self.stack)
         deployment: dict[str, Any] = json.loads(exported)["deployment"] or {}
         return deployment
+
+    def edit_state(self, change: Callable[[dict[str, Any]], object]) -> None:
+        """Changes the deployment; pulumi checks it before it takes it."""
+        kept = json.loads(self.ask("stack", "export", "--stack", self.stack))
+        change(kept["deployment"])
+        edited = self.folder / "edited.json"
+        edited.write_text(json.dumps(kept), encoding="utf-8")
+        self.ask("stack", "import", "--stack", self.stack, "--file", str(edited))
+        edited.unlink()
 
     def run(self, *arguments: str) -> int:
         """Runs a command that changes something, its progress going to the terminal; returns pulumi's exit code."""

@@ -107,6 +107,23 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
 
 
+def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The entries that were imported and that no `up` has seen since: they do not say what they need."""
+    entries = deployment.get("resources") or ()
+    return [one for one in entries if one.get("id") and not _is_provider(one) and "propertyDependencies" not in one]
+
+
+def restore_dependencies(deployment: Mapping[str, Any], graph: "Graph") -> None:
+    """Puts into such entries what the program says that they need, where it comes before them in the state."""
+    needs = {one.urn: one.dependencies for one in graph}
+    lacking = [one["urn"] for one in lack_dependencies(deployment)]
+    earlier: set[str] = set()
+    for one in deployment["resources"]:
+        if one["urn"] in lacking:
+            one["dependencies"] = [urn for urn in needs.get(one["urn"], ()) if urn in earlier]
+        earlier.add(one["urn"])
+
+
 def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
     parent, provider = resource.get("parent", ""), resource.get("provider", "").rpartition("::")[0]
     return Unfinished(resource["urn"], resource["type"], operation, parent, provider)

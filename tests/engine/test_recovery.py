@@ -134,6 +134,32 @@ def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(
     assert stack.findings().agree
 
 
+@pytest.mark.real_world(
+    behaviour="An import takes no dependencies into the state, so a destroy does not know what must go first.",
+    source="pulumi 3.260 pkg/resource/deploy/import.go",
+)
+def test_what_was_imported_is_destroyed_before_what_it_needs(raised: Raise) -> None:
+    stack = raised(STACK)
+    group = next(one for one in stack.state()["resources"] if one["type"] == "aws:eks/nodeGroup:NodeGroup")
+
+    def forget(latest: dict[str, Any]) -> None:
+        [entry] = [one for one in latest["resources"] if one["urn"] == group["urn"]]
+        latest["resources"].remove(entry)
+        for one in latest["resources"]:
+            one["dependencies"] = [urn for urn in one.get("dependencies", ()) if urn != group["urn"]]
+            for urns in one.get("propertyDependencies", {}).values():
+                if group["urn"] in (urns or ()):
+                    urns.remove(group["urn"])
+
+    edit_state(stack, forget)
+    code, said = call(stack, "status")
+    assert code == 1
+    follow(stack, said)
+    assert stack.findings().agree
+    code, said = call(stack, "destroy")
+    assert (code, "nothing is left" in said) == (0, True), said
+
+
 def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(nothing: Raise) -> None:
     stack = nothing(STACK)
     process = start(stack, "up", "--pace", PATIENT_PACE)
