@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOW_TO = ROOT / "docs" / "how-to"
 GUIDES = (
     "before-your-first-up.md",
+    "connect-to-the-models.md",
     "delete-what-is-left.md",
     "repair-a-stack.md",
     "troubleshoot.md",
@@ -35,17 +36,44 @@ GLOBAL = {"region", "query", "profile", "output"}
 OTHERS = {
     "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack"},
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
-    "kubectl": {"delete", "describe", "get"},
+    "kubectl": {"delete", "describe", "get", "port-forward"},
     "docker": {"logout"},
     "curl": {"https://checkip.amazonaws.com"},
 }
 """Subcommands of programs that are not here to be asked. The engine tier asks the real `pulumi`, flags included."""
 
 
-def commands(guide: str) -> list[list[str]]:
+DELETES = (
+    ("pulumi", "destroy"),
+    ("kubectl", "delete"),
+    ("helm", "uninstall"),
+    ("helm", "rollback"),
+    ("tandem", "leftovers", "--delete"),
+)
+
+
+def blocks(guide: str) -> list[list[list[str]]]:
+    """The commands of each code block, as words."""
     text = (HOW_TO / guide).read_text(encoding="utf-8").replace("\\\n", "")
-    blocks = re.findall(r"^```\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
-    return [words for block in blocks for line in block.splitlines() if (words := shlex.split(line, comments=True))]
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+    plain = [block for language, block in found if not language]
+    return [[words for line in block.splitlines() if (words := shlex.split(line, comments=True))] for block in plain]
+
+
+def commands(guide: str) -> list[list[str]]:
+    return [words for block in blocks(guide) for words in block]
+
+
+@pytest.mark.parametrize("guide", GUIDES)
+def test_a_command_that_deletes_is_alone_in_its_block(guide: str) -> None:
+    """Readers copy whole blocks."""
+    for block in blocks(guide):
+        assert len(block) == 1 or not any(deletes(words) for words in block), block
+
+
+def deletes(words: list[str]) -> bool:
+    """Whether a command deletes as it stands: one with a word to fill in (`URN`) fails before."""
+    return any(set(kind) <= set(words) for kind in DELETES) and not any(map(str.isupper, words))
 
 
 @pytest.mark.parametrize("guide", GUIDES)
