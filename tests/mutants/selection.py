@@ -1,4 +1,4 @@
-"""The tests that can notice a mutant: those that run its lines, the fastest first."""
+"""The tests that can notice a mutant: those that run its lines, the fastest first, and then those of its room."""
 
 import json
 import os
@@ -78,9 +78,28 @@ class Selection:
         ]
         return sorted(runs, key=lambda name: self._tests[name]["seconds"])
 
+    def of_room(self, mutant: Mutant) -> list[str]:
+        """All tests of the folder that mirrors the mutant's: they also notice what no context shows.
+
+        That is what runs while a module is imported, in another process, or once for several tests.
+        """
+        folder = Path(mutant.path).parent
+        while not (self._tree / "tests" / folder).is_dir():
+            folder = folder.parent
+        folders = [f"tests/{folder.as_posix()}/"]
+        if folder.parts[0] in ("components", "stacks"):
+            folders.append("tests/program/")
+        return [name for name in self._tests if name not in self._failed and name.startswith(tuple(folders))]
+
     def test(self, mutant: Mutant) -> str:
         """`killed`, `survived` or `timeout`: a fault that makes the tests endless is noticed, too."""
         chosen = self.choose(mutant)
+        outcome = self._run(chosen)
+        if outcome != "survived":
+            return outcome
+        return self._run([name for name in self.of_room(mutant) if name not in chosen])
+
+    def _run(self, chosen: list[str]) -> str:
         if not chosen:
             return "survived"
         seconds = 60 + 5 * sum(self._tests[name]["seconds"] for name in chosen)

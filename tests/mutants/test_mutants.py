@@ -113,6 +113,22 @@ def test_tests_of_the_line_come_first_then_those_of_the_file(tmp_path: Path) -> 
     assert Selection(tmp_path).choose(mutant) == ["quick", "user", "slow", "near"]
 
 
+def test_before_it_survives_a_mutant_meets_all_tests_of_its_room(tmp_path: Path) -> None:
+    (tmp_path / "tree" / "tests" / "tandem" / "account").mkdir(parents=True)
+    (tmp_path / "tree" / "tests" / "components").mkdir()
+    names = ("tandem/account/test_a.py::b", "tandem/test_b.py::b", "components/test_c.py::b", "program/test_d.py::b")
+    tests = {f"tests/{name}": {"seconds": 1, "fixtures": []} for name in names}
+    (tmp_path / TESTS).write_text(json.dumps({"tests": tests, "failed": []}))
+    coverage.CoverageData(str(tmp_path / DATA)).write()
+    selection = Selection(tmp_path)
+
+    def of_room(path: str) -> list[str]:
+        return [name.removeprefix("tests/") for name in selection.of_room(Mutant(path, "", 1, 1, 0, 0, ""))]
+
+    assert of_room("tandem/account/ec2.py") == ["tandem/account/test_a.py::b"]
+    assert of_room("components/karpenter/a.py") == ["components/test_c.py::b", "program/test_d.py::b"]
+
+
 def test_every_equivalent_mutant_is_still_one_and_has_a_reason() -> None:
     known = read_equivalent()
     for path, before, after in known:
