@@ -114,7 +114,7 @@ class _Measuring:
         self._asked = {server.endpoint.id: server for server in servers}
         done = {run.key for run in result.runs}
         self._open_cases = [case for case in cases(result.load, self._asked) if case.key not in done]
-        self._warnings = server_changes(result.sessions)
+        self._warnings = server_changes(result) if self._open_cases else []
 
     def run(self) -> int:
         """Measures every case that the result lacks, and reports what came out."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import httpcore
 
-from tandem.benchmark.result import Machine, Server, Session, difference, identity
+from tandem.benchmark.result import Machine, Result, Server, Session, difference, identity
+from tandem.benchmark.summary import usual_servers
 from tandem.ollama import Ollama
 from tandem.ollama_replies import Details
 
@@ -31,16 +32,15 @@ def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> 
     )
 
 
-def server_changes(sessions: Sequence[Session]) -> list[str]:
-    """A sentence for each server that the latest session found otherwise than the one before."""
-    if len(sessions) < 2:
-        return []
-    pairs = zip(sessions[-2].servers, sessions[-1].servers, strict=True)
+def server_changes(result: Result) -> list[str]:
+    """A warning for each server of the latest session whose earlier runs used another one."""
+    usual = usual_servers(result)
     return [
-        f"Server {now.id} differs from the one that this result was measured with: {difference(before, now)}. "
-        "Reports do not compare runs of different servers. For all runs on one server, write a new result with -o."
-        for before, now in pairs
-        if identity(before) != identity(now)
+        f"Server {now.id} is different than in the other runs: {difference(usual[now.id], now)}. "
+        "A report compares the runs of one server only: the one with most runs, or the earlier of two with as many. "
+        "For all runs on one server, write a new result with -o."
+        for now in result.servers
+        if now.id in usual and identity(usual[now.id]) != identity(now)
     ]
 
 

@@ -108,7 +108,7 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
     """The figures of a result. Runs that must not be compared are named and left out."""
     kept: dict[tuple[Workload, tuple[str, ...]], list[Run]] = defaultdict(list)
     excluded = []
-    usual = _usual_servers(result)
+    usual = usual_servers(result)
     for run in result.runs:
         reasons = [*measures.reasons_against(run), *_reasons_against_servers(run, result, usual)]
         if reasons:
@@ -130,14 +130,14 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
     )
 
 
-def _usual_servers(result: Result) -> dict[str, Server]:
-    """For each endpoint the server that most of its runs were measured with; of equally many, the latest one."""
+def usual_servers(result: Result) -> dict[str, Server]:
+    """For each endpoint the server that most of its runs were measured with; of equally many, the earliest one."""
     seen: dict[str, dict[tuple[str, ...], list[tuple[int, Server]]]] = defaultdict(lambda: defaultdict(list))
     for run in result.runs:
         for server in _servers(run, result):
             seen[server.id][identity(server)].append((run.session, server))
     return {
-        endpoint: max(kinds.values(), key=lambda kind: (len(kind), max(session for session, _ in kind)))[0][1]
+        endpoint: max(kinds.values(), key=lambda kind: (len(kind), -min(session for session, _ in kind)))[0][1]
         for endpoint, kinds in seen.items()
     }
 
@@ -145,7 +145,7 @@ def _usual_servers(result: Result) -> dict[str, Server]:
 def _reasons_against_servers(run: Run, result: Result, usual: dict[str, Server]) -> list[str]:
     """Figures of different servers are never combined: an update of Ollama in the middle would count as noise."""
     return [
-        f"{server.id} was another server than in most runs: {difference(usual[server.id], server)}"
+        f"server {server.id} was different than in the other runs: {difference(usual[server.id], server)}"
         for server in _servers(run, result)
         if identity(server) != identity(usual[server.id])
     ]

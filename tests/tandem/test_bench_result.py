@@ -54,7 +54,7 @@ def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(
     before = set(servers.prompts)
     servers.version, servers.digest, servers.quantization = "0.99.0", "another", "F16"
     assert servers.bench(path, "--resume") == 0
-    assert "server a" not in capsys.readouterr().out
+    assert "warning" not in capsys.readouterr().out
     result = read(path)
     assert [run.session for run in result.runs] == [0, 1, 1]
     told = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
@@ -86,13 +86,45 @@ def test_a_resumed_benchmark_says_that_a_server_is_another_one(
     servers.version, servers.digest = "0.99.0", "b" * 64
     with interrupted_after(servers, 1):
         servers.bench(path, "--resume", "--json")
-    out, err = capsys.readouterr()
-    sentence = "Server b differs from the one that this result was measured with: Ollama 0.99.0 instead of 0.32.15, "
-    assert json.loads(out)["warnings"][1].startswith(sentence + f"digest {'b' * 12} instead of d. ")
+    [warning] = json.loads(capsys.readouterr().out)["warnings"]  # b had no run before
+    change = f"Ollama 0.99.0 instead of 0.32.15, digest {'b' * 12} instead of d. "
+    assert warning.startswith(f"Server a is different than in the other runs: {change}")
     servers.version = "1.0"
     assert servers.bench(path, "--resume") == 0
-    assert "warning: Server a differs" in (err := capsys.readouterr().err)
-    assert "Ollama 1.0 instead of 0.99.0" in err
+    first, second = capsys.readouterr().err.split("warning: ")[1:]
+    assert first.startswith("Server a is different than in the other runs: Ollama 1.0 instead of 0.32.15")
+    assert second.startswith("Server b is different than in the other runs: Ollama 1.0 instead of 0.99.0.")
+
+
+def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    with interrupted_after(servers, 3):
+        servers.bench(path, "--repeats", "2")
+    servers.digest = "cd" * 32
+    capsys.readouterr()
+    assert servers.bench(path, "--repeats", "2", "--resume") == 0
+    out, err = capsys.readouterr()
+    difference = "different than in the other runs: digest cdcdcdcdcdcd instead of d"
+    assert f"tandem: warning: Server b is {difference}. " in err
+    assert f"3 of 6 runs are not compared: server a was {difference}; server b was different" in out
+
+
+def test_a_server_that_is_the_usual_one_again_is_no_change(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    for digest in ("d", "e"):
+        servers.digest = digest
+        with interrupted_after(servers, 3):
+            servers.bench(path, "--repeats", "3", "--resume")
+    servers.digest = "d"
+    capsys.readouterr()
+    assert servers.bench(path, "--repeats", "3", "--resume") == 0
+    out, err = capsys.readouterr()
+    assert "warning" not in err
+    assert "3 of 9 runs are not compared" in out
 
 
 def test_a_server_at_another_address_is_the_same_server(
@@ -108,7 +140,7 @@ def test_a_server_at_another_address_is_the_same_server(
     )
     write(result, path)
     assert servers.bench(path, "--resume") == 0
-    assert "differs" not in capsys.readouterr().err
+    assert "warning" not in capsys.readouterr().err
 
 
 def test_the_salt_of_an_earlier_call_is_refused(
