@@ -45,7 +45,7 @@ def add_servers(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME=TAG",
-        help="the model of that server; needed where it holds several and none is called NAME",
+        help="the model to use on server NAME; required if it has several and none is called NAME",
     )
     add_cluster(parser)
 

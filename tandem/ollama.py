@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpcore
 
@@ -31,6 +32,8 @@ PROBE = "Say hello."
 PROBE_TOKENS = 16
 NANOSECONDS = 1e9
 LOOK = "Read the server's log."
+REACH = "Start it, or forward its port again."
+USE_HTTP = "If it has no certificate, begin its address with http://."
 IS_IT_OLLAMA = "Check that the address leads to Ollama."
 
 
@@ -77,6 +80,7 @@ class Ollama:
         endpoint: Endpoint,
         *,
         timeout: float = ANSWER_SECONDS,
+        option: str = "",
         encoder: bool = False,
         trouble: Callable[[], str] = str,
         network: httpcore.NetworkBackend | None = None,
@@ -84,10 +88,11 @@ class Ollama:
     ) -> None:
         """`timeout` in seconds, of a reply that needs no model, or between two words; `encoder`: it only embeds.
 
+        `option` of the command line sets the timeout; empty where none does.
         `trouble` says why a forwarded port does not lead to the server; empty where it does.
         """
         self.endpoint = endpoint
-        self._timeout, self._encoder, self._trouble = timeout, encoder, trouble
+        self._timeout, self._option, self._encoder, self._trouble = timeout, option, encoder, trouble
         self._wire = Wire(endpoint.url, network=network, clock=clock)
 
     def __enter__(self) -> "Ollama":
@@ -120,8 +125,10 @@ class Ollama:
         for name in held:
             if same_tag(name, wanted or self.endpoint.id):
                 return replace(self.endpoint, model=name)
-        if wanted or not held:
-            raise self._not_pulled(wanted or "MODEL", held)
+        if wanted:
+            raise self._not_pulled(wanted, held)
+        if not held:
+            raise OllamaError(self.endpoint, "holds no model yet", "Run `ollama pull NAME` there.")
         if len(held) > 1:
             example = f"--model {self.endpoint.id}={held[0]}"
             raise OllamaError(self.endpoint, f"holds {', '.join(held)}", f"Choose one with `{example}`.")
@@ -208,9 +215,10 @@ class Ollama:
                 yield answer
         except NotReachedError as error:
             what = self._trouble() or str(error)
-            raise OllamaError(self.endpoint, what, "Start it, or forward its port again.") from None
+            raise OllamaError(self.endpoint, what, USE_HTTP if speaks_no_tls(what) else REACH) from None
         except LateError as error:
-            raise OllamaError(self.endpoint, f"{error} ({path})", f"Wait longer, or {LOOK.lower()}") from None
+            fix = f"Raise `{self._option}`, or {LOOK[0].lower()}{LOOK[1:]}" if self._option else LOOK
+            raise OllamaError(self.endpoint, f"{error} ({path})", fix) from None
         except WireError as error:
             raise OllamaError(self.endpoint, self._trouble() or f"{error} ({path})", LOOK) from None
 
@@ -222,6 +230,9 @@ class Ollama:
 
     def _refused(self, status: int, content: bytes) -> OllamaError:
         said = refusal(status, content)
+        inner = urlsplit(self.endpoint.url).path
+        if status == NOT_FOUND and inner and "model" not in said:
+            return OllamaError(self.endpoint, f"answers with {said}", f"Give the address without the path {inner}.")
         if status == NOT_FOUND and self.endpoint.model and "not found" in said:
             return self._not_pulled(self.endpoint.model, [])
         return OllamaError(self.endpoint, f"answers with {said}", LOOK)
@@ -234,6 +245,11 @@ class Ollama:
 def most_said_bytes(tokens: int) -> int:
     """How large a streamed answer of so many tokens may be."""
     return min(MOST_SAID_BYTES + BYTES_PER_TOKEN * max(0, tokens), MOST_SHOWN_BYTES)
+
+
+def speaks_no_tls(what: str) -> bool:
+    """Whether TLS met plain text. OpenSSL has another reason since 3.2 (urllib3, pull request 3271)."""
+    return "[SSL" in what and ("wrong version number" in what or "record layer failure" in what)
 
 
 def same_tag(one: str, other: str) -> bool:

@@ -61,7 +61,11 @@ def _add_bench(commands: Commands) -> None:
         "--requests", type=count, default=REQUESTS, metavar="N", help=f"of a run, for each model ({REQUESTS})"
     )
     load.add_argument(
-        "--warm-up", type=count, default=WARM_UP, metavar="N", help=f"before each run, uncounted ({WARM_UP})"
+        "--warm-up",
+        type=count,
+        default=WARM_UP,
+        metavar="N",
+        help=f"before each run, uncounted, at least 1 ({WARM_UP})",
     )
     load.add_argument("--repeats", type=count, default=REPEATS, metavar="N", help=f"({REPEATS}; fewer prove little)")
     load.add_argument("--seed", type=int, default=1, metavar="N", help="(1)")

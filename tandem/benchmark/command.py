@@ -17,6 +17,7 @@ from tandem.benchmark.result import Load, Memory, Plan, Result, Run, Server, Ses
 from tandem.benchmark.result_file import NotWrittenError, read, reserve, write
 from tandem.benchmark.run import Bench, Case, cases
 from tandem.benchmark.session import now, open_session, server_changes
+from tandem.benchmark.stream import LATE
 from tandem.benchmark.summary import Summary, summary
 from tandem.calling import FAILED, FINE, INTERRUPTED, CallError, complain, existing, print_json, print_line
 from tandem.connection import connected
@@ -35,6 +36,8 @@ def bench(parsed: argparse.Namespace) -> int:
     plan = _plan(parsed.stack) if parsed.stack else None
     label = parsed.label or (plan or {}).get("mode") or "servers"
     path = _path(parsed.output, label)
+    if path.is_dir():
+        raise CallError(f"{path} is a folder. Name a file in it with -o.")
     with reserve(path):
         earlier = _earlier(path, parsed)
         with connected(parsed) as endpoints, ExitStack() as open_things:
@@ -56,6 +59,8 @@ def _path(output: str | None, label: str) -> Path:
 def _earlier(path: Path, parsed: argparse.Namespace) -> Result | None:
     """The result to resume, if there is one. A file that exists is never overwritten."""
     if not path.exists():
+        if parsed.resume:
+            complain(f"{path} does not exist yet: a new result begins")
         return None
     if not parsed.resume:
         raise CallError(f"{path} exists. Continue it with --resume, or name another file with -o.")
@@ -118,6 +123,8 @@ class _Measuring:
 
     def run(self) -> int:
         """Measures every case that the result lacks, and reports what came out."""
+        if not self._open_cases:
+            complain("all runs are in the result already: nothing is left to measure")
         if not self._parsed.json:
             for warning in self._warnings:
                 complain(f"warning: {warning}")
@@ -131,7 +138,7 @@ class _Measuring:
         if failure:
             return FAILED
         if not finished:
-            complain(f"Interrupted. {self._kept()}")
+            complain(f"stopped with Ctrl-C. {self._kept()}")
             return INTERRUPTED
         if told.errors:
             complain(_errors(told))
@@ -157,7 +164,9 @@ class _Measuring:
         failed = {id: error for id, error in (await bench.load(self._open_cases[0])).items() if error}
         if failed:
             told = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())
-            raise PlacementError(f"{told}. Repair that server and repeat the command.")
+            late = any(why.startswith(LATE) for why in failed.values())
+            fix = "Raise --timeout, or repair that server, and" if late else "Repair that server and"
+            raise PlacementError(f"{told}. {fix} repeat the command.")
         if self._parsed.allow_cpu:
             return
         reasons = [reason_against_place(id, _memory(asked)) for id, asked in self._asked.items()]

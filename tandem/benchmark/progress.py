@@ -81,9 +81,9 @@ def show(told: Summary) -> None:
         console.print(table)
     for shared in told.sharing:
         cost = f", ${shared.usd_per_million:.2f} a million tokens" if shared.usd_per_million else ""
-        speed = f"each at {shared.speed:.2f} of its speed alone, " if shared.speed else ""
+        speed = f"each ran at {shared.speed:.2f} of its speed alone; " if shared.speed else ""
         console.print(
-            f"{shared.workload}: together {speed}"
+            f"{shared.workload}: together, {speed}"
             f"{shared.tokens_per_s:.1f} tokens/s, fairness {shared.fairness:.2f}{cost}",
             soft_wrap=not console.is_terminal,
         )

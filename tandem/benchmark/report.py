@@ -26,10 +26,14 @@ def report(parsed: argparse.Namespace) -> int:
         print_json({"results": [one.as_dict() for one in told], "comparisons": compared})
     else:
         folder = Path(parsed.output)
+        if folder.is_file():
+            raise CallError(f"{folder} is a file. Name a folder with -o.")
         try:
             written = _write(results, told, folder, goals, plots=not parsed.no_plots)
         except OSError as error:
-            raise CallError(f"cannot write {error.filename or folder}: {error.strerror}") from error
+            raise CallError(
+                f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
+            ) from error
         for path in written:
             print_line(str(path), sys.stdout)
     if not any(one.figures for one in told):

@@ -23,6 +23,7 @@ from tandem.replies import MalformedError, checked
 from tandem.wire import ERROR, Lines, Room, WireError, reason, refuse_packed
 
 LONGEST_ERROR = 300
+LATE = "not complete within"
 
 
 @dataclass(slots=True)
@@ -122,7 +123,7 @@ class Sender:
             into.failure = "stopped at the end of the run"
             raise
         except TimeoutError:
-            into.failure = f"not complete within {self._timeout:g} s"
+            into.failure = f"{LATE} {self._timeout:g} s"
         except httpcore.ConnectError as error:
             into.failure = f"cannot be reached: {reason(error)}"
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:

@@ -40,7 +40,7 @@ def add(commands: Commands) -> None:
         type=amount,
         default=TIMEOUT,
         metavar="SECONDS",
-        help=f"give up after so long without a new word (default: {TIMEOUT:.0f})",
+        help=f"give up on a server that sends nothing new for this long (default: {TIMEOUT:.0f})",
     )
     parser.add_argument("--transcript", metavar="FILE", help="where to write (default: chat-DATE-TIME.md)")
     parser.add_argument("--json", action="store_true", help="print one JSON object at the end instead")

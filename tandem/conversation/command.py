@@ -13,8 +13,10 @@ from tandem.connection import Endpoint, NotConnectedError, connected
 from tandem.conversation.screen import Screen
 from tandem.conversation.talk import Speaker, Turn, talk
 from tandem.conversation.transcript import Transcript, TranscriptError, usual_name
-from tandem.ollama import Ollama, OllamaError
+from tandem.ollama import ANSWER_SECONDS, Ollama, OllamaError
 from tandem.show import Output
+
+OPTION = "--timeout"
 
 
 def chat(parsed: argparse.Namespace) -> int:
@@ -34,10 +36,10 @@ class _Talk:
         self._versions = []
         servers = []
         for endpoint in endpoints:
-            with Ollama(endpoint) as asked:
+            with _asked(endpoint, parsed.timeout) as asked:
                 self._versions.append(asked.version())
                 endpoint = asked.with_model()
-            servers.append(open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout)))
+            servers.append(open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
         alike = len({server.endpoint.model for server in servers}) == 1
         self._speakers = [Speaker(server, _label(server.endpoint, alike)).told(parsed.system) for server in servers]
         self._open_things = open_things
@@ -110,6 +112,13 @@ class _Talk:
             for turn in self._turns.values()
         ]
         return {"ended": ended, "why": why, "transcript": str(path), "turns": turns}
+
+
+def _asked(endpoint: Endpoint, timeout: float) -> Ollama:
+    """The server for questions that need no model: they get no more time than usual, and no more than a word."""
+    if timeout < ANSWER_SECONDS:
+        return Ollama(endpoint, timeout=timeout, option=OPTION)
+    return Ollama(endpoint)
 
 
 def _label(endpoint: Endpoint, alike: bool) -> str:

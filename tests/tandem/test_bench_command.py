@@ -237,7 +237,7 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
     assert process.returncode == 130
-    assert err == f"tandem: Interrupted. 1 run is in {path}. Continue with --resume.\n"
+    assert err == f"tandem: stopped with Ctrl-C. 1 run is in {path}. Continue with --resume.\n"
     kept = read(path)
     assert not kept.complete
     assert [run.endpoints for run in kept.runs] == [["a"]]

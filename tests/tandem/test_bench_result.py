@@ -1,5 +1,6 @@
 """The result of `tandem bench`: one writer at a time, whole files, and who was measured with which prompts."""
 
+import asyncio
 import dataclasses
 import errno
 import fcntl
@@ -12,18 +13,31 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import httpcore
 import pytest
 
+from tandem.benchmark.progress import show
 from tandem.benchmark.prompts import TASK
 from tandem.benchmark.result_file import NotWrittenError, read, reserve, write
 from tandem.benchmark.run import Measured
+from tandem.benchmark.stream import Sender
+from tandem.benchmark.summary import summary
 from tandem.calling import CallError
 from tests.tandem.instant_ollama import Instant, servers
 from tests.tandem.results import shared
 
 __all__ = ["servers"]
 ROOT = Path(__file__).parents[2]
+
+
+class NeverConnected(httpcore.AsyncNetworkBackend):
+    """A server that takes no connection."""
+
+    async def connect_tcp(self, *_: object, **__: object) -> httpcore.AsyncNetworkStream:
+        await asyncio.Event().wait()
+        raise AssertionError
 
 
 @contextmanager
@@ -341,13 +355,46 @@ def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Instant, 
     assert path.read_bytes() == kept
 
 
-def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Instant, tmp_path: Path) -> None:
+def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = tmp_path / "r.json"
     assert servers.bench(path) == 0
     asked, kept = len(servers.prompts), path.read_bytes()
     servers.places = {"a": (2**30, 0)}
     assert servers.bench(path, "--resume") == 0
     assert (len(servers.prompts), path.read_bytes()) == (asked, kept)
+    assert "all runs are in the result already: nothing is left to measure\n" in capsys.readouterr().err
+
+
+def test_resume_without_a_result_says_that_it_begins_one(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    assert servers.bench(path, "--resume") == 0
+    assert f"tandem: {path} does not exist yet: a new result begins\n" in capsys.readouterr().err
+
+
+def test_a_folder_as_the_result_is_refused_with_and_without_resume(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for more in ((), ("--resume",)):
+        assert servers.bench(tmp_path, *more) == 2
+        assert capsys.readouterr().err == f"tandem: {tmp_path} is a folder. Name a file in it with -o.\n"
+
+
+def test_a_server_that_is_too_slow_for_the_timeout_names_that(
+    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sender(url: str, **options: Any) -> Sender:
+        return Sender(url, **options, network=NeverConnected())
+
+    monkeypatch.setattr("tandem.benchmark.run.Sender", sender)
+    assert servers.bench(tmp_path / "r.json", "--timeout", "0.001", names="a") == 1
+    why = "a did not answer its first request (not complete within 0.001 s)"
+    assert (
+        capsys.readouterr().err == f"tandem: {why}. Raise --timeout, or repair that server, and repeat the command.\n"
+    )
 
 
 def test_a_server_that_refuses_its_first_request_stops_the_benchmark(
@@ -358,6 +405,13 @@ def test_a_server_that_refuses_its_first_request_stops_the_benchmark(
     told = "tandem: a did not answer its first request (503: server busy). Repair that server and repeat the command.\n"
     assert capsys.readouterr().err == told
     assert os.listdir(tmp_path) == []
+
+
+def test_the_last_line_says_how_fast_the_models_ran_together(capsys: pytest.CaptureFixture[str]) -> None:
+    show(summary(shared("mps", (20.0, 40.0), (40.0, 60.0))))
+    # Paces of 20/40 and 40/60: the geometric mean is 0.577.
+    line = capsys.readouterr().out.splitlines()[-1]
+    assert line.startswith("64 words, 4 at a time: together, each ran at 0.58 of its speed alone; ")
 
 
 def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Instant, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import io
 import json
 import os
@@ -22,7 +23,8 @@ import pytest
 
 from tandem.command import main
 from tandem.conversation.talk import apart
-from tandem.ollama import Piece
+from tandem.ollama import Ollama, Piece
+from tests.tandem.fake_network import Network, raw
 from tests.tandem.scripted_ollama import Running, scripted
 
 ROOT = Path(__file__).parents[2]
@@ -157,6 +159,31 @@ def test_a_server_that_is_not_there_is_told_before_anything_is_written(
     assert "b (http://127.0.0.1:" in (told := capsys.readouterr().err)
     assert "cannot be reached" in told
     assert not (tmp_path / "t.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds", "fix"),
+    [("5", 5, "Raise `--timeout`, or read the server's log."), ("300", 30, "Read the server's log.")],
+)
+def test_the_timeout_bounds_the_first_question_too(
+    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = Network(version=raw(1e6))
+    ollama = functools.partial(Ollama, network=silent, clock=silent.now)
+    monkeypatch.setattr("tandem.conversation.command.Ollama", ollama)
+    assert main(["chat", "--url", "a=http://h:1", "--url", "b=http://h:2", "--timeout", given]) == 1
+    told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
+    assert (silent.seconds, capsys.readouterr().err) == (seconds, told)
+
+
+def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
+    monkeypatch.setattr("tandem.conversation.command.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
+    urls = ["--url", "a=http://h:1", "--url", "b=http://h:2", "--transcript", str(tmp_path / "t.md")]
+    assert main(["chat", *urls, "--timeout", "40"]) == 1
+    assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in capsys.readouterr().err
 
 
 def test_a_talk_needs_two_servers(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,6 +47,26 @@ def test_a_model_that_is_not_pulled_says_how_to_pull_it() -> None:
         server("m", tags=holding("x:1")).with_model()
 
 
+def test_a_server_without_models_says_so_and_not_that_one_called_model_is_missing() -> None:
+    with pytest.raises(OllamaError, match=r"^a \(http://h:1\) holds no model yet\. Run `ollama pull NAME` there\.$"):
+        server(tags=holding()).with_model()
+
+
+@pytest.mark.parametrize("model", ["", "m"])
+def test_an_address_with_a_path_that_is_not_there_is_to_be_given_without_it(model: str) -> None:
+    network = Network(tags=whole(b"404 page not found", 404))
+    with pytest.raises(OllamaError) as refused:
+        Ollama(Endpoint("a", "http://h:1/v1", model), network=network).with_model()
+    fix = "Give the address without the path /v1."
+    assert str(refused.value) == f"a (http://h:1/v1) answers with 404: 404 page not found. {fix}"
+
+
+@pytest.mark.parametrize("reason", ["[SSL: WRONG_VERSION_NUMBER] wrong version number", "[SSL] record layer failure"])
+def test_tls_to_a_plain_port_names_http(reason: str) -> None:
+    with pytest.raises(OllamaError, match=r"If it has no certificate, begin its address with http://\.$"):
+        Ollama(Endpoint("a", "http://h:1"), network=Network(version=raw(httpcore.ConnectError(reason)))).version()
+
+
 def test_a_model_that_went_away_says_so_too() -> None:
     with pytest.raises(OllamaError, match="ollama pull m"):
         list(server("m", chat=whole({"error": "model 'm' not found"}, 404)).chat([], {}))
@@ -92,7 +112,7 @@ def test_an_error_in_the_stream_is_a_failure_with_its_text(error: object) -> Non
         (raw(httpcore.ReadError("")), "went away in the middle (ReadError) (/api/chat). Read the server's log."),
         (
             raw(httpcore.ReadTimeout()),
-            "does not answer within 30 s (/api/chat). Wait longer, or read the server's log.",
+            "does not answer within 30 s (/api/chat). Read the server's log.",
         ),
     ],
 )

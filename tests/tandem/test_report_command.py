@@ -414,10 +414,17 @@ def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path, capsys: pyte
     assert not (tmp_path / "out").exists()
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "out").write_text("a file")
     assert report(tmp_path, mps()) == 2
-    assert "cannot write" in capsys.readouterr().err
+    assert capsys.readouterr().err == f"tandem: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out" / "README.md").mkdir(parents=True)
+    assert report(tmp_path, mps(), arguments=("--no-plots",)) == 2
+    told = f"cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    assert capsys.readouterr().err == f"tandem: {told}"
 
 
 def test_without_matplotlib_one_line_says_what_to_install(
