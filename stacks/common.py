@@ -39,6 +39,7 @@ from sharing.setup import Pool, Setup
 from sharing.system import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
+from stacks.clients import warn_of_clients
 from stacks.config import RefusedError, StackConfig
 from stacks.naming import cluster_name
 
@@ -135,7 +136,7 @@ def accept(config: StackConfig) -> Plan:
     assessment = assess(setup)
     if assessment.problems:
         raise RefusedError(assessment.problems, f"Pulumi.{pulumi.get_stack()}.yaml")
-    for warning in assessment.warnings:
+    for warning in (*assessment.warnings, *warn_of_clients(config.models_clients)):
         pulumi.log.warn(str(warning))
     return Plan(config, setup, assessment)
 

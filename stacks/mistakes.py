@@ -17,6 +17,7 @@ from sharing.prices import Book
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean, near, told
 from stacks import source, wording
+from stacks.clients import find_repetitions, warn_of_clients
 from stacks.model_settings import OWN_KEYS, OWN_NUMBERS
 from stacks.provider_keys import HONOURED, refuse_keys
 from stacks.shape import FEWEST_ZONES, SECTIONS, ClusterSettings, GpuNodes, StackConfig, pool_name
@@ -115,6 +116,8 @@ def read_values(
         # Which model runs on which pool is not known, then.
         unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
     assessment = assess(replace(config.setup(today or datetime.date.today()), book=book), unreadable)
+    warnings = (*assessment.warnings, *warn_of_clients(config.models_clients))
+    assessment = replace(assessment, warnings=warnings)
     return Reading(name=name, config=config, problems=(*problems, *wrong, *assessment.problems), assessment=assessment)
 
 
@@ -186,6 +189,7 @@ def _contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]
             rule = "has an effect only with `provisioner: karpenter` and `capacity: spot`"
             yield Problem(f"{path}.on-demand-fallback", "true", rule, "Leave it out.")
     yield from _admin_contradictions(config, misread)
+    yield from find_repetitions(config.models_clients, misread)
     yield from _zone_contradictions(config.cluster, misread)
     yield from _pool_contradictions(config, misread)
     yield from _model_contradictions(config, misread)

@@ -39,7 +39,13 @@ class GpuNodes(Section):
     )
     min: int = Field(default=0, ge=0, le=100, description="Fewest nodes.")
     desired: int = Field(default=1, ge=0, le=100, description="Nodes now; 0 parks the stack: nothing runs on a GPU.")
-    max: int = Field(default=1, ge=1, le=100, description="Most nodes.")
+    max: int = Field(
+        default=1,
+        ge=1,
+        le=100,
+        description="Most nodes.",
+        json_schema_extra={"fix": "Write `max: 1`; `desired: 0` parks the pool."},
+    )
     volume_gib: int = Field(
         default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
     )

@@ -35,6 +35,8 @@ WAYS_OUT = {
     "gpu-nodes[]": "Write `{name: fast, instance-types: [g6.xlarge]}`, for example.",
     "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or leave it out.",
     "gpu-nodes[].sharing.mode": "Write `mode: timeslice`, for example.",
+    "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",
+    "models-clients.labels": 'Write `labels: {llm-client: "yes"}`, for example.',
     "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
     "models[]": 'Write `{name: "llama2:7b"}`, for example.',
 }
@@ -136,7 +138,7 @@ def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str
     if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field, listed=True) is None:
         return f"Write `{key}: [{value[:60]}]`."
     if kind == "string_type" and isinstance(value, int | float) and not hint:
-        return f'Put it in quotes: "{value}".'
+        return f'Put it in quotes: "{_shown(value) if isinstance(value, bool) else value}".'
     return otherwise
 
 

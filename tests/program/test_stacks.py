@@ -275,6 +275,14 @@ def test_warnings_reach_whoever_runs_pulumi(graphs: Graphs) -> None:
     assert any("ollama#9765" in message for message in told)
 
 
+def test_the_warning_about_clients_reaches_the_person_who_runs_pulumi(configs: Configs) -> None:
+    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
+    raw["models-clients"] = {"namespaces": ["kube-system"]}
+    unwise = StackConfig.model_validate_json(json.dumps(raw))
+    told = [log.message for log in program_graph(unwise, "timeslice").logs if log.severity == "warning"]
+    assert any(message.startswith("models-clients.namespaces[0]: ") for message in told)
+
+
 def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_secret(graphs: Graphs) -> None:
     outputs = graphs("mps").stack_outputs
     assert outputs["mode"] == "mps"

@@ -541,6 +541,34 @@ BROKEN: dict[str, tuple[str, Expected]] = {
             ("models-clients.pods", "unknown key"),
         ],
     ),
+    "clients that are no mapping": (
+        stack(models_clients="[chat]"),
+        [("models-clients", "(got [chat]). Write `tandem:models-clients: {namespaces: [chat]}`, for example")],
+    ),
+    "labels of clients that are no mapping": (
+        stack(models_clients="{labels: [llm-client]}"),
+        [("models-clients.labels", '(got [llm-client]). Write `labels: {llm-client: "yes"}`, for example')],
+    ),
+    "truth values as labels": (
+        stack(models_clients="{labels: {llm-client: True, llm-user: false}}"),
+        [
+            # Pulumi passes JSON on: `True` in YAML is `true` there.
+            ("models-clients.labels.llm-client", 'must be text (got true). Put it in quotes: "true"'),
+            ("models-clients.labels.llm-user", 'must be text (got false). Put it in quotes: "false"'),
+        ],
+    ),
+    "a namespace of clients twice": (
+        stack(models_clients="{namespaces: [chat, batch, chat, -, -]}"),
+        [
+            ("models-clients.namespaces[2]", "is listed twice (got 'chat'). Keep one of the two"),
+            ("models-clients.namespaces[3]", "must be 1 to 63"),
+            ("models-clients.namespaces[4]", "must be 1 to 63"),
+        ],
+    ),
+    "a pool without room for a node": (
+        stack(gpu_nodes="{instance-types: [g4dn.xlarge], desired: 0, max: 0}"),
+        [("gpu-nodes.max", "must be at least 1 (got 0). Write `max: 1`; `desired: 0` parks the pool.")],
+    ),
     "tags of controllers": (
         stack(tags='{"karpenter.sh/nodepool": a, "kubernetes.io/cluster/b": owned, "kubernetes.io/role": fine}'),
         [

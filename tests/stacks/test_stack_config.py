@@ -390,6 +390,23 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
     assert [one.path for one in reading.assessment.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
 
 
+@pytest.mark.real_world(
+    behaviour="A peer with `hostNetwork` is in EKS's rules with its node's address, so all of that node is let in.",
+    source="aws/amazon-network-policy-controller-k8s v1.1.7 pkg/resolvers/endpoints.go, computeIngressEndpoints",
+)
+def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
+    clients = {"namespaces": ["chat", "kube-system", "ollama"]}
+    reading = read_values(
+        {**LEAST, "models-clients": clients}, {"aws:region": "us-east-1"}, "Pulumi.a.yaml", today=TODAY
+    )
+    assert reading.problems == ()
+    told = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
+    assert [line.split(":")[0] for line in told] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
+    assert "`hostNetwork`" in told[0]
+    assert "address of its node" in told[0]
+    assert told[1].endswith("Leave it out.")
+
+
 def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text(

@@ -1,0 +1,38 @@
+"""What is wrong or unwise in `models-clients`: who may ask the models."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from sharing.paths import touches
+from sharing.problems import Problem
+from stacks.places import OLLAMA_NAMESPACE
+from stacks.shape import ModelClients
+
+UNWISE: Mapping[str, tuple[str, str]] = {
+    # EKS puts the address of every pod of a listed namespace into the rules, also of those with `hostNetwork`
+    # (amazon-network-policy-controller-k8s v1.1.7, pkg/resolvers/endpoints.go, computeIngressEndpoints). In kube-system
+    # these are aws-node and kube-proxy, on every node.
+    "kube-system": (
+        "has pods with `hostNetwork` on every node; each has the address of its node, so that everything on the "
+        "nodes' own network may use and delete models",
+        "Move the client to a namespace of its own, and list that.",
+    ),
+    OLLAMA_NAMESPACE: ("has no effect: it is the models' own namespace, whose pods may always ask", "Leave it out."),
+}
+"""Namespaces that are accepted with a warning, by name: the rule and the fix."""
+
+
+def find_repetitions(clients: ModelClients, misread: Collection[str]) -> Iterator[Problem]:
+    """Namespaces that stand twice in the list."""
+    names = clients.namespaces
+    for index, name in enumerate(names):
+        path = f"models-clients.namespaces[{index}]"
+        if name in names[:index] and not touches([path], misread):
+            yield Problem(path, f"'{name}'", "is listed twice", "Keep one of the two.")
+
+
+def warn_of_clients(clients: ModelClients) -> Iterator[Problem]:
+    """Namespaces that let in too many, or nobody new."""
+    for index, name in enumerate(clients.namespaces):
+        if name in UNWISE:
+            rule, fix = UNWISE[name]
+            yield Problem(f"models-clients.namespaces[{index}]", f"'{name}'", rule, fix)
