@@ -78,7 +78,7 @@ def rules(console: Console, judged: Judged) -> None:
     for pool in judged.setup.pools:
         if fits := [fit for fit in assessment.fits if fit.pool == pool]:
             _fit(console, pool, fits, judged.setup.region)
-    _cost(console, assessment.cost)
+    _cost(console, assessment.cost, is_parked=not judged.setup.awake)
     _quotas(console, judged.setup)
 
 
@@ -141,7 +141,7 @@ def _fit_row(fit: Fit) -> tuple[str, ...]:
     return (in_markup(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
 
 
-def _cost(console: Console, bill: Cost) -> None:
+def _cost(console: Console, bill: Cost, *, is_parked: bool) -> None:
     table = new_table("Cost")
     table.add_column("item")
     table.add_column("$/hour", justify="right")
@@ -155,10 +155,11 @@ def _cost(console: Console, bill: Cost) -> None:
         table.add_row("with the cheapest types", f"{bill.cheapest_usd_per_hour:.4f}", f"${least}–{most} per hour")
     peak = "at most, for some minutes: old and new nodes run side by side"
     table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
-    table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
-    saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
-    saving = f"${saved:,.0f} per month more" if saved >= 0.5 else "the same"
-    table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
+    if not is_parked:
+        table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
+        saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
+        saving = f"${saved:,.0f} per month more" if saved >= 0.5 else "the same"
+        table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
     first = f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
     table.caption = first * bool(bill.first_start_gib) + UNCOUNTED
     table.caption_justify = "left"
@@ -172,7 +173,8 @@ def _quotas(console: Console, setup: Setup) -> None:
         for need in needs(setup)
         if need.quota.unit == "vCPU"
     ]
-    console.print(f"vCPU quotas needed: {'; '.join(told)}\n", highlight=False)
+    when = "" if setup.awake else " when it wakes"
+    console.print(f"vCPU quotas needed{when}: {'; '.join(told)}\n", highlight=False)
 
 
 def _tree(console: Console, graph: Graph) -> None:

@@ -58,7 +58,7 @@ def check_pulumi(case: Case) -> Iterator[Finding]:
         return
     version = version_in(said)
     if version is None:
-        yield unknown(f"`pulumi version` prints no version: {said[:60]!r}", "Run `pulumi version`.")
+        yield unknown(f"`pulumi version` prints no version: {said[:60]!r}", f"Install a released build: {PULUMI_PAGE}")
         return
     try:
         wanted = _required_pulumi(case)
@@ -82,7 +82,7 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
         return
     version = version_in(said)
     if version is None:
-        yield unknown(f"`aws --version` prints no version: {said[:60]!r}", "Run `aws --version`.")
+        yield unknown(f"`aws --version` prints no version: {said[:60]!r}", f"Install a released build: {AWS_CLI_PAGE}")
         return
     oldest = OLDEST_AWS_CLI.get(version[0])
     if oldest and version < oldest:

@@ -32,7 +32,10 @@ def test_people_read_that_it_is_parked_and_no_estimate(parked: str, capsys: pyte
     assert "2 models on 0 × g4dn.xlarge, timeslice, parked" in said
     assert "Time to first token" not in said
     assert "First start" not in said
-    assert "the whole stack: the same" in said
+    # Nothing is shared while no model runs.
+    assert "a GPU for each model" not in said
+    assert "an equal part of the whole" not in said
+    assert "vCPU quotas needed when it wakes: All G and VT Spot" in said
 
 
 def test_a_line_feed_in_a_files_name_ends_no_line(tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_pulumi_that_is_too_old_stops_up(
     assert summary("pulumi", case()) == [(verdict, told)]
 
 
+@pytest.mark.parametrize(("check", "program"), [("pulumi", "pulumi"), ("aws-cli", "aws")])
+def test_the_fix_for_a_build_without_a_version_is_a_released_one(
+    case: Cases, machine: Machine, check: str, program: str
+) -> None:
+    machine(program, "")
+    found = finding(check, case())
+    assert (found.verdict, found.fix.startswith("Install a released build: https://")) == ("unknown", True)
+
+
 @pytest.mark.parametrize(
     ("wanted", "verdict"),
     [
