@@ -2,9 +2,11 @@
 
 import argparse
 import gc
+import math
 from pathlib import Path
+from typing import Any, NoReturn
 
-from tandem.calling import EXIT_CODES, CallError, Commands, accepted, add_stack, stack_file
+from tandem.calling import EXIT_CODES, CallError, Commands, Parser, accepted, add_stack, existing, stack_file
 
 VERBS = {
     "up": "create or change the stack in the emulated cloud",
@@ -17,6 +19,24 @@ VERBS = {
 }
 REPORTING = ("up", "refresh", "destroy", "status", "delete")
 """Verbs with `--json`. The others show what `pulumi` prints, whose own `--json` goes behind the `--`."""
+PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
+"""Verbs that give pulumi what follows `--`. argparse never sees that: `tandem.command` cuts it off."""
+
+
+class VerbParser(Parser):
+    """Reads the arguments of a verb; an argument of pulumi in the wrong place gets an error that says where it goes."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """What `tandem`'s own parser calls for a verb. It would complain with its own usage about what is left."""
+        parsed, left = super().parse_known_args(args, namespace)
+        if left:
+            self.error(f"unrecognized arguments: {' '.join(left)}")
+        return parsed, left
+
+    def error(self, message: str) -> NoReturn:
+        """Prints the usage of the verb and the error, and ends the command."""
+        hint = ". Write what goes to pulumi after `--`" if message.startswith("unrecognized") else ""
+        super().error(message + hint)
 
 
 def add(commands: Commands) -> None:
@@ -28,13 +48,16 @@ def add(commands: Commands) -> None:
         "no AWS account, no network, nothing to pay. What follows `--` goes to pulumi.",
         epilog=EXIT_CODES,
     )
-    verbs = sandbox.add_subparsers(required=True, metavar="VERB", dest="verb")
+    verbs = sandbox.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=VerbParser)
     for verb, what in VERBS.items():
         parser = verbs.add_parser(verb, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=EXIT_CODES)
+        if verb in PASSING_ON:
+            command = "-- ARGUMENT ..." if verb == "pulumi" else "[-- ARGUMENT ...]"
+            parser.usage = f"%(prog)s [OPTIONS] [STACK|FILE] {command}"
         add_stack(parser, default=verb != "delete")
         parser.add_argument(
             "--pace",
-            type=float,
+            type=_seconds,
             default=0.0,
             metavar="SECONDS",
             help="how long a minute of the cloud takes here (default: 0, everything is there at once)",
@@ -44,17 +67,37 @@ def add(commands: Commands) -> None:
                 "--json", action="store_true", help="print one JSON object instead; what pulumi says goes to stderr"
             )
         if verb == "delete":
-            parser.add_argument("thing", nargs=2, metavar=("TYPE", "ID"), help="what `status` named")
+            parser.add_argument("type", metavar="TYPE", help="its type, e.g. aws:ec2/natGateway:NatGateway")
+            parser.add_argument(
+                "id",
+                metavar="ID",
+                help="its id, as `status` or `tandem sandbox pulumi STACK -- stack --show-ids` shows it",
+            )
         parser.set_defaults(run=_run)
 
 
+def _seconds(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
+    return value
+
+
 def _run(parsed: argparse.Namespace) -> int:
+    verb = parsed.verb
+    if verb == "pulumi" and not parsed.passed_on:
+        raise CallError("pulumi's command is missing. Write it after `--`, e.g. `-- stack output`.")
+    if verb not in PASSING_ON and parsed.passed_on:
+        raise CallError(f"`{verb}` passes nothing to pulumi. Remove `--` and what follows it.")
     path = stack_file(parsed.stack)
     homes = [path.absolute().parent, Path.cwd(), *Path.cwd().parents]
     projects = [folder for folder in homes if (folder / "Pulumi.yaml").is_file()]
     if not projects:
         raise CallError("there is no Pulumi.yaml here or above: go to the project's folder")
-    if parsed.verb in ("up", "preview"):
+    if verb in ("up", "preview"):
         accepted(parsed.stack)
 
     from tandem import plan
@@ -62,5 +105,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
     gc.enable()
     place = Place(plan.stack_name(path), path.absolute(), projects[0])
-    more = parsed.thing if parsed.verb == "delete" else parsed.passed_on
-    return command(parsed.verb, place, more, pace=parsed.pace, as_json=parsed.json)
+    if not place.folder.is_dir():  # a sandbox outlives its stack file
+        existing(parsed.stack)
+    more = (parsed.type, parsed.id) if verb == "delete" else parsed.passed_on
+    return command(verb, place, more, pace=parsed.pace, as_json=parsed.json)

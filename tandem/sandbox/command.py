@@ -234,7 +234,7 @@ def _tell_orphans(found: Findings) -> None:
 
 def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
     sandbox.prepare(anew=False)
-    verb, *options = extra or ("about",)
+    verb, *options = extra
     return sandbox.run(verb, *options)
 
 
@@ -251,7 +251,7 @@ def _delete_thing(sandbox: Sandbox, token: str, identity: str) -> None:
     if sandbox.world.read(token, identity) is None:
         raise RefusedError(
             f"there is no {token} {identity!r} in the cloud. "
-            f"Copy type and id from `tandem sandbox status {sandbox.place.stack}`."
+            f"Copy both from `tandem sandbox pulumi {sandbox.place.stack} -- stack --show-ids`, or from `status`."
         )
     try:
         sandbox.world.delete(token, identity)

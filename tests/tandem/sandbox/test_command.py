@@ -128,7 +128,7 @@ def test_a_folder_without_a_project_is_told_in_one_line(tmp_path: Path, programs
 def test_deleting_something_that_is_not_there_is_told(project: Path, programs: Path) -> None:
     install(programs, "v3.260.0")
     done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", cwd=project, path=programs)
-    assert_one_line(done, 1, "no aws:ec2/vpc:Vpc 'vpc-1'")
+    assert_one_line(done, 1, "no aws:ec2/vpc:Vpc 'vpc-1'", "`tandem sandbox pulumi timeslice -- stack --show-ids`")
 
 
 @pytest.mark.parametrize("verb", ["up", "refresh", "destroy", "status", "delete"])
