@@ -2,8 +2,20 @@
 
 from sandbox.world.faults import Fault, Faults
 from sandbox.world.rules.every import RULES
-from sandbox.world.store import Event, StateError
+from sandbox.world.store import Event, InUseError, StateError
 from sandbox.world.things import CloudError, IncompleteError, Lost, Thing
 from sandbox.world.world import World
 
-__all__ = ["RULES", "CloudError", "Event", "Fault", "Faults", "IncompleteError", "Lost", "StateError", "Thing", "World"]
+__all__ = [
+    "RULES",
+    "CloudError",
+    "Event",
+    "Fault",
+    "Faults",
+    "InUseError",
+    "IncompleteError",
+    "Lost",
+    "StateError",
+    "Thing",
+    "World",
+]

@@ -21,6 +21,14 @@ class StateError(Exception):
     """The state cannot be used as it is; the text names the file and the way out."""
 
 
+class InUseError(StateError):
+    """Another process has the state."""
+
+    def __init__(self, path: Path, holder: str) -> None:
+        super().__init__(f"{path} is in use by process {holder}. Wait for its command to end, or end it.")
+        self.holder = holder
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
     """Something that happened to the cards of a node."""
@@ -110,10 +118,7 @@ def _locked(path: Path) -> IO[str]:
         lock.seek(0)
         holder = lock.read().strip() or "unknown"
         lock.close()
-        raise StateError(
-            f"{path} is in use by another process (number {holder}). Wait for its command to end, or end it; "
-            "then try again."
-        ) from None
+        raise InUseError(path, holder) from None
     lock.truncate(0)
     lock.write(str(os.getpid()))
     lock.flush()

@@ -4,15 +4,16 @@ A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and 
 """
 
 import errno
+import signal
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, redirect_stdout
-from dataclasses import dataclass
+from contextlib import contextmanager, redirect_stdout, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem.calling import FAILED, FINE, SCHEMA_VERSION, CallError, print_json, print_line
-from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.pulumi import Pulumi, executable
 from tandem.sandbox.report import as_report
 from tandem.sandbox.state import Findings, compare, lack_dependencies, name_of, restore_dependencies
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 HOME = Path(".tandem", "sandbox")
 CLOUD = "cloud.json"
+LEFT_OFF = "left-off"
+"""The file that names the verb which left the stack incomplete; not there for a complete one."""
 AT_ONCE = ("--yes", "--skip-preview")
 """The command was the answer to "are you sure": nothing here costs anything."""
 
@@ -84,25 +87,54 @@ class Sandbox:
             self.pulumi.edit_state(lambda deployment: restore_dependencies(deployment, graph))
 
     def run(self, verb: str, *options: str) -> int:
-        """Runs a command of `pulumi` on the stack."""
-        return FAILED if self.pulumi.run(verb, "--stack", self.place.stack, *options) else FINE
+        """Runs a command of `pulumi` on the stack, and remembers an `up` or `destroy` until it has succeeded."""
+        if verb in ("up", "destroy"):
+            self.left_off = verb
+        code = self.pulumi.run(verb, "--stack", self.place.stack, *options)
+        if code < 0:
+            print(flush=True)  # Pulumi's line of dots has no end
+            _say(f"pulumi was killed by {signal.Signals(-code).name}")
+        if code:
+            return FAILED
+        if verb in ("up", "destroy"):
+            self.left_off = ""
+        return FINE
+
+    @property
+    def left_off(self) -> str:
+        """The verb that left the stack incomplete, or ""; it outlives a killed command."""
+        with suppress(FileNotFoundError):
+            return (self.place.folder / LEFT_OFF).read_text(encoding="utf-8")
+        return ""
+
+    @left_off.setter
+    def left_off(self, verb: str) -> None:
+        file = self.place.folder / LEFT_OFF
+        if verb:
+            file.write_text(verb, encoding="utf-8")
+        else:
+            file.unlink(missing_ok=True)
 
     def findings(self, graph: "Graph | None" = None) -> Findings:
         """State and cloud, compared."""
-        return compare(self.place.stack, self.pulumi.state(), self.world, graph)
+        found = compare(self.place.stack, self.pulumi.state(), self.world, graph)
+        return replace(found, left_off=self.left_off)
 
 
 @contextmanager
 def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -> Iterator[Sandbox]:
     """Opens the stack's cloud and serves it; raises `NoPulumiError`, `sandbox.world.StateError`."""
-    pulumi = Pulumi(place.folder, place.stack)
+    if not place.folder.is_dir():
+        executable()  # without it, no folder is created
 
-    from sandbox.engine import serving
     from sandbox.world import World
 
-    place.folder.mkdir(parents=True, exist_ok=True)
+    # Before all that takes seconds: it refuses where another command is at work.
     world = World(place.folder / CLOUD, faults=faults, seconds_per_minute=pace)
     try:
+        from sandbox.engine import serving
+
+        pulumi = Pulumi(place.folder, place.stack)
         pulumi.clear()
         with serving(world) as providers:
             pulumi.providers = providers
@@ -119,11 +151,16 @@ class RefusedError(CallError):
 
 def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float = 0.0, as_json: bool = False) -> int:
     """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
-    from sandbox.world import StateError
+    from sandbox.world import InUseError, StateError
 
     try:
         with opened(place, pace=pace) as sandbox:
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
+    except InUseError as error:
+        raise CallError(
+            f"the sandbox of {place.stack} is in use by process {error.holder}. "
+            "Wait for its command to end, or press Ctrl-C there."
+        ) from error
     except StateError as error:
         raise CallError(str(error)) from error
     except OSError as error:
@@ -174,7 +211,9 @@ def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
         return FAILED
     code = sandbox.run("up", *AT_ONCE, *extra)
     if code:
-        _say(f"`tandem sandbox status {sandbox.place.stack}` says what is there; the same command again goes on.")
+        _say(
+            f"`tandem sandbox status {sandbox.place.stack}` says what is there. Run the same command again to continue."
+        )
     return code
 
 
@@ -185,6 +224,8 @@ def _preview(sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 def _refresh(sandbox: Sandbox, extra: Sequence[str]) -> int:
     sandbox.prepare(anew=False)
+    if sandbox.findings().missing and not sandbox.left_off:
+        sandbox.left_off = "refresh"
     return sandbox.recover() or sandbox.run("refresh", *AT_ONCE, *extra)
 
 
@@ -197,7 +238,7 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
     found = sandbox.findings()
     if found.resources:
         again = f"tandem sandbox destroy {sandbox.place.stack}{' -- --refresh' if found.missing else ''}"
-        _say(f"{found.resources} resources are still in the state; `{again}` goes on.")
+        _say(f"{found.resources} resources are still in the state. Run `{again}` to continue.")
     if found.orphans:
         _say(f"left in the cloud, and in nobody's state: {len(found.orphans)}")
         _tell_orphans(found)
@@ -218,11 +259,22 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     for lost in found.missing:
         _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
     if found.missing and found.finishes != "refresh":
-        _say(f"  take that into the state: tandem sandbox refresh {sandbox.place.stack}")
-    if found.finishes == "up":  # the last: it refuses while there are orphans
-        _say(f"finish what is unfinished: tandem sandbox up {sandbox.place.stack}")
+        _say(f"  remove these from the state too: tandem sandbox refresh {sandbox.place.stack}")
+    # The last, because `up` refuses while there are orphans.
+    if found.finishes == "up":
+        _say(f"finish what is unfinished: tandem sandbox {found.completes} {sandbox.place.stack}")
+    elif found.missing and found.completes == "up":
+        _say(f"then create them again: tandem sandbox up {sandbox.place.stack}")
     if found.agree:
         _say("state and cloud agree")
+    if found.left_off:
+        left = (
+            "`refresh` removed things" if found.left_off == "refresh" else f"the last `{found.left_off}` did not finish"
+        )
+        _say(
+            f"the stack is incomplete, {left}. "
+            f"To continue, run `tandem sandbox {found.completes} {sandbox.place.stack}`"
+        )
     return FINE if found.agree else FAILED
 
 

@@ -12,6 +12,7 @@ def as_report(stack: str, found: Findings) -> dict[str, Any]:
         "schema_version": SCHEMA_VERSION,
         "stack": stack,
         "agree": found.agree,
+        "complete": not found.completes,
         "resources": found.resources,
         "things": found.things,
         "unfinished": [_unfinished(one) for one in found.unfinished],
@@ -31,13 +32,13 @@ def as_report(stack: str, found: Findings) -> dict[str, Any]:
 
 
 def repairs(stack: str, found: Findings) -> list[str]:
-    """The commands that make state and cloud agree again, in this order."""
+    """The commands that make state and cloud agree and complete the stack, in this order."""
     refresh = f"tandem sandbox refresh {stack}"
     finish = [refresh] if found.finishes == "refresh" else []
     lost = [refresh] if found.missing else []
-    # `up` is the last: it refuses while there are orphans.
-    make = [f"tandem sandbox up {stack}"] if found.finishes == "up" else []
-    return list(dict.fromkeys([*finish, *(orphan.repair for orphan in found.orphans), *lost, *make]))
+    # The last, because `up` refuses while there are orphans.
+    complete = [f"tandem sandbox {found.completes} {stack}"] if found.completes else []
+    return list(dict.fromkeys([*finish, *(orphan.repair for orphan in found.orphans), *lost, *complete]))
 
 
 def _unfinished(one: Unfinished) -> dict[str, str]:

@@ -74,6 +74,8 @@ class Findings:
     missing: tuple[Managed, ...]
     """In the state, but not in the cloud."""
     unfinished: tuple[Unfinished, ...]
+    left_off: str = ""
+    """The verb that left the stack incomplete, or "": `up`, `destroy`, or a `refresh` that removed what was missing."""
 
     @property
     def agree(self) -> bool:
@@ -86,6 +88,13 @@ class Findings:
         if any(one.operation != REPLACING for one in self.unfinished):
             return "refresh"
         return "up" if self.unfinished else ""
+
+    @property
+    def completes(self) -> str:
+        """The verb that completes the stack when state and cloud agree, or ""."""
+        if self.left_off == "destroy":
+            return "destroy"
+        return "up" if self.left_off or self.missing or self.finishes == "up" else ""
 
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:

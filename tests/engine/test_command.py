@@ -41,7 +41,15 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
 
 def test_every_verb_that_changes_the_cloud_reports_to_programs_what_there_is(nothing: Raise) -> None:
     stack = nothing(STACK)
-    empty = {"resources": 0, "things": 0, "unfinished": [], "orphans": [], "missing": [], "repairs": []}
+    empty = {
+        "complete": True,
+        "resources": 0,
+        "things": 0,
+        "unfinished": [],
+        "orphans": [],
+        "missing": [],
+        "repairs": [],
+    }
     assert report(stack, 0, "status") == {"schema_version": 1, "stack": STACK, "agree": True, **empty}
     up = report(stack, 0, "up")
     assert (up["agree"], up["resources"]) == (True, len(stack.graph))
@@ -63,7 +71,7 @@ def test_status_names_every_repair_to_programs(raised: Raise) -> None:
     ]
     named = {"type": lost["type"], "name": "tandem-coredns", "id": lost["id"], "urn": lost["urn"]}
     assert found["missing"] == [named]
-    assert found["repairs"] == [delete, f"tandem sandbox refresh {STACK}"]
+    assert found["repairs"] == [delete, f"tandem sandbox refresh {STACK}", f"tandem sandbox up {STACK}"]
     deleted = {"type": "aws:ec2/vpc:Vpc", "id": vpc}
     assert report(stack, 0, "delete", STACK, *deleted.values()) == {
         "schema_version": 1,

@@ -118,7 +118,7 @@ def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) 
     said = end(process)
     # Pulumi says so although it is wrong: docs/how-to/troubleshoot.md.
     assert "The resources in the stack have been deleted" in said
-    assert "`tandem sandbox destroy timeslice` goes on" in said
+    assert "Run `tandem sandbox destroy timeslice` to continue" in said
     assert processes(stack) == {}
     code, said = call(stack, "status")
     assert (code, "state and cloud agree" in said) == (0, True), said

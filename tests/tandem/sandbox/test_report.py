@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 from sandbox.world import Thing
 from tandem.sandbox.report import as_report
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished
@@ -18,9 +20,13 @@ ORPHAN = Orphan(VPC, "tandem sandbox delete dev vpc vpc-2")
 
 
 def findings(
-    *, orphans: tuple[Orphan, ...] = (), missing: tuple[Managed, ...] = (), unfinished: tuple[Unfinished, ...] = ()
+    *,
+    orphans: tuple[Orphan, ...] = (),
+    missing: tuple[Managed, ...] = (),
+    unfinished: tuple[Unfinished, ...] = (),
+    left_off: str = "",
 ) -> Findings:
-    return Findings((), 3, 5, orphans, missing, unfinished)
+    return Findings((), 3, 5, orphans, missing, unfinished, left_off)
 
 
 def test_the_guide_has_every_key_of_the_report() -> None:
@@ -33,7 +39,8 @@ def test_the_guide_has_every_key_of_the_report() -> None:
 
 def test_what_is_unfinished_comes_first_and_one_refresh_is_enough() -> None:
     report = as_report("dev", findings(orphans=(ORPHAN,), missing=(MANAGED,), unfinished=(UNFINISHED,)))
-    assert report["repairs"] == ["tandem sandbox refresh dev", "tandem sandbox delete dev vpc vpc-2"]
+    delete = "tandem sandbox delete dev vpc vpc-2"
+    assert report["repairs"] == ["tandem sandbox refresh dev", delete, "tandem sandbox up dev"]
 
 
 def test_up_is_the_last_because_it_refuses_while_there_are_orphans() -> None:
@@ -44,5 +51,22 @@ def test_up_is_the_last_because_it_refuses_while_there_are_orphans() -> None:
 
 def test_nothing_to_repair_is_agreement() -> None:
     report = as_report("dev", findings())
-    assert (report["agree"], report["repairs"]) == (True, [])
+    assert (report["agree"], report["complete"], report["repairs"]) == (True, True, [])
     assert (report["resources"], report["things"]) == (3, 5)
+
+
+@pytest.mark.parametrize(("left_off", "next"), [("up", "up"), ("destroy", "destroy"), ("refresh", "up")])
+def test_a_stack_that_a_command_left_incomplete_is_continued_last(left_off: str, next: str) -> None:
+    report = as_report("dev", findings(left_off=left_off))
+    assert (report["agree"], report["complete"]) == (True, False)
+    assert report["repairs"] == [f"tandem sandbox {next} dev"]
+    report = as_report("dev", findings(missing=(MANAGED,), left_off=left_off))
+    assert report["repairs"] == ["tandem sandbox refresh dev", f"tandem sandbox {next} dev"]
+
+
+def test_a_destroy_that_did_not_finish_also_removes_what_a_replacement_left() -> None:
+    """pulumi 3.260 pkg/resource/deploy/step_generator.go: NewRemovePendingReplaceStep where it deletes."""
+    waits = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
+    assert as_report("dev", findings(unfinished=(waits,), left_off="destroy"))["repairs"] == [
+        "tandem sandbox destroy dev"
+    ]

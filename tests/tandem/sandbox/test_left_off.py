@@ -1,0 +1,117 @@
+"""What a command that did not finish leaves for `tandem sandbox status`. A stand-in for `pulumi` succeeds or fails."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.world import World
+from tandem.calling import FAILED, FINE
+from tandem.sandbox import command
+from tandem.sandbox.command import Place, Sandbox
+from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.state import Findings, Managed
+from tests.kills.killing import advised
+
+VPC = Managed("urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc", "aws:ec2/vpc:Vpc", "vpc-1")
+
+
+class Ending(Pulumi):
+    """Runs nothing, and ends as it is made to."""
+
+    def __init__(self) -> None:
+        self.code = 0
+
+    def run(self, *arguments: str) -> int:
+        return self.code
+
+    def state(self) -> dict[str, object]:
+        return {}
+
+
+@pytest.fixture
+def pulumi() -> Ending:
+    return Ending()
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, pulumi: Ending) -> Iterator[Sandbox]:
+    place = Place("dev", tmp_path / "Pulumi.dev.yaml", tmp_path)
+    place.folder.mkdir(parents=True)
+    world = World()
+    yield Sandbox(place, world, pulumi)
+    world.close()
+
+
+def status(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> str:
+    """What `status` prints of an empty state and cloud, which agree."""
+    capsys.readouterr()
+    assert command._status(sandbox, ()) == FINE
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize("verb", ["up", "destroy"])
+@pytest.mark.parametrize("code", [255, -signal.SIGKILL])
+def test_status_names_the_command_that_did_not_finish_until_it_succeeds(
+    sandbox: Sandbox, pulumi: Ending, capsys: pytest.CaptureFixture[str], verb: str, code: int
+) -> None:
+    pulumi.code = code
+    assert sandbox.run(verb) == FAILED
+    said = status(sandbox, capsys)
+    assert f"the last `{verb}` did not finish. To continue, run `tandem sandbox {verb} dev`" in said
+    assert advised(said) == []
+    pulumi.code = 0
+    sandbox.run("refresh")
+    assert "did not finish" in status(sandbox, capsys)
+    sandbox.run(verb)
+    assert "did not finish" not in status(sandbox, capsys)
+
+
+def test_a_killed_tandem_is_remembered(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    def die(*arguments: str) -> int:
+        raise KeyboardInterrupt
+
+    sandbox.pulumi.run = die  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run("up")
+    assert "the last `up` did not finish" in status(sandbox, capsys)
+
+
+def test_a_killed_pulumi_is_named_on_a_line_of_its_own(
+    sandbox: Sandbox, pulumi: Ending, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulumi.code = -signal.SIGKILL
+    sandbox.run("up")
+    assert capsys.readouterr().out == "\nsandbox: pulumi was killed by SIGKILL\n"
+
+
+@pytest.mark.parametrize(
+    ("left_off", "commands"),
+    [("", ["refresh dev", "up dev"]), ("up", ["refresh dev", "up dev"]), ("destroy", ["refresh dev"])],
+)
+def test_missing_things_are_repaired_by_refresh_and_then_up(
+    sandbox: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    left_off: str,
+    commands: list[str],
+) -> None:
+    found = Findings((), 3, 2, (), (VPC,), (), left_off)
+    monkeypatch.setattr(Sandbox, "findings", lambda *_: found)
+    assert command._status(sandbox, ()) == FAILED
+    said = capsys.readouterr().out
+    assert advised(said) == commands
+    assert ("run `tandem sandbox destroy dev`" in said) == (left_off == "destroy")
+
+
+def test_a_refresh_that_removes_missing_things_is_followed_by_up(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Sandbox, "prepare", lambda *_, **__: None)
+        patched.setattr(Sandbox, "findings", lambda *_: Findings((), 3, 2, (), (VPC,), ()))
+        assert command._refresh(sandbox, ()) == FINE
+    assert "`refresh` removed things. To continue, run `tandem sandbox up dev`" in status(sandbox, capsys)
