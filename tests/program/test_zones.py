@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pytest
 
@@ -61,3 +63,23 @@ def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
     config = config_of("mig")
     named = config.cluster.model_copy(update={"zone_names": ["us-east-1c", "us-east-1f"]})
     assert zones_of(program_graph(config.model_copy(update={"cluster": named}), "mig")) == "cf"
+
+
+def test_a_group_that_is_there_keeps_its_zones_and_types() -> None:
+    """After `up`, EKS's answers say where the pool is; other zones sell its types as well."""
+    answers = {
+        "aws:eks/getClusters:getClusters": {"names": ["tandem-timeslice"]},
+        "aws:eks/getNodeGroups:getNodeGroups": {"names": ["gpu-1234"]},
+        "aws:eks/getNodeGroup:getNodeGroup": {
+            "labels": {"tandem/pool": "gpu"},
+            "tags": {"tandem:zones": "us-east-1b"},
+            "instanceTypes": ["g4dn.2xlarge", "g4dn.xlarge"],
+        },
+    }
+    asked: dict[str, Any] = {token: lambda question, answer=answer: answer for token, answer in answers.items()}
+    built = run(
+        lambda: stacks.build(config_of("timeslice")), project=PROJECT, stack="timeslice", cloud=Cloud(answers=asked)
+    )
+    group = plain(built.named("tandem-gpu-group").inputs)
+    assert zones_of(built) == "ab"
+    assert (group["tags"]["tandem:zones"], len(group["subnetIds"])) == ("us-east-1b", 1)
