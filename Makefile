@@ -3,15 +3,20 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random check lint coverage mutants docs bench refresh lock sbom clean
+.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow check lint coverage mutants docs bench refresh lock sbom clean
 
 plan: .venv/plan
 	@.venv/bin/tandem plan $(STACK)
 
+# What most changes need: a minute on two cores.
 test: .venv/test
-	@.venv/bin/python -m pytest -n auto
+	@.venv/bin/python -m pytest -n auto -m "not slow"
 
-# The same tests in another order each time. The last line names the seed; SEED=7 repeats an order.
+# What goes through all there is: every order of creation, every key, every deletion, real processes. Two minutes.
+test-slow: .venv/test
+	@.venv/bin/python -m pytest -n auto -m slow
+
+# Both of these in another order each time. The last line names the seed; SEED=7 repeats an order.
 test-random: .venv/test
 	@.venv/bin/python -m pytest -n auto -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
@@ -48,7 +53,7 @@ test-gpu:
 test-ollama: .venv/test
 	@.venv/bin/python -m pytest -n auto tests/ollama
 
-check: lint coverage test
+check: lint coverage test test-slow
 
 lint: .venv/test
 	.venv/bin/ruff format --check .

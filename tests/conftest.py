@@ -27,7 +27,12 @@ TIERS = {
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
 OUTCOMES = ("passed", "failed", "skipped")
-ON_REQUEST = {"cluster": "make test-cluster", "engine": "make test-engine", "live": "make test-live"}
+ON_REQUEST = {
+    "cluster": "make test-cluster",
+    "engine": "make test-engine",
+    "live": "make test-live",
+    "ollama": "make test-ollama",
+}
 """Folders that are left alone unless they are named: they take minutes. How each is run."""
 
 
@@ -88,6 +93,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         told.append(f"{tier} {numbers}{why}")
     if told and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
         told += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
+        if config.option.markexpr == "not slow":
+            told.append("slow not asked for (make test-slow)")
         # It needs no pytest: what lies in tests/gpu are the tests of its own parts.
         told.append("gpu not asked for (make test-gpu)")
     if told and (seed := config.getoption("randomly_seed", None)) is not None:

@@ -64,6 +64,7 @@ def test_rules_know_no_pulumi() -> None:
         assert not any(name.split(".")[0].startswith("pulumi") for name in imported(path)), path
 
 
+@pytest.mark.slow
 def test_only_stacks_read_pulumis_config_and_export() -> None:
     for path in sources("sharing", "components", "sandbox", "tandem"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -81,6 +82,7 @@ def test_what_answers_first_imports_nothing_heavy() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
     modules = [
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -92,6 +94,7 @@ def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
+@pytest.mark.slow
 def test_version_literals_live_in_versions_alone() -> None:
     for path in sources("components", "stacks", "sandbox", "tandem", "sharing"):
         if path.name == "versions.py":
@@ -111,6 +114,7 @@ def test_no_room_is_called_after_nothing() -> None:
         assert not {"util", "utils", "helper", "helpers", "manager", "misc"} & set(path.stem.split("_")), path
 
 
+@pytest.mark.slow
 def test_no_test_fails_because_the_machine_is_slow() -> None:
     """Tests wait for progress, however long it takes. `faulthandler_timeout` shows where one hangs."""
     for path in sources("tests"):
@@ -130,6 +134,7 @@ def test_no_test_fails_because_the_machine_is_slow() -> None:
                 assert not (isinstance(node, ast.Assert) and _names(node.test) & timed), f"{path}:{node.lineno}"
 
 
+@pytest.mark.slow
 def test_no_example_of_hypothesis_has_a_deadline() -> None:
     assert settings().deadline is None
     for path in sources("tests"):

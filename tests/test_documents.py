@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 from components.names import MODE_TAINT, POOL_LABEL
@@ -16,6 +17,7 @@ from tests.command import call
 ROOT = Path(__file__).resolve().parent.parent
 
 
+@pytest.mark.slow
 def test_derived_documents_are_up_to_date() -> None:
     done = subprocess.run(
         [sys.executable, ROOT / "docs" / "generate.py", "--check"], capture_output=True, text=True, cwd=ROOT
@@ -50,6 +52,7 @@ def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_
     assert facts["pools"][int(parked)]["name"] == "rest"
 
 
+@pytest.mark.slow
 def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_knows() -> None:
     done = call("modes", "--json")
     planned = [cell for cell in json.loads(done.stdout)["cells"] if cell["verdict"] == "plans"]

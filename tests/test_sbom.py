@@ -12,6 +12,8 @@ import pytest
 
 from catalogue.sbom import main, sbom
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).resolve().parent.parent
 LOCKED = re.compile(r"^([a-z0-9][a-z0-9._-]*)==([^ ;]+)", re.MULTILINE)
 

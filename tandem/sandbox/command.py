@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from tandem.calling import FAILED, FINE, SCHEMA_VERSION, CallError, print_json, print_line
 from tandem.sandbox.pulumi import Pulumi, executable
-from tandem.sandbox.report import as_report
-from tandem.sandbox.state import Findings, compare, lack_dependencies, name_of, restore_dependencies
+from tandem.sandbox.report import as_report, repairs
+from tandem.sandbox.state import Findings, Orphan, compare, lack_dependencies, name_of, restore_dependencies
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
@@ -253,35 +253,32 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     _say(f"{sandbox.place.stack}: {found.resources} resources in the state, {found.things} things in the cloud")
     for one in found.unfinished:
         _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
-    if found.finishes == "refresh":
-        _say(f"  finish it: tandem sandbox refresh {sandbox.place.stack}")
-    _tell_orphans(found)
+    for orphan in found.orphans:
+        _say(_orphan(orphan))
     for lost in found.missing:
         _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
-    if found.missing and found.finishes != "refresh":
-        _say(f"  remove these from the state too: tandem sandbox refresh {sandbox.place.stack}")
-    # The last, because `up` refuses while there are orphans.
-    if found.finishes == "up":
-        _say(f"finish what is unfinished: tandem sandbox {found.completes} {sandbox.place.stack}")
-    elif found.missing and found.completes == "up":
-        _say(f"then create them again: tandem sandbox up {sandbox.place.stack}")
     if found.agree:
         _say("state and cloud agree")
-    if found.left_off:
-        left = (
-            "`refresh` removed things" if found.left_off == "refresh" else f"the last `{found.left_off}` did not finish"
-        )
-        _say(
-            f"the stack is incomplete, {left}. "
-            f"To continue, run `tandem sandbox {found.completes} {sandbox.place.stack}`"
-        )
+    if found.left_off == "refresh":
+        _say("the stack is incomplete: `refresh` removed things")
+    elif found.left_off:
+        _say(f"the stack is incomplete: the last `{found.left_off}` did not finish")
+    if commands := repairs(sandbox.place.stack, found):
+        _say("to continue, run in this order:" if len(commands) > 1 else "to continue, run:")
+    for repair in commands:
+        _say(f"  {repair}")
     return FINE if found.agree else FAILED
 
 
 def _tell_orphans(found: Findings) -> None:
     for orphan in found.orphans:
-        _say(f"orphan: {orphan.thing.type} {orphan.thing.name} ({orphan.thing.id}), made by {orphan.thing.made_by}")
+        _say(_orphan(orphan))
         _say(f"  repair: {orphan.repair}")
+
+
+def _orphan(orphan: Orphan) -> str:
+    thing = orphan.thing
+    return f"orphan: {thing.type} {thing.name} ({thing.id}), made by {thing.made_by}"
 
 
 def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:

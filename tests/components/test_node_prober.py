@@ -122,6 +122,7 @@ def test_a_node_that_offers_something_else_is_refused_with_promise_and_fact(
     assert text.endswith("Then run `pulumi up` again; it repeats the proof.")
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="A device plugin whose shares the kubelet lost advertises 0 until its pod is replaced",
     source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",

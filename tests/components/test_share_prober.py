@@ -195,6 +195,7 @@ def test_mig_slices_are_proved_to_be_three_devices(cluster: Pods) -> None:
     assert [device["pods"] for device in summary["devices"].values()] == [[0], [1], [2]]
 
 
+@pytest.mark.slow
 def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
     shared = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
     other = {"FAKE_CARD": "187"}
@@ -202,6 +203,7 @@ def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
     assert sorted(device["pods"] for device in summary["devices"].values()) == [[0, 1], [2, 3]]
 
 
+@pytest.mark.slow
 def test_more_shares_than_a_node_takes_pods_are_proved_with_some(cluster: Pods) -> None:
     many = promised(TimeSlicing(replicas=40))
     summary = proved(cluster.run(many))
@@ -228,6 +230,7 @@ def test_two_pods_on_one_slice_are_refused(cluster: Pods) -> None:
     assert "has 2 of the pods (pods 0, 1); 1 are expected on each" in text
 
 
+@pytest.mark.slow
 def test_too_many_pods_on_a_card_are_refused_even_where_not_all_shares_are_taken(cluster: Pods) -> None:
     two_cards = promised(TimeSlicing(replicas=10), cards=2)
     assert "has 16 of the pods" in refused(cluster.run(two_cards))
@@ -287,6 +290,7 @@ def test_no_driver_in_the_container_is_told(cluster: Pods, tmp_path: Path) -> No
     assert "NVIDIA variant of the EKS AMI" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fake", "said", "way"),
     [
@@ -311,6 +315,7 @@ def test_what_the_driver_says_to_one_pod_is_what_all_say(
     assert way in text
 
 
+@pytest.mark.slow
 def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {}, limit=SHORT)
     ends = cluster.ends()
@@ -320,12 +325,14 @@ def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
     assert "Too few shares are free" in text
 
 
+@pytest.mark.slow
 def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 0, {}, limit="4")
     assert "pod 2 did not start within 4 s" in refused(cluster.ends())
 
 
+@pytest.mark.slow
 def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
     text = refused(cluster.ends())
@@ -333,6 +340,7 @@ def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods)
     assert "pod 0, which collects the results, did not start within 2 s" in text
 
 
+@pytest.mark.slow
 def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
@@ -340,6 +348,7 @@ def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
     assert "- pod 1 was interrupted and did not start again within 2 s" in last
 
 
+@pytest.mark.slow
 def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(0) == (3, "")
@@ -351,6 +360,7 @@ def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> Non
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", [0, 1], ids=["judge", "other"])
 @pytest.mark.real_world(
     behaviour="A pod of a Job that a node's shutdown or an eviction ends is replaced by a pod of the same index",
@@ -368,6 +378,7 @@ def test_a_pod_that_is_interrupted_in_the_middle_and_replaced_is_waited_for(clus
     assert summaries[0]["held_mib"] == 4096
 
 
+@pytest.mark.slow
 def test_a_pod_that_comes_again_before_the_others_have_come_takes_its_own_place(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     with patient_connection(cluster.port) as interrupted:
@@ -397,9 +408,10 @@ def test_a_gpu_that_stays_in_exclusive_process_mode_is_named_with_the_remedy(clu
     assert "replace the node" in text
 
 
+@pytest.mark.slow
 def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
-    cluster.start(TIME_SLICES, 2, {"FAKE_HANG": "1"}, limit=SHORT, step="1")
+    cluster.start(TIME_SLICES, 2, {"FAKE_HANG": "1"}, limit=SHORT, back=SHORT, step="1")
     cluster.start(TIME_SLICES, 0, {}, step="3")
     ends = cluster.ends()
     assert "pod 2 hung in the driver when asked 'look'" in ends[2][1]
@@ -408,6 +420,7 @@ def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods
     assert "- pod 2: hung: it gave no answer" in refused(ends)
 
 
+@pytest.mark.slow
 def test_a_stranger_at_the_judges_door_changes_nothing(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     for hello in (b"GET / HTTP/1.1\r\n\r\n", b'{"index": 0}\n', b'{"index": 99}\n', b'{"index": "1"}\n', b"[1]\n", b""):
@@ -428,6 +441,7 @@ def patient_connection(port: int) -> socket.socket:
             continue
 
 
+@pytest.mark.slow
 def test_many_findings_fit_what_kubernetes_keeps_of_a_log(cluster: Pods) -> None:
     many = promised(TimeSlicing(replicas=40))
     text = refused(cluster.run(many, some={index: {"FAKE_MIB": str(index)} for index in range(MOST_PODS)}))

@@ -137,6 +137,7 @@ def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
     return proof.verified_shares.apply(check)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stack", "releases", "groups"),
     [

@@ -16,6 +16,7 @@ import pytest
 from sandbox.world import Fault
 from tests.engine.command_line import SLOW_PACE, call, start, until_it_creates_the_cluster
 from tests.engine.emulated import ROOT, Raise, Stack
+from tests.kills.killing import advised
 
 STACK = "timeslice"
 
@@ -116,8 +117,7 @@ def test_what_was_created_while_the_engine_was_killed_is_taken_into_the_state(ra
     name = forget_a_creation(stack, package)
     code, said = call(stack, "status")
     assert (code, f" {name} (" in said) == (1, True), said
-    repairs = {line.partition("repair: ")[2] for line in said.splitlines() if "repair: " in line}
-    assert repairs == {"tandem sandbox refresh timeslice"}
+    assert advised(said) == [f"refresh {STACK}"]
     code, said = call(stack, "refresh")
     assert (code, f"{name} was created, but Pulumi never heard of it" in said) == (0, True), said
     assert stack.findings().agree

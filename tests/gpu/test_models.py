@@ -108,6 +108,7 @@ def test_weights_are_as_large_as_trained_ones(kind: str, decode: Callable[[bytes
     assert 0.01 < pstdev(values) < 0.04
 
 
+@pytest.mark.slow
 def test_a_pattern_is_the_same_in_every_run_and_fits_its_block() -> None:
     for kind, (_, size) in BLOCKS.items():
         assert pattern(kind) == pattern(kind)

@@ -46,9 +46,9 @@ def call(stack: Stack, *arguments: str) -> tuple[int, str]:
 
 
 def advised(said: str) -> list[str]:
-    """The commands that `status` names, in order: each ends a line, after a colon."""
-    named = [line.partition(f": {CALL}")[2] for line in said.splitlines() if f": {CALL}" in line]
-    return list(dict.fromkeys(named))
+    """The commands that `status` names, in order: each has a line of its own."""
+    lines = [line.removeprefix("sandbox:").strip() for line in said.splitlines()]
+    return [line.removeprefix(CALL) for line in lines if line.startswith(CALL)]
 
 
 def follow(stack: Stack, command: str) -> tuple[int, str]:

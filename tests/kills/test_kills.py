@@ -19,11 +19,13 @@ from tests.kills.trials import Trial, planned
 
 STATUS = """sandbox: timeslice: 7 resources in the state, 9 things in the cloud
 sandbox: unfinished: creating aws:ec2/vpc:Vpc tandem-vpc
-sandbox:   finish it: tandem sandbox refresh timeslice
 sandbox: orphan: aws:ec2/vpc:Vpc tandem-vpc (vpc-1), made by pulumi
-sandbox:   repair: tandem sandbox refresh timeslice
 sandbox: orphan: aws:ec2/eip:Eip tandem-eip (eip-1), made by pulumi
-sandbox:   repair: tandem sandbox delete timeslice aws:ec2/eip:Eip eip-1
+sandbox: the stack is incomplete: the last `up` did not finish
+sandbox: to continue, run in this order:
+sandbox:   tandem sandbox refresh timeslice
+sandbox:   tandem sandbox delete timeslice aws:ec2/eip:Eip eip-1
+sandbox:   tandem sandbox up timeslice
 """
 VPC, EIP = ("aws:ec2/vpc:Vpc", "tandem-vpc"), ("aws:ec2/eip:Eip", "tandem-eip")
 
@@ -44,8 +46,8 @@ def test_a_seed_gives_the_same_trials_twenty_of_each_kind_over_every_operation()
     assert {(trial.kind, trial.operation) for trial in trials if trial.moment == 0} == tried
 
 
-def test_the_commands_that_status_names_are_read_in_order_and_once() -> None:
-    assert advised(STATUS) == ["refresh timeslice", "delete timeslice aws:ec2/eip:Eip eip-1"]
+def test_the_commands_that_status_names_are_read_in_order() -> None:
+    assert advised(STATUS) == ["refresh timeslice", "delete timeslice aws:ec2/eip:Eip eip-1", "up timeslice"]
 
 
 def test_moments_are_counted_in_steps_of_the_engine_and_not_in_lines() -> None:

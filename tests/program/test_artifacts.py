@@ -105,6 +105,7 @@ TABLE = {
 CHARTS = {(each.name, each.version) for each in artifacts.known() if each.kind == "chart"}
 
 
+@pytest.mark.slow
 def test_no_image_and_no_chart_is_outside_the_table(graphs: Callable[[str], Graph], any_stack: str) -> None:
     graph = graphs(any_stack)
     assert charts(graph) <= CHARTS

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+import pytest
+
 from components.names import TOKEN
 from sandbox.graph import Graph, Resource
 from sandbox.world import CloudError, World
 from tests.program.unlucky import again, all_needed, cloud_resources, down, up
+
+pytestmark = pytest.mark.slow
 
 VARIANTS = ("everything", "karpenter")
 NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")

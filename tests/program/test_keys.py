@@ -212,6 +212,7 @@ def named(row: Row) -> str:
     return f"{row.key}-{'-'.join(map(str, row.on))}" if row.on else row.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", [*ROWS, *LISTED], ids=named)
 def test_another_value_of_a_key_reaches_the_resources_that_it_is_for(row: Row) -> None:
     was, now = resources(before(row)), resources(after(row))

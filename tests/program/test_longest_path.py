@@ -60,6 +60,7 @@ def edges(graph: Graph, config: StackConfig) -> set[tuple[str, str]]:
     return set(pairwise(kinds))
 
 
+@pytest.mark.slow
 def test_every_edge_of_the_longest_path_is_a_real_need(
     graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig], any_stack: str
 ) -> None:

@@ -7,6 +7,8 @@ from sandbox.world.nodes import labels
 from sandbox.world.things import NODE
 from tests.program.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
 
+pytestmark = pytest.mark.slow
+
 EVERY = pytest.mark.parametrize("variant", [one for one in VARIANTS if one != "karpenter-fallback"])
 ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter", "mig-mixed", "pools"])
 """Between them they have what any of the others waits for: those differ in values, or in one more zone."""

@@ -42,10 +42,12 @@ def by_mode(configs: Configs) -> dict[str, Graph]:
     }
 
 
+@pytest.mark.slow
 def test_every_mode_registers_the_same_resources(by_mode: dict[str, Graph]) -> None:
     assert set(by_mode["timeslice"].resources) == set(by_mode["mps"].resources) == set(by_mode["exclusive"].resources)
 
 
+@pytest.mark.slow
 def test_a_switch_of_mode_changes_the_nodes_taint_the_plugin_the_proof_and_what_the_models_tolerate(
     by_mode: dict[str, Graph],
 ) -> None:
@@ -68,6 +70,7 @@ def test_a_switch_of_mode_changes_the_nodes_taint_the_plugin_the_proof_and_what_
             assert tolerated == {"key": "tandem/mode", "operator": "Equal", "value": has}
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="An upgrade of the plugin restarts the MPS daemon, and models that live on have lost their GPU.",
     source="k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mount-shm.go; NVIDIA/k8s-device-plugin issue 669",
@@ -94,6 +97,7 @@ def mode_taint(taints: list[dict[str, str]]) -> str:
     return taint["value"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "evicts"),
     [
@@ -583,6 +587,7 @@ def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str)
         assert len(role.name) + len("-1234567") <= 64
 
 
+@pytest.mark.slow
 def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(
     configs: Configs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -649,6 +654,7 @@ def test_karpenter_counts_a_node_as_the_plugin_will_share_it(graphs: Graphs) -> 
     assert overlay.inputs["spec"]["capacity"] == {row["name"]: str(row["replicas"]) for row in rows}
 
 
+@pytest.mark.slow
 def test_there_are_no_more_controllers_than_system_nodes(configs: Configs) -> None:
     raw = configs("karpenter").model_dump(by_alias=True, mode="json", exclude_none=True)
     for count, replicas in ((1, 1), (2, 2), (5, 2)):

@@ -72,6 +72,7 @@ def calls(go: Path) -> list[str]:
     return (go / "calls").read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.slow
 def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) -> None:
     told: list[str] = []
     folder = built(told.append, cache=cache)
@@ -82,6 +83,7 @@ def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) 
     assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: ") == 4
 
 
+@pytest.mark.slow
 def test_a_build_names_the_releases_of_the_libraries_that_kubernetes_has_in_folders(go: Path, cache: Path) -> None:
     built(cache=cache)
     lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
@@ -89,12 +91,14 @@ def test_a_build_names_the_releases_of_the_libraries_that_kubernetes_has_in_fold
     assert f"replace k8s.io/api => k8s.io/api v0.{versions.KUBERNETES.removeprefix('1.')}" in lines
 
 
+@pytest.mark.slow
 def test_kubernetes_is_told_its_version(go: Path, cache: Path) -> None:
     built(cache=cache)
     [call] = [call for call in calls(go) if "kube-apiserver" in call]
     assert f"-X {recipe.COMPONENT_VERSION}.gitVersion=v{versions.KUBERNETES}" in call
 
 
+@pytest.mark.slow
 def test_what_is_built_is_taken_from_the_cache_without_go(
     go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,6 +115,7 @@ def test_without_go_one_line_says_so(cache: Path, monkeypatch: pytest.MonkeyPatc
     assert "\n" not in GO_MISSING
 
 
+@pytest.mark.slow
 def test_a_failed_build_tells_the_module_and_what_go_said_last_and_leaves_nothing(go: Path, cache: Path) -> None:
     (go / "fail").write_text("kwok", encoding="utf-8")
     with pytest.raises(BuildError) as raised:
@@ -124,6 +129,7 @@ def test_a_failed_build_tells_the_module_and_what_go_said_last_and_leaves_nothin
     assert built(cache=cache).is_dir()
 
 
+@pytest.mark.slow
 def test_of_builds_at_once_one_builds_and_the_others_wait(go: Path, cache: Path) -> None:
     with ThreadPoolExecutor(3) as pool:
         folders = set(pool.map(lambda _: built(cache=cache), range(3)))
@@ -131,6 +137,7 @@ def test_of_builds_at_once_one_builds_and_the_others_wait(go: Path, cache: Path)
     assert len([call for call in calls(go) if "helm.sh/helm/v3/cmd/helm" in call]) == 1
 
 
+@pytest.mark.slow
 def test_what_a_killed_build_left_is_taken_away_by_the_next(go: Path, cache: Path) -> None:
     left = cache / f"{recipe.CONTROL_PLANE.name}.making-gone"
     (left / "programs").mkdir(parents=True)
@@ -143,6 +150,7 @@ def test_other_pins_have_a_folder_of_their_own() -> None:
     assert other.name != recipe.CONTROL_PLANE.name
 
 
+@pytest.mark.slow
 def test_karpenter_lies_beside_the_control_plane_and_is_built_only_when_asked_for(go: Path, cache: Path) -> None:
     plane = built(cache=cache)
     assert not any("sigs.k8s.io/karpenter" in call for call in calls(go))
@@ -205,6 +213,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("program", [SLEEPER, STUBBORN], ids=["willing", "stubborn"])
 def test_a_kept_program_ends_when_asked_to(tmp_path: Path, program: str) -> None:
     kept = Kept([sys.executable, "-c", program], tmp_path / "log")

@@ -124,6 +124,7 @@ def alone(them: list[Served], less: Callable[[Served], Served]) -> Iterator[list
         yield [*them[:index], less(one), *them[index + 1 :]]
 
 
+@pytest.mark.slow
 @given(whole=refused())
 @settings(max_examples=15)
 def test_the_first_advice_is_accepted_and_no_listed_change_is_cheaper(whole: Setup) -> None:
@@ -157,6 +158,7 @@ def accepted_bill(whole: Setup):  # type: ignore[no-untyped-def]
     return found.cost if found.accepted else None
 
 
+@pytest.mark.slow
 @given(whole=setups())
 @settings(max_examples=40)
 def test_advice_about_a_model_asks_for_less_of_it(whole: Setup) -> None:
@@ -180,6 +182,7 @@ def beside_another(whole: Setup) -> Setup:
     return replace(whole, pools=pools, tenants=(*moved, other))
 
 
+@pytest.mark.slow
 @given(whole=setups())
 @settings(max_examples=40)
 def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(whole: Setup) -> None:
@@ -330,6 +333,7 @@ def test_min_follows_the_nodes_down() -> None:
     assert typed[0][1:] == ("gpu-nodes.min: 1", "gpu-nodes.desired: 1")
 
 
+@pytest.mark.slow
 def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
     poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
     [problem] = assess(poor).problems

@@ -53,6 +53,7 @@ def test_a_capacity_leaves_the_other_out(capacity: Capacity) -> None:
     assert {choice.cell.pool.capacity for choice in choose(TWO, [capacity]).fitting} == {capacity}
 
 
+@pytest.mark.slow
 def test_a_type_without_a_spot_price_is_there_once_where_any_capacity_will_do() -> None:
     rows = [row(choice) for choice in choose(TWO, ANY).fitting]
     assert len(rows) == len(set(rows))
@@ -104,6 +105,7 @@ def test_the_margin_is_what_the_tightest_model_has_left() -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_budget_keeps_what_costs_more_apart() -> None:
     every = choose(TWO, ANY).fitting
     limit = every[5].bill.replacing_usd_per_hour
@@ -122,6 +124,7 @@ def priced(choice: Choice) -> bool:
 PARIS = replace(TWO, region="eu-west-3")
 
 
+@pytest.mark.slow
 def test_under_a_budget_only_setups_of_known_prices_fit() -> None:
     found = choose(replace(PARIS, max_usd_per_hour=2.0), ANY)
     assert found.fitting
@@ -144,6 +147,7 @@ def test_without_a_budget_known_prices_come_first_and_the_others_are_marked() ->
         assert marked is not priced(choice)
 
 
+@pytest.mark.slow
 def test_spot_at_an_on_demand_price_is_doubtful() -> None:
     """The tables have no spot price of Paris, and one of g4dn.xlarge in us-east-1."""
     for choice in choose(PARIS, ["spot"]).fitting:
@@ -151,6 +155,7 @@ def test_spot_at_an_on_demand_price_is_doubtful() -> None:
     assert choose(TWO, ["spot"]).fitting[0].doubts == ()
 
 
+@pytest.mark.slow
 def test_what_refuses_every_setup_is_no_nearest_setup() -> None:
     """Ollama 0.32.15 does not load `mllama` (`integration/reg_release_test.go`)."""
     found = choose(setup(tenants=tenants("llama3.2:1b", "llama3.2-vision:11b")), ANY)
@@ -187,6 +192,7 @@ def test_a_type_that_the_region_is_known_not_to_offer_is_left_out() -> None:
     assert "p6-b300.48xlarge" in refused
 
 
+@pytest.mark.slow
 def test_a_stack_of_several_pools_is_tried_with_one() -> None:
     pools = (listed(0, "one", pool(sharing=Exclusive())), listed(1, "two", pool("g6.xlarge")))
     them = tenants(weighing(6_000), weighing(5_000))

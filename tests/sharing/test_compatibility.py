@@ -898,6 +898,37 @@ def test_settings_touch_when_one_lies_in_the_other(ours: str, theirs: str, touch
         ("models get what is asked for", "models"),
         ("GPU types are known", "gpu-nodes.instance-types[0]"),
         ("the region is known", "aws:region"),
+        *[
+            ("the node takes as many pods", path)
+            for path in (
+                "models",
+                "sharing",
+                "gpu-nodes.instance-types",
+                "gpu-nodes.min",
+                "gpu-nodes.desired",
+                "gpu-nodes.max",
+            )
+        ],
+        ("system nodes hold their pods", "sharing.mode"),
+        ("system nodes hold their pods", "gpu-nodes.provisioner"),
+        ("the region offers the types", "aws:region"),
+        ("the region offers the types", "sharing"),
+        ("the region offers the types", "gpu-nodes.check-offers"),
+        ("it is known what the region offers", "aws:region"),
+        ("it is known what the region offers", "gpu-nodes.check-offers"),
+        ("the region has the zones", "aws:region"),
+        ("zones are the region's", "aws:region"),
+        ("the engine loads the models", "models"),
+        ("the engine quantises the caches", "models"),
+        ("Karpenter cuts no cards", "sharing"),
+        ("Karpenter falls back to on-demand", "gpu-nodes.instance-types"),
+        ("pools with MIG have one configuration", "sharing"),
+        ("no slice is idle", "gpu-nodes.instance-types"),
+        ("no slice is idle", "gpu-nodes.min"),
+        ("no slice is idle", "gpu-nodes.max"),
+        ("MPS with Ollama is unverified", "sharing.mode"),
+        ("sharing a part of a GPU is unverified", "sharing"),
+        ("every pool has a model", "models"),
     ],
 )
 def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str, unreadable: str) -> None:
@@ -974,6 +1005,7 @@ def written(whole: Setup, fix: str) -> list[Setup]:
     return found
 
 
+@pytest.mark.slow
 @given(
     kind=st.sampled_from(["g4dn.xlarge", "g4dn.12xlarge", "p3.2xlarge", "g5g.metal", "g6f.large"]),
     name=st.sampled_from(["exclusive", "timeslice", "mps"]),

@@ -31,6 +31,7 @@ def one(type: str, way: str, provisioner: Provisioner = "node-group") -> Cell:
     return found
 
 
+@pytest.mark.slow
 def test_every_type_has_a_cell_for_every_way_and_provisioner() -> None:
     assert set(matrix()) == {(name, way, by) for name in instance_types() for way in WAYS for by in PROVISIONERS}
     assert len({cell.instance for cell in matrix().values() if cell.instance.gpu.vendor == "nvidia"}) == 68
@@ -41,6 +42,7 @@ def test_every_way_plans_somewhere_and_is_refused_somewhere() -> None:
         assert {cell.plans for cell in matrix().values() if cell.way == way} == {True, False}
 
 
+@pytest.mark.slow
 def test_a_cell_says_what_the_rules_say_of_the_same_stack() -> None:
     """One cell of each kind: the whole assessment, with its advice, takes long where a stack is refused."""
     kinds = {(cell.broken, way, by): (name, way, by) for (name, way, by), cell in matrix().items()}
@@ -68,6 +70,7 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
             assert wanted[-1] <= largest.memory_mib, place
 
 
+@pytest.mark.slow
 def test_every_refused_cell_says_where_why_and_the_way_out() -> None:
     for place, cell in matrix().items():
         if cell.problem:

@@ -37,6 +37,7 @@ def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
     return False
 
 
+@pytest.mark.slow
 @given(pair=wanted())
 @settings(max_examples=300)
 def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
@@ -47,6 +48,7 @@ def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, L
     assert mig.fits(layout, gpu) is (within and lies_somewhere(layout, gpu))
 
 
+@pytest.mark.slow
 @given(pair=wanted())
 @settings(max_examples=150)
 def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, Layout]) -> None:

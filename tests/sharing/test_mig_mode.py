@@ -266,6 +266,7 @@ def test_all_wrong_entries_of_a_layout_are_told() -> None:
 CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 
 
+@pytest.mark.slow
 @given(gpu=st.sampled_from(CARDS), data=st.data())
 @settings(max_examples=200)
 def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
@@ -423,6 +424,7 @@ def cases(draw: st.DrawFn) -> tuple[InstanceType, Mig, list[int]]:
     return known, sharing, mibs
 
 
+@pytest.mark.slow
 @given(case=cases())
 @settings(max_examples=60)
 def test_every_offered_advice_about_slices_is_accepted(

@@ -4,6 +4,7 @@ import json
 import sys
 import unicodedata
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ def steers(char: str) -> bool:
     return unicodedata.category(char) in ("Cc", "Cs", "Zl", "Zp") or char in BIDI
 
 
+@pytest.mark.slow
 def test_everything_that_steers_is_removed_and_nothing_else() -> None:
     for char in map(chr, range(sys.maxunicode + 1)):
         kept = char in "\n\t" or not (steers(char) or char in "\ufffe\uffff")

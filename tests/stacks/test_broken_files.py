@@ -883,6 +883,7 @@ def every_path(line: str) -> list[str]:
     return [f"{found[1]}[{number}]{found[3]}" for first, last in runs for number in range(first, last + 1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_refused_file_ends_with_1_and_names_each_mistake(
     name: str, file: Path, capsys: pytest.CaptureFixture[str]
@@ -1056,6 +1057,7 @@ def judged(file: Path) -> None:
         assert all(problem.rule for problem in problems)
 
 
+@pytest.mark.slow
 @settings(max_examples=120)
 @given(data=st.data())
 def test_no_changed_tree_ends_in_a_traceback(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -1095,6 +1097,7 @@ def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pyt
     judged(write(tmp_path_factory.getbasetemp() / "Pulumi.bytes.yaml", content))
 
 
+@pytest.mark.slow
 @settings(max_examples=80)
 @given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
 def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:

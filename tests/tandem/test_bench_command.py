@@ -226,6 +226,7 @@ def test_a_server_that_is_not_there_is_told_before_anything_is_measured(
     assert not (tmp_path / "r.json").exists()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with scripted() as a, scripted(endless=True, fault_from=1) as b:

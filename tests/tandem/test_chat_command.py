@@ -126,6 +126,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     assert out.endswith("tiny:1b (b)\nI \n\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "told"),
     [
@@ -294,6 +295,7 @@ def speaking(process: subprocess.Popen[bytes]) -> None:
         seen += piece
 
 
+@pytest.mark.slow
 def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
@@ -306,6 +308,7 @@ def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Pa
     assert "## 1. tiny:1b (a)\n\n> on and on " in transcript.read_text()
 
 
+@pytest.mark.slow
 def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
     with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
@@ -323,6 +326,7 @@ def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -
     assert transcript.read_text().endswith("\n\n*stopped with Ctrl-C*\n")
 
 
+@pytest.mark.slow
 def test_a_terminal_of_40_columns_gets_whole_words_and_two_colours(tmp_path: Path) -> None:
     words = [" Sharing", " a", " bicycle", " needs", " trust,", " or", " locks."] * 4
     terminal, screen = os.openpty()

@@ -51,6 +51,7 @@ def planned(base: base_stack.BaseStack, sections: base_stack.Values) -> Reading:
 # Every row agrees with the plan.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(6))
 def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: int) -> None:
     dice = random.Random(seed)
@@ -125,6 +126,7 @@ def test_the_report_has_every_setup_with_price_isolation_and_margin(capsys: pyte
     assert found["nearest_miss"] is found["cheapest_over_budget"] is found["written"] is None
 
 
+@pytest.mark.slow
 def test_context_slots_region_and_capacity_are_those_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
     small = report(capsys, "llama2:7b")["setups"][0]["margin_mib"]
     large = report(capsys, "llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
@@ -135,6 +137,7 @@ def test_context_slots_region_and_capacity_are_those_of_the_call(capsys: pytest.
     assert only["region"] == "us-west-2"
 
 
+@pytest.mark.slow
 def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = answered(capsys, *PAIR, "--budget", "0.2")
     assert code == 1
@@ -151,6 +154,7 @@ def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: py
     assert found["cheapest_over_budget"]["instance_type"] == "g4dn.xlarge"
 
 
+@pytest.mark.slow
 def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss(capsys: pytest.CaptureFixture[str]) -> None:
     huge = ("qwen2.5:32b", "--context", "32768", "--slots", "64")
     code, text, _ = answered(capsys, *huge)
@@ -159,6 +163,7 @@ def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss(capsys: pytes
     assert report(capsys, *huge)["nearest_miss"]["path"] == "models[0]"
 
 
+@pytest.mark.slow
 def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it(capsys: pytest.CaptureFixture[str]) -> None:
     code, text, _ = answered(capsys, "llama3.2-vision:11b")
     assert code == 1
@@ -171,6 +176,7 @@ def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it(capsys
 PARIS = (*PAIR, "--region", "eu-west-3")
 
 
+@pytest.mark.slow
 def test_setups_of_unknown_prices_are_named_below_the_table(capsys: pytest.CaptureFixture[str]) -> None:
     for budget in ((), ("--budget", "2")):
         text = answered(capsys, *PARIS, *budget)[1]
@@ -183,6 +189,7 @@ def test_setups_of_unknown_prices_are_named_below_the_table(capsys: pytest.Captu
         assert len(text.splitlines()) <= 23
 
 
+@pytest.mark.slow
 def test_a_row_of_an_unknown_price_says_so(capsys: pytest.CaptureFixture[str]) -> None:
     text = answered(capsys, *PARIS, "--rows", "200")[1]
     letter = re.search(r"^(\w) The GPU price in eu-west-3 is unknown", text, re.MULTILINE)
@@ -193,6 +200,7 @@ def test_a_row_of_an_unknown_price_says_so(capsys: pytest.CaptureFixture[str]) -
             assert priced is not (letter[1] in row.rpartition("%")[2]), row
 
 
+@pytest.mark.slow
 def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -206,12 +214,14 @@ def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(
     assert found["cheapest_over_budget"]["price_known"] is True
 
 
+@pytest.mark.slow
 def test_spot_rows_at_on_demand_prices_have_a_letter_that_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
     text = answered(capsys, *PARIS, "--capacity", "spot")[1]
     assert "\na No spot price is known: the price is on-demand\n" in text
     assert all("% a" in row for row in text.splitlines() if "×" in row)
 
 
+@pytest.mark.slow
 def test_a_budget_may_be_one_for_a_month(capsys: pytest.CaptureFixture[str]) -> None:
     """AWS's month has 730 hours."""
     assert report(capsys, *PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
@@ -264,6 +274,7 @@ def test_on_a_terminal_the_user_is_asked(
     assert (path.read_text(encoding="utf-8") == "mine") is (code == 2)
 
 
+@pytest.mark.slow
 def test_nothing_is_written_where_nothing_fits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert answered(capsys, *PAIR, "--budget", "0.2", "--write", str(tmp_path / "none.yaml"))[0] == 1
     assert not (tmp_path / "none.yaml").exists()

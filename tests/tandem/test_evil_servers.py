@@ -187,6 +187,7 @@ ROWS = [(path, f"{path}: {what}", reply, says) for path in ANY for what, reply, 
 ROWS += [(path, f"{path}: {what}", reply, says) for path, what, reply, says in ODD]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "reply", "says"), [(row[0], *row[2:]) for row in ROWS], ids=[row[1] for row in ROWS])
 def test_what_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) -> None:
     for asks in ASKED[path]:

@@ -44,6 +44,7 @@ def lines_of(path: Path, servers: Instant, interrupt_at: int) -> tuple[int, int]
     return code, count
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
     servers: Instant,
     tmp_path: Path,

@@ -59,6 +59,7 @@ def test_the_models_are_those_of_the_example_stack() -> None:
     assert report("--type", "g4dn.xlarge")["models"] == ["llama2:7b", "mistral:7b"]
 
 
+@pytest.mark.slow
 def test_the_grid_has_every_type_and_reads_well_in_80_columns_and_without_colours() -> None:
     text = printed()
     assert list(rows(text)) == list(instance_types())
@@ -68,6 +69,7 @@ def test_the_grid_has_every_type_and_reads_well_in_80_columns_and_without_colour
     assert not re.search(r" $", text, flags=re.MULTILINE)
 
 
+@pytest.mark.slow
 def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
     text = printed()
     letters = dict(re.findall(r"^  ([A-Z]) (.*)$", text, flags=re.MULTILINE))
@@ -85,6 +87,7 @@ def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
                 assert {letters[letter] for letter in mark.split("/")} == {group["rule"], coming["rule"]}
 
 
+@pytest.mark.slow
 def test_a_price_that_holds_without_karpenter_alone_is_explained() -> None:
     assert rows(printed())["g7e.2xlarge"][3:] == ["1.54n", "1.54n"]
     assert "\nn     with node-group alone, not with karpenter (Karpenter cuts no cards)\n" in printed()
@@ -181,6 +184,7 @@ def test_the_command_is_one_of_tandems(capsys: pytest.CaptureFixture[str]) -> No
     assert "plans with node-group and karpenter" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_models_of_a_stack_are_tried_instead_of_the_example(tmp_path: Path) -> None:
     """Own models are described in the file: 40 GiB of weights fit no T4 (15,360 MiB)."""
     own = {

@@ -32,6 +32,7 @@ ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 TANDEM = (sys.executable, "-m", "tandem")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_what_the_outputs_encoding_lacks_is_a_question_mark(encoding: str) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding}
@@ -169,6 +170,7 @@ def test_a_plan_with_several_instance_types_shows_the_range_of_its_cost() -> Non
     assert (found["cheapest_usd_per_hour"], found["usd_per_hour"]) == (0.4643, 0.5754)
 
 
+@pytest.mark.slow
 def test_a_plan_with_one_instance_type_shows_no_range(tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.one.yaml"
     file.write_text(
@@ -197,6 +199,7 @@ def test_prices_of_another_region_are_named_in_the_headline(unpriced: Path) -> N
     assert (cost["unpriced"], cost["price_region"]) == (["g4dn.xlarge", "g4dn.2xlarge"], "us-east-1")
 
 
+@pytest.mark.slow
 def test_a_strict_plan_refuses_what_is_not_judged(unpriced: Path) -> None:
     said = "budget.max-usd-per-hour: is not judged: the price of g4dn.xlarge and g4dn.2xlarge in sa-east-1 is unknown"
     lenient, strict = call("plan", str(unpriced)), call("plan", str(unpriced), "--strict")
@@ -259,6 +262,7 @@ def test_a_plan_of_several_pools_tells_each_with_its_nodes_its_sharing_and_its_f
     assert [name for name in ("(steady)", "(rest)", "(spare)") if name in rest] == ["(steady)", "(rest)", "(spare)"]
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_pools_fits_a_terminal_of_80_columns(several: Path) -> None:
     code, screen = in_terminal("plan", str(several))
     assert code == 0
@@ -267,6 +271,7 @@ def test_a_plan_of_several_pools_fits_a_terminal_of_80_columns(several: Path) ->
     assert "…" not in re.sub("running the program in this process …", "", screen), "nothing is cut off"
 
 
+@pytest.mark.slow
 def test_the_report_of_several_pools_has_each_also_one_without_models(several: Path) -> None:
     ended = call("plan", str(several), "--json")
     facts = json.loads(ended.stdout)
@@ -384,6 +389,7 @@ def test_help_fits_80_columns_and_names_the_exit_codes(arguments: tuple[str, ...
     assert "Exit codes" in ended.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("plan", "timeslice"), ("plan", "timeslice", "--json"), ("plan", "nosuch.yaml")])
 def test_a_closed_pipe_ends_without_a_traceback(arguments: tuple[str, ...]) -> None:
     reader, writer = os.pipe()
@@ -419,6 +425,7 @@ def test_a_real_ctrl_c_while_the_program_runs_ends_with_130() -> None:
     assert err == "tandem: interrupted\n"
 
 
+@pytest.mark.slow
 def test_a_path_works_from_anywhere_and_a_process_of_its_own_prints_the_same(tmp_path: Path) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [*TANDEM, "plan", str(ROOT / "Pulumi.mps.yaml"), "--json"]

@@ -102,6 +102,7 @@ def test_new_nodes_and_an_exchanged_plugin_are_told(tmp_path: Path) -> None:
     assert "older program: not told, and taken to stay: provisioner," in text
 
 
+@pytest.mark.slow
 def test_what_is_parked_and_what_is_new_are_told(tmp_path: Path, up: Path) -> None:
     text = (ROOT / "Pulumi.mps.yaml").read_text()
     parked = tmp_path / "Pulumi.parked.yaml"

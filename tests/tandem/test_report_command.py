@@ -46,6 +46,7 @@ def text(folder: Path) -> str:
     return (folder / "out" / "README.md").read_text()
 
 
+@pytest.mark.slow
 def test_the_report_of_known_results_is_the_golden(tmp_path: Path, regen: bool) -> None:
     spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
     broken = mps(runs=[*mps().runs, spilled], complete=False)
@@ -161,6 +162,7 @@ def test_a_new_address_of_the_same_server_changes_nothing(tmp_path: Path) -> Non
     assert "changed when" not in text(tmp_path)
 
 
+@pytest.mark.slow
 def test_plots_and_text_are_the_same_again(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
@@ -170,6 +172,7 @@ def test_plots_and_text_are_the_same_again(tmp_path: Path) -> None:
     assert first == second
 
 
+@pytest.mark.slow
 def test_plots_are_named_in_the_text_and_tell_what_they_show(tmp_path: Path) -> None:
     report(tmp_path, mps(), exclusive())
     assert set(re.findall(r"\]\((\S+\.svg)\)", text(tmp_path))) == PLOTS
@@ -229,6 +232,7 @@ def test_few_repeats_failures_and_a_model_loaded_anew_are_doubts(tmp_path: Path)
     assert "the memory of a changed during a run: it was reloaded" in doubts
 
 
+@pytest.mark.slow
 def test_other_servers_and_machines_are_doubts(tmp_path: Path) -> None:
     newer = exclusive()
     servers = [dataclasses.replace(one, ollama="0.35", quantization="Q8_0", digest="e") for one in newer.servers]

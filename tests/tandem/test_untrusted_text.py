@@ -36,6 +36,8 @@ from tests.tandem.cluster.seen import checks, facts, pending, restarting
 from tests.tandem.models import gguf_files
 from tests.tandem.results import row, run, server, shared
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["creation", "emulated", "passing"]
 ROOT = Path(__file__).parents[2]
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"

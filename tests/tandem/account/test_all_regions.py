@@ -12,6 +12,8 @@ from tandem.command import main
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated
 
+pytestmark = pytest.mark.slow
+
 Capture = pytest.CaptureFixture[str]
 OTHERS = {"team": "x"}
 

@@ -43,6 +43,7 @@ def records(tmp_path: Path) -> list[dict[str, Any]]:
 # Looking again and again.
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["ThrottlingException", "ExpiredTokenException", "AccessDeniedException", NO_NETWORK])
 def test_a_look_that_fails_is_tried_again_until_the_time_is_up(
     laws: Laws, emulated: Emulated, account: Account, passing: Passing, fault: Any
@@ -63,6 +64,7 @@ NEEDED = (
 """What a node group that does not go needs, or what needs what it needs."""
 
 
+@pytest.mark.slow
 def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_rest(
     laws: Laws, account: Account, passing: Passing
 ) -> None:
@@ -87,6 +89,7 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
     assert leftovers.inventory(account, "timeslice").things == ()
 
 
+@pytest.mark.slow
 def test_a_cluster_that_stays_keeps_its_role(
     laws: Laws, account: Account, passing: Passing, creation: Creation
 ) -> None:
@@ -101,6 +104,7 @@ def test_a_cluster_that_stays_keeps_its_role(
     assert laws.harmed == []
 
 
+@pytest.mark.slow
 def test_what_could_not_be_looked_at_counts_as_left(
     creation: Creation, emulated: Emulated, account: Account, passing: Passing
 ) -> None:
@@ -126,6 +130,7 @@ def test_a_refusal_that_may_pass_is_tried_again(
     assert ("VPCs", vpc) not in creation.census()
 
 
+@pytest.mark.slow
 def test_a_deletion_whose_answer_is_lost_has_happened(
     laws: Laws, emulated: Emulated, account: Account, passing: Passing
 ) -> None:
@@ -145,6 +150,7 @@ def test_a_deletion_whose_answer_is_lost_has_happened(
     assert len(seen) > len(KINDS)
 
 
+@pytest.mark.slow
 def test_what_botocore_deleted_at_its_first_try_and_does_not_find_at_its_second_is_deleted(
     creation: Creation, emulated: Emulated, account: Account, passing: Passing
 ) -> None:
@@ -160,6 +166,7 @@ def test_what_botocore_deleted_at_its_first_try_and_does_not_find_at_its_second_
 # Interrupted.
 
 
+@pytest.mark.slow
 def test_interrupted_again_and_again_it_comes_to_its_end_and_the_records_have_everything(
     laws: Laws,
     emulated: Emulated,
@@ -194,6 +201,7 @@ def test_interrupted_again_and_again_it_comes_to_its_end_and_the_records_have_ev
     assert (before - creation.census()) & found == found
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
     creation: Creation, emulated: Emulated, passing: Passing, capsys: Capture
 ) -> None:
@@ -276,6 +284,7 @@ def test_the_record_has_a_line_before_each_call_and_one_for_each_outcome(
     assert f"deleted volume {volume}\n" in err
 
 
+@pytest.mark.slow
 def test_without_a_record_nothing_is_deleted(
     creation: Creation, emulated: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -288,6 +297,7 @@ def test_without_a_record_nothing_is_deleted(
     assert ("volumes", volume) in creation.census()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("writes", "deleted"), [(0, 0), (1, 1), (2, 1), (3, 2)])
 def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     creation: Creation, emulated: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch, writes: int, deleted: int
@@ -360,6 +370,7 @@ def status_of(status: str) -> None:
     eks_backends["123456789012"]["us-east-1"].clusters[CLUSTER].status = status
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "groups", "protected"),
     [

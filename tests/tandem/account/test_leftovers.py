@@ -64,6 +64,7 @@ def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
     return code, said.out, said.err
 
 
+@pytest.mark.slow
 def test_an_account_without_the_stack_has_nothing_left(creation: Creation, capsys: Capture) -> None:
     creation.volumes({**OURS, "tandem:stack": "dev"})
     code, out, err = run(capsys)
@@ -71,6 +72,7 @@ def test_an_account_without_the_stack_has_nothing_left(creation: Creation, capsy
     assert out == "nothing is left of timeslice in account 123456789012, us-east-1\n"
 
 
+@pytest.mark.slow
 def test_what_is_left_is_told_dearest_first_with_its_cost(creation: Creation, capsys: Capture) -> None:
     a_stack(creation)
     code, out, _ = run(capsys, "--json")
@@ -139,6 +141,7 @@ def test_a_log_group_costs_what_it_stores(
     assert thing.usd_per_day == pytest.approx(50 * 0.03 / 730 * 24)
 
 
+@pytest.mark.slow
 def test_what_karpenter_made_is_found_by_the_clusters_name(creation: Creation, account: Account) -> None:
     made = creation.instances({"eks:eks-cluster-name": CLUSTER, "karpenter.sh/nodepool": "gpu"})
     assert [thing.id for thing in leftovers.inventory(account, "timeslice").things] == [made]
@@ -168,6 +171,7 @@ def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emul
     assert (thing.kind, thing.id, thing.usd_per_day) == ("other", "arn:aws:s3:::models", None)
 
 
+@pytest.mark.slow
 def test_what_may_not_be_looked_at_is_said_and_the_rest_is_found(
     creation: Creation, emulated: Emulated, capsys: Capture
 ) -> None:
@@ -222,6 +226,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Cre
     assert [one["outcome"] for one in json.loads(out)["outcomes"]] == ["deleted"]
 
 
+@pytest.mark.slow
 def test_a_stack_that_is_up_is_not_deleted_by_a_script(creation: Creation, capsys: Capture) -> None:
     a_stack(creation)
     before = creation.census()
@@ -231,6 +236,7 @@ def test_a_stack_that_is_up_is_not_deleted_by_a_script(creation: Creation, capsy
     assert creation.census() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("answer", "deleted"), [("timeslice\n", True), ("y\n", False), ("", False)])
 def test_a_stack_that_is_up_goes_only_when_its_name_is_written(
     creation: Creation, answers: Callable[[str], None], capsys: Capture, answer: str, deleted: bool
@@ -254,6 +260,7 @@ def test_what_gets_other_tags_in_the_meantime_is_refused(
     assert ("volumes", first) in creation.census()
 
 
+@pytest.mark.slow
 def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account) -> None:
     """With an owner that nothing belongs to any more, nothing may be deleted."""
     owner, stranger = (leftovers.owner_of(account, name) for name in ("timeslice", "dev"))
@@ -280,6 +287,7 @@ def test_a_failure_is_told_and_the_rest_goes_on(creation: Creation, emulated: Em
     assert ("VPCs", vpc) not in creation.census()
 
 
+@pytest.mark.slow
 def test_an_instance_that_somebodys_node_group_would_replace_is_left(creation: Creation, account: Account) -> None:
     group = creation.node_groups({}).partition("/")[2]
     made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
@@ -301,6 +309,7 @@ def test_a_role_in_someones_instance_profile_keeps_its_policies(creation: Creati
     assert creation.iam.list_role_policies(RoleName=role)["PolicyNames"]
 
 
+@pytest.mark.slow
 def test_a_policy_that_others_have_keeps_its_versions(creation: Creation, account: Account) -> None:
     policy = creation.IAM_policies(OURS)
     creation.iam.attach_role_policy(RoleName=creation.IAM_roles({}), PolicyArn=policy)
@@ -357,6 +366,7 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
     assert passing.said.index(waits[-1]) < passing.said.index(next(s for s in passing.said if "elastic" in s))
 
 
+@pytest.mark.slow
 def test_waiting_ends_and_says_what_is_left(account: Account, lingering: leftovers.Inventory) -> None:
     passing = Passing()
     outcomes = passing.deletion(account, lingering).run(lingering.things, leftovers.KINDS)
@@ -369,6 +379,7 @@ def test_waiting_ends_and_says_what_is_left(account: Account, lingering: leftove
     assert passing.seconds == 600.0
 
 
+@pytest.mark.slow
 def test_what_is_going_already_is_only_waited_for(
     creation: Creation, emulated: Emulated, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,8 @@ from tests.tandem.account.emulated import Emulated
 from tests.tandem.account.laws import Laws
 from tests.tandem.account.passing import Passing
 
+pytestmark = pytest.mark.slow
+
 KINDS = (
     *("node groups", "instances", "add-ons", "EKS clusters", "launch templates", "VPC endpoints"),
     *("network interfaces", "NAT gateways", "elastic IPs", "snapshots", "volumes", "security groups", "route tables"),

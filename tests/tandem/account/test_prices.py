@@ -182,6 +182,7 @@ def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
     return emulated
 
 
+@pytest.mark.slow
 def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: Capture) -> None:
     without = planned(capsys)
     keep(days=2)
@@ -210,6 +211,7 @@ def test_what_aws_offers_decides_with_live_prices(offline: Emulated, capsys: Cap
     assert planned(capsys, "--live-prices")["verdict"] == "ok"
 
 
+@pytest.mark.slow
 def test_old_prices_are_used_with_a_warning(offline: Emulated, capsys: Capture) -> None:
     keep(days=FRESH_DAYS)
     assert not [one for one in planned(capsys, "--live-prices")["warnings"] if one["path"] == "--live-prices"]

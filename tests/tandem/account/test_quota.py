@@ -67,6 +67,7 @@ def test_a_generous_account_is_enough(generous: Emulated, tmp_path: Path, capsys
     assert {one["verdict"] for one in told["quotas"]} == {"ok"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("limit", "verdict", "code"),
     [
@@ -94,6 +95,7 @@ def test_a_quota_is_short_now_or_at_max(
     assert mine["way_out"] == (way_out if verdict != "ok" else "")
 
 
+@pytest.mark.slow
 def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     generous: Emulated, creation: Creation, tmp_path: Path, capsys: Capture
 ) -> None:
@@ -222,6 +224,7 @@ def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_p
     assert CLUSTER not in out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
 def test_the_account_is_that_of_the_role_in_the_stack_file(
     generous: Emulated, tmp_path: Path, capsys: Capture, written: str

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 
+import pytest
+
 from tandem.account import leftovers
 from tandem.account.session import Account
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, Emulated, Tags
 from tests.tandem.account.passing import Passing
 from tests.tandem.account.test_order_of_deletion import KINDS
+
+pytestmark = pytest.mark.slow
 
 SEED = 0
 THINGS = 352

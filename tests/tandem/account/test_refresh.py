@@ -80,6 +80,7 @@ def rows(path: Path) -> list[dict[str, str]]:
     return list(csv.DictReader(lines))
 
 
+@pytest.mark.slow
 def test_the_table_of_offers_is_what_ec2_answered(price_list: Emulated, account: Account, tmp_path: Path) -> None:
     regions = sorted(path.name.partition(".")[0] for path in RECORDED.iterdir())
     assert len(regions) == 30

@@ -27,6 +27,7 @@ def test_an_error_that_says_nothing_of_rights_ends_the_search(
     assert ("volumes", volume) in creation.census()
 
 
+@pytest.mark.slow
 def test_every_list_is_read_to_its_last_page(
     creation: Creation, emulated: Emulated, account: Account, passing: Passing
 ) -> None:

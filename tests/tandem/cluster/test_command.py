@@ -73,6 +73,7 @@ def test_a_time_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixt
     assert "invalid number of seconds" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "package", "extras"),
     [

@@ -92,6 +92,7 @@ def run(call: list[str], interrupted_at: int = 0) -> tuple[int, int]:
         sys.setprofile(None)
 
 
+@pytest.mark.slow
 def test_ctrl_c_is_one_line_whenever_it_comes(
     call: list[str],
     capfd: pytest.CaptureFixture[str],

@@ -240,6 +240,7 @@ WHOLE = config(
 )
 
 
+@pytest.mark.slow
 @given(st.data())
 def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
     """Wherever one thing is replaced by another."""
@@ -248,6 +249,7 @@ def test_no_kubeconfig_is_a_traceback(data: st.DataObject) -> None:
         kubeconfig.parse(text, "FILE").for_kr8s(Path(folder))
 
 
+@pytest.mark.slow
 @given(st.text() | st.binary().map(lambda some: some.decode("latin-1")))
 @example("a: 2026-99-99")
 @example("{" * 1200)

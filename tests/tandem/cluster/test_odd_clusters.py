@@ -47,6 +47,7 @@ def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options:
     return code, printed.out
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "watch"])
 @pytest.mark.parametrize(
     ("path", "answer", "status", "says"),
@@ -172,6 +173,7 @@ def test_a_login_program_that_cannot_be_run_is_one_line(
     assert "which is not on the PATH" in line
 
 
+@pytest.mark.slow
 def test_a_login_program_that_hangs_is_given_up(
     fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

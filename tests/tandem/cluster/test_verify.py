@@ -104,6 +104,7 @@ def test_nobody_waits_for_what_will_not_pass(reach: Reach) -> None:
         verified(cluster, reach, wait=60)
 
 
+@pytest.mark.slow
 def test_overfill_is_one_more_promise(reach: Reach) -> None:
     cluster = well()
     verdict, _ = verified(cluster, reach, overfill=True)

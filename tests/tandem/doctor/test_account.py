@@ -66,6 +66,7 @@ def deploy(creation: Creation, zones: str) -> None:
     creation.EKS_clusters(OURS, "tandem-timeslice")
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="A subnet does not move to another zone, so a cluster keeps the zones that it has.",
     source="terraform-provider-aws internal/service/ec2/vpc_subnet.go, availability_zone ForceNew",
@@ -112,6 +113,7 @@ def test_a_missing_role_for_spot_is_found_with_the_command_that_makes_it(
     assert finding("spot-role", case(stack)).verdict == "ok"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("code", ["AccessDenied", "Throttling", "ExpiredToken"])
 @pytest.mark.parametrize(
     ("check", "operation"),

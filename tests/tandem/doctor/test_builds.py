@@ -58,6 +58,7 @@ def test_an_add_on_that_a_kubernetes_version_does_not_have_stops_up(offered: Emu
     assert len(found) == len(PINNED)
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="AWS publishes each AMI release for EKS under a parameter of its own, by architecture and variant.",
     source="karpenter-provider-aws pkg/providers/amifamily/al2023.go, resolvePath",

@@ -180,6 +180,7 @@ def test_credentials_that_aws_refuses_stop_up(emulated: Emulated, case: Cases, c
     assert (found.verdict, code in found.found) == ("stops", True)
 
 
+@pytest.mark.slow
 def test_no_credentials_stop_up(emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     for key in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(key)

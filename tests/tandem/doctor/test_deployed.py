@@ -71,6 +71,7 @@ def test_a_healthy_node_group_is_fine(up: Creation, case: Cases) -> None:
     assert summary("node-groups", case("timeslice")) == [("ok", f"{own} is ACTIVE")]
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="EKS keeps a node group that failed to create, and never heals it.",
     source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
@@ -200,6 +201,7 @@ def test_a_degraded_node_group_that_lacks_capacity_may_refuse_updates(up: Creati
     assert found.fix == f'Run `pulumi up`. If it fails with "not in Active State": {REPLACE}'
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
     source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
@@ -240,6 +242,7 @@ def test_a_group_that_pulumi_does_not_know_by_name_is_looked_up_there(up: Creati
     assert "pulumi stack --show-urns" in finding("node-groups", case("timeslice")).fix
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("status", "verdict", "told"),
     [
@@ -258,6 +261,7 @@ def test_the_health_of_add_ons_is_told(
     assert (found.verdict, told in f"{found.found} {found.fix}") == (verdict, True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("check", "operation"),
     [

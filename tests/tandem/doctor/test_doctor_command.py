@@ -43,6 +43,7 @@ def test_what_stops_up_beats_what_could_not_be_checked(found: list[Finding], cod
     assert exit_code(found) == code
 
 
+@pytest.mark.slow
 def test_without_a_stack_the_machine_and_the_account_are_checked(
     emulated: Emulated, machine: Callable[..., None], capsys: Capture
 ) -> None:
@@ -118,6 +119,7 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: 
     assert found == unknown("`tandem doctor` needs boto3", fix)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [(), ("dev",), ("--region", "eu-west-1")])
 def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     call = ["doctor", *arguments, "--json"]
@@ -132,6 +134,7 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]
 
 
+@pytest.mark.slow
 def test_the_fix_of_several_checks_is_printed_once(tmp_path: Path) -> None:
     blocked = "import sys; sys.modules.update(dict.fromkeys(('boto3', 'botocore')))"
     program = f"{blocked}; from tandem.command import main; sys.exit(main(['doctor', 'timeslice']))"

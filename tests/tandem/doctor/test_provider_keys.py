@@ -70,6 +70,7 @@ def test_the_kubernetes_api_is_asked_with_the_same_identity(case: Cases) -> None
     assert arguments[-4:] == ["--profile", "ci", "--role-arn", ROLE]
 
 
+@pytest.mark.slow
 def test_the_profile_of_the_stack_file_counts_and_one_that_is_asked_for_beats_it(
     emulated: Emulated, tmp_path: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -60,6 +60,7 @@ def assert_one_line(done: subprocess.CompletedProcess[str], code: int, *parts: s
         assert part in done.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
 def test_without_pulumi_one_line_says_how_to_get_it(project: Path, programs: Path, verb: str) -> None:
     done = call(verb, cwd=project, path=programs)
@@ -77,6 +78,7 @@ def test_a_pulumi_without_its_language_host_is_told_in_one_line(project: Path, p
     assert_one_line(call("up", cwd=project, path=programs), 2, "has no pulumi-language-python beside it")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -125,12 +127,14 @@ def test_a_folder_without_a_project_is_told_in_one_line(tmp_path: Path, programs
     assert_one_line(call("status", cwd=tmp_path, path=programs), 2, "no Pulumi.yaml")
 
 
+@pytest.mark.slow
 def test_deleting_something_that_is_not_there_is_told(project: Path, programs: Path) -> None:
     install(programs, "v3.260.0")
     done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", cwd=project, path=programs)
     assert_one_line(done, 1, "no aws:ec2/vpc:Vpc 'vpc-1'", "`tandem sandbox pulumi timeslice -- stack --show-ids`")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["up", "refresh", "destroy", "status", "delete"])
 def test_programs_get_an_error_as_one_object(project: Path, programs: Path, verb: str) -> None:
     thing = ("timeslice", "aws:ec2/vpc:Vpc", "vpc-1") if verb == "delete" else ()
@@ -140,6 +144,7 @@ def test_programs_get_an_error_as_one_object(project: Path, programs: Path, verb
     assert (found["schema_version"], "no `pulumi` on the PATH" in found["error"]) == (1, True)
 
 
+@pytest.mark.slow
 def test_programs_are_answered_where_there_is_nothing_to_delete(project: Path, programs: Path) -> None:
     install(programs, "v3.260.0")
     done = call("delete", "timeslice", "aws:ec2/vpc:Vpc", "vpc-1", "--json", cwd=project, path=programs)
@@ -147,6 +152,7 @@ def test_programs_are_answered_where_there_is_nothing_to_delete(project: Path, p
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in json.loads(done.stdout)["error"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
 def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, programs: Path, verb: str) -> None:
     install(programs, "v3.260.0")
