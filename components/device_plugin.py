@@ -7,9 +7,9 @@ from typing import Any
 
 import pulumi
 
-from components import versions
-from components.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
+from sharing import versions
 from sharing.modes import WHOLE_GPU_LABELS, Sharing
+from sharing.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
 
 
 @dataclass(frozen=True, kw_only=True)

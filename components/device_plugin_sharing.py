@@ -11,9 +11,9 @@ import pulumi_kubernetes as k8s
 from components import device_plugin, feature_discovery, gpu_operator
 from components.containers import pod_security
 from components.device_plugin import Chart
-from components.names import TOKEN, plugin_release
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
+from sharing.names import TOKEN, plugin_release
 
 TIMEOUT_SECONDS = 900
 

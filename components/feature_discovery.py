@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from components import versions
 from components.device_plugin import Chart
-from components.names import tolerations
+from sharing import versions
+from sharing.names import tolerations
 
 CHART = Chart(
     name="node-feature-discovery",

@@ -11,12 +11,12 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
-from components import versions
 from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
-from components.names import TOKEN
 from components.network import Network, network
 from components.node_group import FAILED, NodeShape, managed_node_group
 from components.zones import ask, zones_of_pool
+from sharing import versions
+from sharing.names import TOKEN
 from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
 from sharing.zones import CONTROL_PLANE_ZONES, Demand, system_demand
 
@@ -42,7 +42,7 @@ class GpuClusterArgs:
     cluster_name: str
     """Name of the EKS cluster in the account; a change replaces it."""
     kubernetes: str = versions.KUBERNETES
-    """Kubernetes version; one for which `components.versions` pins add-ons."""
+    """Kubernetes version; one for which `sharing.versions` pins add-ons."""
     support: Support = "standard"
     """EKS support that may be paid for."""
     zones: int = 2

@@ -5,12 +5,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components import versions
 from components.device_plugin import Chart
-from components.names import tolerations
-from sharing import mig
+from sharing import mig, versions
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
+from sharing.names import tolerations
 
 CHART = Chart(
     name="gpu-operator",

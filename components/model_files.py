@@ -12,7 +12,7 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components.names import EBS_CSI_TAG, NODE_MODELS_DIRECTORY, ZONE_LABEL, named
+from sharing.names import EBS_CSI_TAG, NODE_MODELS_DIRECTORY, ZONE_LABEL, with_name
 from sharing.setup import Cache
 
 NOMINAL_SIZE = "1Gi"
@@ -90,7 +90,7 @@ def _ebs_volume(name: str, disk: ModelDisk, tags: Mapping[str, str], child: pulu
         size=disk.size_gib,
         type="gp3",
         encrypted=True,
-        tags={**named(tags, name), EBS_CSI_TAG: "true"},
+        tags={**with_name(tags, name), EBS_CSI_TAG: "true"},
         opts=child,
     )
     driver = k8s.core.v1.CSIPersistentVolumeSourceArgs(

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.names import named
 from components.zones import Market, next_zone, settled
+from sharing.names import with_name
 from sharing.setup import Nat
 
 SUBNET_SLOTS = 16
@@ -47,11 +47,11 @@ def network(
         cidr_block=cidr,
         enable_dns_support=True,
         enable_dns_hostnames=True,
-        tags=named(tags, name),
+        tags=with_name(tags, name),
         opts=child,
     )
     public, private = _ranges(cidr, zones)
-    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=named(tags, name), opts=child)
+    gateway = aws.ec2.InternetGateway(f"{name}-internet", vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
 
     outward = _route_table(f"{name}-public", vpc, tags, child)
     to_internet = aws.ec2.Route(
@@ -120,7 +120,7 @@ def _subnet(
         cidr_block=cidr,
         availability_zone=zone,
         map_public_ip_on_launch=public_addresses,
-        tags=named(tags, name),
+        tags=with_name(tags, name),
         opts=child,
     )
 
@@ -128,7 +128,7 @@ def _subnet(
 def _route_table(
     name: str, vpc: aws.ec2.Vpc, tags: dict[str, str], child: pulumi.ResourceOptions
 ) -> aws.ec2.RouteTable:
-    return aws.ec2.RouteTable(name, vpc_id=vpc.id, tags=named(tags, name), opts=child)
+    return aws.ec2.RouteTable(name, vpc_id=vpc.id, tags=with_name(tags, name), opts=child)
 
 
 def _routed(
@@ -145,8 +145,10 @@ def _routed(
 def _nat_gateway(
     name: str, subnet_id: pulumi.Output[str], tags: dict[str, str], child: pulumi.ResourceOptions
 ) -> aws.ec2.NatGateway:
-    address = aws.ec2.Eip(name, domain="vpc", tags=named(tags, name), opts=child)
-    return aws.ec2.NatGateway(name, subnet_id=subnet_id, allocation_id=address.id, tags=named(tags, name), opts=child)
+    address = aws.ec2.Eip(name, domain="vpc", tags=with_name(tags, name), opts=child)
+    return aws.ec2.NatGateway(
+        name, subnet_id=subnet_id, allocation_id=address.id, tags=with_name(tags, name), opts=child
+    )
 
 
 def _s3_endpoint(
@@ -163,7 +165,7 @@ def _s3_endpoint(
         service_name=vpc.arn.apply(lambda arn: f"com.amazonaws.{_region_of(arn)}.s3"),
         vpc_endpoint_type="Gateway",
         route_table_ids=[table.id for table in tables],
-        tags=named(tags, name),
+        tags=with_name(tags, name),
         opts=child,
     )
 

@@ -20,7 +20,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
+from sharing.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of a namespace. The API server sets it, and nobody can change it."""

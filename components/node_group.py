@@ -7,8 +7,8 @@ import pulumi
 import pulumi_aws as aws
 
 from components.iam import EC2, managed_policy, trust
-from components.names import named
-from components.versions import ami_release
+from sharing.names import with_name
+from sharing.versions import ami_release
 
 ROOT_DEVICE = "/dev/xvda"
 """Root device of the Amazon Linux 2023 AMIs."""
@@ -99,7 +99,7 @@ def managed_node_group(
         update_config=update_config,
         labels=dict(shape.labels),
         taints=list(shape.taints),
-        tags={**named(tags, name), **(group_tags or {})},
+        tags={**with_name(tags, name), **(group_tags or {})},
         opts=pulumi.ResourceOptions.merge(child, own),
     )
     pulumi.Output.all(group.urn, group.status).apply(lambda found: refuse_failed(*found))
@@ -146,9 +146,9 @@ def _launch_template(
             http_put_response_hop_limit=1,
         ),
         tag_specifications=[
-            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=named(tags, name))
+            aws.ec2.LaunchTemplateTagSpecificationArgs(resource_type=kind, tags=with_name(tags, name))
             for kind in TAGGED_WITH_INSTANCE
         ],
-        tags=named(tags, name),
+        tags=with_name(tags, name),
         opts=child,
     )

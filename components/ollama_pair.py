@@ -10,14 +10,13 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components import versions
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, pod_security, run_as
 from components.model_files import ModelDisk, claim_disk
-from components.names import OLLAMA_PORT, POOL_LABEL, TOKEN, tolerations
 from components.network_policies import ModelClients, network_policy, to_models
-from sharing import host
+from sharing import host, versions
 from sharing.models import MIB, Served
 from sharing.modes import GPU_RESOURCE
+from sharing.names import OLLAMA_PORT, POOL_LABEL, TOKEN, tolerations
 from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 

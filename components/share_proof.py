@@ -10,14 +10,14 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components import versions
 from components.containers import MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, pod_security, run_as
-from components.names import POOL_LABEL, PROOF_LABEL, PROOF_PORT, TOKEN, TYPE_LABEL, safe_name, tolerations
 from components.network_policies import network_policy, to_proof
 from components.share_promise import Promise, fingerprint, promises, to_node
 from components.share_waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, minutes, waits
+from sharing import versions
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
+from sharing.names import POOL_LABEL, PROOF_LABEL, PROOF_PORT, TOKEN, TYPE_LABEL, safe_name, tolerations
 
 Manifest = dict[str, Any]
 SCRIPTS = ("cuda_share", "share_prober", "share_verdict", "node_prober")

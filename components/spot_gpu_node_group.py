@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
-from components import versions
-from components.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from components.node_group import NodeShape, managed_node_group
+from sharing import versions
 from sharing.gpus import alike
 from sharing.modes import Sharing
+from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from sharing.setup import Capacity, Replacement
 
 # An update never runs more nodes than are configured: it takes one away before it adds one. The default strategy adds

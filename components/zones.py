@@ -7,7 +7,7 @@ from typing import Any
 import pulumi
 import pulumi_aws as aws
 
-from components.names import POOL_LABEL, TAG_ZONES
+from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.setup import ZONES_WITHOUT_EKS
 from sharing.zones import Demand, Group, NoZoneError, Offers, choose, place, unsold
 

@@ -145,7 +145,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pins:
-    """The versions that the rules look at; the numbers themselves live in `components/versions.py`."""
+    """The versions that the rules look at; the numbers themselves live in `sharing/versions.py`."""
 
     kubernetes: frozenset[str]
     """Kubernetes versions for which add-ons and AMIs are pinned."""

@@ -2,9 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping
 
+from sharing.names import OLLAMA_NAMESPACE
 from sharing.paths import touches
 from sharing.problems import Problem
-from stacks.places import OLLAMA_NAMESPACE
 from stacks.shape import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {

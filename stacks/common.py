@@ -28,20 +28,19 @@ from components import (
 from components.device_plugin import fingerprint as plugin_fingerprint
 from components.device_plugin_sharing import PoolSharing
 from components.karpenter_gpu_pool import KarpenterPool
-from components.names import PROJECT, stack_tags
 from components.ollama_pair import OllamaModel
 from components.share_promise import fingerprint, promises
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
 from sharing import host
 from sharing.assessment import Assessment, Fit, assess
 from sharing.karpenter import controller_replicas
+from sharing.names import PROJECT, cluster_name, stack_tags
 from sharing.setup import Pool, Setup
 from sharing.system import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
 from stacks.clients import warn_of_clients
 from stacks.config import RefusedError, StackConfig
-from stacks.naming import cluster_name
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from components.names import CONTROLLERS_TAGS
+from sharing.names import CONTROLLERS_TAGS
 
 
 def kebab(name: str) -> str:

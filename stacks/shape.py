@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
 
-from components import versions
+from sharing import versions
 from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant

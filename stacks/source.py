@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import yaml
 
+from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean, near
 from stacks.provider_keys import REGION
 
@@ -17,7 +18,6 @@ MOST_NODES = 20_000
 """Values in a file, aliases counted as often as they are used. A stack file has fewer than a hundred."""
 FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment")
 """What Pulumi itself reads from a stack file."""
-PROJECT = "tandem"
 
 MOST_DEPTH = 100
 """Lists and mappings in each other. libyaml's composer recurses in C: 100,000 of them end the whole process."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sharing.names import PROJECT
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from stacks.config import StackConfig
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from tandem.first_token import FirstToken
     from tandem.report import FirstTokenReport, PlanReport, ResourceReport
     from tandem.switch import Switches
-
-PROJECT = "tandem"
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,8 +24,8 @@ MOST_LINES = 400
 WITHOUT_PULUMI = (
     "sharing.assessment",
     "stacks.mistakes",
-    "stacks.places",
-    "components.versions",
+    "sharing.names",
+    "sharing.versions",
     "tandem.calling",
     "tandem.command",
     "tandem.plan",

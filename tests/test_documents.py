@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from components.names import MODE_TAINT, POOL_LABEL
+from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.config import load_file
 from tests import readme
 from tests.command import call

@@ -9,12 +9,12 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
-from components import versions
 from components.iam import EC2, POD_IDENTITY, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
-from components.names import TOKEN
 from components.node_group import NODE_POLICIES
+from sharing import versions
+from sharing.names import TOKEN, ZONE_LABEL
 
 __all__ = ["KarpenterGpuPool", "KarpenterGpuPoolArgs", "KarpenterPool"]
 
@@ -273,9 +273,7 @@ def values(cluster: str, queue: str, region: str, replicas: int) -> dict[str, An
             "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
         },
         # The chart insists on zones, and counts those of tainted GPU nodes: the second controller would be Pending.
-        "topologySpreadConstraints": [
-            {"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}
-        ],
+        "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE_LABEL, "whenUnsatisfiable": "ScheduleAnyway"}],
     }
 
 

@@ -10,7 +10,11 @@ from typing import Any
 
 import pulumi
 
-from components.names import (
+from components.node_group import ROOT_DEVICE
+from sharing.gpus import Gpu, alike
+from sharing.karpenter import limits, overlay_capacity, reported_gpus
+from sharing.modes import Sharing
+from sharing.names import (
     CONTROLLERS_TAGS,
     GPU_PRESENT_LABEL,
     GPU_TAINT,
@@ -20,12 +24,8 @@ from components.names import (
     TYPE_LABEL,
     ZONE_LABEL,
 )
-from components.node_group import ROOT_DEVICE
-from components.versions import AMI_DATE
-from sharing.gpus import Gpu, alike
-from sharing.karpenter import limits, overlay_capacity, reported_gpus
-from sharing.modes import Sharing
 from sharing.setup import Capacity
+from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]
 NODE_POOL_LABEL = "karpenter.sh/nodepool"

@@ -1,4 +1,4 @@
-"""What the control plane is built from, one constant a line. Not what is deployed: that is `components/versions.py`."""
+"""What the control plane is built from, one constant a line. Not what is deployed: that is `sharing/versions.py`."""
 
 # renovate: datasource=go depName=k8s.io/kubernetes
 KUBERNETES = "1.36.3"

@@ -6,7 +6,7 @@ from typing import Any
 
 from botocore.exceptions import ClientError
 
-from stacks import naming
+from sharing import names
 from tandem.account import ec2, services
 from tandem.account.session import DENIED, Account, code, reason
 from tandem.account.things import Kind, Owner, Thing, from_list
@@ -71,8 +71,8 @@ class Inventory:
 
 def owner_of(account: Account, stack: str) -> Owner:
     """The stack as this account knows it."""
-    name = naming.cluster_name(stack)
-    owner = Owner(stack=stack, own_tags=naming.own_tags(stack), cluster=name, region=account.region, by_cluster=False)
+    name = names.cluster_name(stack)
+    owner = Owner(stack=stack, own_tags=names.own_tags(stack), cluster=name, region=account.region, by_cluster=False)
     there = services.cluster(account, name)
     if there is not None and not owner.owns(there.get("tags") or {}):
         return owner
@@ -92,9 +92,9 @@ def inventory(account: Account, stack: str) -> Inventory:
         if code(error) not in DENIED:
             raise
         # Whose cluster bears the name is not known, so the name is no claim.
-        tags = naming.own_tags(stack)
+        tags = names.own_tags(stack)
         owner = Owner(
-            stack=stack, own_tags=tags, cluster=naming.cluster_name(stack), region=account.region, by_cluster=False
+            stack=stack, own_tags=tags, cluster=names.cluster_name(stack), region=account.region, by_cluster=False
         )
     for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
         try:

@@ -3,13 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
+from sharing.names import POOL_LABEL, TAG_ZONES
 from sharing.zones import Group
 from tandem.account import services
 from tandem.account.session import Account
-
-POOL_LABEL = "tandem/pool"
-TAG_ZONES = "tandem:zones"
-"""Both as in components/names.py."""
 
 
 @dataclass(frozen=True, slots=True)

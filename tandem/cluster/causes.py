@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from stacks.places import MODE_TAINT, POOL_LABEL
+from sharing.names import MODE_TAINT, POOL_LABEL
 from tandem.cluster.answers import FORWARD_REFUSED
 from tandem.cluster.objects import Object, condition, is_cordoned, is_ready, name, state, taint, tolerated
 from tandem.cluster.promise import Daemon, ModelPromise, PoolPromise

@@ -5,13 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from sharing.models import MIB
+from sharing.names import MODE_TAINT, POOL_LABEL, TYPE_LABEL
 from sharing.printable import one_line
-from stacks.places import MODE_TAINT, POOL_LABEL
 from tandem.cluster import causes
 from tandem.cluster.objects import (
     BATCH,
     INSTANCE_LABEL,
-    TYPE_LABEL,
     Object,
     allocatable,
     condition,

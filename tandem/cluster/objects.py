@@ -13,7 +13,6 @@ WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
 THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
 INSTANCE_LABEL = "app.kubernetes.io/instance"
 """Label of a model's pods: the chart gives it the release's name, which is the model's id."""
-TYPE_LABEL = "node.kubernetes.io/instance-type"
 
 
 def name(thing: Object) -> str:

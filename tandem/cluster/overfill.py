@@ -10,7 +10,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from sharing import artifacts
-from stacks.places import POOL_LABEL, tolerations
+from sharing.names import POOL_LABEL, tolerations
 from tandem.cluster.answers import AdmissionError
 from tandem.cluster.checks import Check
 from tandem.cluster.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced

@@ -11,15 +11,15 @@ from sharing.judgement import Fit, judge
 from sharing.memory import need
 from sharing.models import MIB, Served
 from sharing.modes import Sharing
-from sharing.ollama import server_environment
-from sharing.setup import Pool, Setup
-from stacks.places import (
+from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OLLAMA_NAMESPACE,
     OLLAMA_PORT,
     OPERATOR_NAMESPACE,
     plugin_release,
 )
+from sharing.ollama import server_environment
+from sharing.setup import Pool, Setup
 from tandem.cluster.objects import BATCH
 
 if TYPE_CHECKING:

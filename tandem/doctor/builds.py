@@ -42,7 +42,7 @@ def check_addons(case: Case) -> Iterator[Finding]:
             yield stops(f"EKS offers no {name} for Kubernetes {kubernetes}", fix)
             continue
         default = next((build for build, is_default in offered.items() if is_default), max(offered))
-        fix = f"Update tandem, or pin {default} in components/versions.py."
+        fix = f"Update tandem, or pin {default} in sharing/versions.py."
         yield stops(f"EKS no longer offers {name} {pinned} for Kubernetes {kubernetes}", fix)
     if fine:
         yield ok(f"EKS offers the {len(resources)} pinned builds for Kubernetes {kubernetes}")
@@ -65,7 +65,7 @@ def check_amis(case: Case) -> Iterator[Finding]:
     for name in withdrawn:
         ami = name.split("/")[-2]
         yield stops(
-            f"AWS does not publish {ami} in {case.region}", "Update tandem, or pin another in components/versions.py."
+            f"AWS does not publish {ami} in {case.region}", "Update tandem, or pin another in sharing/versions.py."
         )
     if not withdrawn:
         yield ok(f"AWS publishes {', '.join(name.split('/')[-2] for name in names)}")

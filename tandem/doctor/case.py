@@ -129,12 +129,12 @@ class Case:
 
     @cached_property
     def _cluster(self) -> Any:
-        from stacks import naming
+        from sharing import names
         from tandem.account import services
         from tandem.account.leftovers import owner_of
 
         account, stack = self.account(), self.planned_stack.name
-        raw = services.cluster(account, naming.cluster_name(stack))
+        raw = services.cluster(account, names.cluster_name(stack))
         return raw if raw and owner_of(account, stack).owns(raw.get("tags") or {}) else None
 
     def _home_region(self) -> str:

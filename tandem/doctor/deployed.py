@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from stacks import naming
+from sharing import names
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, stops, warning
 from tandem.doctor.pulumi_state import StateError, read_state
@@ -22,7 +22,7 @@ def check_cluster(case: Case) -> Iterator[Finding]:
     """The EKS cluster: there is none yet, or it is this stack's."""
     from tandem.account import services
 
-    name = naming.cluster_name(case.planned_stack.name)
+    name = names.cluster_name(case.planned_stack.name)
     there = services.cluster(case.account(), name)
     if there is None:
         yield ok(f"{NOT_DEPLOYED}: `up` creates {name}")
@@ -114,7 +114,7 @@ def _judge_failed(case: Case, found: str, urn: str, replace: str) -> Finding:
 
 
 def _delete_first(case: Case, name: str) -> str:
-    cluster = naming.cluster_name(case.planned_stack.name)
+    cluster = names.cluster_name(case.planned_stack.name)
     return (
         "If the quota has no room for a second group, first run "
         f"`aws eks delete-nodegroup --region {case.region} --cluster-name {cluster} --nodegroup-name {name}`."

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from components import versions
 from sandbox.control_plane.build import BuildError, GoMissingError, built
 from sandbox.control_plane.karpenter import Karpenter, karpenter
 from sandbox.control_plane.karpenter_types import for_sale
 from sandbox.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
 from sandbox.control_plane.running import ControlPlane, control_plane
 from sandbox.graph import Graph
+from sharing import versions
 from sharing.setup import Setup
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment

@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from components.names import POOL_LABEL
 from sandbox.graph import Graph, Resource, plain
 from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
+from sharing.names import POOL_LABEL
 from sharing.setup import NODE_CPU_MILLIS
 from sharing.system import system_types
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from components.names import GPU_TAINT, POOL_LABEL, tolerations
 from components.share_proof import EVICTED_LAST
 from sandbox.control_plane.karpenter import Karpenter
 from sandbox.control_plane.karpenter_types import aws_labels, for_sale
+from sharing.names import GPU_TAINT, POOL_LABEL, tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.karpenter import ALPHA, POOLS, Pools, manifests
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from components import versions
 from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph
+from sharing import versions
 from tests.cluster.charts import objects_of
 from tests.cluster.deployment import Deployment, manifests, releases
 

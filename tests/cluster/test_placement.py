@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from components.names import tolerations
 from sandbox.graph import Graph, plain
 from sharing.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
+from sharing.names import tolerations
 from sharing.setup import Setup
 from tests.cluster.deployment import Deployment, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from components import ShareProof, ShareProofArgs
-from components.names import MODE_TAINT, tolerations
 from components.share_promise import promises, to_node
 from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.running import HELD
@@ -17,6 +16,7 @@ from sandbox.graph import Graph
 from sandbox.in_process import run
 from sharing.gpus import gpus
 from sharing.modes import GPU_RESOURCE, Mps
+from sharing.names import MODE_TAINT, tolerations
 from tests.cluster.deployment import Deployment, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_objects import applied

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from components import ShareProof, ShareProofArgs, versions
+from components import ShareProof, ShareProofArgs
 from components.share_promise import MOST_PODS, fingerprint, promises, to_node
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
+from sharing import versions
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 

@@ -14,11 +14,11 @@ from typing import Any, TypeVar
 import yaml
 
 import stacks
-from components.names import PROJECT, TOKEN
 from sandbox.graph import Graph
 from sandbox.in_process import run as run_in_process
 from sandbox.world import Fault, Faults, World
 from sandbox.world.callers import Callers
+from sharing.names import PROJECT, TOKEN
 from stacks.config import load_file
 from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
 from tandem.sandbox.pulumi import executable

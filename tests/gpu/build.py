@@ -17,7 +17,7 @@ from pathlib import Path
 from tests.gpu.progress import Clock, FailedError, Result, SkipError, UnfinishedError
 
 PINNED = "b10488"
-"""The llama.cpp of Ollama 0.32.15, which components/versions.py pins. Source: LLAMA_CPP_VERSION of that tag."""
+"""The llama.cpp of Ollama 0.32.15, which sharing/versions.py pins. Source: LLAMA_CPP_VERSION of that tag."""
 OPTIONS = {
     "CMAKE_BUILD_TYPE": "Release",
     "BUILD_SHARED_LIBS": "ON",

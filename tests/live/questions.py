@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from components import versions
+from sharing import versions
 from tests.live import readings
 from tests.live.readings import Answer
 

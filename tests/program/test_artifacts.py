@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from components import versions
 from sandbox.graph import Graph, Resource, plain
-from sharing import artifacts
+from sharing import artifacts, versions
 from tandem.cluster import overfill
 
 RELEASE = "kubernetes:helm.sh/v3:Release"

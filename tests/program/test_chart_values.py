@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from components import versions
 from sandbox.graph import Graph, Resource
+from sharing import versions
 
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 CONDITIONS = {"nvidia-device-plugin": {"nfd.enabled": "bool"}}

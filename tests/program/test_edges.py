@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from components.names import TOKEN
 from sandbox.graph import Graph, Resource
 from sandbox.world import CloudError, World
+from sharing.names import TOKEN
 from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 
 pytestmark = pytest.mark.slow

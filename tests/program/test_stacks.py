@@ -12,9 +12,10 @@ import pulumi
 import pytest
 
 import stacks
-from components import device_plugin, versions
+from components import device_plugin
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
 from sandbox.in_process import run
+from sharing import versions
 from sharing.problems import Problem
 from stacks.config import RefusedError, StackConfig
 from tandem.plan import program_graph

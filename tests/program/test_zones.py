@@ -8,11 +8,11 @@ import pulumi
 import pytest
 
 import stacks
-from components.names import PROJECT
 from sandbox.aws.offers import OFFERINGS, offerings
 from sandbox.cloud import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
+from sharing.names import PROJECT
 from tandem.plan import program_graph
 from tests.program.conftest import config_of
 

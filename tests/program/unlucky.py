@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 
 import stacks
-from components.names import PROJECT
 from sandbox.cloud import Cloud
 from sandbox.graph import IN_STATE_ALONE, Graph, Resource, plain
 from sandbox.in_process import run
 from sandbox.protocol import Created, Creation
 from sandbox.world import CloudError, IncompleteError, World
+from sharing.names import PROJECT
 from stacks.config import StackConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from components import versions as deployed
 from sandbox.control_plane import recipe, versions
 from sandbox.control_plane.api import Api
 from sandbox.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
 from sandbox.control_plane.kept import Kept, StartError
 from sandbox.control_plane.running import ControlPlane
+from sharing import versions as deployed
 
 FAKE_GO = """#!{python} -IS
 import json, os, pathlib, sys, time

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter
 
-from components import versions
+from sharing import versions
 from sharing.gpus import InstanceType, instance_types
 from sharing.memory import need
 from sharing.models import MIB, KvType, Model, Served, models

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components import versions
-from sharing import compatibility
+from sharing import compatibility, versions
 from sharing.compatibility import RULES, problems, warnings
 from sharing.gpus import instance_types
 from sharing.layouts import Slices

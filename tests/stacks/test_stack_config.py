@@ -16,7 +16,7 @@ import pytest
 import yaml
 from pydantic.alias_generators import to_camel
 
-from components import versions
+from sharing import versions
 from sharing.gpus import gpus
 from sharing.memory import need
 from sharing.models import KvType, largest_vocabulary

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from components import names
+from sharing import names
 from tandem.account.quota import SPOT_ROLE
 from tests.tandem.account.creation import ROLE, TRUST, Creation
 from tests.tandem.account.emulated import ENOUGH, OURS, Emulated

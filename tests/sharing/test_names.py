@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from components.names import safe_name
+from sharing.names import safe_name
 
 
 def test_a_plain_name_that_fits_stays_as_it_is() -> None:

@@ -2,13 +2,13 @@
 
 from components import device_plugin, gpu_operator
 from sandbox.graph import plain
-from stacks import places
+from sharing import names
 from tests.program.conftest import STACKS, graph_of
 
 HOMES = {
-    "ollama": places.OLLAMA_NAMESPACE,
-    device_plugin.CHART.name: places.DEVICE_PLUGIN_NAMESPACE,
-    gpu_operator.CHART.name: places.OPERATOR_NAMESPACE,
+    "ollama": names.OLLAMA_NAMESPACE,
+    device_plugin.CHART.name: names.DEVICE_PLUGIN_NAMESPACE,
+    gpu_operator.CHART.name: names.OPERATOR_NAMESPACE,
 }
 
 

@@ -1,12 +1,11 @@
-"""Labels, taints, tags and names of resources: each string once."""
+"""Labels, taints, tags, ports, namespaces and names of resources: each string once."""
 
 import hashlib
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
-if TYPE_CHECKING:
-    import pulumi
+T = TypeVar("T")
 
 PROJECT = "tandem"
 TOKEN = "tandem:index:{}"
@@ -19,6 +18,11 @@ PROOF_LABEL = "tandem/proof"
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
 PLUGIN_CHART = "nvidia-device-plugin"
+DEVICE_PLUGIN_NAMESPACE = PLUGIN_CHART
+"""Named after the chart; each pool has a release in it."""
+OPERATOR_NAMESPACE = "gpu-operator"
+OLLAMA_NAMESPACE = "ollama"
+"""Where a stack's models run, unless a component's user chooses another."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -49,12 +53,26 @@ PROOF_PORT = 7077
 """Where pod 0 of a share proof listens for the others."""
 
 
+MAX_CLUSTER_NAME = 48
+"""EKS allows 100 characters; IAM roles named after the cluster allow 64, with their own ending."""
+
+
+def cluster_name(stack: str) -> str:
+    """Name of the stack's EKS cluster."""
+    return safe_name(f"{PROJECT}-{stack}", MAX_CLUSTER_NAME)
+
+
 def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
     """The one tag set of a stack."""
     return {TAG_PROJECT: PROJECT, TAG_STACK: stack, **extra}
 
 
-def named(tags: Mapping[str, str], name: str) -> dict[str, str]:
+def own_tags(stack: str) -> dict[str, str]:
+    """The tags that identify everything of the stack, without those that its file adds."""
+    return stack_tags(stack, {})
+
+
+def with_name(tags: Mapping[str, str], name: str) -> dict[str, str]:
     """The tag set with the name that the AWS console shows."""
     return {**tags, "Name": name}
 
@@ -67,7 +85,7 @@ def plugin_release(pool: str) -> str:
     return f"{PLUGIN_CHART}-{pool}"
 
 
-def tolerations(mode_taint: "pulumi.Input[str] | None") -> list[dict[str, "pulumi.Input[str]"]]:
+def tolerations(mode_taint: T | None) -> list[dict[str, T | str]]:
     """Tolerations, as Kubernetes writes them, of a pod for nodes with this value of the taint; for all when None."""
     if mode_taint is None:
         return [{**one} for one in TOLERATED]
