@@ -17,6 +17,7 @@ from typing import Any
 
 import emulation
 import real_world
+import records
 import regions
 import yaml
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -37,6 +38,7 @@ from tandem.report import PlanReport
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE_UP = ROOT / "docs" / "how-to" / "before-your-first-up.md"
 EMULATION = ROOT / "docs" / "reference" / "emulation.md"
+DECISIONS = ROOT / "docs" / "decisions"
 REAL_WORLD = ROOT / "docs" / "reference" / "real-world-behaviours.md"
 WHERE = {
     "machine": "this machine",
@@ -95,6 +97,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Every derived document with the text that it should have."""
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
+    yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
     yield ROOT / "docs" / "reference" / "regions.md", regions.document()
     yield EMULATION, emulation.document(EMULATION.read_text(encoding="utf-8"))

@@ -83,3 +83,17 @@ def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
         assert "://" not in text
         packages = re.split(r"\n(?=\S)", text.strip())
         assert all("--hash=sha256:" in package for package in packages)
+
+
+def test_every_decision_record_has_a_number_of_its_own_a_status_and_a_date() -> None:
+    paths = sorted((ROOT / "docs" / "decisions").glob("[0-9]*.md"))
+    numbers = [path.name[:4] for path in paths]
+    assert len(set(numbers)) == len(numbers) > 80
+    index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
+    for path in paths:
+        title, _, status = path.read_text(encoding="utf-8").splitlines()[:3]
+        assert re.fullmatch(rf"# {path.name[:4]}\. .+", title), path.name
+        dated = re.fullmatch(r"Status: (?:accepted|superseded by (\d{4}))\. Date: 2\d{3}-[01]\d-[0-3]\d\.", status)
+        assert dated, path.name
+        assert dated[1] in (None, *numbers), path.name
+        assert f"]({path.name}) {title[8:]} |" in index, f"{path.name} is not in the index. Run `make docs`."
