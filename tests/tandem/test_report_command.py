@@ -65,6 +65,15 @@ def test_the_answer_stands_first(tmp_path: Path) -> None:
     assert "**exclusive** is 14% cheaper per token than mps" in answer
 
 
+def test_every_plot_names_both_of_its_axes(tmp_path: Path) -> None:
+    report(tmp_path, mps(), exclusive())
+    names = {"latency": "seconds", "throughput": "tokens a second", "cost": "dollars", "fairness": "Jain's index"}
+    for plot, height in names.items():
+        drawn = (tmp_path / "out" / f"{plot}.svg").read_text()
+        assert f">{height}</text>" in drawn
+        assert ">requests at a time, for each model</text>" in drawn
+
+
 NOISY, OTHER, FASTER = (40.0, 44.0, 36.0), (41.0, 37.0, 42.5), (30.0, 30.2, 29.9)
 """Milliseconds between tokens of three repeats. The first two overlap; the third is a quarter less than the first."""
 
