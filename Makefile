@@ -3,98 +3,103 @@ STACK ?= timeslice
 PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow check lint coverage mutants docs bench refresh lock sbom clean
+# `make help` lists the targets by the text after `##`.
+.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow check lint coverage mutants docs bench refresh lock sbom clean
 
-plan: .venv/plan
+help:  ## List these targets
+	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
+
+plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 	@.venv/bin/tandem plan $(STACK)
 
 # What most changes need: a minute on two cores.
-test: .venv/test
+test: .venv/test  ## Run the tests that most changes need (a minute)
 	@.venv/bin/python -m pytest -n auto -m "not slow"
 
 # What goes through all there is: every order of creation, every key, every deletion, real processes. Two minutes.
-test-slow: .venv/test
+test-slow: .venv/test  ## Run the tests that go through everything
 	@.venv/bin/python -m pytest -n auto -m slow
 
 # Both of these in another order each time. The last line names the seed; SEED=7 repeats an order.
-test-random: .venv/test
+test-random: .venv/test  ## Run both in random order (SEED=7)
 	@.venv/bin/python -m pytest -n auto -p randomly $(if $(SEED),--randomly-seed=$(SEED))
 
 # A real Kubernetes control plane and Karpenter, with nodes that only pretend. Built once with Go: 11 minutes on two cores,
 # then 3 to test.
-test-cluster: .venv/test
+test-cluster: .venv/test  ## Test against a real Kubernetes API server (needs Go)
 	@.venv/bin/python -m pytest tests/cluster
 
 # The real engine against the emulated cloud, where `pulumi` is on the PATH; skipped with that reason elsewhere. An engine
 # that fails waits for seconds before it ends, so more tests run than there are cores.
-test-engine: .venv/test
+test-engine: .venv/test  ## Test with the real `pulumi` against an emulated AWS
 	@.venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine
 
 # Errors and lost answers on create and on delete, for every single resource.
-test-faults: .venv/test
+test-faults: .venv/test  ## The same, with an error at every single resource
 	@TANDEM_EVERY_FAULT=1 .venv/bin/python -m pytest -n 4 --maxschedchunk 1 tests/engine/test_faults.py
 
 # SIGKILL at 80 moments of up, switch and destroy, and what `status` names, word for word: 40 minutes on two cores. Goes on
 # where it was interrupted, and writes tests/kills/results.md. The same again: KILLS="--seed 7"; one: "--seed 7 --trials 3".
-test-kills: .venv/test
+test-kills: .venv/test  ## Kill `pulumi` at 80 moments and recover (40 minutes)
 	@.venv/bin/python -m tests.kills $(KILLS)
 
 # What only an AWS account can answer, with a cost cap and a destroy at the end: LIVE="--max-usd 35". A dry run against the
 # emulated cloud without TANDEM_LIVE=1. See docs/how-to/run-the-live-checklist.md.
-test-live: .venv/test
+test-live: .venv/test  ## Run the live checklist (LIVE="--max-usd 35")
 	@.venv/bin/python -m tests.live $(LIVE)
 
 # Memory, shares and speed on this machine's GPU: docs/how-to/run-the-gpu-tier.md. It needs Python and no package, because
 # machines with a GPU may have no network: `.venv` is used only where it is. GPU="--dry-run" tries it on the CPU.
-test-gpu:
+test-gpu:  ## Measure this machine's NVIDIA GPU (GPU="--dry-run")
 	@$(or $(wildcard .venv/bin/python),$(PYTHON)) -m tests.gpu $(GPU)
 
 # chat, bench, report and the start of a model, against the `ollama` of the PATH; skipped with that reason elsewhere.
-test-ollama: .venv/test
+test-ollama: .venv/test  ## Test with the real `ollama`
 	@.venv/bin/python -m pytest -n auto tests/ollama
 
-check: lint coverage test test-slow
+check: lint coverage test test-slow  ## Run lint, coverage, test and test-slow
 
-lint: .venv/test
+lint: .venv/test  ## Check format, lint, spelling and types
 	.venv/bin/ruff format --check .
 	.venv/bin/ruff check .
+	.venv/bin/codespell
 	.venv/bin/mypy
 
 # The rules are what people rely on: every line and branch of them is tested.
-coverage: .venv/test
+coverage: .venv/test  ## Check that tests reach every line of the rules
 	.venv/bin/coverage run -m pytest -q tests/sharing
 	.venv/bin/coverage report
 
 # Makes 200 small faults in the code, one at a time, and counts those that no test notices. It goes on after an interruption;
 # MUTANTS="--seed 7" makes the same ones again. It writes tests/mutants/results.md.
-mutants: .venv/test
+mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
-docs: .venv/test
+docs: .venv/test  ## Write what is generated from the code
 	.venv/bin/python docs/generate.py
 
-bench: .venv/test
+bench: .venv/test  ## Measure the command and the clock of `tandem bench`
 	.venv/bin/python tests/bench/plan.py
 	.venv/bin/python -m tests.bench.stream_timing
 	.venv/bin/python tests/bench/choose.py
 
 # What AWS offers in which region, and its prices, into sharing/data: with credentials of any account, which only reads.
-refresh: .venv/test
+refresh: .venv/test  ## Read offers and prices from AWS into the tables
 	.venv/bin/python -m tandem.account.refresh $(REGIONS)
 	.venv/bin/python docs/generate.py
 
 # Locked packages, images and charts as CycloneDX JSON.
-sbom: .venv/test
+sbom: .venv/test  ## Write what the project is made of as CycloneDX JSON
 	@.venv/bin/python -m catalogue.sbom build/tandem.cdx.json
 	@echo "Wrote build/tandem.cdx.json"
 
 # Names, versions and hashes; no index address.
-lock: .venv/test
+lock: .venv/test  ## Update the lock files
 	.venv/bin/python -m uv pip compile pyproject.toml --extra build $(LOCK) -o requirements.txt
 	.venv/bin/python -m uv pip compile pyproject.toml --extra dev -c requirements.txt $(LOCK) -o requirements-dev.txt
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
-clean:
+clean:  ## Remove what these targets made
 	rm -rf .venv .tandem *.egg-info
 
 .venv/bin/python:

@@ -58,15 +58,15 @@ AMI_KUBERNETES = {"1.34": "1.34.9", "1.35": "1.35.6", "1.36": "1.36.2"}
 """Patch version of the kubelet in that release, by Kubernetes version. Source: amazon-eks-ami CHANGELOG, v20260714."""
 
 # Add-on versions by Kubernetes version, as EKS offered them by default at the end of September 2026.
-# renovate: datasource=custom.eks-addon depName=vpc-cni
+# renovate: datasource=aws-eks-addon depName=vpc-cni
 VPC_CNI = {"1.34": "v1.22.4-eksbuild.3", "1.35": "v1.22.4-eksbuild.3", "1.36": "v1.22.4-eksbuild.3"}
-# renovate: datasource=custom.eks-addon depName=kube-proxy
+# renovate: datasource=aws-eks-addon depName=kube-proxy
 KUBE_PROXY = {"1.34": "v1.34.6-eksbuild.29", "1.35": "v1.35.3-eksbuild.29", "1.36": "v1.36.0-eksbuild.25"}
-# renovate: datasource=custom.eks-addon depName=coredns
+# renovate: datasource=aws-eks-addon depName=coredns
 COREDNS = {"1.34": "v1.12.4-eksbuild.38", "1.35": "v1.13.2-eksbuild.31", "1.36": "v1.14.3-eksbuild.23"}
-# renovate: datasource=custom.eks-addon depName=eks-pod-identity-agent
+# renovate: datasource=aws-eks-addon depName=eks-pod-identity-agent
 POD_IDENTITY_AGENT = {"1.34": "v1.3.10-eksbuild.3", "1.35": "v1.3.10-eksbuild.3", "1.36": "v1.3.10-eksbuild.3"}
-# renovate: datasource=custom.eks-addon depName=aws-ebs-csi-driver
+# renovate: datasource=aws-eks-addon depName=aws-ebs-csi-driver
 EBS_CSI_DRIVER = {"1.34": "v1.66.0-eksbuild.1", "1.35": "v1.66.0-eksbuild.1", "1.36": "v1.66.0-eksbuild.1"}
 
 BOTH = frozenset({"amd64", "arm64"})

@@ -1,5 +1,12 @@
 """Parts that not everybody installs: which command needs which, and what to say where it is missing."""
 
+from collections.abc import Iterable
+from pathlib import Path
+
+DISTRIBUTION = "tandem-gpu"
+"""Our name on the package index, where `tandem` is another author's."""
+CHECKOUT = Path(__file__).parent.parent
+
 EXTRAS = {
     "aws": ("boto3", "botocore"),
     "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
@@ -30,9 +37,22 @@ def missing(error: ModuleNotFoundError, command: str) -> str:
     for extra in extras:
         if package in EXTRAS[extra]:
             found = "boto3" if package == "botocore" else package
-            # The index has a package of another author by the name of ours, so this installs from the checkout.
-            return (
-                f"`tandem {command}` needs {found}. Run `.venv/bin/python -m pip install --no-build-isolation "
-                f"-e '.[{','.join(extras)}]'` in the checkout."
-            )
+            return f"`tandem {command}` needs {found}. Run `{install_command(extras)}`{_where()}."
     raise error
+
+
+def install_command(extras: Iterable[str], checkout: Path = CHECKOUT) -> str:
+    """The command that installs `extras`. A checkout stays what is imported: without `-e` it would become a copy."""
+    names = ",".join(extras)
+    if is_checkout(checkout):
+        return f".venv/bin/python -m pip install --no-build-isolation -e '.[{names}]'"
+    return f"pip install '{DISTRIBUTION}[{names}]'"
+
+
+def is_checkout(folder: Path = CHECKOUT) -> bool:
+    """Whether `tandem` was imported from a checkout, not from an installed wheel."""
+    return (folder / "pyproject.toml").is_file()
+
+
+def _where() -> str:
+    return " in the checkout" if is_checkout() else ""

@@ -97,3 +97,13 @@ def test_every_decision_record_has_a_number_of_its_own_a_status_and_a_date() -> 
         assert dated, path.name
         assert dated[1] in (None, *numbers), path.name
         assert f"]({path.name}) {title[8:]} |" in index, f"{path.name} is not in the index. Run `make docs`."
+
+
+def test_the_changelog_has_the_form_that_readers_know() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    versions = re.findall(r"^## (.+)$", text, flags=re.MULTILINE)
+    assert versions[0] == "[Unreleased]"
+    assert all(re.fullmatch(r"\[\d+\.\d+\.\d+\] - \d{4}-\d\d-\d\d", version) for version in versions[1:])
+    kinds = re.findall(r"^### (.+)$", text, flags=re.MULTILINE)
+    # https://keepachangelog.com/en/1.1.0/, "Types of changes"
+    assert set(kinds) <= {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security"}

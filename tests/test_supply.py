@@ -1,12 +1,20 @@
 """What is installed and what builds the project have a hash each."""
 
+import ast
 import re
+import sys
 import tomllib
+from collections.abc import Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
 
+from tandem.extras import install_command
+
 ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("sharing", "components", "stacks", "sandbox", "tandem")
+INSTALLED = Path("site-packages")
 LOCKS = ("requirements.txt", "requirements-dev.txt")
 HASHED = re.compile(r"\\\n +--hash=sha256:[0-9a-f]{64}")
 REQUIREMENT = re.compile(r"^([a-z0-9][a-z0-9._-]*)==\S+", re.MULTILINE)
@@ -24,15 +32,57 @@ def test_what_builds_the_project_is_in_the_lock_that_is_installed_first() -> Non
     assert {re.split(r"[<>=!~]", need)[0] for need in builds} <= locked
 
 
+def test_every_install_command_of_the_documents_is_the_one_that_messages_print() -> None:
+    documents = [ROOT / "README.md", *sorted((ROOT / "docs").glob("**/*.md"))]
+    documents = [path for path in documents if path.parent.name != "decisions"]
+    lines = [line for path in documents for line in path.read_text(encoding="utf-8").splitlines()]
+    commands = [command for line in lines for command in re.findall(r"[.\w/-]*(?: -m)? ?pip install .*?\]'", line)]
+    assert len(commands) >= 5
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    for command in commands:
+        extras = re.findall(r"\w+", command.rpartition("[")[2])
+        assert set(extras) <= set(project["optional-dependencies"])
+        assert command in (install_command(extras), install_command(extras, INSTALLED)), command
+
+
+def test_messages_name_our_distribution_where_there_is_no_checkout() -> None:
+    name = tomllib.loads(text("pyproject.toml"))["project"]["name"]
+    assert name == "tandem-gpu"  # `tandem` on the package index is another author's
+    assert install_command(["aws", "cluster"], INSTALLED) == "pip install 'tandem-gpu[aws,cluster]'"
+    assert install_command(["aws"], ROOT) == ".venv/bin/python -m pip install --no-build-isolation -e '.[aws]'"
+
+
 def test_pip_builds_with_nothing_that_it_fetches_itself() -> None:
-    files = ["Makefile", "README.md", "tandem/extras.py", *(f"docs/how-to/{path.name}" for path in guides())]
-    installs = [line for name in files for line in text(name).splitlines() if re.search(r"install .*-e ", line)]
-    assert len(installs) >= 5
+    installs = [line for line in text("Makefile").splitlines() if re.search(r"install .*-e ", line)]
+    assert installs
     assert [line for line in installs if "--no-build-isolation -e " not in line] == []
 
 
-def guides() -> list[Path]:
-    return sorted((ROOT / "docs" / "how-to").glob("*.md"))
+@pytest.mark.slow
+def test_every_package_that_we_import_is_declared() -> None:
+    project = tomllib.loads(text("pyproject.toml"))["project"]
+    extras = project["optional-dependencies"]
+    needs = [
+        *project["dependencies"],
+        *(need for name in extras if name not in ("build", "dev") for need in extras[name]),
+    ]
+    declared = {normalized(re.split(r"[<>=!~\[]", need)[0]) for need in needs}
+    homes = packages_distributions()
+    for path in (path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))):
+        for name in {module.partition(".")[0] for module in imports(path)} - sys.stdlib_module_names - set(ROOMS):
+            assert declared & set(map(normalized, homes[name])), f"{path}: {name}"
+
+
+def normalized(distribution: str) -> str:
+    return re.sub(r"[-_.]+", "-", distribution).lower()
+
+
+def imports(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (name.name for name in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            yield node.module
 
 
 @pytest.mark.parametrize("lock", LOCKS)

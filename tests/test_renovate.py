@@ -1,0 +1,80 @@
+"""Every `# renovate:` comment is one that Renovate's configuration reads, and asks a datasource that Renovate has."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+CONFIG = json.loads((ROOT / ".github" / "renovate.json").read_text(encoding="utf-8"))
+DATASOURCES = {"aws-eks-addon", "docker", "endoflife-date", "github-releases", "go", "helm"}
+"""Those of Renovate that we use (renovatebot/renovate, `lib/modules/datasource/`, commit c2dd4f8, 2026-08-22)."""
+PINS = [
+    path
+    for path in sorted(ROOT.glob("*/**/*.py"))
+    if not any(part.startswith(".") for part in path.relative_to(ROOT).parts)
+    and re.search(r"^# renovate: ", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+]
+Found = dict[str, str | None]
+
+
+def found(text: str) -> list[Found]:
+    """What Renovate takes from a file (its `strategies.ts`): each string searches what the one before it found."""
+    pins: list[Found] = []
+    for manager in CONFIG["customManagers"]:
+        # Python writes a named group in another way; both have the rest in common.
+        expressions = [string.replace("(?<", "(?P<") for string in manager["matchStrings"]]
+        matches: list[tuple[str, Found]] = [(text, {})]
+        for expression in expressions:
+            matches = [
+                (match[0], {**groups, **match.groupdict()})
+                for inside, groups in matches
+                for match in re.finditer(expression, inside)
+            ]
+        pins += [groups for _, groups in matches]
+    return pins
+
+
+@pytest.mark.parametrize("path", PINS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_renovate_reads_every_comment_and_what_is_below_it(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    for manager in CONFIG["customManagers"]:
+        [pattern] = manager["managerFilePatterns"]
+        assert re.search(pattern.strip("/"), str(path.relative_to(ROOT)))
+    comments = re.findall(r"^# renovate: datasource=(\S+) depName=(\S+)", text, flags=re.MULTILINE)
+    assert len(comments) == text.count("# renovate:")
+    pins = found(text)
+    assert {(pin["datasource"], pin["depName"]) for pin in pins} == set(comments)
+    assert {datasource for datasource, _ in comments} <= DATASOURCES
+    assert all(re.fullmatch(r"v?\d[\w.-]*", pin["currentValue"] or "") for pin in pins)
+
+
+def test_there_are_pins_to_read() -> None:
+    assert len(PINS) >= 2
+
+
+@pytest.mark.parametrize(
+    ("below", "value", "digest"),
+    [
+        ('CHART = "v26.7.0"', "v26.7.0", None),
+        (f'TAG = "0.32.15@sha256:{"a" * 64}"', "0.32.15", f"sha256:{'a' * 64}"),
+        (
+            f'IMAGE = (\n    "docker.io/python:3.13-slim"\n    "@sha256:{"b" * 64}"\n)',
+            "3.13-slim",
+            f"sha256:{'b' * 64}",
+        ),
+    ],
+)
+def test_a_version_is_read_without_the_name_of_its_image(below: str, value: str, digest: str | None) -> None:
+    [pin] = found(f"# renovate: datasource=docker depName=some/image\n{below}\n")
+    assert (pin["currentValue"], pin["currentDigest"]) == (value, digest)
+
+
+def test_an_add_on_has_a_version_for_each_version_of_kubernetes() -> None:
+    below = 'DNS = {"1.35": "v1.13.2-eksbuild.31", "1.36": "v1.14.3-eksbuild.23"}'
+    pins = found(f"# renovate: datasource=aws-eks-addon depName=coredns\n{below}\n")
+    assert [(pin["kubernetes"], pin["currentValue"]) for pin in pins] == [
+        ("1.35", "v1.13.2-eksbuild.31"),
+        ("1.36", "v1.14.3-eksbuild.23"),
+    ]
