@@ -17,6 +17,9 @@ VERBS = {
     "pulumi": "run any other command of pulumi on the stack, e.g. `-- stack output`",
     "delete": "delete one thing from the emulated cloud behind Pulumi's back, as with the AWS console",
 }
+VERB_EXIT_CODES = (
+    "Exit codes: 0 success, 1 failed, or state and cloud differ, 2 usage error, unreadable file or sandbox in use."
+)
 REPORTING = ("up", "refresh", "destroy", "status", "delete")
 """Verbs with `--json`. The others show what `pulumi` prints, whose own `--json` goes behind the `--`."""
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
@@ -50,7 +53,7 @@ def add(commands: Commands) -> None:
     )
     verbs = sandbox.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=VerbParser)
     for verb, what in VERBS.items():
-        parser = verbs.add_parser(verb, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=EXIT_CODES)
+        parser = verbs.add_parser(verb, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=VERB_EXIT_CODES)
         if verb in PASSING_ON:
             command = "-- ARGUMENT ..." if verb == "pulumi" else "[-- ARGUMENT ...]"
             parser.usage = f"%(prog)s [OPTIONS] [STACK|FILE] {command}"
@@ -67,7 +70,7 @@ def add(commands: Commands) -> None:
                 "--json", action="store_true", help="print one JSON object instead; what pulumi says goes to stderr"
             )
         if verb == "delete":
-            parser.add_argument("type", metavar="TYPE", help="its type, e.g. aws:ec2/natGateway:NatGateway")
+            parser.add_argument("type", metavar="TYPE", help="its type, e.g. aws:ec2/vpcEndpoint:VpcEndpoint")
             parser.add_argument(
                 "id",
                 metavar="ID",

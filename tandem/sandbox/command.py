@@ -189,11 +189,13 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
         deleted = {"type": token, "id": identity}
         print_json({"schema_version": SCHEMA_VERSION, "stack": sandbox.place.stack, "deleted": deleted})
         return FINE
-    code = FINE
-    if verb != "status":
-        sandbox.pulumi.stdout = sys.stderr.fileno()
-        with redirect_stdout(sys.stderr):
-            code = _VERBS[verb](sandbox, extra)
+    if verb == "status":
+        found = sandbox.findings(_graph(sandbox.place))
+        print_json(as_report(sandbox.place.stack, found))
+        return _code(found)
+    sandbox.pulumi.stdout = sys.stderr.fileno()
+    with redirect_stdout(sys.stderr):
+        code = _VERBS[verb](sandbox, extra)
     found = sandbox.findings(_graph(sandbox.place))
     print_json(as_report(sandbox.place.stack, found))
     return code or (FINE if found.agree else FAILED)
@@ -245,6 +247,8 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
     if found.resources or found.orphans:
         return FAILED
     _say("nothing is left: 0 resources in the state, 0 in the cloud")
+    # Pulumi prints "run `pulumi stack rm dev`", which outside of the sandbox would remove the user's real stack.
+    _say(f"to remove the stack as well, delete {sandbox.place.folder}. Do not run `pulumi stack rm`.")
     return code
 
 
@@ -255,7 +259,8 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
     for orphan in found.orphans:
         _say(_orphan(orphan))
-    for lost in found.missing:
+    named = {one.urn for one in found.unfinished}
+    for lost in (one for one in found.missing if one.urn not in named):
         _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
     if found.agree:
         _say("state and cloud agree")
@@ -267,7 +272,12 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _say("to continue, run in this order:" if len(commands) > 1 else "to continue, run:")
     for repair in commands:
         _say(f"  {repair}")
-    return FINE if found.agree else FAILED
+    return _code(found)
+
+
+def _code(found: Findings) -> int:
+    """Of `status`: 0 only where there is nothing to run."""
+    return FINE if found.agree and not found.completes else FAILED
 
 
 def _tell_orphans(found: Findings) -> None:

@@ -13,7 +13,7 @@ from tandem.calling import FAILED, FINE
 from tandem.sandbox import command
 from tandem.sandbox.command import Place, Sandbox
 from tandem.sandbox.pulumi import Pulumi
-from tandem.sandbox.state import Findings, Managed
+from tandem.sandbox.state import Findings, Managed, Unfinished
 from tests.kills.killing import advised
 
 VPC = Managed("urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc", "aws:ec2/vpc:Vpc", "vpc-1")
@@ -47,9 +47,9 @@ def sandbox(tmp_path: Path, pulumi: Ending) -> Iterator[Sandbox]:
 
 
 def status(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> str:
-    """What `status` prints of an empty state and cloud, which agree."""
+    """What `status` prints of an empty state and cloud, which agree; 1 where the stack is incomplete."""
     capsys.readouterr()
-    assert command._status(sandbox, ()) == FINE
+    assert command._status(sandbox, ()) == (FAILED if sandbox.left_off else FINE)
     return capsys.readouterr().out
 
 
@@ -115,3 +115,14 @@ def test_a_refresh_that_removes_missing_things_is_followed_by_up(
     said = status(sandbox, capsys)
     assert "`refresh` removed things" in said
     assert advised(said) == ["up dev"]
+
+
+def test_a_thing_whose_deletion_did_not_end_is_named_once(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    deleting = Unfinished(VPC.urn, VPC.type, "deleting")
+    monkeypatch.setattr(Sandbox, "findings", lambda *_: Findings((), 3, 2, (), (VPC,), (deleting,), "destroy"))
+    assert command._status(sandbox, ()) == FAILED
+    said = capsys.readouterr().out
+    assert said.count("tandem-vpc") == 1
+    assert advised(said) == ["refresh dev", "destroy dev"]
