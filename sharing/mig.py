@@ -181,10 +181,10 @@ def _combinations(plain: Sequence[Profile], gpu: Gpu) -> Iterator[Layout]:
     first, rest = plain[0], plain[1:]
     for others in _combinations(rest, gpu):
         yield others
-        for count in range(1, first.most + 1):
-            if not fits(layout := ((first, count), *others), gpu):
-                break
+        count = 1
+        while fits(layout := ((first, count), *others), gpu):
             yield layout
+            count += 1
 
 
 def _is_full(layout: Layout, plain: Sequence[Profile], gpu: Gpu) -> bool:

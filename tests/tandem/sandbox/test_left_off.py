@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import World
+from sandbox.world import Thing, World
 from tandem.calling import FAILED, FINE
 from tandem.sandbox import command
 from tandem.sandbox.command import Place, Sandbox
 from tandem.sandbox.pulumi import Pulumi
-from tandem.sandbox.state import Findings, Managed, Unfinished
+from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished
 from tests.kills.killing import advised
 
 VPC = Managed("urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc", "aws:ec2/vpc:Vpc", "vpc-1")
@@ -126,3 +126,16 @@ def test_a_thing_whose_deletion_did_not_end_is_named_once(
     said = capsys.readouterr().out
     assert said.count("tandem-vpc") == 1
     assert advised(said) == ["refresh dev", "destroy dev"]
+
+
+def test_destroy_counts_what_is_left_in_the_cloud_alone(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    thing = Thing(type=VPC.type, id="vpc-2", name="somebodys", inputs={}, outputs={})
+    orphan = Orphan(thing, f"tandem sandbox delete dev {VPC.type} vpc-2")
+    monkeypatch.setattr(Sandbox, "prepare", lambda *_, **__: None)
+    monkeypatch.setattr(Sandbox, "findings", lambda *_: Findings((), 0, 1, (orphan,), (), ()))
+    assert command._destroy(sandbox, ()) == FAILED
+    said = capsys.readouterr().out
+    assert "left in the cloud, and in nobody's state: 1" in said
+    assert orphan.repair in said
