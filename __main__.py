@@ -10,6 +10,6 @@ signal.signal(signal.SIGINT, signal.SIG_DFL)
 # The providers' SDKs are a million objects that stay. To search them for garbage takes a seventh of the program's time.
 gc.disable()
 
-import stacks  # noqa: E402
+from stacks.program import run  # noqa: E402
 
-stacks.run()
+run()

@@ -28,10 +28,11 @@ from sharing.assessment import assess
 from sharing.gpus import Gpu, InstanceType, gpus, instance_types
 from sharing.matrix import WAYS, Cell, cells, cheapest
 from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
-from stacks.config import load_file
-from stacks.model_settings import ModelSettings
-from stacks.provider_keys import HONOURED, REGION
-from stacks.shape import Budget, ClusterSettings, GpuNodes, GpuPool, StackConfig, SystemNodes
+from sharing.setup import Setup
+from stacks.stack_file.judge import judge_file
+from stacks.stack_file.model_settings import ModelSettings
+from stacks.stack_file.provider_keys import HONOURED, REGION
+from stacks.stack_file.shape import Budget, ClusterSettings, GpuNodes, GpuPool, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
 from tandem.report import PlanReport
 
@@ -204,7 +205,7 @@ def costs_table() -> str:
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
     day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
     for stack in STACKS:
-        setup = _config(stack).setup(day)
+        setup = _setup(stack, day)
         bill, pool = assess(setup).cost, setup.pools[0]
         assert bill is not None
         by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
@@ -217,7 +218,7 @@ def costs_table() -> str:
 def modes_table() -> str:
     """The ways of sharing side by side, as the modes answer and the rules judge the pair of the stack `timeslice`."""
     day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
-    found = list(cells(_config("timeslice").setup(day)))
+    found = list(cells(_setup("timeslice", day)))
     head = ("way", "a share's memory", "isolation", "shares of a GPU", "GPUs that hold the pair")
     rows = [(*head, "cheapest, $ per hour", "when to choose")]
     for way in WAYS:
@@ -346,8 +347,8 @@ def _markdown(rows: list[tuple[str, ...]]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def _config(stack: str) -> StackConfig:
-    return load_file(ROOT / f"Pulumi.{stack}.yaml", datetime.date.fromisoformat(tables.read("gpu_prices").date))
+def _setup(stack: str, day: datetime.date) -> Setup:
+    return judge_file(ROOT / f"Pulumi.{stack}.yaml", today=day).plan().setup
 
 
 def plan_schema() -> str:

@@ -12,10 +12,10 @@ from sharing import matrix, tables
 from sharing.modes import Sharing
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import Pool, Setup
-from stacks import source
-from stacks.mistakes import read_values
-from stacks.provider_keys import REGION
-from stacks.shape import SECTIONS, GpuNodes
+from stacks.stack_file.judge import judge
+from stacks.stack_file.provider_keys import REGION
+from stacks.stack_file.shape import SECTIONS, GpuNodes
+from stacks.stack_file.yaml import Source, read
 from tandem.calling import CallError
 
 CHEAPEST_CLUSTER = {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 1}}
@@ -68,7 +68,7 @@ def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
 
 def of_file(path: Path, settings: Values, region: str | None, budget: float | None, today: datetime.date) -> BaseStack:
     """The models and everything else of a stack file; what the call says is in the place of what the file says."""
-    found = source.read(path, SECTIONS)
+    found = read(path, SECTIONS)
     if found.problems:
         raise CallError("\n".join(map(str, found.problems)))
     models = found.sections.get("models")
@@ -119,13 +119,13 @@ def _node_values(pool: Pool) -> Values:
 
 def _read(sections: Values, provider: Values, today: datetime.date, name: str) -> BaseStack:
     """Raises `CallError` for what is wrong with the values themselves; the sharing is not judged yet."""
-    reading = read_values({**sections, "sharing": {"mode": "exclusive"}}, provider, name, today=today)
-    judged = {(problem.path, problem.rule) for problem in reading.assessment.problems}
-    wrong = [problem for problem in reading.problems if (problem.path, problem.rule) not in judged]
+    found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
+    of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
+    wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
     if wrong:
         raise CallError("\n".join(map(_said, wrong)))
-    require_region(reading.config.region)
-    whole = matrix.one_pool(reading.config.setup(today))
+    require_region(found.config.region)
+    whole = matrix.one_pool(found.setup)
     [pool] = whole.pools
     # Karpenter alone reads the fallback, and a node group brings the nodes here. Of types that the file does not name,
     # nobody has said that the region offers them.

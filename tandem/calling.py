@@ -11,7 +11,7 @@ from tandem.extras import missing
 
 # The rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
-    from tandem.plan import Judged
+    from stacks.stack_file.judge import Judged, Plan
 
 FINE, FAILED, USAGE = 0, 1, 2
 """All is well; what was looked at is not as it must be: a file, a promise, a model; a wrong call, or no way in."""
@@ -36,14 +36,6 @@ class Parser(argparse.ArgumentParser):
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Ends the command: `error` ends here too."""
         super().exit(status, printable(message) if message else None)
-
-
-class MistakesError(Exception):
-    """The stack file has mistakes, so there is nothing to work on."""
-
-    def __init__(self, judged: "Judged") -> None:
-        super().__init__(f"{judged.reading.name} has mistakes")
-        self.judged = judged
 
 
 def add_command(
@@ -95,30 +87,27 @@ def existing(stack: str) -> Path:
     raise CallError(f"there is no file {path}. {hint}")
 
 
-def accepted(stack: str) -> "Judged":
-    """The stack as the rules see it; raises `MistakesError`, and what `existing` and `tandem.plan.judge` raise."""
+def accepted(stack: str) -> "Plan":
+    """The plan of a stack that is accepted; raises what `existing` raises, `RefusedError` and `UnreadableError`."""
     path = existing(stack)
 
-    from tandem import plan
+    from stacks.stack_file.judge import judge_file
 
-    judged = plan.judge(path)
-    if judged.refused:
-        raise MistakesError(judged)
-    return judged
+    return judge_file(path).plan()
 
 
 def answer(parsed: argparse.Namespace) -> int:
     """Runs the command that was called, and tells what keeps it from its work; returns its exit code."""
-    from stacks.source import UnreadableError
+    from stacks.stack_file.errors import RefusedError, UnreadableError
 
     try:
         return int(parsed.run(parsed))
-    except MistakesError as error:
+    except RefusedError as refusal:
         if parsed.json:
-            problems = [str(problem) for problem in error.judged.reading.problems]
-            print_error(str(error), problems=problems)
+            problems = [str(problem) for problem in refusal.judged.problems]
+            print_error(f"{refusal.judged.name} has mistakes", problems=problems)
         else:
-            tell(error.judged)
+            tell(refusal.judged)
         return FAILED
     except ModuleNotFoundError as error:
         return _stopped(missing(error, parsed.command), parsed)
@@ -140,10 +129,9 @@ def tell(judged: "Judged") -> None:
     """Prints the mistakes in a stack file and what is unwise in it, a line each."""
     from sharing.problems import told
 
-    reading = judged.reading
-    for line in told(reading.name, "mistake", reading.problems):
+    for line in told(judged.name, "mistake", judged.problems):
         print_line(line, sys.stdout)
-    for line in told(reading.name, "warning", reading.assessment.warnings):
+    for line in told(judged.name, "warning", judged.assessment.warnings):
         print_line(line, sys.stdout)
 
 

@@ -1,40 +1,18 @@
 """Plans a stack: rules first, without Pulumi; then the whole program, in this process, against the emulated cloud."""
 
-import datetime
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharing.names import PROJECT
 from sharing.quotas import needs
-from sharing.setup import Pool, Setup
-from stacks.config import StackConfig
-from stacks.mistakes import Reading, read_file
+from stacks.stack_file.judge import Judged, Plan
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph, Resource
     from tandem.first_token import FirstToken
     from tandem.report import FirstTokenReport, PlanReport, ResourceReport
     from tandem.switch import Switches
-
-
-@dataclass(frozen=True, slots=True)
-class Judged:
-    """A stack file after the rules: what is known before Pulumi is imported."""
-
-    stack: str
-    reading: Reading
-    setup: Setup
-
-    @property
-    def pools(self) -> dict[str, Pool]:
-        """Its pools of GPU nodes by name."""
-        return {pool.name: pool for pool in self.setup.pools}
-
-    @property
-    def refused(self) -> bool:
-        """Whether the stack must not be created."""
-        return bool(self.reading.problems)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,47 +25,30 @@ class Planned:
     """Whether no model starts: then `first_token` is how long `up` takes."""
 
 
-def judge(path: Path, today: datetime.date | None = None, *, live_prices: bool = False, strict: bool = False) -> Judged:
-    """Asks the rules about the stack file at `path`, at the prices that `tandem prices` has kept if these are wanted.
-
-    `strict` refuses what the rules cannot judge. Raises `stacks.source.UnreadableError` when the file is no YAML, or
-    the prices are not there or broken.
-    """
-    day = today or datetime.date.today()
-    book = None
-    if live_prices:
-        from tandem.account import kept_prices
-
-        book = kept_prices.for_file(path, day)
-    reading = read_file(path, day, book)
-    reading = reading.strict() if strict else reading
-    return Judged(stack_name(path), reading, replace(reading.config.setup(day), book=book))
-
-
-def run(judged: Judged) -> Planned:
-    """Runs the program of an accepted stack in this process: no AWS, no CLI, no network."""
+def run(plan: Plan) -> Planned:
+    """Runs the program in this process: no AWS, no CLI, no network."""
     from tandem.first_token import first_token
 
-    graph = program_graph(judged.reading.accepted(), judged.stack)
-    return Planned(graph, first_token(graph, judged.setup), is_parked=not judged.setup.awake)
+    graph = program_graph(plan)
+    return Planned(graph, first_token(graph, plan.setup), is_parked=not plan.setup.awake)
 
 
-def program_graph(config: StackConfig, stack: str) -> "Graph":
-    """Everything that the program registers for `config`.
+def program_graph(plan: Plan) -> "Graph":
+    """Everything that the program registers for `plan`.
 
     Which zones an account has and what it is sold there only AWS knows: here every zone sells everything.
     """
-    import stacks
     from sandbox.aws.offers import OFFERINGS, ZONES
     from sandbox.cloud import Cloud
     from sandbox.in_process import run as run_in_process
+    from stacks.deploy import deploy
 
-    named = {ZONES: {"names": config.cluster.zone_names}} if config.cluster.zone_names else {}
+    named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
     cloud = Cloud(answers={OFFERINGS: {}, **named})
-    return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=stack, cloud=cloud)
+    return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)
 
 
-def switched(judged: Judged, file: Path, outputs: Path | None) -> "Switches":
+def switched(plan: Plan, file: Path, outputs: Path | None) -> "Switches":
     """What becomes of the running stack when the accepted one is put in its place: the stack of `file` as Pulumi knows
     it, or as the file `outputs` tells.
 
@@ -96,8 +57,8 @@ def switched(judged: Judged, file: Path, outputs: Path | None) -> "Switches":
     from tandem import running
     from tandem.switch import switches
 
-    runs = running.of_file(outputs, judged.stack) if outputs else running.of_stack(judged.stack, file)
-    return switches(judged.setup, runs, proof=judged.reading.config.proof)
+    runs = running.of_file(outputs, plan.stack) if outputs else running.of_stack(plan.stack, file)
+    return switches(plan.setup, runs, proof=plan.config.proof)
 
 
 def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = None) -> "PlanReport":
@@ -112,17 +73,18 @@ def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = 
         switch_report,
     )
 
-    reading, assessment = judged.reading, judged.reading.assessment
+    assessment = judged.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
-    pools = {fit.pool.name: fit.pool for fit in assessment.fits} if judged.refused else judged.pools
-    mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in reading.problems)
+    judged_on = {fit.pool.name: fit.pool for fit in assessment.fits}.values()
+    pools = judged_on if judged.refused else judged.setup.pools
+    mode_known = not any(problem.path in ("sharing", "sharing.mode") for problem in judged.problems)
     return PlanReport(
         stack=judged.stack,
-        mode=reading.config.mode if mode_known else None,
+        mode=judged.config.mode if mode_known else None,
         verdict="refused" if judged.refused else "ok",
-        problems=problem_reports(reading.problems),
+        problems=problem_reports(judged.problems),
         warnings=problem_reports(assessment.warnings),
-        pools=[pool_report(pool, judged.setup.nodes_of(pool)) for pool in pools.values()],
+        pools=[pool_report(pool, judged.setup.nodes_of(pool)) for pool in pools],
         models=model_reports(assessment.fits),
         cost=cost_report(assessment),
         quotas=quota_reports(needs(judged.setup) if assessment.cost else ()),
@@ -130,11 +92,6 @@ def report(judged: Judged, planned: Planned | None, switch: "Switches | None" = 
         resources=[_resource(resource) for resource in planned.graph] if planned else [],
         switch=switch_report(switch) if switch else None,
     )
-
-
-def stack_name(path: Path) -> str:
-    """`timeslice` for `Pulumi.timeslice.yaml`, else the file's name without its ending."""
-    return path.stem.removeprefix("Pulumi.")
 
 
 def _first_token(estimate: "FirstToken") -> "FirstTokenReport":

@@ -11,7 +11,6 @@ from tandem.calling import (
     USAGE,
     CallError,
     Commands,
-    MistakesError,
     add_command,
     add_stack,
     existing,
@@ -22,7 +21,8 @@ from tandem.calling import (
 )
 
 if TYPE_CHECKING:
-    from tandem.plan import Judged
+    from sharing.prices import Book
+    from stacks.stack_file.judge import Judged
     from tandem.report import PlanReport
     from tandem.switch import Switches
 
@@ -60,43 +60,50 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from stacks.source import UnreadableError
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import judge_file
     from tandem import plan
 
     is_up = parsed.running or parsed.outputs is not None
     try:
         path = existing(parsed.stack)
-        judged = plan.judge(path, live_prices=parsed.live_prices, strict=parsed.strict)
-        switch = plan.switched(judged, path, parsed.outputs) if is_up and not judged.refused else None
+        judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+        switch = plan.switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
     except (CallError, UnreadableError) as error:
         if not parsed.json:
             raise
         print_json(_unread(parsed.stack, str(error)).as_dict())
         return USAGE
     if parsed.json:
-        planned = None if judged.refused else plan.run(judged)
+        planned = None if judged.refused else plan.run(judged.plan())
         print_json(plan.report(judged, planned, switch).as_dict())
         return FAILED if judged.refused else FINE
     if judged.refused and is_up:
         tell(judged)
         print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
-    if judged.refused:
-        raise MistakesError(judged)
     _show(judged, switch)
     return FINE
 
 
+def _live_prices(region: object) -> "Book | None":
+    from tandem.account import kept_prices
+
+    return kept_prices.of_region(region)
+
+
 def _show(judged: "Judged", switch: "Switches | None") -> None:
+    accepted = judged.plan()
+
     from tandem import plan, show
 
     console = show.Output(highlight=False)
-    show.headline(console, judged.reading.name, judged)
+    show.headline(console, judged.name, accepted)
     tell(judged)
-    show.rules(console, judged)
+    show.rules(console, accepted)
     sys.stdout.flush()
     with console.status("running the program in this process …"):
-        planned = plan.run(judged)
+        planned = plan.run(accepted)
     show.resources(console, planned, is_up=switch is not None)
     if switch:
         from tandem import show_switch
@@ -106,8 +113,8 @@ def _show(judged: "Judged", switch: "Switches | None") -> None:
 
 def _unread(stack: str, message: str) -> "PlanReport":
     """A file that cannot be read, in the shape of a plan."""
-    from tandem import plan
+    from stacks.stack_file.judge import stack_name
     from tandem.report import PlanReport, ProblemReport
 
     problem = ProblemReport(path="", found="", rule=message, fix="")
-    return PlanReport(stack=plan.stack_name(stack_file(stack)), mode=None, verdict="refused", problems=[problem])
+    return PlanReport(stack=stack_name(stack_file(stack)), mode=None, verdict="refused", problems=[problem])

@@ -18,8 +18,9 @@ from sharing.printable import one_line, printable
 from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from sharing.slices import in_mig
+from stacks.stack_file.judge import Plan
 from tandem.first_token import FirstToken
-from tandem.plan import Judged, Planned
+from tandem.plan import Planned
 
 STACK_TYPE = "pulumi:pulumi:Stack"
 
@@ -42,24 +43,24 @@ def in_markup(text: str) -> str:
     return escape(one_line(text))
 
 
-def headline(console: Console, file: str, judged: Judged) -> None:
+def headline(console: Console, file: str, plan: Plan) -> None:
     """An accepted stack in one line."""
-    bill, pools = judged.reading.assessment.cost, judged.setup.pools
+    bill, pools = plan.assessment.cost, plan.setup.pools
     assert bill is not None
     nodes = [
-        f"{judged.setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
-        + (", parked" if pool not in judged.setup.awake else "")
+        f"{plan.setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
+        + (", parked" if pool not in plan.setup.awake else "")
         for pool in pools
     ]
     if pools[0].listed:
         nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
     *others, last = nodes
     told = f"{', '.join(others)} and {last}" if others else last
-    models = len(judged.setup.tenants)
+    models = len(plan.setup.tenants)
     about = "about " if bill.unpriced else "up to " if bill.cheapest_usd_per_hour < bill.usd_per_hour else ""
     console.print(
         f"[bold green]ok[/] {in_markup(file)}: {models} model{'s' * (models != 1)} on {told}, "
-        f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, judged.setup.region)})",
+        f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, plan.setup.region)})",
         soft_wrap=not console.is_terminal,
     )
 
@@ -70,16 +71,16 @@ def _prices(bill: Cost, region: str) -> str:
     return f"{bill.price_origin}{unknown}"
 
 
-def rules(console: Console, judged: Judged) -> None:
+def rules(console: Console, plan: Plan) -> None:
     """Fit and cost of an accepted stack."""
-    assessment = judged.reading.assessment
+    assessment = plan.assessment
     assert assessment.cost is not None
     console.print()
-    for pool in judged.setup.pools:
+    for pool in plan.setup.pools:
         if fits := [fit for fit in assessment.fits if fit.pool == pool]:
-            _fit(console, pool, fits, judged.setup.region)
-    _cost(console, assessment.cost, is_parked=not judged.setup.awake)
-    _quotas(console, judged.setup)
+            _fit(console, pool, fits, plan.setup.region)
+    _cost(console, assessment.cost, is_parked=not plan.setup.awake)
+    _quotas(console, plan.setup)
 
 
 def resources(console: Console, planned: Planned, *, is_up: bool = False) -> None:

@@ -23,9 +23,9 @@ MAY_IMPORT = {
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "sharing.assessment",
-    "stacks.mistakes",
     "sharing.names",
     "sharing.versions",
+    "stacks.stack_file.judge",
     "tandem.calling",
     "tandem.command",
     "tandem.plan",

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from sharing.names import MODE_TAINT, POOL_LABEL
-from stacks.config import load_file
+from stacks.stack_file.judge import judge_file
 from tests import readme
 from tests.command import call
 
@@ -34,7 +34,7 @@ def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: P
     keys = yaml.safe_load(whole)["config"]
     assert {"provisioner", "volume-gib"} <= set(keys["tandem:gpu-nodes"])
     assert {"kv-type", "head-dim"} <= set(keys["tandem:models"][0])
-    assert load_file(path) == load_file(ROOT / "Pulumi.dev.yaml")
+    assert judge_file(path).plan().config == judge_file(ROOT / "Pulumi.dev.yaml").plan().config
 
 
 def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_what_is_said(tmp_path: Path) -> None:

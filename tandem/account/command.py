@@ -129,7 +129,7 @@ def _quota(parsed: argparse.Namespace) -> int:
 def _prices(parsed: argparse.Namespace) -> int:
     import datetime
 
-    from stacks.source import UnreadableError
+    from stacks.stack_file.errors import UnreadableError
     from tandem.account import kept_prices, prices, show
     from tandem.account.session import AccountError
 
@@ -162,18 +162,19 @@ def _prices(parsed: argparse.Namespace) -> int:
 
 def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
     """Name of the stack and its region. The file may be gone, or wrong elsewhere, when --region says the region."""
-    from stacks import source
-    from stacks.shape import SECTIONS
-    from tandem import plan
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import stack_name
+    from stacks.stack_file.shape import SECTIONS
+    from stacks.stack_file.yaml import read
 
-    stack = plan.stack_name(stack_file(parsed.stack))
+    stack = stack_name(stack_file(parsed.stack))
     if given := parsed.region:
         region = given if isinstance(given, str) else given[0]
     else:
         path = existing(parsed.stack)
-        found = source.read(path, SECTIONS).region
+        found = read(path, SECTIONS).region
         if not isinstance(found, str):
-            raise source.UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
+            raise UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
         region = found
     known_region(region)
     return stack, region
@@ -183,15 +184,15 @@ def _account(parsed: argparse.Namespace, region: str) -> "Account":
     """The account that Pulumi works in: by the profile that was asked for, or the file's, and by the file's roles."""
     from pydantic import TypeAdapter, ValidationError
 
-    from stacks import source
-    from stacks.provider_shape import AssumedRole, from_json
-    from stacks.shape import SECTIONS
+    from stacks.stack_file.provider_shape import AssumedRole, from_json
+    from stacks.stack_file.shape import SECTIONS
+    from stacks.stack_file.yaml import read
     from tandem.account.session import connect
 
     path = stack_file(parsed.stack) if parsed.stack else None
     if path is None or not path.is_file():
         return connect(region, parsed.profile or None)
-    keys = source.read(path, SECTIONS).provider
+    keys = read(path, SECTIONS).provider
     profile = parsed.profile or keys.get("aws:profile")
     try:
         roles = TypeAdapter(list[AssumedRole]).validate_python(from_json(keys.get("aws:assumeRoles") or []))

@@ -10,8 +10,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationErro
 
 from sharing import tables
 from sharing.prices import Book
-from stacks import source
-from stacks.shape import SECTIONS
+from stacks.stack_file.errors import UnreadableError
 
 MOST_BYTES = 4 * 2**20
 """A file of all regions' types would be smaller."""
@@ -45,40 +44,37 @@ def home() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tandem" / "prices"
 
 
-def for_file(path: Path, today: datetime.date) -> Book | None:
-    """The prices for the region of the stack file at `path`; None where it names no region, which its reader tells.
+def of_region(region: object) -> Book | None:
+    """The prices for a stack file's `aws:region`; None where it is not a region, which `judge` reports.
 
-    Raises `stacks.source.UnreadableError` when they are not there, broken, or dated after `today`.
+    Raises `UnreadableError` when they are missing, broken, or dated after today.
     """
-    region = source.read(path, SECTIONS).region
     if not isinstance(region, str) or region not in regions():
         return None
-    return load(region, today).book
+    return load(region, datetime.date.today()).book
 
 
 def load(region: str, today: datetime.date) -> Kept:
-    """The kept prices of `region`; raises `stacks.source.UnreadableError`, with the way out."""
+    """The kept prices of `region`; raises `UnreadableError`, with the way out."""
     path = home() / f"{region}.json"
     again = f"`tandem prices --region {region}` reads them from AWS."
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise source.UnreadableError(f"{path} is larger than {MOST_BYTES // 2**20} MiB: no prices. {again}")
+            raise UnreadableError(f"{path} is larger than {MOST_BYTES // 2**20} MiB: no prices. {again}")
         kept = Kept.model_validate_json(path.read_bytes())
     except FileNotFoundError:
-        raise source.UnreadableError(f"there are no prices of {region} in {path.parent}. {again}") from None
+        raise UnreadableError(f"there are no prices of {region} in {path.parent}. {again}") from None
     except OSError as error:
-        raise source.UnreadableError(f"{path} cannot be read: {error.strerror}. {again}") from None
+        raise UnreadableError(f"{path} cannot be read: {error.strerror}. {again}") from None
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise source.UnreadableError(
-            f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}"
-        ) from None
+        raise UnreadableError(f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}") from None
     if kept.region != region:
-        raise source.UnreadableError(f"{path} has the prices of {kept.region}. {again}")
+        raise UnreadableError(f"{path} has the prices of {kept.region}. {again}")
     # UTC may be a day ahead of the calendar on the wall.
     if (kept.read_at.date() - today).days > 1:
-        raise source.UnreadableError(f"{path} is dated {kept.read_at.date()}, after today. {again}")
+        raise UnreadableError(f"{path} is dated {kept.read_at.date()}, after today. {again}")
     return kept
 
 

@@ -11,7 +11,7 @@ from sharing.printable import one_line
 from tandem.calling import CallError
 
 if TYPE_CHECKING:
-    from stacks.provider_shape import AssumedRole
+    from stacks.stack_file.provider_shape import AssumedRole
 
 EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")

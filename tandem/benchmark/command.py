@@ -223,9 +223,10 @@ class _Measuring:
 
 def _plan(stack: str) -> dict[str, Any]:
     """What the rules say of the stack. Its resources are left out: they are long, and say nothing about speed."""
-    from tandem import plan
+    from stacks.stack_file.judge import judge_file
+    from tandem.plan import report
 
-    told = plan.report(plan.judge(existing(stack)), None).as_dict()
+    told = report(judge_file(existing(stack)), None).as_dict()
     del told["resources"]
     return told
 

@@ -23,7 +23,7 @@ from sharing.setup import Pool, Setup
 from tandem.cluster.objects import BATCH
 
 if TYPE_CHECKING:
-    from tandem.plan import Judged
+    from stacks.stack_file.judge import Plan
 
 ROOMY_GIB = 16384
 """A disk on which there is always room: the largest gp3 volume."""
@@ -141,22 +141,22 @@ class Promise:
     models: tuple[ModelPromise, ...]
 
 
-def promised(judged: "Judged") -> Promise:
+def promised(plan: "Plan") -> Promise:
     """What an accepted stack file promises."""
-    setup = judged.setup
+    setup = plan.setup
     return Promise(
-        stack=judged.stack,
-        pools=tuple(_pool(pool, judged) for pool in setup.pools),
-        models=tuple(_model(fit, judged) for fit in judged.reading.assessment.fits),
+        stack=plan.stack,
+        pools=tuple(_pool(pool, plan) for pool in setup.pools),
+        models=tuple(_model(fit, plan) for fit in plan.assessment.fits),
     )
 
 
-def _pool(pool: Pool, judged: "Judged") -> PoolPromise:
-    sharing, gpu, setup = pool.sharing, pool.smallest.gpu, judged.setup
+def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
+    sharing, gpu, setup = pool.sharing, pool.smallest.gpu, plan.setup
     shares = {kind.resource: kind.per_gpu for kind in pool.offers}
     return PoolPromise(
         name=pool.name,
-        stack=judged.stack,
+        stack=plan.stack,
         others=frozenset(other.name for other in setup.pools) - {pool.name},
         mode=sharing.mode,
         config=sharing.config_name,
@@ -190,11 +190,11 @@ def _daemons(pool: Pool) -> Iterator[Daemon]:
         yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
 
 
-def _model(fit: Fit, judged: "Judged") -> ModelPromise:
+def _model(fit: Fit, plan: "Plan") -> ModelPromise:
     served = fit.tenant.served
     return ModelPromise(
         id=served.id,
-        stack=judged.stack,
+        stack=plan.stack,
         tag=served.model.name,
         pool=fit.pool.name,
         resource=fit.verdict.shares.resource,
@@ -203,5 +203,5 @@ def _model(fit: Fit, judged: "Judged") -> ModelPromise:
         running=fit.pool.desired > 0,
         encoder=served.model.encoder,
         fit=fit,
-        setup=judged.setup,
+        setup=plan.setup,
     )

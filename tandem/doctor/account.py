@@ -98,4 +98,4 @@ def _spot_fix() -> str:
 
 
 def _setup(case: Case) -> Setup:
-    return replace(case.planned_stack.judged.setup, region=case.region)
+    return replace(case.planned_stack.plan.setup, region=case.region)

@@ -26,7 +26,7 @@ ALIAS = "al2023@"
 def check_addons(case: Case) -> Iterator[Finding]:
     """Whether EKS still offers each pinned add-on build for the stack's Kubernetes version."""
     stack, account = case.planned_stack, case.account()
-    kubernetes = stack.judged.setup.kubernetes
+    kubernetes = stack.plan.setup.kubernetes
     resources = stack.resources(ADDON)
     fine = True
     for name, pinned in sorted((str(each.inputs["addonName"]), str(each.inputs["addonVersion"])) for each in resources):
@@ -77,7 +77,7 @@ def _ami_parameters(case: Case) -> Iterator[str]:
         arch, variant = AMI_NAMES[str(group.inputs["amiType"])]
         date = str(group.inputs["releaseVersion"]).partition("-")[2]
         yield AMI_PARAMETER.format(kubernetes=group.inputs["version"], arch=arch, variant=variant, release=f"v{date}")
-    setup = stack.judged.setup
+    setup = stack.plan.setup
     types = {setup.pins.ami_types[pool.smallest.arch] for pool in setup.pools if pool.provisioner == "karpenter"}
     for node_class in stack.resources(NODE_CLASS):
         for term in node_class.inputs["spec"]["amiSelectorTerms"]:

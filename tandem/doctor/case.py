@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sandbox.graph import Resource
-    from stacks.provider_shape import AssumedRole
+    from stacks.stack_file.judge import Plan
+    from stacks.stack_file.provider_shape import AssumedRole
     from tandem.account.session import Account, AccountError
-    from tandem.plan import Judged, Planned
+    from tandem.plan import Planned
 
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 """A region of each partition that is enabled in every account."""
@@ -38,13 +39,13 @@ class Access:
 class Stack:
     """The stack that is to come up."""
 
-    judged: "Judged"
+    plan: "Plan"
     planned: "Planned"
 
     @property
     def name(self) -> str:
         """As Pulumi calls it."""
-        return self.judged.stack
+        return self.plan.stack
 
     @property
     def minutes(self) -> float:
@@ -86,7 +87,7 @@ class Case:
     @property
     def roles(self) -> "list[AssumedRole]":
         """`aws:assumeRoles` of the stack file: with them, Pulumi works in another account than we do."""
-        return self.stack.judged.reading.config.assume_roles if self.stack else []
+        return self.stack.plan.config.assume_roles if self.stack else []
 
     @property
     def account_id(self) -> str | None:

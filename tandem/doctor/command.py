@@ -39,7 +39,7 @@ def _case(parsed: argparse.Namespace) -> Case:
     return Case(
         project=project_of(stack_file(parsed.stack)),
         region=parsed.region or judged.setup.region,
-        profile=parsed.profile or judged.reading.config.profile,
+        profile=parsed.profile or judged.config.profile,
         now=now,
         stack=Stack(judged, plan.run(judged)),
     )

@@ -48,7 +48,7 @@ def check_credentials(case: Case) -> Iterator[Finding]:
         said = str(access.error)
         yield stops(*_sentence(said)) if _is_refusal(access.error) else unknown(*_sentence(said))
         return
-    allowed = case.stack.judged.reading.config.allowed_account_ids if case.stack else []
+    allowed = case.stack.plan.config.allowed_account_ids if case.stack else []
     if access.account and allowed and access.account.id not in allowed:
         found = f"account {access.account.id} is not in `aws:allowedAccountIds` ({', '.join(allowed)})"
         yield stops(found, "Use credentials of that account, or add this one.")

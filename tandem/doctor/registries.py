@@ -128,7 +128,7 @@ def check_images(case: Case) -> Iterator[Finding]:
     if not images:
         yield ok("no image comes from Docker Hub")
         return
-    setup = stack.judged.setup
+    setup = stack.plan.setup
     nodes = sum(pool.max for pool in setup.pools)
     together = nodes if setup.nat != "none" else 1
     named = f"{', '.join(images)} from Docker Hub without a login"

@@ -13,8 +13,8 @@ from pydantic import ValidationError
 from sharing.metadata import UnclearModelError, describe
 from sharing.models import Model, find
 from sharing.printable import printable
-from stacks.edit import as_yaml, describe_model
-from stacks.model_settings import MODEL_NAME, own_keys
+from stacks.stack_file.edit import as_yaml, describe_model
+from stacks.stack_file.model_settings import MODEL_NAME, own_keys
 from tandem.calling import FINE, CallError, existing, print_json
 from tandem.connection import Endpoint, wrong_with
 from tandem.models.from_ollama import read_tag

@@ -103,11 +103,11 @@ def _run(parsed: argparse.Namespace) -> int:
     if verb in ("up", "preview"):
         accepted(parsed.stack)
 
-    from tandem import plan
+    from stacks.stack_file.judge import stack_name
     from tandem.sandbox.command import Place, command
 
     gc.enable()
-    place = Place(plan.stack_name(path), path.absolute(), projects[0])
+    place = Place(stack_name(path), path.absolute(), projects[0])
     if not place.folder.is_dir():  # a sandbox outlives its stack file
         existing(parsed.stack)
     more = (parsed.type, parsed.id) if verb == "delete" else parsed.passed_on

@@ -320,14 +320,15 @@ def _delete_thing(sandbox: Sandbox, token: str, identity: str) -> None:
 
 def _graph(place: Place) -> "Graph | None":
     """What the program would register; None when the stack file is not there or refused."""
-    from stacks.source import UnreadableError
-    from tandem import plan
+    from stacks.stack_file.errors import RefusedError, UnreadableError
+    from stacks.stack_file.judge import judge_file
+    from tandem.plan import program_graph
 
     try:
-        judged = plan.judge(place.stack_file)
-    except (UnreadableError, OSError):
+        plan = judge_file(place.stack_file).plan()
+    except (UnreadableError, RefusedError, OSError):
         return None
-    return None if judged.refused else plan.program_graph(judged.reading.accepted(), place.stack)
+    return program_graph(plan)
 
 
 def _say(line: str) -> None:

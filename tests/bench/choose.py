@@ -16,7 +16,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from sharing.choices import choose
-from stacks.mistakes import read_values
+from stacks.stack_file.judge import judge
+from stacks.stack_file.yaml import Source
 from tandem.base_stack import of_models
 from tandem.choose import CAPACITIES
 
@@ -50,7 +51,7 @@ def main() -> None:
     base = of_models(PAIR, {"context": 2048}, "us-east-1", None, datetime.date.today())
     print(f"  without start and imports: {median(lambda: choose(base.setup, CAPACITIES['any']), rounds):.0f} ms")
     for name, values in REFUSED.items():
-        took = median(lambda values=values: read_values(values, {"aws:region": "us-east-1"}, "x"), rounds)  # type: ignore[misc]
+        took = median(lambda values=values: judge(Source(values, {"aws:region": "us-east-1"}), "x"), rounds)  # type: ignore[misc]
         print(f"refused file, {name}: judged with advice in {took:.0f} ms (at most 200)")
 
 

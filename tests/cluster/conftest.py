@@ -1,6 +1,5 @@
 """One control plane for the whole tier, emptied after each test, and one more with Karpenter."""
 
-import datetime
 import json
 import subprocess
 import urllib.request
@@ -22,7 +21,7 @@ from sharing.setup import Setup
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools
-from tests.program.conftest import STACKS, VARIANTS, config_of, graph_of
+from tests.program.conftest import STACKS, VARIANTS, graph_of, plan_of
 
 CHARTS = (versions.DEVICE_PLUGIN_REPOSITORY, versions.GPU_OPERATOR_REPOSITORY, versions.OLLAMA_REPOSITORY)
 """Where the charts are that the tests render."""
@@ -95,7 +94,7 @@ def graphs() -> Callable[[str], Graph]:
 
 @pytest.fixture(scope="session")
 def setups() -> Callable[[str], Setup]:
-    return lambda name: config_of(name).setup(datetime.date.today())
+    return lambda name: plan_of(name).setup
 
 
 @pytest.fixture(scope="session")

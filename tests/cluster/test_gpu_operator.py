@@ -13,14 +13,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sandbox.graph import Graph
-from stacks.config import StackConfig
-from tandem.plan import program_graph
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.gpu_operator import PROGRAM, operated
+from tests.program.conftest import graph_with
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "tests" / "sandbox" / "gpu_operator.json"
@@ -52,9 +50,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def graph() -> Graph:
     """A pool with whole GPUs and one with MIG."""
-    told = yaml.safe_load((ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8"))["config"]
-    raw = {key.removeprefix("tandem:"): value for key, value in told.items()} | POOLS
-    return program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+    return graph_with("timeslice", POOLS)
 
 
 @pytest.mark.real_world(

@@ -7,7 +7,6 @@ from typing import Any
 import pulumi
 import pytest
 
-import stacks
 from components import (
     DevicePluginSharing,
     GpuCluster,
@@ -17,7 +16,8 @@ from components import (
     ShareProof,
     SpotGpuNodeGroup,
 )
-from stacks.config import load_file
+from stacks.deploy import deploy
+from stacks.stack_file.judge import judge_file
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
@@ -151,11 +151,11 @@ def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
     ],
 )
 def test_stack(stack: str, releases: int, groups: int) -> None:
-    config = load_file(ROOT / f"Pulumi.{stack}.yaml")
+    plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
 
     @pulumi.runtime.test
     def build() -> None:
-        stacks.build(config)
+        deploy(plan)
 
     build()
     assert len(of("kubernetes:helm.sh/v3:Release")) == releases

@@ -13,13 +13,13 @@ from typing import Any, TypeVar
 
 import yaml
 
-import stacks
 from sandbox.graph import Graph
 from sandbox.in_process import run as run_in_process
 from sandbox.world import Fault, Faults, World
 from sandbox.world.callers import Callers
 from sharing.names import PROJECT, TOKEN
-from stacks.config import load_file
+from stacks.deploy import deploy
+from stacks.stack_file.judge import judge_file
 from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
@@ -100,8 +100,8 @@ class Stack:
     @property
     def graph(self) -> Graph:
         """The same program, in this process, with the zones and offers of the emulated cloud."""
-        config = load_file(self.place.stack_file)
-        return run_in_process(lambda: stacks.build(config), project=PROJECT, stack=self.name)
+        plan = judge_file(self.place.stack_file).plan()
+        return run_in_process(lambda: deploy(plan), project=PROJECT, stack=self.name)
 
     def behind(self, change: Callable[[World], T]) -> T:
         """Somebody does something behind Pulumi's back."""

@@ -1,16 +1,17 @@
 """Whole stacks, run in this process: the stack files of the repository, and variants of them."""
 
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sandbox.graph import Graph
-from stacks.config import StackConfig
+from stacks.stack_file.judge import Judged, Plan, judge
+from stacks.stack_file.shape import SECTIONS
+from stacks.stack_file.yaml import Source, read
 from tandem.plan import program_graph
 from tests import readme
 
@@ -67,17 +68,32 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
 """Stack file, and the sections that differ."""
 
 
-@cache
-def config_of(name: str) -> StackConfig:
+def source_of(name: str) -> Source:
+    """A stack file of the repository, or a variant of one."""
     stack, sections = VARIANTS.get(name, (name, {}))
-    values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-    raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | sections
-    return StackConfig.model_validate_json(json.dumps(raw))
+    source = read(ROOT / f"Pulumi.{stack}.yaml", SECTIONS)
+    return replace(source, sections=source.sections | sections)
+
+
+def judge_with(name: str, sections: Mapping[str, Any]) -> Judged:
+    """The same with other values of some sections."""
+    source = source_of(name)
+    stack = VARIANTS.get(name, (name,))[0]
+    return judge(replace(source, sections={**source.sections, **sections}), f"Pulumi.{stack}.yaml")
+
+
+def graph_with(name: str, sections: Mapping[str, Any]) -> Graph:
+    return program_graph(judge_with(name, sections).plan())
+
+
+@cache
+def plan_of(name: str) -> Plan:
+    return judge_with(name, {}).plan()
 
 
 @cache
 def graph_of(name: str) -> Graph:
-    return program_graph(config_of(name), VARIANTS.get(name, (name,))[0])
+    return program_graph(plan_of(name))
 
 
 @pytest.fixture(params=[*STACKS, *VARIANTS])
@@ -91,8 +107,8 @@ def stack(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-def configs() -> Callable[[str], StackConfig]:
-    return config_of
+def plans() -> Callable[[str], Plan]:
+    return plan_of
 
 
 @pytest.fixture(scope="session")

@@ -11,8 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from sandbox.graph import Graph, plain
-from sharing.assessment import assess
-from stacks.shape import StackConfig
+from stacks.stack_file.judge import Judged, judge
+from stacks.stack_file.shape import StackConfig
+from stacks.stack_file.yaml import Source
 from tandem.plan import program_graph
 from tests.sharing.builders import TODAY
 
@@ -192,7 +193,13 @@ def after(row: Row) -> str:
 
 @cache
 def graph(stack: str) -> Graph:
-    return program_graph(StackConfig.model_validate_json(stack), "dev")
+    return program_graph(judged(stack).plan())
+
+
+def judged(stack: str) -> Judged:
+    values = json.loads(stack)
+    provider = {key: values.pop(key) for key in [*values] if key.startswith("aws:")}
+    return judge(Source(values, provider), "Pulumi.dev.yaml", today=TODAY)
 
 
 def resources(stack: str) -> dict[str, object]:
@@ -202,10 +209,9 @@ def resources(stack: str) -> dict[str, object]:
 
 def judgement(stack: str) -> object:
     """What the rules say, without the settings that they repeat."""
-    config = StackConfig.model_validate_json(stack)
-    found = assess(config.setup(TODAY))
-    contradictions = [problem.rule for each in config.models for problem in each.contradictions("")]
-    return found.problems, [fit.verdict.need for fit in found.fits], contradictions
+    found = judged(stack)
+    contradictions = [problem.rule for each in found.config.models for problem in each.contradictions("")]
+    return found.assessment.problems, [fit.verdict.need for fit in found.assessment.fits], contradictions
 
 
 def named(row: Row) -> str:

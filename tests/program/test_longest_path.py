@@ -1,6 +1,5 @@
 """On the way to the first token nothing is waited for without need: every edge of the longest path has a reason."""
 
-import datetime
 from collections.abc import Callable
 from itertools import pairwise
 
@@ -8,7 +7,7 @@ import pytest
 
 from sandbox.graph import Graph
 from sharing import tables
-from stacks.config import StackConfig
+from stacks.stack_file.judge import Plan
 from tandem.first_token import NODE_CLAIM, first_token
 
 NEEDS = {
@@ -53,8 +52,8 @@ NEEDS = {
 """The real needs. What is not here must not stand on the longest path; what is here must stand on one."""
 
 
-def edges(graph: Graph, config: StackConfig) -> set[tuple[str, str]]:
-    path = first_token(graph, config.setup(datetime.date(2026, 11, 21))).path
+def edges(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
+    path = first_token(graph, plan.setup).path
     kinds = [graph[step.urn].type.partition(":")[2] for step in path]
     assert all(step.waits_for == before.urn for before, step in pairwise(path))
     return set(pairwise(kinds))
@@ -62,23 +61,23 @@ def edges(graph: Graph, config: StackConfig) -> set[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_every_edge_of_the_longest_path_is_a_real_need(
-    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig], any_stack: str
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
 ) -> None:
-    assert edges(graphs(any_stack), configs(any_stack)) <= set(NEEDS)
+    assert edges(graphs(any_stack), plans(any_stack)) <= set(NEEDS)
 
 
 def test_every_need_of_the_table_is_met_on_some_stack(
-    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig]
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan]
 ) -> None:
     stacks = ("timeslice", "volumes", "karpenter", "karpenter-volumes")
-    assert set().union(*(edges(graphs(stack), configs(stack)) for stack in stacks)) == set(NEEDS)
+    assert set().union(*(edges(graphs(stack), plans(stack)) for stack in stacks)) == set(NEEDS)
 
 
 def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(
-    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig]
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan]
 ) -> None:
     def last(stack: str) -> float:
-        found = first_token(graphs(stack), configs(stack).setup(datetime.date(2026, 11, 21)))
+        found = first_token(graphs(stack), plans(stack).setup)
         assert found.plus_minus > 2
         return found.path[-1].minutes
 

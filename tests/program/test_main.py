@@ -9,7 +9,7 @@ MAIN = Path(__file__).parents[2] / "__main__.py"
 INTERRUPTED = f"""
 import os, runpy, signal, sys, types
 
-sys.modules["stacks"] = types.SimpleNamespace(run=lambda: os.kill(os.getpid(), signal.SIGINT))
+sys.modules["stacks.program"] = types.SimpleNamespace(run=lambda: os.kill(os.getpid(), signal.SIGINT))
 runpy.run_path({str(MAIN)!r}, run_name="__main__")
 """
 

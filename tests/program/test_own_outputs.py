@@ -1,18 +1,17 @@
 """What the program exports is what `tandem plan --running` reads."""
 
-import datetime
 from collections.abc import Callable
 
 from sandbox.graph import Graph, masked
-from stacks.config import StackConfig
+from stacks.stack_file.judge import Plan
 from tandem.running import Running
 from tandem.switch import switches
 
 
 def test_a_stack_that_is_up_as_its_file_says_switches_nothing(
-    graphs: Callable[[str], Graph], configs: Callable[[str], StackConfig], any_stack: str
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
 ) -> None:
-    setup = configs(any_stack).setup(datetime.date(2026, 11, 21))
+    setup = plans(any_stack).setup
     running = Running.model_validate(masked(graphs(any_stack).stack_outputs))
     found = switches(setup, running)
     assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())

@@ -1,6 +1,5 @@
 """Stacks with several pools of GPU nodes: a group for each, each model on its own, one device plugin for all."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -12,13 +11,12 @@ from components.ollama_pair import OllamaModel
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
 from sharing.models import Served, models
-from stacks.config import StackConfig
+from stacks.stack_file.judge import Plan
 from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token
-from tandem.plan import program_graph
-from tests.sharing.builders import TODAY
+from tests.program.conftest import graph_with, source_of
 
 Graphs = Callable[[str], Graph]
-Configs = Callable[[str], StackConfig]
+Plans = Callable[[str], Plan]
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 
 
@@ -129,17 +127,17 @@ def test_outputs_tell_each_pool_by_name_and_no_pool_on_top(graphs: Graphs) -> No
     assert set(outputs["fit"]) == {"mistral-7b", "llama2-7b", "llama3-2-1b"}
 
 
-def test_a_pool_that_is_put_into_a_list_under_the_name_gpu_stays_what_it_is(graphs: Graphs, configs: Configs) -> None:
-    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
-    raw["gpu-nodes"] = [{"name": "gpu", **raw["gpu-nodes"]}]
-    listed = program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+def test_a_pool_that_is_put_into_a_list_under_the_name_gpu_stays_what_it_is(graphs: Graphs) -> None:
+    source = source_of("timeslice").sections
+    models = [{**one, "pool": "gpu"} for one in source["models"]]
+    listed = graph_with("timeslice", {"gpu-nodes": [{"name": "gpu", **source["gpu-nodes"]}], "models": models})
     before = graphs("timeslice")
     assert set(listed.resources) == set(before.resources)
     assert [urn for urn in before.resources if before[urn].inputs != listed[urn].inputs] == []
 
 
-def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, configs: Configs) -> None:
-    graph, setup = graphs("pools"), configs("pools").setup(TODAY)
+def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, plans: Plans) -> None:
+    graph, setup = graphs("pools"), plans("pools").setup
     mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
     crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
     apart, together = first_token(graph, setup), first_token(graph, crowd)
@@ -150,8 +148,8 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
     assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)
 
 
-def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, configs: Configs) -> None:
-    graph, setup = graphs("pools"), configs("pools").setup(TODAY)
+def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans: Plans) -> None:
+    graph, setup = graphs("pools"), plans("pools").setup
     assert first_token(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
     steady, rest = setup.pools
     parked = replace(setup, pools=(steady, replace(rest, desired=0)))

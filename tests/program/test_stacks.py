@@ -1,6 +1,5 @@
 """What a stack registers: the same resources in every mode, the settings that matter, and what must never be there."""
 
-import datetime
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -11,34 +10,28 @@ from typing import Any
 import pulumi
 import pytest
 
-import stacks
 from components import device_plugin
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
 from sandbox.in_process import run
 from sharing import versions
-from sharing.problems import Problem
-from stacks.config import RefusedError, StackConfig
+from stacks import program
+from stacks.stack_file.errors import RefusedError
+from stacks.stack_file.judge import Plan
 from tandem.plan import program_graph
+from tests.program.conftest import graph_with, judge_with, source_of
 
-TODAY = datetime.date(2026, 11, 21)
 Graphs = Callable[[str], Graph]
-Configs = Callable[[str], StackConfig]
+Plans = Callable[[str], Plan]
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 RELEASE = "kubernetes:helm.sh/v3:Release"
 
 
-def switched(config: StackConfig, mode: str) -> StackConfig:
-    raw = config.model_dump(by_alias=True, mode="json", exclude_none=True)
-    raw["sharing"]["mode"] = mode
-    raw["gpu-nodes"] |= {"desired": 2, "max": 2}
-    return StackConfig.model_validate_json(json.dumps(raw))
-
-
 @pytest.fixture
-def by_mode(configs: Configs) -> dict[str, Graph]:
+def by_mode() -> dict[str, Graph]:
     """One stack, switched from mode to mode by that one word."""
+    nodes = {**source_of("timeslice").sections["gpu-nodes"], "desired": 2, "max": 2}
     return {
-        mode: program_graph(switched(configs("timeslice"), mode), "timeslice")
+        mode: graph_with("timeslice", {"sharing": {"mode": mode}, "gpu-nodes": nodes})
         for mode in ("timeslice", "mps", "exclusive")
     }
 
@@ -77,10 +70,10 @@ def test_a_switch_of_mode_changes_the_nodes_taint_the_plugin_the_proof_and_what_
     source="k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mount-shm.go; NVIDIA/k8s-device-plugin issue 669",
 )
 def test_another_release_of_an_mps_pools_plugin_evicts_its_models_and_proves_again(
-    configs: Configs, monkeypatch: pytest.MonkeyPatch
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def keepers(mode: str) -> dict[str, str]:
-        graph = program_graph(configs(mode), mode)
+        graph = program_graph(plans(mode))
         return dict(graph.named("tandem-gpu-mode").inputs["keepers"])
 
     before = {mode: keepers(mode) for mode in ("mps", "timeslice")}
@@ -112,12 +105,11 @@ def mode_taint(taints: list[dict[str, str]]) -> str:
     ],
 )
 def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_anew(
-    configs: Configs, change: dict[str, Any], evicts: bool
+    change: dict[str, Any], evicts: bool
 ) -> None:
-    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
     taints = []
     for sections in ({}, change):
-        graph = program_graph(StackConfig.model_validate_json(json.dumps({**raw, **sections})), "timeslice")
+        graph = graph_with("timeslice", sections)
         taints.append(mode_taint(graph.named("tandem-gpu-group").inputs["taints"]))
     assert (taints[0] != taints[1]) is evicts
 
@@ -135,9 +127,9 @@ def comes_before(graph: Graph, urn: str) -> set[str]:
 
 
 def test_models_come_after_the_proof_of_every_awake_pool_and_that_after_its_nodes_and_the_plugin(
-    graphs: Graphs, configs: Configs, any_stack: str
+    graphs: Graphs, plans: Plans, any_stack: str
 ) -> None:
-    graph, setup = graphs(any_stack), configs(any_stack).setup(TODAY)
+    graph, setup = graphs(any_stack), plans(any_stack).setup
     jobs = list(graph.of_type("kubernetes:batch/v1:Job"))
     awake = [pool.name for pool in setup.pools if not setup.unproved(pool)]
     proved = {job.name.removeprefix("tandem-").partition("-proof-")[0] for job in jobs}
@@ -178,12 +170,8 @@ def test_the_plugin_of_a_pool_changes_after_the_taint_has_evicted_the_models_of_
         ({"instance-types": ["g4dn.xlarge", "g4dn.12xlarge"]}, "may have 1 or 4 GPUs"),
     ],
 )
-def test_shares_that_cannot_be_proved_are_told_and_models_come_all_the_same(
-    configs: Configs, nodes: dict[str, Any], told: str
-) -> None:
-    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
-    raw |= {"gpu-nodes": raw["gpu-nodes"] | nodes, "budget": {}}
-    graph = program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice")
+def test_shares_that_cannot_be_proved_are_told_and_models_come_all_the_same(nodes: dict[str, Any], told: str) -> None:
+    graph = graph_with("timeslice", {"gpu-nodes": source_of("timeslice").sections["gpu-nodes"] | nodes, "budget": {}})
     assert not list(graph.of_type("tandem:index:ShareProof"))
     [notice] = [log.message for log in graph.logs if log.severity == "info"]
     assert "pool gpu are not proved" in notice
@@ -192,23 +180,18 @@ def test_shares_that_cannot_be_proved_are_told_and_models_come_all_the_same(
 
 
 @pytest.mark.parametrize("stack", ["timeslice", "karpenter"])
-def test_without_a_proof_there_is_none_and_nothing_else_differs(graphs: Graphs, configs: Configs, stack: str) -> None:
-    config = configs(stack).model_copy(update={"proof": False})
-    without = program_graph(config, stack)
+def test_without_a_proof_there_is_none_and_nothing_else_differs(graphs: Graphs, stack: str) -> None:
+    without = graph_with(stack, {"proof": False})
     gone = set(graphs(stack).resources) - set(without.resources)
     assert not list(without.of_type("tandem:index:ShareProof"))
     assert all("ShareProof" in urn for urn in gone)
 
 
 @pytest.fixture
-def before_and_after_mig(configs: Configs) -> tuple[Graph, Graph]:
-    """One stack on a card with MIG: with slices of time, then of the card."""
-    raw = configs("mig").model_dump(by_alias=True, mode="json", exclude_none=True)
-    graphs = []
-    for mode in ("timeslice", "mig"):
-        raw["sharing"]["mode"] = mode
-        graphs.append(program_graph(StackConfig.model_validate_json(json.dumps(raw)), "timeslice"))
-    return graphs[0], graphs[1]
+def before_and_after_mig() -> tuple[Graph, Graph]:
+    """One stack on a GPU with MIG: with time slices, then with MIG slices."""
+    mig = source_of("mig").sections["sharing"]
+    return graph_with("mig", {"sharing": {"mode": "timeslice"}}), graph_with("mig", {"sharing": mig})
 
 
 def test_a_switch_to_mig_brings_the_operator_for_new_gpu_nodes_and_takes_the_plugin_from_the_old_ones(
@@ -265,13 +248,10 @@ def test_what_nodes_are_told_by_label_is_installed(graphs: Graphs, any_stack: st
             assert labels["nvidia.com/mig.capable"] == "true"
 
 
-def test_a_refused_config_registers_nothing(configs: Configs) -> None:
-    config = configs("timeslice").model_copy(update={"region": "us-east-1"})
-    raw = config.model_dump(by_alias=True, mode="json", exclude_none=True)
-    raw["models"] = [{"name": "llama3.1:8b", "context": 32768}, {"name": "qwen3:14b"}, {"name": "mistral:7b"}]
-    bad = StackConfig.model_validate_json(json.dumps(raw))
+def test_a_refused_stack_has_no_plan() -> None:
+    models = [{"name": "llama3.1:8b", "context": 32768}, {"name": "qwen3:14b"}, {"name": "mistral:7b"}]
     with pytest.raises(RefusedError, match="every model needs a share") as refusal:
-        program_graph(bad, "timeslice")
+        judge_with("timeslice", {"models": models}).plan()
     assert "Pulumi.timeslice.yaml has" in str(refusal.value)
 
 
@@ -280,11 +260,9 @@ def test_warnings_reach_whoever_runs_pulumi(graphs: Graphs) -> None:
     assert any("ollama#9765" in message for message in told)
 
 
-def test_the_warning_about_clients_reaches_the_person_who_runs_pulumi(configs: Configs) -> None:
-    raw = configs("timeslice").model_dump(by_alias=True, mode="json", exclude_none=True)
-    raw["models-clients"] = {"namespaces": ["kube-system"]}
-    unwise = StackConfig.model_validate_json(json.dumps(raw))
-    told = [log.message for log in program_graph(unwise, "timeslice").logs if log.severity == "warning"]
+def test_the_warning_about_clients_reaches_the_person_who_runs_pulumi() -> None:
+    graph = graph_with("timeslice", {"models-clients": {"namespaces": ["kube-system"]}})
+    told = [log.message for log in graph.logs if log.severity == "warning"]
     assert any(message.startswith("models-clients.namespaces[0]: ") for message in told)
 
 
@@ -589,37 +567,32 @@ def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str)
 
 
 @pytest.mark.slow
-def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(
-    configs: Configs, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(stacks, "load_stack", lambda: configs("dev"))
+def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
     for place, warned in ((None, True), ("/usr/bin/aws", False)):
         monkeypatch.setattr(shutil, "which", lambda _, place=place: place)
-        logs = run(stacks.run, project="tandem", stack="dev").logs
+        logs = run(program.run, project="tandem", stack="dev").logs
         assert any("The AWS CLI is not on the PATH" in log.message for log in logs) is warned
 
 
 def test_the_sandbox_has_providers_of_its_own_and_needs_no_aws_cli(
-    configs: Configs, monkeypatch: pytest.MonkeyPatch
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stacks, "load_stack", lambda: configs("dev"))
+    monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
     monkeypatch.setattr(shutil, "which", lambda _: None)
 
-    def program() -> None:
+    def run_with_providers() -> None:
         monkeypatch.setenv("PULUMI_DEBUG_PROVIDERS", "aws:1,eks:1")
-        stacks.run()
+        program.run()
 
-    logs = run(program, project="tandem", stack="dev").logs
+    logs = run(run_with_providers, project="tandem", stack="dev").logs
     assert not any("AWS CLI" in log.message for log in logs)
 
 
-def test_a_refusal_reaches_pulumi_without_a_traceback(configs: Configs, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> StackConfig:
-        raise RefusedError((Problem("sharing.mode", "'mig'", "unknown mode", "Known: mps."),), "Pulumi.dev.yaml")
-
-    monkeypatch.setattr(stacks, "load_stack", refuse)
+def test_a_refusal_reaches_pulumi_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "load_plan", lambda: judge_with("dev", {"sharing": {"mode": "mgi"}}).plan())
     with pytest.raises(pulumi.RunError, match="unknown mode") as told:
-        run(stacks.run, project="tandem", stack="dev")
+        run(program.run, project="tandem", stack="dev")
     assert told.value.__suppress_context__
 
 
@@ -656,11 +629,9 @@ def test_karpenter_counts_a_node_as_the_plugin_will_share_it(graphs: Graphs) -> 
 
 
 @pytest.mark.slow
-def test_there_are_no_more_controllers_than_system_nodes(configs: Configs) -> None:
-    raw = configs("karpenter").model_dump(by_alias=True, mode="json", exclude_none=True)
+def test_there_are_no_more_controllers_than_system_nodes() -> None:
     for count, replicas in ((1, 1), (2, 2), (5, 2)):
-        raw["cluster"]["system-nodes"]["count"] = count
-        graph = program_graph(StackConfig.model_validate_json(json.dumps(raw)), "karpenter")
+        graph = graph_with("karpenter", {"cluster": {"system-nodes": {"count": count}}})
         assert graph.named("tandem-karpenter-controller").inputs["values"]["replicas"] == replicas
 
 
@@ -741,17 +712,16 @@ def mebibytes(kind: str, *containers: dict[str, Any]) -> int:
     behaviour="llama-server takes its prompt cache's bound from the environment, and keeps 8 GiB without one",
     source="ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv; llama.cpp common/arg.cpp; ollama#18264",
 )
-def test_the_prompt_cache_is_bounded_and_counted_in_the_memory_of_each_pod(graphs: Graphs, configs: Configs) -> None:
+def test_the_prompt_cache_is_bounded_and_counted_in_the_memory_of_each_pod(graphs: Graphs) -> None:
     """Both containers request what the plan counts; the limits of all pods on the node are not more than it has."""
-    config = configs("timeslice")
-    models = [one.model_copy(update={"prompt_cache_mib": 0}) for one in config.models]
+    models = [{**one, "prompt-cache-mib": 0} for one in source_of("timeslice").sections["models"]]
     pods, without = (
         {
             release["name"]: (release["values"], *release["values"]["initContainers"])
             for one in graph.of_type(RELEASE)
             if (release := plain(one.inputs))["chart"] == "ollama"
         }
-        for graph in (graphs("timeslice"), program_graph(config.model_copy(update={"models": models}), "timeslice"))
+        for graph in (graphs("timeslice"), graph_with("timeslice", {"models": models}))
     )
     assert {len(pods), len(without)} == {2}
     for name, pod in pods.items():

@@ -7,14 +7,13 @@ from typing import Any
 import pulumi
 import pytest
 
-import stacks
 from sandbox.aws.offers import OFFERINGS, offerings
 from sandbox.cloud import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
 from sharing.names import PROJECT
-from tandem.plan import program_graph
-from tests.program.conftest import config_of
+from stacks.deploy import deploy
+from tests.program.conftest import graph_with, plan_of, source_of
 
 SUBNET = "aws:ec2/subnet:Subnet"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -25,7 +24,7 @@ def graph_of(name: str, letters: str) -> Graph:
     zones = [f"us-east-1{letter}" for letter in letters]
     own = dict.fromkeys(("g4dn.xlarge", "g4dn.2xlarge"), zones)
     cloud = Cloud(answers={OFFERINGS: lambda question: offerings(question, own)})
-    return run(lambda: stacks.build(config_of(name)), project=PROJECT, stack=name, cloud=cloud)
+    return run(lambda: deploy(plan_of(name)), project=PROJECT, stack=name, cloud=cloud)
 
 
 def zones_of(graph: Graph) -> str:
@@ -60,9 +59,9 @@ def test_a_stack_whose_types_nobody_sells_is_refused_in_a_preview(stack: str) ->
 
 
 def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
-    config = config_of("mig")
-    named = config.cluster.model_copy(update={"zone_names": ["us-east-1c", "us-east-1f"]})
-    assert zones_of(program_graph(config.model_copy(update={"cluster": named}), "mig")) == "cf"
+    cluster = source_of("mig").sections.get("cluster", {})
+    named = {**cluster, "zone-names": ["us-east-1c", "us-east-1f"]}
+    assert zones_of(graph_with("mig", {"cluster": named})) == "cf"
 
 
 def test_a_group_that_is_there_keeps_its_zones_and_types() -> None:
@@ -77,9 +76,8 @@ def test_a_group_that_is_there_keeps_its_zones_and_types() -> None:
         },
     }
     asked: dict[str, Any] = {token: lambda question, answer=answer: answer for token, answer in answers.items()}
-    built = run(
-        lambda: stacks.build(config_of("timeslice")), project=PROJECT, stack="timeslice", cloud=Cloud(answers=asked)
-    )
+    plan = plan_of("timeslice")
+    built = run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=asked))
     group = plain(built.named("tandem-gpu-group").inputs)
     assert zones_of(built) == "ab"
     assert (group["tags"]["tandem:zones"], len(group["subnetIds"])) == ("us-east-1b", 1)

@@ -2,19 +2,20 @@
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-import stacks
 from sandbox.cloud import Cloud
 from sandbox.graph import IN_STATE_ALONE, Graph, Resource, plain
 from sandbox.in_process import run
 from sandbox.protocol import Created, Creation
 from sandbox.world import CloudError, IncompleteError, World
 from sharing.names import PROJECT
-from stacks.config import StackConfig
+from stacks.deploy import deploy
+from stacks.stack_file.judge import judge
+from stacks.stack_file.shape import SECTIONS
+from stacks.stack_file.yaml import read
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -92,10 +93,9 @@ class WorldCloud(Cloud):
 
 def up(variant: str, world: World) -> Graph:
     stack, sections = VARIANTS[variant]
-    values = yaml.safe_load((ROOT / f"Pulumi.{stack}.yaml").read_text(encoding="utf-8"))["config"]
-    raw = {key.removeprefix("tandem:"): value for key, value in values.items()} | sections
-    config = StackConfig.model_validate_json(json.dumps(raw))
-    return run(lambda: stacks.build(config), project=PROJECT, stack=variant, preview=False, cloud=WorldCloud(world))
+    source = read(ROOT / f"Pulumi.{stack}.yaml", SECTIONS)
+    plan = judge(replace(source, sections=source.sections | sections), f"Pulumi.{variant}.yaml").plan()
+    return run(lambda: deploy(plan), project=PROJECT, stack=variant, preview=False, cloud=WorldCloud(world))
 
 
 def cloud_resources(graph: Graph) -> list[Resource]:

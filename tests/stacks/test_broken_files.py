@@ -14,10 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.problems import Problem
-from stacks import source
-from stacks.config import RefusedError, load_file
-from stacks.mistakes import read_file, read_values
-from stacks.shape import SECTIONS
+from stacks.stack_file.errors import RefusedError, UnreadableError
+from stacks.stack_file.judge import judge, judge_file
+from stacks.stack_file.shape import SECTIONS
+from stacks.stack_file.yaml import Source, parse
 from tandem.command import main
 
 GOOD = {
@@ -863,7 +863,7 @@ def write(file: Path, content: str | bytes) -> Path:
 @pytest.mark.parametrize("name", BROKEN)
 def test_every_mistake_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothing_else(name: str, file: Path) -> None:
     text, expected = BROKEN[name]
-    problems = read_file(write(file, text)).problems
+    problems = judge_file(write(file, text)).problems
     missed = [each for each in expected if not any(p.path == each[0] and each[1] in str(p) for p in problems)]
     assert not missed, [str(problem) for problem in problems]
     assert sorted(p.path for p in problems) == sorted(path for path, _ in expected), [str(p) for p in problems]
@@ -963,7 +963,7 @@ def test_a_wrong_call_ends_with_2(call: list[str], capsys: pytest.CaptureFixture
 
 @pytest.mark.parametrize("before", ["\ufeff", "---\n", "%YAML 1.1\n---\n", "# caf\u00e9\n"])
 def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
-    assert read_file(write(file, before + stack())).problems == ()
+    assert judge_file(write(file, before + stack())).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -986,24 +986,24 @@ def test_a_good_file_may_begin_in_many_ways(before: str, file: Path) -> None:
     ],
 )
 def test_plain_values_are_read_as_pulumi_reads_them(written: str, value: object) -> None:
-    sections = source.parse(f"config:\n  aws:region: {written}\n", "x", SECTIONS)
+    sections = parse(f"config:\n  aws:region: {written}\n", "x", SECTIONS)
     assert sections.region == value
     assert type(sections.region) is type(value)
 
 
 def test_aliases_and_merge_keys_are_read() -> None:
     text = stack(models="[&one {name: 'qwen2.5:0.5b', context: 512}, {<<: *one, context: 1024}]")
-    models_read = source.parse(text, "x", SECTIONS).sections["models"]
+    models_read = parse(text, "x", SECTIONS).sections["models"]
     assert [model["context"] for model in models_read] == [512, 1024]
 
 
 def test_values_of_other_projects_are_none_of_ours(file: Path) -> None:
     extra = "  aws:profile: me\n  kubernetes:context: x\n  other:token: {secure: AAAB}\nencryptionsalt: v1\n"
-    assert read_file(write(file, stack(extra))).problems == ()
+    assert judge_file(write(file, stack(extra))).problems == ()
 
 
 def test_no_cost_is_told_while_a_mistake_stands(file: Path) -> None:
-    reading = read_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
+    reading = judge_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
     assert reading.assessment.cost is None
     assert [problem.path for problem in reading.problems] == ["gpu-nodes.max"]
 
@@ -1044,11 +1044,11 @@ def places(tree: Any, above: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 def judged(file: Path) -> None:
     problems: tuple[Problem, ...] = ()
     try:
-        load_file(file)
-    except source.UnreadableError:
+        judge_file(file).plan()
+    except UnreadableError:
         return
     except RefusedError as refusal:
-        problems = refusal.problems
+        problems = refusal.judged.problems
         text = str(refusal)
     if problems:
         found = re.match(rf"{re.escape(file.name)} has (\d+) mistake", text)
@@ -1101,5 +1101,5 @@ def test_no_bytes_end_in_a_traceback(content: bytes | str, tmp_path_factory: pyt
 @settings(max_examples=80)
 @given(sections=st.dictionaries(st.sampled_from(SECTIONS), VALUES), region=VALUES)
 def test_no_values_of_pulumi_end_in_a_traceback(sections: dict[str, Any], region: object) -> None:
-    reading = read_values(sections, {"aws:region": region}, "Pulumi.x.yaml")
+    reading = judge(Source(sections, {"aws:region": region}), "Pulumi.x.yaml")
     assert all(str(problem) for problem in reading.problems)

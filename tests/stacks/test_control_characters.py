@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from stacks.mistakes import read_file
+from stacks.stack_file.judge import judge_file
 
 ROOT = Path(__file__).resolve().parents[2]
 EVIL = "\x1b]0;owned\x07"
@@ -50,6 +50,6 @@ def test_a_value_with_control_characters_is_refused(tmp_path: Path, section: str
     document["config"][section] = value
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(yaml.safe_dump(document), encoding="utf-8")
-    found = [problem.path for problem in read_file(path, datetime.date(2026, 11, 22)).problems]
+    found = [problem.path for problem in judge_file(path, today=datetime.date(2026, 11, 22)).problems]
     named = section if section.startswith("aws:") else section.removeprefix("tandem:")
     assert [each for each in found if each.startswith(named)]

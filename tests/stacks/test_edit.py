@@ -10,10 +10,10 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stacks.edit import describe_model, with_description
-from stacks.mistakes import read_file
-from stacks.model_settings import OWN_KEYS, ModelSettings
-from stacks.source import UnreadableError
+from stacks.stack_file.edit import describe_model, with_description
+from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.judge import judge_file
+from stacks.stack_file.model_settings import OWN_KEYS, ModelSettings
 
 ROOT = Path(__file__).parents[2]
 OWN: dict[str, object] = {"weights-gib": 4.583, "layers": 32, "kv-heads": 8, "head-dim": 128}
@@ -183,7 +183,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(
     def change_meanwhile(_: int) -> None:
         path.write_text("# other\n")
 
-    monkeypatch.setattr("stacks.edit.os.fsync", change_meanwhile)
+    monkeypatch.setattr("stacks.stack_file.edit.os.fsync", change_meanwhile)
     with pytest.raises(UnreadableError, match="changed by somebody else"):
         describe_model(path, "mine:7b", OWN)
     assert path.read_text() == "# other\n"
@@ -205,7 +205,7 @@ def test_the_shipped_stacks_can_be_edited_and_stay_good(shipped: str, tmp_path: 
     text = (ROOT / shipped).read_text(encoding="utf-8")
     path.write_text(text, encoding="utf-8")
     describe_model(path, models(text)[0]["name"], OWN)
-    reading = read_file(path)
+    reading = judge_file(path)
     assert reading.problems == ()
     assert reading.config.models[0].layers == 32
     comments = [line for line in text.splitlines() if line.lstrip().startswith("#")]

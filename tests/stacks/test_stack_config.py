@@ -20,10 +20,12 @@ from sharing import versions
 from sharing.gpus import gpus
 from sharing.memory import need
 from sharing.models import KvType, largest_vocabulary
-from stacks.config import RefusedError, StackConfig, load_file, load_stack
-from stacks.mistakes import read_file, read_values
-from stacks.provider_keys import HONOURED, REFUSED
-from stacks.shape import SECTIONS, default_id
+from stacks.program import load_plan
+from stacks.stack_file.errors import RefusedError
+from stacks.stack_file.judge import Judged, judge, judge_file
+from stacks.stack_file.provider_keys import HONOURED, REFUSED
+from stacks.stack_file.shape import SECTIONS, StackConfig, default_id
+from stacks.stack_file.yaml import Source
 
 ROOT = Path(__file__).parents[2]
 STACKS = sorted(path.name for path in ROOT.glob("Pulumi.*.yaml"))
@@ -33,8 +35,12 @@ ARABIC_ONE = "\u0661"
 OWN = {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-dim": 128}
 
 
+def judged(**sections: Any) -> Judged:
+    return judge(Source({**LEAST, **sections}, {"aws:region": "us-east-1"}), "Pulumi.test.yaml", today=TODAY)
+
+
 def config(**sections: Any) -> StackConfig:
-    return read_values({**LEAST, **sections}, {"aws:region": "us-east-1"}, "Pulumi.test.yaml", today=TODAY).accepted()
+    return judged(**sections).plan().config
 
 
 def named(*names: str) -> list[dict[str, Any]]:
@@ -273,7 +279,7 @@ def test_a_version_may_be_set_by_path_because_it_stays_text() -> None:
     source="ollama/ollama v0.32.15, types/model/name.go (ParseName, isValidPart) and name_test.go",
 )
 def test_names_are_what_ollama_takes_for_one(name: str, is_valid: bool) -> None:
-    problems = read_values({**LEAST, "models": [{**OWN, "name": name}]}, {"aws:region": "us-east-1"}, "x").problems
+    problems = judged(models=[{**OWN, "name": name}]).problems
     assert ("models[0].name" not in [problem.path for problem in problems]) is is_valid
 
 
@@ -385,7 +391,7 @@ def test_several_pools_are_the_same_by_file_and_by_pulumi() -> None:
 
 def test_a_pool_that_no_model_uses_is_a_warning() -> None:
     unused = {**SEVERAL, "models": SEVERAL["models"][:1]}
-    reading = read_values({**LEAST, **unused}, {"aws:region": "us-east-1"}, "Pulumi.test.yaml", today=TODAY)
+    reading = judged(**unused)
     assert reading.problems == ()
     assert [one.path for one in reading.assessment.warnings if "no model runs" in one.rule] == ["gpu-nodes[0]"]
 
@@ -395,10 +401,7 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
     source="aws/amazon-network-policy-controller-k8s v1.1.7 pkg/resolvers/endpoints.go, computeIngressEndpoints",
 )
 def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
-    clients = {"namespaces": ["chat", "kube-system", "ollama"]}
-    reading = read_values(
-        {**LEAST, "models-clients": clients}, {"aws:region": "us-east-1"}, "Pulumi.a.yaml", today=TODAY
-    )
+    reading = judged(**{"models-clients": {"namespaces": ["chat", "kube-system", "ollama"]}})
     assert reading.problems == ()
     told = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
     assert [line.split(":")[0] for line in told] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
@@ -414,8 +417,11 @@ def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
         "  tandem:gpu-nodes: {instance-types: [g4dn.extra]}\n  tandem:models: [{name: 'llama2:7b'}]\n"
     )
     with pytest.raises(RefusedError) as refused:
-        load_file(file, TODAY)
-    assert [problem.path for problem in refused.value.problems] == ["sharing.replicas", "gpu-nodes.instance-types[0]"]
+        judge_file(file, today=TODAY).plan()
+    assert [problem.path for problem in refused.value.judged.problems] == [
+        "sharing.replicas",
+        "gpu-nodes.instance-types[0]",
+    ]
     assert str(refused.value).splitlines()[:2] == [
         "Pulumi.dev.yaml has 2 mistakes:",
         "  sharing.replicas: must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`.",
@@ -423,12 +429,12 @@ def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
 
 
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
-    """What `load_stack` reads when Pulumi hands these values to the program."""
+    """What `load_plan` reads when Pulumi hands these values to the program."""
 
     def read() -> StackConfig:
         pulumi.runtime.set_all_config(values)
         pulumi.runtime.settings.configure(pulumi.runtime.settings.Settings(project=project, stack="test"))
-        return load_stack()
+        return load_plan().config
 
     return contextvars.copy_context().run(read)
 
@@ -441,18 +447,18 @@ def as_pulumi_hands_it(file: Path) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", STACKS)
 def test_pulumi_and_the_file_give_the_same_config(name: str) -> None:
-    assert under_pulumi(as_pulumi_hands_it(ROOT / name)) == load_file(ROOT / name, TODAY)
+    assert under_pulumi(as_pulumi_hands_it(ROOT / name)) == judge_file(ROOT / name, today=TODAY).plan().config
 
 
 @pytest.mark.parametrize("name", STACKS)
 def test_our_own_stacks_have_no_mistakes(name: str) -> None:
-    assert read_file(ROOT / name, TODAY).problems == ()
+    assert judge_file(ROOT / name, today=TODAY).problems == ()
 
 
 def test_pulumi_refuses_what_the_file_refuses() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"tandem:sharing": '{"mode": "mps", "replicas": 1}', "tandem:models": '[{"name": "llama2:7b"}]'})
-    assert [problem.path for problem in refused.value.problems] == ["aws:region", "sharing.replicas"]
+    assert [problem.path for problem in refused.value.judged.problems] == ["aws:region", "sharing.replicas"]
     assert str(refused.value).startswith("Pulumi.test.yaml has 2 mistakes:")
 
 
@@ -463,7 +469,7 @@ def test_sections_are_the_keys_of_the_file() -> None:
 def test_pulumi_refuses_text_where_a_section_should_be() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"aws:region": "us-east-1", "tandem:sharing": "timeslice", "tandem:models": "[]"})
-    assert [problem.path for problem in refused.value.problems] == ["sharing", "models"]
+    assert [problem.path for problem in refused.value.judged.problems] == ["sharing", "models"]
 
 
 CI = "arn:aws:iam::111122223333:role/ci"
@@ -481,7 +487,7 @@ def test_keys_of_the_provider_are_read_as_the_file_and_as_pulumi_writes_them(tmp
     }
     file = tmp_path / "Pulumi.work.yaml"
     file.write_text(yaml.safe_dump({"config": written}), encoding="utf-8")
-    found = load_file(file, TODAY)
+    found = judge_file(file, today=TODAY).plan().config
     assert (found.profile, found.assume_roles[0].role_arn, found.assume_roles[0].session_name) == ("work", CI, "up")
     assert found.allowed_account_ids == ["111122223333", "000000012345", "000000000007"]
     assert found.default_tags.tags == {"team": "ml"}
@@ -496,7 +502,7 @@ def test_pulumi_refuses_every_key_of_the_provider_that_is_not_honoured_and_shows
     }
     with pytest.raises(RefusedError) as refused:
         under_pulumi({**values, "aws:secretKey": "hunter2", "aws:proifle": "work"})
-    assert [problem.path for problem in refused.value.problems] == ["aws:secretKey", "aws:proifle"]
+    assert [problem.path for problem in refused.value.judged.problems] == ["aws:secretKey", "aws:proifle"]
     assert "hunter2" not in str(refused.value)
 
 

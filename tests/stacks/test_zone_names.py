@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from stacks.mistakes import Reading, read_values
+from stacks.stack_file.judge import Judged, judge
+from stacks.stack_file.yaml import Source
 
 TODAY = datetime.date(2026, 11, 22)
 SECTIONS = {"sharing": {"mode": "timeslice"}, "models": [{"name": "llama3.2:1b"}]}
 
 
-def read(region: str = "us-east-1", **cluster: Any) -> Reading:
+def read(region: str = "us-east-1", **cluster: Any) -> Judged:
     settings = {key.replace("_", "-"): value for key, value in cluster.items()}
-    return read_values({**SECTIONS, "cluster": settings}, {"aws:region": region}, "Pulumi.tried.yaml")
+    return judge(Source({**SECTIONS, "cluster": settings}, {"aws:region": region}), "Pulumi.tried.yaml")
 
 
 def test_names_say_how_many_zones_there_are() -> None:

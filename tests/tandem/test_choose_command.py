@@ -13,7 +13,8 @@ import yaml
 
 from sharing.choices import choose
 from sharing.models import models
-from stacks.mistakes import Reading, read_file, read_values
+from stacks.stack_file.judge import Judged, judge, judge_file
+from stacks.stack_file.yaml import Source
 from tandem import base_stack
 from tandem.choose import CAPACITIES
 from tandem.command import main
@@ -43,9 +44,9 @@ def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     return parsed
 
 
-def planned(base: base_stack.BaseStack, sections: base_stack.Values) -> Reading:
+def planned(base: base_stack.BaseStack, sections: base_stack.Values) -> Judged:
     text = yaml.safe_load(yaml.safe_dump(sections))
-    return read_values(text, base.provider, "row", today=TODAY)
+    return judge(Source(text, base.provider), "row", today=TODAY)
 
 
 # Every row agrees with the plan.
@@ -245,7 +246,7 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
     assert comments[1].startswith("# GPU prices of us-east-1, ")
     assert "narrow `public-access-cidrs`" in comments[2]
     assert max(map(len, comments)) <= 120
-    reading = read_file(path)
+    reading = judge_file(path)
     assert (reading.problems, reading.assessment.warnings) == ((), ())
     assert reading.config.budget.max_usd_per_hour == 2
     assert [one.context for one in reading.config.models] == [2048, 2048]
@@ -302,7 +303,7 @@ def test_a_stacks_own_models_and_cluster_are_kept(capsys: pytest.CaptureFixture[
     (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
     found = report(capsys, "--stack", "own", "--write", "chosen")
     assert (found["region"], found["models"]) == ("us-west-2", ["mine", "llama3.2:1b"])
-    reading = read_file(tmp_path / "Pulumi.chosen.yaml")
+    reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
     assert reading.problems == ()
     assert reading.config.cluster.nat == "single"
     assert [one.context for one in reading.config.models] == [4096, 1024]

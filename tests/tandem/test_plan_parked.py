@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem import plan, show
+from stacks.stack_file.judge import judge_file
+from tandem import show
 from tandem.command import main
 
 STACK = """\
@@ -41,8 +42,8 @@ def test_people_read_that_it_is_parked_and_no_estimate(parked: str, capsys: pyte
 def test_a_line_feed_in_a_files_name_ends_no_line(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.par\nked.yaml"
     path.write_text(STACK, encoding="utf-8")
-    judged, out = plan.judge(path), io.StringIO()
-    show.headline(show.Output(file=out), judged.reading.name, judged)
+    judged, out = judge_file(path), io.StringIO()
+    show.headline(show.Output(file=out), judged.name, judged.plan())
     assert out.getvalue().startswith("ok Pulumi.par ked.yaml: 2 models")
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sharing.prices import FRESH_DAYS
 from tandem.account import kept_prices
@@ -197,6 +198,31 @@ def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: C
     assert offline.calls == []
     _, out, _ = run(capsys, "plan", "dev", "--live-prices")
     assert f"read from AWS on {day}, 2 days ago" in " ".join(out.split())
+
+
+def test_a_budget_between_live_and_table_price_is_judged_once(
+    offline: Emulated, capsys: Capture, tmp_path: Path
+) -> None:
+    """The program deploys what was judged: judged again at table prices, the stack would be over its budget."""
+    values = yaml.safe_load(Path("Pulumi.dev.yaml").read_text(encoding="utf-8"))
+    path = tmp_path / "Pulumi.dev.yaml"
+
+    def plan_within(budget: float, *more: str) -> tuple[int, dict[str, Any]]:
+        values["config"]["tandem:budget"] = {"max-usd-per-hour": budget}
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        code, out, err = run(capsys, "plan", str(path), "--json", *more)
+        assert err == ""
+        return code, dict(json.loads(out))
+
+    tables = plan_within(0.01)[1]["cost"]["replacing_usd_per_hour"]
+    keep(spot={"g4dn.xlarge": {"us-east-1a": 0.01}, "g4dn.2xlarge": {"us-east-1a": 0.01}})
+    live = plan_within(0.01, "--live-prices")[1]["cost"]["replacing_usd_per_hour"]
+    assert live < tables
+    between = round((live + tables) / 2, 4)
+    assert plan_within(between)[0] == 1
+    code, report = plan_within(between, "--live-prices")
+    assert (code, report["verdict"], report["cost"]["replacing_usd_per_hour"]) == (0, "ok", live)
+    assert report["resources"]
 
 
 def test_what_aws_offers_decides_with_live_prices(offline: Emulated, capsys: Capture) -> None:

@@ -6,9 +6,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from stacks.stack_file.judge import judge_file
 from tandem.cluster.checks import Check, Facts, model_checks, pool_checks
 from tandem.cluster.promise import Promise, promised
-from tandem.plan import judge
 
 ROOT = Path(__file__).resolve().parents[3]
 NODE = "ip-10-0-1-2"
@@ -16,7 +16,7 @@ NODE = "ip-10-0-1-2"
 
 @cache
 def promise(stack: str = "timeslice") -> Promise:
-    return promised(judge(ROOT / f"Pulumi.{stack}.yaml"))
+    return promised(judge_file(ROOT / f"Pulumi.{stack}.yaml").plan())
 
 
 def ready(is_ready: bool = True) -> dict[str, Any]:

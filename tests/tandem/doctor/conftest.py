@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tandem import plan
+from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
+from tandem.plan import run
 from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.emulated import REGION
 from tests.tandem.fake_pulumi import bare_project
@@ -25,8 +26,8 @@ Cases = Callable[..., Case]
 
 @cache
 def planned(stack: str) -> Stack:
-    judged = plan.judge(ROOT / f"Pulumi.{stack}.yaml")
-    return Stack(judged, plan.run(judged))
+    plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
+    return Stack(plan, run(plan))
 
 
 @pytest.fixture(autouse=True)

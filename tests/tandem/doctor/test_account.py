@@ -84,7 +84,7 @@ def test_a_stack_that_is_up_is_judged_by_its_own_zones(emulated: Emulated, creat
 def test_a_group_that_is_up_runs_on_where_its_types_are_no_longer_sold(
     emulated: Emulated, creation: Creation, case: Cases
 ) -> None:
-    pool = case("timeslice").planned_stack.judged.setup.pools[0]
+    pool = case("timeslice").planned_stack.plan.setup.pools[0]
     emulated.offers = {"t3.medium": "abcdf"}
     deploy(creation, "ab")
     creation.eks.create_nodegroup(

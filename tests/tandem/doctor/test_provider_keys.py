@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stacks.provider_shape import AssumedRole
+from stacks.stack_file.provider_shape import AssumedRole
 from tandem.command import main
 from tandem.doctor.case import Case, Stack
 from tandem.doctor.releases import _kubeconfig
@@ -21,9 +21,9 @@ ROLE = "arn:aws:iam::444455556666:role/deployer"
 def configured(case: Case, **keys: Any) -> Case:
     """The case with keys of its stack file changed."""
     assert case.stack
-    judged = case.stack.judged
-    config = judged.reading.config.model_copy(update=keys)
-    case.stack = Stack(replace(judged, reading=replace(judged.reading, config=config)), case.stack.planned)
+    plan = case.stack.plan
+    config = plan.config.model_copy(update=keys)
+    case.stack = Stack(replace(plan, config=config), case.stack.planned)
     return case
 
 

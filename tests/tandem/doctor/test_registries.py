@@ -54,7 +54,7 @@ def with_charts(case: Case, *charts: str) -> Case:
     """The case with releases of these charts alone."""
     assert case.stack
     releases: Any = [SimpleNamespace(type=RELEASE, inputs={"chart": chart}) for chart in charts]
-    case.stack = Stack(case.stack.judged, replace(case.stack.planned, graph=releases))
+    case.stack = Stack(case.stack.plan, replace(case.stack.planned, graph=releases))
     return case
 
 
@@ -157,10 +157,10 @@ def test_the_images_of_a_shipped_stack_are_far_from_docker_hubs_limit(case: Case
 @pytest.mark.parametrize(("nat", "verdict"), [("single", "warning"), ("none", "ok")])
 def test_many_nodes_behind_one_address_are_a_warning(case: Cases, nat: Any, verdict: str) -> None:
     stack = planned("timeslice")
-    setup = stack.judged.setup
+    setup = stack.plan.setup
     pools = (replace(setup.pools[0], max=101),)
     crowded = case("timeslice")
-    crowded.stack = Stack(replace(stack.judged, setup=replace(setup, pools=pools, nat=nat)), stack.planned)
+    crowded.stack = Stack(replace(stack.plan, setup=replace(setup, pools=pools, nat=nat)), stack.planned)
     found = finding("images", crowded)
     assert found.verdict == verdict
     if verdict == "warning":

@@ -9,8 +9,8 @@ import pytest
 
 from sharing.gpus import instance_types
 from sharing.models import models
-from stacks.mistakes import read_file
-from stacks.model_settings import OWN_KEYS, own_keys
+from stacks.stack_file.judge import judge_file
+from stacks.stack_file.model_settings import OWN_KEYS, own_keys
 from tandem.command import main
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.ollama import Ollama
@@ -150,7 +150,7 @@ def test_a_description_that_is_written_is_the_model_that_the_plan_judges(
     stack.write_text(text, encoding="utf-8")
     shown = printed(capsys, "models", "inspect", str(model), "--name", "me/mine:1b", "--write", str(stack))
     assert shown.endswith(f"Pulumi.mine.yaml describes the model. Run `tandem plan {stack}`.\n")
-    reading = read_file(stack)
+    reading = judge_file(stack)
     assert reading.problems == ()
     served = reading.config.served()[1].model
     assert (served.weights_bytes, served.layers, served.max_context) == (EMBEDDING + LAYERS * BLOCK, 4, 8192)

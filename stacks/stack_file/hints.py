@@ -14,8 +14,8 @@ from sharing.layouts import LIST, PRESET
 from sharing.modes import MODES, mode_names
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, near
-from stacks import source
-from stacks.shape import StackConfig
+from stacks.stack_file.shape import StackConfig
+from stacks.stack_file.yaml import EXAMPLE
 
 Loc = tuple[int | str, ...]
 """Where something stands: keys and numbers of list items."""
@@ -73,7 +73,7 @@ def problem(detail: ErrorDetails, loc: Loc) -> Problem:
     field = _field(*_home(detail, loc))
     hint = _hint(field)
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
-        return Problem(path, "", MISSING, hint or WAYS_OUT.get(pattern(loc), source.EXAMPLE))
+        return Problem(path, "", MISSING, hint or WAYS_OUT.get(pattern(loc), EXAMPLE))
     if kind == "extra_forbidden":
         way_out = WAYS_OUT.get(pattern(loc)) or did_you_mean(str(loc[-1]), keys(loc[:-1]))
         return Problem(path, "", "unknown key", way_out)
@@ -151,7 +151,7 @@ def _plainer(value: object) -> str:
 
 def _default(field: FieldInfo | None) -> str:
     if field is None or field.is_required() or isinstance(field.default, BaseModel | dict):
-        return source.EXAMPLE
+        return EXAMPLE
     if field.default is None:
         return "Remove the key."
     return f"Remove the key for the default, {_shown(field.default)}."

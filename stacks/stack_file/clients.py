@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator, Mapping
 from sharing.names import OLLAMA_NAMESPACE
 from sharing.paths import touches
 from sharing.problems import Problem
-from stacks.shape import ModelClients
+from stacks.stack_file.shape import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {
     # EKS puts the address of every pod of a listed namespace into the rules, also of those with `hostNetwork`

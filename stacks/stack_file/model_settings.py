@@ -9,7 +9,7 @@ from pydantic import Field
 from sharing.models import PROMPT_CACHE_MIB, KvType, Model, find, largest_vocabulary
 from sharing.problems import Problem
 from sharing.setup import Cache
-from stacks.section import Number, Section, kebab
+from stacks.stack_file.section import Number, Section, kebab
 
 GIB = 2**30
 DECIMALS = 10

@@ -10,9 +10,9 @@ from typing import Any
 import yaml
 
 from sharing.models import full_name
-from stacks import source
-from stacks.model_settings import DECIMALS, OWN_KEYS
-from stacks.source import UnreadableError
+from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.model_settings import DECIMALS, OWN_KEYS
+from stacks.stack_file.yaml import load
 
 MODELS = "tandem:models"
 BY_HAND = "Write the description by hand."
@@ -74,7 +74,7 @@ def with_description(text: str, file: str, name: str, own: Mapping[str, object])
 
 
 def _loaded(text: str, file: str) -> dict[str, Any]:
-    found, doubled = source.load(text, file)
+    found, doubled = load(text, file)
     if doubled:
         raise UnreadableError(f"{file} has a key twice: {doubled[0].path}. Keep one of the two.")
     return found if isinstance(found, dict) else {}

@@ -10,10 +10,10 @@ from sharing import versions
 from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
 from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
-from stacks.model_settings import ModelSettings
-from stacks.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
-from stacks.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
-from stacks.section import Number, Section, TagKey, TagValue, kebab
+from stacks.stack_file.model_settings import ModelSettings
+from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
+from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags, from_json
+from stacks.stack_file.section import Number, Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
 """Name of the only pool of GPU nodes, where the file has no list of them."""
@@ -262,7 +262,7 @@ class StackConfig(Section):
         return self._sharing_of(next(iter(self.pools().values()))).mode
 
     def _sharing_of(self, nodes: GpuNodes) -> Sharing:
-        # The default stands in where it is missing: `stacks.mistakes` refuses that.
+        # The default stands in where it is missing: `stacks.stack_file` refuses that.
         return _own_sharing(nodes) or self.sharing or TimeSlicing()
 
     def _pool(self, path: str, nodes: GpuNodes) -> Pool:
@@ -284,7 +284,7 @@ class StackConfig(Section):
         )
 
     def setup(self, today: datetime.date) -> Setup:
-        """What the rules look at; a model that is not known is left out (`stacks.mistakes` names it)."""
+        """What the rules look at; a model that is not known is left out (`stacks.stack_file` names it)."""
         pools = tuple(self._pool(path, nodes) for path, nodes in self.pools().items())
         only = pools[0].name if len(pools) == 1 else ""
         tenants = [

@@ -6,7 +6,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
-from stacks.section import Section, TagKey, TagValue
+from stacks.stack_file.section import Section, TagKey, TagValue
 
 
 def from_json(value: object) -> object:

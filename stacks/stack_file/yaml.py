@@ -11,7 +11,8 @@ import yaml
 
 from sharing.names import PROJECT
 from sharing.problems import Problem, did_you_mean, near
-from stacks.provider_keys import REGION
+from stacks.stack_file.errors import UnreadableError
+from stacks.stack_file.provider_keys import REGION
 
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
@@ -51,10 +52,6 @@ for _tag, _pattern, _first in (
     _Loader.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(f"^({_pattern})$"), list(_first))
 
 
-class UnreadableError(Exception):
-    """The file cannot be read as YAML at all; the message says why and what to do."""
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """What a stack file says, before anything is known about it."""
@@ -63,7 +60,7 @@ class Source:
     """The values of the `tandem:` keys, by key."""
     provider: dict[str, Any]
     """The values of the `aws:` keys, by whole key."""
-    problems: tuple[Problem, ...]
+    problems: tuple[Problem, ...] = ()
     """Mistakes of the file as a file: doubled and misspelt keys."""
     unread: tuple[str, ...] = ()
     """Settings that probably stand in the file, but under a misspelt key."""

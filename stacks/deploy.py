@@ -1,0 +1,390 @@
+"""Deploys a plan: cluster, nodes, sharing, proof and models. One story for every sharing mode."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pulumi
+import pulumi_aws as aws
+import pulumi_random as random
+
+from components import (
+    DevicePluginSharing,
+    DevicePluginSharingArgs,
+    GpuCluster,
+    GpuClusterArgs,
+    KarpenterGpuPool,
+    KarpenterGpuPoolArgs,
+    ModelClients,
+    OllamaPair,
+    OllamaPairArgs,
+    ShareProof,
+    ShareProofArgs,
+    SpotGpuNodeGroup,
+    SpotGpuNodeGroupArgs,
+)
+from components.device_plugin import fingerprint as plugin_fingerprint
+from components.device_plugin_sharing import PoolSharing
+from components.karpenter_gpu_pool import KarpenterPool
+from components.ollama_pair import OllamaModel
+from components.share_promise import fingerprint, promises
+from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
+from sharing import host
+from sharing.assessment import Fit
+from sharing.karpenter import controller_replicas
+from sharing.names import PROJECT, cluster_name, stack_tags
+from sharing.setup import Pool
+from sharing.system import system_types
+from sharing.zones import demands, pool_demand
+from stacks.caller import find_caller
+from stacks.stack_file.judge import Plan
+from stacks.stack_file.shape import StackConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What every part of a stack stands on."""
+
+    plan: Plan
+    provider: aws.Provider
+    cluster: GpuCluster
+    tags: Mapping[str, str]
+    mode_taints: Mapping[str, pulumi.Output[str]]
+    """Value of the taint `tandem/mode` of each pool's nodes, by the pool's name."""
+    volume_zones: Mapping[str, pulumi.Output[str]]
+    """The zone of the models' volumes, by the name of each pool that has some."""
+
+    def zones(self, pool: Pool) -> pulumi.Output[list[str]]:
+        """The zones of a pool's nodes."""
+        return self.cluster.zones_of_pool(pool.name, pool_demand(pool), self.volume_zones.get(pool.name))
+
+    def inside(self, *needs: pulumi.Resource) -> pulumi.ResourceOptions:
+        """Options of a component in the cluster."""
+        return pulumi.ResourceOptions(providers=[self.provider, self.cluster.kubernetes_provider], depends_on=[*needs])
+
+
+def deploy(plan: Plan) -> None:
+    """Registers the whole stack, and exports what it reports about itself."""
+    for warning in plan.assessment.warnings:
+        pulumi.log.warn(str(warning))
+    base = create_base(plan)
+    nodes = create_gpu_nodes(base)
+    sharing = share_gpus(base, nodes)
+    proofs = prove_shares(base, [sharing])
+    models = serve_models(base, [sharing, *proofs.values()])
+    export(base, sharing, proofs, models)
+
+
+def create_base(plan: Plan) -> Base:
+    """The provider, the cluster, and what pools keep in the state."""
+    # Controllers tag what they make, so the provider's default tags are in the one tag set.
+    tags = stack_tags(plan.stack, {**plan.config.default_tags.tags, **plan.config.tags})
+    provider = create_provider(plan.config)
+    cluster = create_cluster(plan, provider, tags)
+    with_volumes = [
+        pool for pool in plan.setup.pools if any(tenant.cache == "volume" for tenant in plan.setup.tenants_of(pool))
+    ]
+    return Base(
+        plan=plan,
+        provider=provider,
+        cluster=cluster,
+        tags=tags,
+        mode_taints={pool.name: choose_mode_taint(pool, proof=plan.config.proof) for pool in plan.setup.pools},
+        volume_zones={pool.name: choose_volume_zone(cluster, pool) for pool in with_volumes},
+    )
+
+
+def create_provider(config: StackConfig) -> aws.Provider:
+    """The one AWS provider; without it eks.Cluster would bring a second, older one of its own."""
+    roles = [
+        aws.ProviderAssumeRoleArgs(role_arn=one.role_arn, session_name=one.session_name, duration=one.duration)
+        for one in config.assume_roles
+    ]
+    tags = config.default_tags.tags
+    return aws.Provider(
+        PROJECT,
+        region=config.region,
+        profile=config.profile,
+        assume_roles=roles or None,
+        allowed_account_ids=config.allowed_account_ids or None,
+        default_tags=aws.ProviderDefaultTagsArgs(tags=tags) if tags else None,
+    )
+
+
+def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
+    """A value for the taint that changes whenever the shares or the mode's settings do, also when that is taken back.
+
+    Otherwise, models that still wait for the old shares would come back, and hold the shares that are to be proved.
+    """
+    mode = pool.sharing.config_name
+    promise = fingerprint(promises(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
+    keepers = {"mode": mode, "promise": promise}
+    if pool.sharing.needs_mps_daemon:
+        # A release that changes restarts the MPS daemon, and models that live on have lost their GPU.
+        keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing)
+    once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
+    return once.hex.apply(lambda digits: f"{mode}-{digits}")
+
+
+def choose_volume_zone(cluster: GpuCluster, pool: Pool) -> pulumi.Output[str]:
+    """The zone of the models' volumes: one that sells the pool's types, chosen once and kept in the state, since a
+    volume does not move.
+    """
+    first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
+    once = random.RandomId(
+        f"{PROJECT}-{pool.name}-zone",
+        byte_length=1,
+        keepers={"zone": first},
+        opts=pulumi.ResourceOptions(ignore_changes=["keepers"]),
+    )
+    return once.keepers.apply(lambda kept: str((kept or {})["zone"]))
+
+
+def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) -> GpuCluster:
+    """The cluster, in the config's region. Who runs the program administers it."""
+    settings = plan.config.cluster
+    caller = find_caller(pulumi.InvokeOptions(provider=provider), plan.config.region)
+    return GpuCluster(
+        PROJECT,
+        GpuClusterArgs(
+            cluster_name=cluster_name(plan.stack),
+            kubernetes=settings.kubernetes,
+            support=settings.support,
+            zones=plan.setup.zones,
+            zone_names=plan.setup.zone_names,
+            demands=demands(plan.setup)[1:],
+            cidr=settings.cidr,
+            nat=settings.nat,
+            public_access_cidrs=settings.public_access_cidrs,
+            profile=plan.config.profile,
+            role_arn=plan.config.assume_roles[-1].role_arn if plan.config.assume_roles else None,
+            admins=[*settings.admins, *({caller} - {"", *settings.admins})],
+            logs=settings.logs,
+            system_types=settings.system_nodes.instance_types,
+            system_arch=system_types()[settings.system_nodes.instance_types[0]].arch,
+            system_nodes=settings.system_nodes.count,
+            tags=tags,
+        ),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+def create_gpu_nodes(base: Base) -> dict[str, pulumi.Resource]:
+    """What brings the GPU nodes, by the pool's name: a group for each pool that is one, Karpenter for the others."""
+    fixed = [pool for pool in base.plan.setup.pools if pool.provisioner == "node-group"]
+    coming = [pool for pool in base.plan.setup.pools if pool.provisioner == "karpenter"]
+    found: dict[str, pulumi.Resource] = {pool.name: _node_group(base, pool) for pool in fixed}
+    if coming:
+        found |= dict.fromkeys((pool.name for pool in coming), _karpenter(base, coming))
+    return found
+
+
+def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
+    """The nodes of a pool: in the zones that sell its types, or in the one of the models' volumes."""
+    zones = base.zones(pool)
+    return SpotGpuNodeGroup(
+        f"{PROJECT}-{pool.name}",
+        SpotGpuNodeGroupArgs(
+            cluster_name=base.cluster.cluster_name,
+            subnet_ids=base.cluster.subnets_in(zones),
+            zones=zones,
+            sharing=pool.sharing,
+            mode_taint=base.mode_taints[pool.name],
+            instance_types=pool.instance_types,
+            capacity=pool.capacity,
+            kubernetes=base.plan.config.cluster.kubernetes,
+            pool=pool.name,
+            min=pool.min,
+            desired=pool.desired,
+            max=pool.max,
+            volume_gib=pool.volume_gib,
+            replacement=pool.replacement,
+            tags=base.tags,
+        ),
+        # Not the Kubernetes provider: role and launch template would wait for the control plane with it.
+        pulumi.ResourceOptions(providers=[base.provider]),
+    )
+
+
+def _karpenter(base: Base, pools: Sequence[Pool]) -> KarpenterGpuPool:
+    """The GPU nodes that come when models wait, and the one controller that brings them."""
+    return KarpenterGpuPool(
+        f"{PROJECT}-karpenter",
+        KarpenterGpuPoolArgs(
+            cluster_name=base.cluster.cluster_name,
+            # All zones: Karpenter knows which of them sell what. The zones of each pool are asked for the error alone.
+            node_subnet_ids=pulumi.Output.all(
+                base.cluster.node_subnet_ids, *(base.zones(pool) for pool in pools)
+            ).apply(lambda known: list(known[0])),
+            security_group_id=base.cluster.security_group_id,
+            pools=[
+                KarpenterPool(
+                    name=pool.name,
+                    sharing=pool.sharing,
+                    mode_taint=base.mode_taints[pool.name],
+                    instance_types=pool.instance_types,
+                    capacity=pool.capacity,
+                    on_demand_fallback=pool.on_demand_fallback,
+                    max_nodes=pool.max,
+                    volume_gib=pool.volume_gib,
+                    zone=base.volume_zones.get(pool.name),
+                )
+                for pool in pools
+            ],
+            controller_replicas=controller_replicas(base.plan.setup.system_nodes),
+            controller_needs=[
+                base.cluster.system_nodes,
+                base.cluster.pod_identity_agent,
+                base.cluster.dns,
+                base.cluster.storage_driver,
+            ],
+            tags=base.tags,
+        ),
+        base.inside(),
+    )
+
+
+def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePluginSharing:
+    """The device plugin of every pool. Feature discovery, and the GPU Operator, have parts that run on system nodes."""
+    pools = [
+        PoolSharing(
+            sharing=pool.sharing,
+            gpu=pool.smallest.gpu,
+            pool=pool.name,
+            mode_taint=base.mode_taints[pool.name],
+            nodes=nodes[pool.name],
+        )
+        for pool in base.plan.setup.pools
+    ]
+    return DevicePluginSharing(
+        f"{PROJECT}-sharing",
+        DevicePluginSharingArgs(pools=pools),
+        base.inside(base.cluster.system_nodes),
+    )
+
+
+def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, ShareProof]:
+    """A proof for each pool, by the pool's name; what is not proved, and why, is told."""
+    proofs = {}
+    for pool in base.plan.setup.pools if base.plan.config.proof else ():
+        if unproved := base.plan.setup.unproved(pool):
+            pulumi.log.info(f"The shares of pool {pool.name} are not proved: {unproved}.")
+            continue
+        proofs[pool.name] = ShareProof(
+            f"{PROJECT}-{pool.name}-proof",
+            ShareProofArgs(
+                sharing=pool.sharing,
+                gpu=pool.smallest.gpu,
+                gpus_per_node=pool.smallest.gpus,
+                # Of a pool that may bring nodes of several sizes, the smallest: that is what shares are counted by.
+                instance_types=[known.name for known in pool.known_types if known.gpus == pool.smallest.gpus],
+                pool=pool.name,
+                mode_taint=base.mode_taints[pool.name],
+                namespace=f"share-proof-{pool.name}",
+                plugin=GPU_OPERATOR if pool.sharing.needs_mig_manager else DEVICE_PLUGIN,
+            ),
+            base.inside(*needs),
+        )
+    return proofs
+
+
+def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
+    """The models. They wait for the nodes, which costs no time and makes them go first on destroy, while the node
+    that holds their volume lives; for the proofs of their shares, which they would hold otherwise; and for the storage
+    driver where they keep files on volumes.
+
+    And for the device plugin: on a switch of mode the node advertises the old shares until its plugin has changed. Not
+    for DNS, since a model is pulled again until that works.
+    """
+    needs = [*on, base.cluster.storage_driver] if base.volume_zones else on
+    return OllamaPair(
+        f"{PROJECT}-ollama",
+        OllamaPairArgs(
+            models=[_model(fit, base) for fit in base.plan.assessment.fits],
+            clients=ModelClients(
+                namespaces=base.plan.config.models_clients.namespaces, labels=base.plan.config.models_clients.labels
+            ),
+            tags=base.tags,
+        ),
+        base.inside(*needs),
+    )
+
+
+def _model(fit: Fit, base: Base) -> OllamaModel:
+    tenant = fit.tenant
+    return OllamaModel(
+        served=tenant.served,
+        cache=tenant.cache,
+        volume_gib=tenant.volume_gib,
+        pool=fit.pool.name,
+        ready_labels=fit.pool.sharing.ready_labels,
+        mode_taint=base.mode_taints[fit.pool.name],
+        resource_name=fit.verdict.shares.resource,
+        page_cache_mib=host.page_cache_mib(base.plan.setup, fit.pool),
+        running=fit.pool.desired > 0,
+        zone=base.volume_zones[fit.pool.name] if tenant.cache == "volume" else None,
+    )
+
+
+def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], pair: OllamaPair) -> None:
+    """The stack's outputs. What differs from pool to pool stands under `pools`, and of the only one also on top."""
+    outputs: dict[str, Any] = {
+        **(_only_pool(base.plan.setup.pools[0], sharing) if len(base.plan.setup.pools) == 1 else {}),
+        "pools": {pool.name: _pool(pool) for pool in base.plan.setup.pools},
+        "verified_shares": {name: proof.verified_shares for name, proof in proofs.items()},
+        "endpoints": pair.urls,
+        "cluster_name": base.cluster.cluster_name,
+        "kubeconfig": base.cluster.kubeconfig,
+        "cost": _cost(base.plan),
+        "fit": {
+            fit.tenant.served.id: _fit(fit.verdict.need.total, fit.verdict.share_mib)
+            for fit in base.plan.assessment.fits
+        },
+    }
+    for key, value in outputs.items():
+        pulumi.export(key, value)
+
+
+def _only_pool(pool: Pool, sharing: DevicePluginSharing) -> dict[str, Any]:
+    return {"mode": pool.sharing.mode, "resource_names": sharing.resource_names, "shares": _shares(pool)}
+
+
+def _pool(pool: Pool) -> dict[str, Any]:
+    return {
+        "mode": pool.sharing.mode,
+        "config": pool.sharing.config_name,
+        "cut": pool.sharing.cut(pool.smallest.gpu),
+        "gpu": pool.smallest.gpu.name,
+        "instance_types": list(pool.instance_types),
+        "capacity": pool.capacity,
+        "provisioner": pool.provisioner,
+        "shares": _shares(pool),
+        "nodes": pool.desired,
+    }
+
+
+def _shares(pool: Pool) -> list[dict[str, Any]]:
+    return [
+        {
+            "resource": shares.resource,
+            "total": pool.planned_gpus * shares.per_gpu,
+            "per_gpu": shares.per_gpu,
+            "memory_mib": shares.memory_mib,
+            "enforced": shares.enforced,
+        }
+        for shares in pool.offers
+    ]
+
+
+def _cost(plan: Plan) -> dict[str, Any]:
+    bill = plan.assessment.cost
+    assert bill is not None, "an accepted setup has a bill"
+    return {
+        "usd_per_hour": round(bill.usd_per_hour, 4),
+        "dedicated_usd_per_hour": round(bill.dedicated_usd_per_hour, 4),
+        "price_date": bill.price_date,
+    }
+
+
+def _fit(needs_mib: float, share_mib: int | None) -> dict[str, Any]:
+    return {"needs_mib": round(needs_mib), "share_mib": share_mib}

@@ -1,0 +1,1 @@
+"""The stack file, `Pulumi.<stack>.yaml`: it becomes a `judge.Plan`, or all its errors at once."""

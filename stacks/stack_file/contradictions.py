@@ -1,0 +1,118 @@
+"""Values of a stack file that are fine alone and wrong together."""
+
+from collections.abc import Collection, Iterator
+
+from sharing.models import DEFAULT_TAG, full_name, models
+from sharing.paths import touches
+from sharing.principals import judge_principal
+from sharing.problems import Problem, did_you_mean
+from stacks.stack_file import hints
+from stacks.stack_file.clients import find_repetitions
+from stacks.stack_file.model_settings import OWN_KEYS, OWN_NUMBERS
+from stacks.stack_file.shape import FEWEST_ZONES, ClusterSettings, GpuNodes, StackConfig, pool_name
+
+
+def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    """Values that are fine alone and wrong together."""
+    pools = config.pools()
+    if config.lacks_sharing() and not touches(["sharing"], misread):
+        yield Problem("sharing", "", hints.MISSING, hints.WAYS_OUT["sharing"])
+    for path, nodes in pools.items():
+        if not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
+            yield from _count_contradictions(path, nodes)
+    types = {f"{path}.instance-types": nodes.instance_types for path, nodes in pools.items()}
+    types["cluster.system-nodes.instance-types"] = config.cluster.system_nodes.instance_types
+    for path, names in types.items():
+        for index, name in enumerate(names):
+            if name in names[:index] and f"{path}[{index}]" not in misread:
+                yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
+    for path, nodes in pools.items():
+        if nodes.on_demand_fallback and (nodes.provisioner, nodes.capacity) != ("karpenter", "spot"):
+            rule = "has an effect only with `provisioner: karpenter` and `capacity: spot`"
+            yield Problem(f"{path}.on-demand-fallback", "true", rule, "Leave it out.")
+    yield from _admin_contradictions(config, misread)
+    yield from find_repetitions(config.models_clients, misread)
+    yield from _zone_contradictions(config.cluster, misread)
+    yield from _pool_contradictions(config, misread)
+    yield from _model_contradictions(config, misread)
+
+
+def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    admins = config.cluster.admins
+    for index, arn in enumerate(admins):
+        path = f"cluster.admins[{index}]"
+        if touches([path], misread):
+            continue
+        if arn in admins[:index]:
+            # EKS: one access entry for each principal.
+            yield Problem(path, f"'{arn}'", "is listed twice", "Keep one of the two.")
+        elif problem := judge_principal(path, arn, config.region):
+            yield problem
+
+
+def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:
+    if nodes.desired > nodes.max:
+        rule = f"must be at most `max`, {nodes.max}"
+        yield Problem(f"{path}.desired", str(nodes.desired), rule, f"Write `max: {nodes.desired}` as well.")
+    if nodes.desired and nodes.min > nodes.desired:
+        rule = f"must be at most `desired`, {nodes.desired}"
+        yield Problem(f"{path}.min", str(nodes.min), rule, "Write `min: 0`.")
+    if not nodes.desired and nodes.min:
+        yield Problem(f"{path}.min", str(nodes.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.")
+
+
+def _zone_contradictions(cluster: ClusterSettings, misread: set[str]) -> Iterator[Problem]:
+    path, names = "cluster.zone-names", cluster.zone_names
+    if touches([path, "cluster.zones"], misread) or not names:
+        return
+    if len(names) < FEWEST_ZONES:
+        yield Problem(path, ", ".join(names), "EKS needs two zones", "Add another zone.")
+    elif "zones" in cluster.model_fields_set and cluster.zones != len(names):
+        rule = f"lists {len(names)} zones, and `zones` is {cluster.zones}"
+        yield Problem(path, ", ".join(names), rule, "Remove `zones`: the list says how many.")
+
+
+def is_named_in_doubt(config: StackConfig, misread: Collection[str]) -> bool:
+    """Whether the name of a pool could not be read, so that models may name it."""
+    return touches([f"{path}.name" for path in config.pools()], misread)
+
+
+def _pool_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    """Names of pools that stand twice, and models on no pool or on an unknown one."""
+    pools = config.pools()
+    names = [pool_name(nodes) for path, nodes in pools.items() if not touches([f"{path}.name"], misread)]
+    known = list(dict.fromkeys(names))
+    for index, path in enumerate(path for path in pools if not touches([f"{path}.name"], misread)):
+        if names[index] in names[:index]:
+            yield Problem(f"{path}.name", names[index], "must be different for each pool", "Give it a name of its own.")
+    for index, settings in enumerate(config.models):
+        path = f"models[{index}].pool"
+        if touches([path], misread) or settings.pool in known:
+            continue
+        if settings.pool is None and len(pools) > 1:
+            listed = f" Known: {', '.join(known)}." if known else ""
+            yield Problem(path, "", "is missing, and there are several pools", f"Name the one that it runs on.{listed}")
+        elif settings.pool is not None and not is_named_in_doubt(config, misread):
+            yield Problem(path, f"'{settings.pool}'", "unknown pool", did_you_mean(settings.pool, known))
+
+
+def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
+    ids = [settings.id for settings in config.models]
+    for index, settings in enumerate(config.models):
+        path = f"models[{index}]"
+        if settings.id and settings.id in ids[:index]:
+            yield Problem(f"{path}.id", settings.id, "must be different for each model", "Leave it out, or number it.")
+        if {path, f"{path}.name", *(f"{path}.{key}" for key in OWN_KEYS)} & misread:
+            continue
+        found = list(settings.contradictions(path))
+        yield from found
+        if not found and settings.model() is None:
+            fix = f"{did_you_mean(settings.name, models())} Or describe your own by {', '.join(OWN_NUMBERS)}."
+            yield Problem(f"{path}.name", f"'{settings.name}'", _unknown_model(settings.name), fix)
+
+
+def _unknown_model(name: str) -> str:
+    """What is wrong with a name that the catalogue lacks. Without a tag it means `latest`, which it may lack alone."""
+    full = full_name(name)
+    is_completed = full.endswith(f":{DEFAULT_TAG}") and not name.endswith(f":{DEFAULT_TAG}")
+    return f"unknown model; Ollama reads it as {full}" if is_completed else "unknown model"
