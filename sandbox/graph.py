@@ -120,8 +120,6 @@ class Resource:
     """A component that its provider builds, such as `eks:index:Cluster`."""
     constructed: bool = False
     """Registered by the provider of the remote component above it, not by the program."""
-    read: bool = False
-    """Looked up (`Vpc.get(...)`), not managed."""
     dependencies: tuple[str, ...] = ()
     """URNs of `depends_on` and of everything in the inputs, sorted. A local component stands for its children here."""
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)

@@ -16,7 +16,7 @@ from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
 from sandbox import wire
 from sandbox.cloud import Cloud
 from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
-from sandbox.options import from_read, from_request, ignored_on_components
+from sandbox.options import from_request, ignored_on_components
 from sandbox.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
 from sandbox.transforms import Callbacks, Transform, transformed
 
@@ -179,7 +179,6 @@ class Monitor:
             custom=registration.custom,
             remote=registration.remote,
             constructed=self._constructing > 0,
-            read=registration.read,
             dependencies=registration.dependencies,
             property_dependencies=registration.property_dependencies,
             provider=registration.provider,
@@ -206,16 +205,6 @@ class Monitor:
             response.propertyDependencies[key].urns.extend(urns)
         return response
 
-    def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
-        registration = from_read(request)
-        urn = self._urn(registration)
-        self._check(urn, registration)
-        created = self._create(registration)
-        self._remember(urn, registration, request.id, created.outputs)
-        response = resource_pb2.ReadResourceResponse(urn=urn, id=request.id)
-        wire.write(created.outputs, response.properties)
-        return response
-
     def RegisterResourceOutputs(self, request: resource_pb2.RegisterResourceOutputsRequest) -> empty_pb2.Empty:
         self.register_outputs(request.urn, wire.read(request.outputs))
         return empty_pb2.Empty()
@@ -227,11 +216,11 @@ class Monitor:
         wire.write(answer, getattr(response, "return"))
         return response
 
+    def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
+        raise Refused(f"the sandbox looks up no resource that is there already: {request.type} {request.id!r}")
+
     def Call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
-        answer = self.ask(request.tok, wire.read(request.args), request.provider.rpartition("::")[0])
-        response = provider_pb2.CallResponse()
-        wire.write(answer, getattr(response, "return"))
-        return response
+        raise Refused(f"the sandbox calls no methods of resources: {request.tok}")
 
     def GetDeploymentInfo(self, request: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
         return resource_pb2.DeploymentInfo(supportedFeatures=FEATURES)

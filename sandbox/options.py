@@ -53,20 +53,6 @@ def from_request(request: resource_pb2.RegisterResourceRequest) -> Registration:
     )
 
 
-def from_read(request: resource_pb2.ReadResourceRequest) -> Registration:
-    """A ReadResource request (`Vpc.get(...)`, StackReference) as a registration."""
-    return Registration(
-        type=request.type,
-        name=request.name,
-        parent=request.parent,
-        inputs=wire.read(request.properties),
-        read=True,
-        dependencies=tuple(sorted(request.dependencies)),
-        provider=provider_urn(request.provider),
-        options={"version": request.version} if request.version else {},
-    )
-
-
 def provider_urn(reference: str) -> str:
     """The URN in a provider reference, `<urn>::<id>`."""
     return reference.rpartition("::")[0]

@@ -56,7 +56,6 @@ class Registration:
     """With `Secret` and `Ref` marks."""
     custom: bool = True
     remote: bool = False
-    read: bool = False
     dependencies: tuple[str, ...] = ()
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     provider: str = ""

@@ -145,17 +145,6 @@ def _attachment(creation: Creation) -> tuple[str, Values]:
     return f"{creation.inputs.get('role')}/{creation.inputs.get('policyArn')}", {}
 
 
-def _inline_policy(creation: Creation) -> tuple[str, Values]:
-    name = autonamed(creation.name, creation.inputs.get("name"))
-    return f"{creation.inputs.get('role')}:{name}", {"name": name}
-
-
-def _oidc_provider(creation: Creation) -> tuple[str, Values]:
-    issuer = str(creation.inputs.get("url")).removeprefix("https://")
-    arn = _place(creation).arn("iam", f"oidc-provider/{issuer}", regional=False)
-    return arn, {"arn": arn}
-
-
 # eks
 
 
@@ -260,11 +249,6 @@ def _log_group(creation: Creation) -> tuple[str, Values]:
     return name, {**_common(creation), "name": name, "arn": arn}
 
 
-def _group_tag(creation: Creation) -> tuple[str, Values]:
-    tag = creation.inputs.get("tag") or {}
-    return f"{creation.inputs.get('autoscalingGroupName')},{tag.get('key')}", {"region": _place(creation).region}
-
-
 def _queue(creation: Creation) -> tuple[str, Values]:
     name, place = autonamed(creation.name, creation.inputs.get("name")), _place(creation)
     url = f"https://sqs.{place.region}.{place.suffix}/{ACCOUNT}/{name}"
@@ -295,18 +279,11 @@ RULES: dict[str, Rule] = {
     "aws:ec2/routeTableAssociation:RouteTableAssociation": _identified("rtbassoc"),
     "aws:ec2/route:Route": _route,
     "aws:ec2/vpcEndpoint:VpcEndpoint": _identified("vpce", "ec2", "vpc-endpoint", _endpoint),
-    "aws:ec2/securityGroup:SecurityGroup": _identified("sg", "ec2", "security-group", _owned, _named),
-    "aws:ec2/securityGroupRule:SecurityGroupRule": _identified("sgrule"),
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _identified("sgr", "ec2", "security-group-rule"),
-    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _identified("sgr", "ec2", "security-group-rule"),
     "aws:ec2/launchTemplate:LaunchTemplate": _identified("lt", "ec2", "launch-template", _named, _versions),
     "aws:ebs/volume:Volume": _identified("vol", "ec2", "volume", _volume),
     "aws:iam/role:Role": _iam("role", "AROA", "uniqueId"),
     "aws:iam/policy:Policy": _policy,
-    "aws:iam/rolePolicy:RolePolicy": _inline_policy,
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": _attachment,
-    "aws:iam/instanceProfile:InstanceProfile": _iam("instance-profile", "AIPA", "uniqueId"),
-    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": _oidc_provider,
     "aws:eks/cluster:Cluster": _cluster,
     "aws:eks/nodeGroup:NodeGroup": _node_group,
     "aws:eks/addon:Addon": _addon,
@@ -316,7 +293,6 @@ RULES: dict[str, Rule] = {
     "aws:cloudwatch/logGroup:LogGroup": _log_group,
     "aws:cloudwatch/eventRule:EventRule": _event_rule,
     "aws:cloudwatch/eventTarget:EventTarget": _event_target,
-    "aws:autoscaling/tag:Tag": _group_tag,
     "aws:sqs/queue:Queue": _queue,
     "aws:sqs/queuePolicy:QueuePolicy": _queue_policy,
 }

@@ -24,11 +24,7 @@ from sandbox.protocol import Creation, Refused, Values
 from sandbox.world import CloudError, IncompleteError, Lost, World
 from sandbox.world.names import DEFAULTS, without_defaults
 
-BY_FRAMEWORK = (
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation",
-    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule",
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule",
-)
+BY_FRAMEWORK = ("aws:eks/podIdentityAssociation:PodIdentityAssociation",)
 """Types that the Terraform AWS provider builds on the plugin framework (@FrameworkResource): after an error their
 state is as it was."""
 # Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.

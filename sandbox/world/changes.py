@@ -49,14 +49,6 @@ UPDATABLE: dict[str, frozenset[str]] = {
     "aws:ec2/vpcEndpoint:VpcEndpoint": _words(
         "tags policy routeTableIds subnetIds securityGroupIds privateDnsEnabled dnsOptions ipAddressType"
     ),
-    "aws:ec2/securityGroup:SecurityGroup": _words("tags ingress egress revokeRulesOnDelete"),
-    "aws:ec2/securityGroupRule:SecurityGroupRule": _words("description"),
-    "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule": _words(
-        "tags cidrIpv4 cidrIpv6 description fromPort ipProtocol prefixListId referencedSecurityGroupId toPort"
-    ),
-    "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule": _words(
-        "tags cidrIpv4 cidrIpv6 description fromPort ipProtocol prefixListId referencedSecurityGroupId toPort"
-    ),
     "aws:ec2/launchTemplate:LaunchTemplate": _words(
         "tags description defaultVersion updateDefaultVersion blockDeviceMappings metadataOptions tagSpecifications "
         "imageId instanceType instanceMarketOptions userData keyName vpcSecurityGroupIds networkInterfaces monitoring "
@@ -69,10 +61,7 @@ UPDATABLE: dict[str, frozenset[str]] = {
         "managedPolicyArns"
     ),
     "aws:iam/policy:Policy": _words("tags policy"),
-    "aws:iam/rolePolicy:RolePolicy": _words("policy"),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": frozenset(),
-    "aws:iam/instanceProfile:InstanceProfile": _words("tags role"),
-    "aws:iam/openIdConnectProvider:OpenIdConnectProvider": _words("tags thumbprintLists clientIdLists"),
     "aws:eks/cluster:Cluster": _words(
         "tags version enabledClusterLogTypes upgradePolicy deletionProtection zonalShiftConfig computeConfig "
         "storageConfig accessConfig.authenticationMode kubernetesNetworkConfig.elasticLoadBalancing "
@@ -95,7 +84,6 @@ UPDATABLE: dict[str, frozenset[str]] = {
         "tags description eventPattern scheduleExpression roleArn state forceDestroy"
     ),
     "aws:cloudwatch/eventTarget:EventTarget": _words("arn input inputPath inputTransformer roleArn retryPolicy"),
-    "aws:autoscaling/tag:Tag": _words("tag.value tag.propagateAtLaunch"),
     "aws:sqs/queue:Queue": _words(
         "tags messageRetentionSeconds sqsManagedSseEnabled visibilityTimeoutSeconds delaySeconds maxMessageSize policy "
         "receiveWaitTimeSeconds redrivePolicy kmsMasterKeyId"

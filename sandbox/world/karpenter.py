@@ -37,7 +37,6 @@ from sandbox.world.things import (
     ACCESS_ENTRY,
     ADDON,
     ATTACHED_POLICY,
-    INLINE_POLICY,
     INSTANCE,
     NODE,
     NODE_CLAIM,
@@ -116,7 +115,6 @@ def _allows(things: Things, role: Thing, call: str) -> bool:
     """Whether a policy of the role names the call. Resources and conditions are not looked at."""
     attached = [one.inputs.get("policyArn") for one in things.of(ATTACHED_POLICY) if one.inputs.get("role") == role.id]
     policies = [one for arn in attached if (one := things.get(POLICY, arn)) is not None]
-    policies += [one for one in things.of(INLINE_POLICY) if one.inputs.get("role") == role.id]
     statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
     allowed = [one for one in statements if one.get("Effect") == "Allow"]
     return any(fnmatchcase(call, action) for one in allowed for action in values_at(one, "Action"))

@@ -19,9 +19,6 @@ _BRIDGE = "https://www.pulumi.com/docs/concepts/resources/names/#autonaming"
 AUTONAMES: dict[str, tuple[str, int]] = {
     "aws:iam/role:Role": ("name", 64),
     "aws:iam/policy:Policy": ("name", 128),
-    "aws:iam/rolePolicy:RolePolicy": ("name", 128),
-    "aws:iam/instanceProfile:InstanceProfile": ("name", 128),
-    "aws:ec2/securityGroup:SecurityGroup": ("name", 255),
     "aws:ec2/launchTemplate:LaunchTemplate": ("name", 125),
     "aws:eks/cluster:Cluster": ("name", 100),
     "aws:eks/nodeGroup:NodeGroup": ("nodeGroupName", 63),

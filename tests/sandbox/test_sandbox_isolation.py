@@ -17,6 +17,7 @@ from pulumi.runtime.settings import ROOT, SETTINGS
 from sandbox.cloud import Cloud
 from sandbox.graph import Graph, Secret
 from sandbox.process import prepared
+from sandbox.protocol import Created, Creation
 from tests.sandbox.conftest import Pair, ran
 
 
@@ -131,15 +132,16 @@ def test_eight_runs_at_once_do_not_see_each_other(monkeypatch: pytest.MonkeyPatc
 def test_calls_to_the_monitor_stay_on_the_programs_thread_and_other_work_gets_its_own() -> None:
     threads: list[threading.Thread] = []
 
-    def rule(creation: Any) -> tuple[str, dict[str, Any]]:
-        threads.append(threading.current_thread())
-        return creation.name, {}
+    class Watched(Cloud):
+        def created(self, creation: Creation) -> Created:
+            threads.append(threading.current_thread())
+            return super().created(creation)
 
     async def main() -> dict[str, Any]:
         aws.ec2.Vpc("net")
         return {"thread": await asyncio.to_thread(lambda: threading.current_thread().name)}
 
-    graph = ran(lambda: pulumi.run(main), cloud=Cloud(rules={"aws:ec2/vpc:Vpc": rule}))
+    graph = ran(lambda: pulumi.run(main), cloud=Watched())
     assert threads == [threading.current_thread()]
     assert graph.stack_outputs["thread"] != threading.current_thread().name
 

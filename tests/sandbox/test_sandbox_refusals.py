@@ -9,6 +9,7 @@ import pulumi.runtime.resource
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
+from pulumi.runtime.proto import resource_pb2
 
 from sandbox.cloud import Cloud
 from sandbox.monitor import Monitor
@@ -64,7 +65,7 @@ def test_the_programs_own_failure_comes_before_those_of_its_resources() -> None:
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_failed_lookup_leaves_no_warning_of_coroutines_behind() -> None:
     with pytest.raises(Refused):
-        ran(lambda: pulumi.export("vpc", pulumi.StackReference("org/net/prod").require_output("vpcId")))
+        ran(lambda: pulumi.export("arn", aws.ec2.Vpc.get("there", "vpc-1").arn))
     gc.collect()
 
 
@@ -96,8 +97,15 @@ def test_an_unknown_function_is_refused_by_its_token_with_the_place_to_add_it() 
 
 
 def test_an_unknown_remote_component_is_refused() -> None:
-    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/eks/cluster\.py"):
+    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/cloud\.py"):
         ran(lambda: k8s.helm.v4.Chart("chart", chart="nginx"))
+
+
+def test_lookups_and_methods_of_resources_are_refused() -> None:
+    with pytest.raises(Refused, match="aws:ec2/vpc:Vpc 'vpc-1'"):
+        ran(lambda: aws.ec2.Vpc.get("there", "vpc-1"))
+    with pytest.raises(Refused, match="calls no methods of resources: a:b/c"):
+        Monitor(Cloud(), "p", "s").Call(resource_pb2.ResourceCallRequest(tok="a:b/c"))
 
 
 def test_a_resource_that_depends_on_its_own_parent_is_refused() -> None:

@@ -12,7 +12,6 @@ from tests.sandbox.world_pieces import (
     ENDPOINT,
     GATEWAY,
     GROUP,
-    INGRESS,
     NAT,
     NODES,
     ROUTE,
@@ -24,9 +23,6 @@ from tests.sandbox.world_pieces import (
     Account,
     refused,
 )
-
-EGRESS = INGRESS.replace("Ingress", "Egress")
-OLD_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
 
 
 @pytest.fixture
@@ -98,15 +94,6 @@ def table_of_subnet(account: Account) -> tuple[str, str, str, str]:
     return TABLE, table, ASSOCIATION, account.make(ASSOCIATION, subnetId=subnet, routeTableId=table)
 
 
-def named_in(token: str, key: str) -> Callable[[Account], tuple[str, str, str, str]]:
-    def build(account: Account) -> tuple[str, str, str, str]:
-        vpc = account.make(VPC)
-        source, own = account.make(GROUP, "source", vpcId=vpc), account.make(GROUP, "own", vpcId=vpc)
-        return GROUP, source, token, account.make(token, securityGroupId=own, **{key: source})
-
-    return build
-
-
 HELD = {
     "VPC by subnet": (in_vpc(SUBNET), "DependencyViolation"),
     "VPC by gateway": (in_vpc(GATEWAY), "DependencyViolation"),
@@ -122,9 +109,6 @@ HELD = {
     "table by subnet": (table_of_subnet, "DependencyViolation"),
     "group by control plane": (group_of_control_plane, "DependencyViolation"),
     "group by endpoint": (group_of_endpoint, "DependencyViolation"),
-    "group by old rule": (named_in(OLD_RULE, "sourceSecurityGroupId"), "DependencyViolation"),
-    "group by ingress": (named_in(INGRESS, "referencedSecurityGroupId"), "DependencyViolation"),
-    "group by egress": (named_in(EGRESS, "referencedSecurityGroupId"), "DependencyViolation"),
 }
 
 
@@ -147,7 +131,6 @@ ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
     "subnet": (SUBNET, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
     "gateway": (GATEWAY, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
     "table": (TABLE, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
-    "group": (GROUP, {"vpcId": "vpc-0"}, "InvalidVpcID.NotFound"),
     "endpoint": (ENDPOINT, {"vpcId": "vpc-0"}, "InvalidVpcId.NotFound"),
     "endpoint's table": (ENDPOINT, {"vpcId": "{vpc}", "routeTableIds": ["rtb-0"]}, "InvalidRouteTableId.NotFound"),
     "endpoint's subnet": (ENDPOINT, {"vpcId": "{vpc}", "subnetIds": ["subnet-0"]}, "InvalidSubnetId.NotFound"),
@@ -162,9 +145,6 @@ ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
         {"subnetId": "{subnet}", "routeTableId": "rtb-0"},
         "InvalidRouteTableID.NotFound",
     ),
-    "rule's group": (INGRESS, {"securityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
-    "rule's source": (OLD_RULE, {"sourceSecurityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
-    "rule's reference": (EGRESS, {"referencedSecurityGroupId": "sg-0"}, "InvalidGroup.NotFound"),
     "volume's zone": (VOLUME, {"availabilityZone": "us-east-1x"}, "InvalidZone.NotFound"),
 }
 
@@ -218,27 +198,11 @@ def test_a_table_has_one_route_to_a_destination_and_only_in_its_vpc(account: Acc
     account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="10.9.0.0/16", gatewayId=account.gateway)
 
 
-def test_names_of_groups_and_launch_templates_are_taken_once(account: Account) -> None:
-    vpc, other = account.make(VPC), account.make(VPC, "other")
-    account.make(GROUP, name="g", vpcId=vpc)
-    with refused("InvalidGroup.Duplicate"):
-        account.make(GROUP, name="g", vpcId=vpc)
-    account.make(GROUP, name="g", vpcId=other)
+def test_the_name_of_a_launch_template_is_taken_once(account: Account) -> None:
     account.make(TEMPLATE, name="t")
     with refused("InvalidLaunchTemplateName.AlreadyExistsException"):
         account.make(TEMPLATE, name="t")
     account.make(TEMPLATE, name="u")
-
-
-def test_a_group_that_names_only_itself_may_go(account: Account) -> None:
-    group = account.make(GROUP, vpcId=account.make(VPC))
-    account.make(INGRESS, securityGroupId=group, referencedSecurityGroupId=group)
-    account.drop(GROUP, group)
-
-
-def test_a_default_group_may_be_named_without_being_managed(account: Account) -> None:
-    vpc = account.make(VPC)
-    account.make(INGRESS, securityGroupId=account.outputs(VPC, vpc)["defaultSecurityGroupId"])
 
 
 def test_interfaces_and_root_volumes_come_and_go_with_nodes(account: Account) -> None:

@@ -5,7 +5,6 @@ import pytest
 from tests.sandbox.world_pieces import ATTACHED, LOG_GROUP, ROLE, Account, refused
 
 POLICY = "aws:iam/policy:Policy"
-INLINE = "aws:iam/rolePolicy:RolePolicy"
 PROFILE = "aws:iam/instanceProfile:InstanceProfile"
 QUEUE = "aws:sqs/queue:Queue"
 QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
@@ -19,7 +18,7 @@ def account() -> Account:
     return Account()
 
 
-@pytest.mark.parametrize("by", [ATTACHED, INLINE, PROFILE])
+@pytest.mark.parametrize("by", [ATTACHED, PROFILE])
 def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: str) -> None:
     role = account.make(ROLE, name="r")
     user = account.make(by, role=role, **({"policyArn": MANAGED} if by == ATTACHED else {}))
@@ -74,7 +73,6 @@ def test_a_managed_policy_has_at_most_6144_characters_without_white_space(accoun
     [
         (ROLE, "EntityAlreadyExists"),
         (POLICY, "EntityAlreadyExists"),
-        (PROFILE, "EntityAlreadyExists"),
         (LOG_GROUP, "ResourceAlreadyExistsException"),
         (QUEUE, "QueueNameExists"),
     ],

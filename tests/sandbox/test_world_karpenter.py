@@ -349,8 +349,9 @@ def test_a_class_goes_only_if_instance_profiles_may_be_listed(account: Karpenter
     account.drop(ATTACHED, account.attached["account"])
     with refused("Timeout", "not authorized to perform iam:ListInstanceProfiles"):
         account.drop(CLASS, "gpu")
-    inline = {"Statement": {"Effect": "Allow", "Action": ["iam:*"], "Resource": "*"}}
-    account.make("aws:iam/rolePolicy:RolePolicy", role="controller", policy=json.dumps(inline))
+    everything = {"Statement": {"Effect": "Allow", "Action": ["iam:*"], "Resource": "*"}}
+    policy = account.make("aws:iam/policy:Policy", name="everything", policy=json.dumps(everything))
+    account.make(ATTACHED, "everything", role="controller", policyArn=policy)
     account.drop(CLASS, "gpu")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 from sandbox.aws.places import Place
@@ -22,10 +21,6 @@ ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
 ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
 GROUP = "aws:ec2/securityGroup:SecurityGroup"
 TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-OLD_RULE = "aws:ec2/securityGroupRule:SecurityGroupRule"
-INGRESS = "aws:vpc/securityGroupIngressRule:SecurityGroupIngressRule"
-EGRESS = "aws:vpc/securityGroupEgressRule:SecurityGroupEgressRule"
-GROUP_RULES = (OLD_RULE, INGRESS, EGRESS)
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
@@ -59,7 +54,6 @@ REFERENCES = (
     Reference((SUBNET,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
     Reference((GATEWAY,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
     Reference((TABLE,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((GROUP,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
     Reference((ENDPOINT,), "vpcId", VPC, "InvalidVpcId.NotFound", CODES, NOT_FOUND),
     Reference((ENDPOINT,), "routeTableIds", TABLE, "InvalidRouteTableId.NotFound", CODES, NOT_FOUND),
     Reference((ENDPOINT,), "subnetIds", SUBNET, "InvalidSubnetId.NotFound", CODES, NOT_FOUND),
@@ -70,9 +64,6 @@ REFERENCES = (
     Reference((ROUTE,), "natGatewayId", NAT, "InvalidNatGatewayID.NotFound", CODES, NOT_FOUND),
     Reference((ASSOCIATION,), "subnetId", SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
     Reference((ASSOCIATION,), "routeTableId", TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
-    Reference(GROUP_RULES, "securityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
-    Reference(GROUP_RULES, "sourceSecurityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
-    Reference(GROUP_RULES, "referencedSecurityGroupId", GROUP, "InvalidGroup.NotFound", CODES, NOT_FOUND),
 )
 # A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
 # suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
@@ -125,30 +116,6 @@ USES = (
     Use(GROUP, INTERFACE, "securityGroups", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
     Use(GROUP, ENDPOINT, "securityGroupIds", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
     Use(
-        GROUP,
-        OLD_RULE,
-        "sourceSecurityGroupId",
-        "DependencyViolation",
-        API + "API_DeleteSecurityGroup.html",
-        _GROUP_HELD,
-    ),
-    Use(
-        GROUP,
-        INGRESS,
-        "referencedSecurityGroupId",
-        "DependencyViolation",
-        API + "API_DeleteSecurityGroup.html",
-        _GROUP_HELD,
-    ),
-    Use(
-        GROUP,
-        EGRESS,
-        "referencedSecurityGroupId",
-        "DependencyViolation",
-        API + "API_DeleteSecurityGroup.html",
-        _GROUP_HELD,
-    ),
-    Use(
         VOLUME,
         ATTACHMENT,
         "volumeHandle",
@@ -167,7 +134,7 @@ def absent(reference: Reference) -> Refusal:
 
     def refuse(case: Case) -> str | None:
         for identity in values_at(case.inputs, reference.path):
-            if case.things.get(reference.to, identity) is None and not _is_default(case.things, reference.to, identity):
+            if case.things.get(reference.to, identity) is None:
                 what = reference.to.rpartition(":")[2]
                 return reference.words.format(what=what[0].lower() + what[1:], id=identity)
         return None
@@ -175,19 +142,11 @@ def absent(reference: Reference) -> Refusal:
     return refuse
 
 
-def _is_default(things: Things, token: str, identity: str) -> bool:
-    """Whether it is one of the groups and tables that a VPC brings along."""
-    key = {GROUP: "defaultSecurityGroupId", TABLE: "defaultRouteTableId"}.get(token, "")
-    return any(vpc.outputs.get(key) == identity for vpc in things.of(VPC))
-
-
 def used(use: Use) -> Refusal:
     """Refuses while something names the thing."""
 
     def refuse(case: Case) -> str | None:
         users = [one for one in case.things.of(use.by) if case.id in values_at(one.inputs, use.path)]
-        # A group that names itself in its own rules may go with them.
-        users = [one for one in users if one.inputs.get("securityGroupId") != case.id]
         return f"{use.words.format(id=case.id)} (used by {users[0].id})" if users else None
 
     return refuse
@@ -257,14 +216,9 @@ def _subnet_taken(case: Case) -> str | None:
     return None
 
 
-def _same_name(token: str, *keys: str) -> Callable[[Case], str | None]:
-    def refuse(case: Case) -> str | None:
-        wanted = [case.inputs.get(key) for key in keys]
-        if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(token)):
-            return f"{wanted[0]} already exists"
-        return None
-
-    return refuse
+def _same_template(case: Case) -> str | None:
+    name = case.inputs.get("name")
+    return f"{name} already exists" if any(one.inputs.get("name") == name for one in case.things.of(TEMPLATE)) else None
 
 
 def _no_such_zone(case: Case) -> str | None:
@@ -321,18 +275,11 @@ RULES: tuple[Rule, ...] = (
     _rule((ROUTE,), ("create", "update"), "InvalidParameterValue", "API_CreateRoute.html", _other_network),
     _rule((ASSOCIATION,), ("create",), "Resource.AlreadyAssociated", "API_AssociateRouteTable.html", _subnet_taken),
     _rule(
-        (GROUP,),
-        ("create",),
-        "InvalidGroup.Duplicate",
-        "API_CreateSecurityGroup.html",
-        _same_name(GROUP, "name", "vpcId"),
-    ),
-    _rule(
         (TEMPLATE,),
         ("create",),
         "InvalidLaunchTemplateName.AlreadyExistsException",
         "API_CreateLaunchTemplate.html",
-        _same_name(TEMPLATE, "name"),
+        _same_template,
     ),
     _rule((VOLUME, SUBNET), ("create",), "InvalidZone.NotFound", "API_CreateVolume.html", _no_such_zone),
     _rule((VOLUME,), ("delete",), "VolumeInUse", "API_DeleteVolume.html", _root_volume),

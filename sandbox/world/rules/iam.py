@@ -7,7 +7,6 @@ import re
 from sandbox.identity import ACCOUNT
 from sandbox.world.rules.rule import Case, Refusal, Rule
 from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, POLICY, PROFILE, ROLE, Things
-from sandbox.world.things import INLINE_POLICY as INLINE
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
@@ -56,12 +55,6 @@ def _long_policy(case: Case) -> str | None:
 def _still_attached(case: Case) -> str | None:
     if any(one.inputs.get("role") == case.id for one in case.things.of(ATTACHED_POLICY)):
         return "Cannot delete entity, must detach all policies first."
-    return None
-
-
-def _still_inline(case: Case) -> str | None:
-    if any(one.inputs.get("role") == case.id for one in case.things.of(INLINE)):
-        return "Cannot delete entity, must delete policies first."
     return None
 
 
@@ -139,14 +132,7 @@ RULES: tuple[Rule, ...] = (
         refuses=same_id(POLICY, "A policy called {name} already exists. Duplicate names are not allowed."),
     ),
     Rule(
-        types=(PROFILE,),
-        on=("create",),
-        code="EntityAlreadyExists",
-        source=API + "API_CreateInstanceProfile.html",
-        refuses=same_id(PROFILE, "Instance Profile {name} already exists."),
-    ),
-    Rule(
-        types=(ATTACHED_POLICY, INLINE, PROFILE),
+        types=(ATTACHED_POLICY,),
         on=("create", "update"),
         code="NoSuchEntity",
         source=API + "API_AttachRolePolicy.html",
@@ -168,7 +154,7 @@ RULES: tuple[Rule, ...] = (
             refuses=refuses,
             waits=True,
         )
-        for refuses in (_still_attached, _still_inline, _in_profile)
+        for refuses in (_still_attached, _in_profile)
     ),
     Rule(
         types=(POLICY,),
