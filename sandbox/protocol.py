@@ -100,5 +100,3 @@ Rule = Callable[[Creation], tuple[str, Values]]
 """How one type answers: its id and what it computes beside the inputs."""
 Answer = Callable[[Question], Values]
 """How one function answers."""
-Construct = Callable[[str, Registration, Registrar], Constructed]
-"""How one remote component is built below its URN."""

@@ -47,23 +47,11 @@ def _session(question: Question) -> Values:
     return {"id": arn, "arn": arn, "issuerArn": arn, "issuerId": "", "issuerName": "", "sessionName": ""}
 
 
-def addon_version(kubernetes: str) -> str:
-    """An EKS add-on's version, invented."""
-    return f"v{kubernetes}.0-eksbuild.1"
-
-
-def _addon_version(question: Question) -> Values:
-    args = question.args
-    version = addon_version(str(args["kubernetesVersion"]))
-    return {**args, "id": args["addonName"], "mostRecent": args.get("mostRecent", False), "version": version}
-
-
 ANSWERS: dict[str, Answer | Values] = {
     ZONES: _zones,
     "aws:index/getPartition:getPartition": _partition,
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
     "aws:iam/getSessionContext:getSessionContext": _session,
-    "aws:eks/getAddonVersion:getAddonVersion": _addon_version,
     OFFERINGS: lambda question: offerings(question, {}),
     # Nothing is up before the first `up`; a world knows more (sandbox/world/functions.py).
     "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},

@@ -6,7 +6,6 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.aws import functions
 from sandbox.aws.places import Place
 from sandbox.identity import ACCOUNT, CREATED_AT, autonamed, digest
 from sandbox.protocol import Creation, Rule, Values
@@ -205,7 +204,7 @@ def _addon(creation: Creation) -> tuple[str, Values]:
     return f"{cluster}:{addon}", {
         **_common(creation),
         "arn": _place(creation).arn("eks", f"addon/{cluster}/{addon}/{unique}"),
-        "addonVersion": creation.inputs.get("addonVersion") or functions.addon_version(DEFAULT_KUBERNETES),
+        "addonVersion": creation.inputs.get("addonVersion") or f"v{DEFAULT_KUBERNETES}.0-eksbuild.1",
         "createdAt": CREATED_AT,
         "modifiedAt": CREATED_AT,
     }

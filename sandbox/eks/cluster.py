@@ -1,75 +1,365 @@
-"""The remote components of pulumi-eks that are emulated, and which of their arguments are not."""
+"""Builds `eks:index:Cluster` as the real provider does, for the arguments that our stacks give it.
+
+Types, names, parents, inputs, dependencies, options and outputs are those of a run of the real provider (pulumi-eks,
+source of 2026-08-12, v4.3.0 and later) under the real engine (CLI 3.260, SDK 3.272), with stand-ins for aws and
+kubernetes. A Construct that did nothing but repeat them gave the same previews and the same state, then an `up` without
+changes, and a destroy in the same order. Only the order of `core.accessEntries` differed.
+"""
 
 from __future__ import annotations
 
-from sandbox.eks.children import CLUSTER, ClusterBuilder, data
-from sandbox.graph import plain
-from sandbox.protocol import Construct, Constructed, Refused, Registrar, Registration, Values
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-# Arguments that the data's variants and notes speak of, beside the recommended ones.
-_MORE_ARGUMENTS = frozenset(
-    {
-        "clusterSecurityGroupTags",
-        "clusterTags",
-        "deletionProtection",
-        "enabledClusterLogTypes",
-        "nodeSecurityGroupTags",
-        "privateSubnetIds",
-        "publicSubnetIds",
-        "serviceRole",
-        "useDefaultVpcCni",
-    }
+from sandbox.eks import versions
+from sandbox.eks.kubeconfig import kubeconfig, text
+from sandbox.graph import Ref, Secret, holds_secret, plain, references
+from sandbox.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
+
+CLUSTER = "eks:index:Cluster"
+ADDON = "aws:eks/addon:Addon"
+TRUST = (
+    '{"Version":"2012-10-17","Statement":[{"Action":["sts:AssumeRole","sts:TagSession"],"Effect":"Allow",'
+    '"Principal":{"Service":["eks.amazonaws.com"]}}]}'
 )
+CNI_ENVIRONMENT = {
+    "AWS_VPC_ENI_MTU": "9001",
+    "AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG": "false",
+    "AWS_VPC_K8S_CNI_EXTERNALSNAT": "false",
+    "AWS_VPC_K8S_CNI_LOGLEVEL": "DEBUG",
+    "AWS_VPC_K8S_CNI_LOG_FILE": "/host/var/log/aws-routed-eni/ipamd.log",
+    "AWS_VPC_K8S_CNI_VETHPREFIX": "eni",
+    "AWS_VPC_K8S_PLUGIN_LOG_FILE": "/var/log/aws-routed-eni/plugin.log",
+    "AWS_VPC_K8S_PLUGIN_LOG_LEVEL": "DEBUG",
+    "ENABLE_POD_ENI": "false",
+    "WARM_ENI_TARGET": "1",
+}
+CNI_INIT_ENVIRONMENT = {"DISABLE_TCP_EARLY_DEMUX": "false"}
+PACKAGE_VERSIONS = {"aws": versions.AWS, "kubernetes": versions.KUBERNETES}
+
+FIXED: Values = {
+    "authenticationMode": "API",
+    "bootstrapSelfManagedAddons": False,
+    "corednsAddonOptions": {"enabled": False},
+    "createOidcProvider": False,
+    "skipDefaultNodeGroup": True,
+    "skipDefaultSecurityGroups": True,
+}
+"""Arguments that decide which children there are: with other values than these the component is not emulated."""
+NEEDED = ("kubeProxyAddonOptions.version", "vpcCniOptions.addonVersion", "vpcId", "subnetIds")
+TAKEN = (
+    *("accessEntries", "enabledClusterLogTypes", "endpointPrivateAccess", "endpointPublicAccess"),
+    *("kubeProxyAddonOptions", "name", "publicAccessCidrs", "subnetIds", "tags", "upgradePolicy", "version"),
+    *("vpcCniOptions", "vpcId"),
+)
+OPTIONS = {
+    "kubeProxyAddonOptions": {"version"},
+    "vpcCniOptions": {"addonVersion", "configurationValues", "enableNetworkPolicy"},
+}
+_STEP = re.compile(r"[^.\[\]]+")
 
 
-def cluster(urn: str, component: Registration, registrar: Registrar) -> Constructed:
-    """Registers the children of one `eks.Cluster` and returns its outputs."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A value, None where there is none, and the URNs that it depends on."""
+
+    value: Any
+    dependencies: frozenset[str] = frozenset()
+
+
+def construct(urn: str, component: Registration, registrar: Registrar) -> Constructed:
+    """Registers the children of one `eks.Cluster` and returns its outputs. Raises Refused for other arguments."""
     _check(component.name, plain(component.inputs))
-    return ClusterBuilder(urn, component, registrar).build()
+    return _Builder(urn, component, registrar).build()
 
 
-COMPONENTS: dict[str, Construct] = {CLUSTER: cluster}
+class _Builder:
+    def __init__(self, urn: str, component: Registration, registrar: Registrar) -> None:
+        self._urn, self._component, self._registrar = urn, component, registrar
+        self._name = component.name
+
+    def build(self) -> Constructed:
+        service_role, role, attachment = self._role()
+        cluster = self._control_plane(role, attachment)
+        self._addon("kube-proxy", self._argument("kubeProxyAddonOptions.version"), cluster, self._urn)
+        config = Known(text(kubeconfig(cluster.outputs)), frozenset({cluster.urn}))
+        provider = self._child(
+            "pulumi:providers:kubernetes",
+            "eks-k8s",
+            {"kubeconfig": config},
+            options={"version": versions.KUBERNETES},
+        )
+        entries = self._access_entries(cluster)
+        cni = self._child(
+            "eks:index:VpcCniAddon",
+            "vpc-cni",
+            depends_on=entries,
+            providers={"kubernetes": provider.urn},
+        )
+        # It waits for the access entries only because its parent does.
+        addon = self._addon(
+            "vpc-cni", self._argument("vpcCniOptions.addonVersion"), cluster, cni.urn, self._cni_configuration()
+        )
+        own_role = Ref(role.urn, role.id or None)
+        self._registrar.register_outputs(service_role.urn, {"directRole": own_role, "resolvedRole": own_role})
+        self._registrar.register_outputs(cni.urn, {"addon": Ref(addon.urn, addon.id or None)})
+        # A component among the outputs stands for what is in it.
+        held = {
+            "cluster": _reference(cluster),
+            "clusterIamRole": _reference(role),
+            "provider": _reference(provider),
+            "vpcCni": Known(Ref(cni.urn), frozenset({addon.urn})),
+        }
+        outputs = self._outputs(cluster, held)
+        return Constructed(
+            {key: one.value for key, one in outputs.items() if one.value is not None},
+            {key: tuple(sorted(one.dependencies)) for key, one in outputs.items() if one.dependencies},
+        )
+
+    def _role(self) -> tuple[Registered, Registered, Registered]:
+        component = self._child("eks:index:ServiceRole", "eksRole")
+        role = self._child(
+            "aws:iam/role:Role",
+            "eksRole-role",
+            {
+                "assumeRolePolicy": Known(TRUST),
+                "description": Known("Allows EKS to manage clusters on your behalf."),
+                "tags": self._argument("tags"),
+            },
+            parent=component.urn,
+        )
+        provider = self._component.providers.get("aws", "")
+        partition = self._registrar.ask("aws:index/getPartition:getPartition", {}, provider)["partition"]
+        attachment = self._child(
+            "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
+            # The beginning of the SHA-1 of arn:aws:iam::aws:policy/AmazonEKSClusterPolicy, whatever the partition.
+            "eksRole-4b490823",
+            {
+                "policyArn": Known(f"arn:{partition}:iam::aws:policy/AmazonEKSClusterPolicy"),
+                # Sent as a reference; it arrives at the provider as the role's id.
+                "role": _reference(role),
+            },
+            parent=component.urn,
+        )
+        return component, role, attachment
+
+    def _control_plane(self, role: Registered, attachment: Registered) -> Registered:
+        network = ("subnetIds", "endpointPrivateAccess", "endpointPublicAccess", "publicAccessCidrs")
+        plain_arguments = ("name", "bootstrapSelfManagedAddons", "version", "enabledClusterLogTypes", "upgradePolicy")
+        access = {
+            "authenticationMode": self._argument("authenticationMode"),
+            "bootstrapClusterCreatorAdminPermissions": Known(True),
+        }
+        return self._child(
+            "aws:eks/cluster:Cluster",
+            "eksCluster",
+            {
+                **{key: self._argument(key) for key in plain_arguments},
+                "roleArn": _output(role, "arn"),
+                "accessConfig": _mapping(access),
+                "vpcConfig": _mapping({key: self._argument(key) for key in network}),
+                "tags": self._named_tags(f"{self._name}-eksCluster"),
+            },
+            depends_on=(role, attachment),
+            options={
+                "ignoreChanges": [
+                    "accessConfig.bootstrapClusterCreatorAdminPermissions",
+                    "bootstrapSelfManagedAddons",
+                ]
+            },
+        )
+
+    def _named_tags(self, name: str) -> Known:
+        tags = self._argument("tags")
+        merged = {"Name": name, **(_opened(tags.value) or {})}
+        return Known(Secret(merged) if isinstance(tags.value, Secret) else merged, tags.dependencies)
+
+    def _addon(
+        self, addon: str, version: Known, cluster: Registered, parent: str, configuration: Known | None = None
+    ) -> Registered:
+        return self._child(
+            ADDON,
+            addon,
+            {
+                "addonName": Known(addon),
+                "addonVersion": version,
+                "clusterName": _output(cluster, "name"),
+                "configurationValues": configuration or Known(None),
+                "preserve": Known(True),
+                "resolveConflictsOnCreate": Known("OVERWRITE"),
+                "resolveConflictsOnUpdate": Known("OVERWRITE"),
+                "tags": self._argument("tags"),
+            },
+            parent=parent,
+        )
+
+    def _cni_configuration(self) -> Known:
+        """Environment variables in `configurationValues` win; whatever else is in them is taken over."""
+        options = self._argument("vpcCniOptions")
+        opened = plain(options.value)
+        given = dict(opened.get("configurationValues") or {})
+        if opened.get("enableNetworkPolicy") is not None:
+            given.setdefault("enableNetworkPolicy", str(opened["enableNetworkPolicy"]).lower())
+        init = given.get("init") or {}
+        given["env"] = {**CNI_ENVIRONMENT, **(given.get("env") or {})}
+        given["init"] = {**init, "env": {**CNI_INIT_ENVIRONMENT, **(init.get("env") or {})}}
+        written = json.dumps(given, sort_keys=True, separators=(",", ":"))
+        is_secret = holds_secret(_at(options.value, "configurationValues"))
+        return Known(Secret(written) if is_secret else written, options.dependencies)
+
+    def _access_entries(self, cluster: Registered) -> list[Registered]:
+        """The component's tags are not added to them."""
+        argument = self._argument("accessEntries")
+        registered = []
+        for key, entry in sorted((argument.value or {}).items()):
+            who = {
+                "clusterName": _output(cluster, "name"),
+                "principalArn": Known(entry.get("principalArn"), argument.dependencies),
+            }
+            inputs = {"kubernetesGroups": "kubernetesGroups", "type": "type", "userName": "username", "tags": "tags"}
+            own = {name: Known(entry.get(of), argument.dependencies) for name, of in inputs.items()}
+            made = self._child("aws:eks/accessEntry:AccessEntry", key, {**who, **own}, depends_on=[cluster])
+            registered.append(made)
+            for name, policy in sorted((entry.get("accessPolicies") or {}).items()):
+                granted = {of: Known(policy.get(of), argument.dependencies) for of in ("policyArn", "accessScope")}
+                self._child(
+                    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation",
+                    f"{key}-{name}",
+                    {**who, **granted},
+                    parent=made.urn,
+                    depends_on=[made],
+                )
+        return registered
+
+    def _outputs(self, cluster: Registered, held: dict[str, Known]) -> dict[str, Known]:
+        """None is secret. `awsProvider`, which the SDK declares, is never returned."""
+        config = kubeconfig(cluster.outputs)
+        own = frozenset({cluster.urn})
+        issuer = _output(cluster, "identities[0].oidcs[0].issuer")
+        entries = self._argument("accessEntries")
+        core = {
+            **held,
+            "vpcId": self._argument("vpcId"),
+            "subnetIds": self._argument("subnetIds"),
+            "endpoint": _output(cluster, "endpoint"),
+            "instanceRoles": Known([]),
+            "nodeGroupOptions": _mapping({"version": self._argument("version")}),
+            "storageClasses": Known({}),
+            "kubeconfig": Known(config, own),
+            "tags": self._argument("tags"),
+            "accessEntries": Known([one for _, one in sorted((entries.value or {}).items())], entries.dependencies),
+            "autoModeNodeRoleName": Known(""),
+        }
+        empty = (
+            *("clusterIngressRuleId", "defaultNodeGroupAsgName", "fargateProfileId", "fargateProfileStatus"),
+            *("oidcProviderArn", "autoModeNodeRoleName"),
+        )
+        return {
+            **dict.fromkeys(empty, Known("")),
+            "kubeconfig": Known(config, own),
+            "kubeconfigJson": Known(text(config), own),
+            "eksCluster": held["cluster"],
+            "core": _mapping(core),
+            "instanceRoles": Known([]),
+            "clusterSecurityGroupId": _output(cluster, "vpcConfig.clusterSecurityGroupId"),
+            "nodeSecurityGroupId": _output(cluster, "vpcConfig.clusterSecurityGroupId"),
+            "oidcProviderUrl": issuer,
+            "oidcIssuer": Known(str(issuer.value).removeprefix("https://"), issuer.dependencies),
+        }
+
+    def _argument(self, path: str) -> Known:
+        """An argument of the component, e.g. `vpcCniOptions.addonVersion`."""
+        top, args = path.partition(".")[0], self._component.inputs
+        value = _at(args, path)
+        if value is None:
+            return Known(None)
+        urns = frozenset(self._component.property_dependencies.get(top, ())) | references(args.get(top))
+        return Known(value, urns)
+
+    def _child(
+        self,
+        type: str,
+        suffix: str,
+        inputs: Mapping[str, Known] | None = None,
+        *,
+        parent: str = "",
+        depends_on: Iterable[Registered] = (),
+        options: Values | None = None,
+        providers: Mapping[str, str] | None = None,
+    ) -> Registered:
+        given = {key: one for key, one in (inputs or {}).items() if one.value is not None}
+        package = type.partition(":")[0]
+        is_component = package == "eks"
+        version = {"version": PACKAGE_VERSIONS[package]} if package in PACKAGE_VERSIONS else {}
+        explicit = frozenset(one.urn for one in depends_on)
+        return self._registrar.register(
+            Registration(
+                type=type,
+                name=f"{self._name}-{suffix}",
+                parent=parent or self._urn,
+                inputs={key: one.value for key, one in given.items()},
+                custom=not is_component,
+                dependencies=tuple(sorted(explicit.union(*(one.dependencies for one in given.values())))),
+                property_dependencies={
+                    key: tuple(sorted(one.dependencies)) for key, one in given.items() if one.dependencies
+                },
+                provider="" if is_component else self._component.providers.get(package, ""),
+                providers={**self._component.providers, **(providers or {})} if is_component else {},
+                options={**(options or {}), **version},
+            )
+        )
+
+
+def _reference(child: Registered) -> Known:
+    return Known(Ref(child.urn, child.id or None), frozenset({child.urn}))
+
+
+def _output(child: Registered, path: str) -> Known:
+    return Known(_at(child.outputs, path), frozenset({child.urn}))
+
+
+def _mapping(parts: Mapping[str, Known]) -> Known:
+    given = {key: part for key, part in parts.items() if part.value is not None}
+    return Known(
+        {key: part.value for key, part in given.items()},
+        frozenset().union(*(part.dependencies for part in given.values())),
+    )
+
+
+def _at(value: Any, path: str) -> Any:
+    """What lies at a path such as `identities[0].oidcs[0].issuer`; None where nothing does. Secrets stay so."""
+    secret = False
+    for step in _STEP.findall(path):
+        secret = secret or isinstance(value, Secret)
+        value = _opened(value)
+        if isinstance(value, Mapping):
+            value = value.get(step)
+        elif isinstance(value, list | tuple) and step.isdigit() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            return None
+    return Secret(value) if secret and value is not None and not isinstance(value, Secret) else value
+
+
+def _opened(value: Any) -> Any:
+    return value.value if isinstance(value, Secret) else value
 
 
 def _check(name: str, args: Values) -> None:
     """Refuses what the provider refuses, in its words, and what is not emulated, by the argument's name."""
-
-    def problem(message: str) -> Refused:
-        return Refused(f"{CLUSTER} resource {name!r} has a problem: {message}")
-
-    mode = args.get("authenticationMode")
-    if mode not in (None, "CONFIG_MAP", "API_AND_CONFIG_MAP", "API"):
-        allowed = "CONFIG_MAP, API_AND_CONFIG_MAP, API"
-        raise problem(f"Invalid value for authenticationMode: {mode}. Allowed values are: {allowed}.")
-    if args.get("subnetIds") and (args.get("publicSubnetIds") or args.get("privateSubnetIds")):
-        raise problem(
-            "subnetIds, and the use of publicSubnetIds and/or privateSubnetIds are mutually exclusive. "
-            "Choose a single approach."
-        )
     if args.get("publicAccessCidrs") and args.get("endpointPublicAccess") is False:
-        raise problem("`publicAccessCidrs` can only be set when `endpointPublicAccess` is true")
-    if mode == "API":
-        for argument in ("roleMappings", "userMappings", "instanceRoles"):
-            if args.get(argument):
-                raise problem(
-                    f"The '{argument}' property does not support non-empty values "
-                    "when 'authenticationMode' is set to 'API'."
-                )
-    elif mode in (None, "CONFIG_MAP") and args.get("accessEntries"):
-        state = "is not set" if mode is None else f"is set to '{mode}'"
-        raise problem(f"The 'accessEntries' property is not supported when 'authenticationMode' {state}.")
-    known = data()["arguments"].keys() | _MORE_ARGUMENTS
-    unknown = {argument: "not emulated, leave it out" for argument in args if argument not in known and args[argument]}
-    if mode != "API":
-        unknown["authenticationMode"] = "write 'API'"
-    if not args.get("skipDefaultNodeGroup"):
-        unknown["skipDefaultNodeGroup"] = "write true"
-    if args.get("createOidcProvider"):
-        unknown["createOidcProvider"] = "write false"
-    if not args.get("vpcId"):
-        unknown["vpcId"] = "name a VPC: the account's default one is not emulated"
-    if unknown:
-        wants = "; ".join(f"{argument}: {way_out}" for argument, way_out in sorted(unknown.items()))
         raise Refused(
-            f"the sandbox does not build {CLUSTER} {name!r} with these arguments ({wants}), see sandbox/eks/cluster.py"
+            f"{CLUSTER} resource {name!r} has a problem: "
+            "`publicAccessCidrs` can only be set when `endpointPublicAccess` is true"
         )
+    wrong = {key: "leave it out" for key in args.keys() - {*TAKEN, *FIXED} if args[key]}
+    wrong |= {key: f"write {value}" for key, value in FIXED.items() if args.get(key) != value}
+    wrong |= {path: "give a value" for path in NEEDED if not _at(args, path)}
+    for argument, known in OPTIONS.items():
+        wrong |= {f"{argument}.{key}": "leave it out" for key in (args.get(argument) or {}).keys() - known}
+    if wrong:
+        listed = "; ".join(f"{argument}: {repair}" for argument, repair in sorted(wrong.items()))
+        raise Refused(f"the sandbox does not build {CLUSTER} {name!r} with these arguments ({listed})")

@@ -181,8 +181,3 @@ def test_partition_and_account_are_those_of_the_provider() -> None:
     assert answer("index/getPartition:getPartition", {"region": "cn-north-1"})["partition"] == "aws-cn"
     assert answer("index/getPartition:getPartition")["dnsSuffix"] == "amazonaws.com"
     assert answer("index/getCallerIdentity:getCallerIdentity")["accountId"] == "123456789012"
-
-
-def test_an_add_on_has_a_version_for_each_kubernetes() -> None:
-    asked = {"addonName": "vpc-cni", "kubernetesVersion": "1.35", "mostRecent": True}
-    assert answer("eks/getAddonVersion:getAddonVersion", **asked)["version"] == "v1.35.0-eksbuild.1"

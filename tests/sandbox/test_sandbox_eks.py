@@ -2,21 +2,21 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pulumi
-import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 import pytest
 
-from sandbox.eks.children import data
-from sandbox.eks.vpc_cni import compact, configuration
+from sandbox.eks.versions import PULUMI_EKS
 from sandbox.graph import Graph, Ref, Resource, Secret
 from sandbox.protocol import Refused
 
 Built = Callable[..., Graph]
+ADDON_INPUTS = "addonName addonVersion clusterName preserve resolveConflictsOnCreate resolveConflictsOnUpdate tags"
 ENTRIES = {
     "admin": {
         "principal_arn": "arn:aws:iam::123456789012:role/admin",
@@ -43,28 +43,57 @@ def addon(graph: Graph, name: str) -> Resource:
     return graph.named(name, "aws:eks/addon:Addon")
 
 
-def test_the_recommended_arguments_make_the_eight_children_of_the_data(cluster_graph: Built) -> None:
-    children = below_cluster(cluster_graph())
-    wanted = {(spec["type"], spec["name"].replace("{name}", "c")) for spec in data()["children"] if "each" not in spec}
-    assert len(children) == 8
-    assert {(child.type, child.name) for child in children} == wanted
-    assert all(child.constructed for child in children)
+CHILDREN = {
+    "c-eksRole ServiceRole": ("c", ""),
+    "c-eksRole-role Role": ("c-eksRole", "assumeRolePolicy description tags"),
+    "c-eksRole-4b490823 RolePolicyAttachment": ("c-eksRole", "policyArn role"),
+    "c-eksCluster Cluster": (
+        "c",
+        "accessConfig bootstrapSelfManagedAddons name roleArn tags upgradePolicy version vpcConfig",
+    ),
+    "c-kube-proxy Addon": ("c", ADDON_INPUTS),
+    "c-eks-k8s kubernetes": ("c", "kubeconfig"),
+    "c-vpc-cni VpcCniAddon": ("c", ""),
+    "c-vpc-cni Addon": ("c-vpc-cni", f"{ADDON_INPUTS} configurationValues"),
+}
+"""Parent and inputs of each child, as the real provider registered them (the run that sandbox/eks/cluster.py names)."""
 
 
-def test_each_child_has_the_parent_and_the_inputs_of_the_data(cluster_graph: Built) -> None:
+def test_each_child_has_the_parent_and_the_inputs_of_the_real_one(cluster_graph: Built) -> None:
     graph = cluster_graph()
-    for spec in data()["children"]:
-        if "each" in spec:
-            continue
-        child = graph.named(spec["name"].replace("{name}", "c"), spec["type"])
-        parent = spec["parent"]
-        above = graph[child.parent]
-        if isinstance(parent, dict):
-            assert (above.name, above.type) == (parent["name"].replace("{name}", "c"), parent["type"])
-        else:
-            assert above.name == parent.replace("{name}", "c")
-        optional = {"tags", "enabledClusterLogTypes", "deletionProtection"}
-        assert spec["inputs"].keys() - optional <= child.inputs.keys() <= spec["inputs"].keys()
+    children = below_cluster(graph)
+    assert all(child.constructed for child in children)
+    assert {names(graph, (child.urn,))[0]: (graph[child.parent].name, set(child.inputs)) for child in children} == {
+        name: (parent, set(inputs.split())) for name, (parent, inputs) in CHILDREN.items()
+    }
+
+
+def test_inputs_that_no_argument_decides_are_those_of_the_real_ones(cluster_graph: Built) -> None:
+    graph = cluster_graph()
+    role, control_plane = graph.named("c-eksRole-role"), graph.named("c-eksCluster")
+    assert json.loads(role.inputs["assumeRolePolicy"])["Statement"] == [
+        {
+            "Action": ["sts:AssumeRole", "sts:TagSession"],
+            "Effect": "Allow",
+            "Principal": {"Service": ["eks.amazonaws.com"]},
+        }
+    ]
+    policy = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
+    assert graph.named("c-eksRole-4b490823").inputs["policyArn"] == policy
+    assert control_plane.inputs["accessConfig"] == {
+        "authenticationMode": "API",
+        "bootstrapClusterCreatorAdminPermissions": True,
+    }
+    assert control_plane.inputs["tags"] == {"Name": "c-eksCluster", "team": "blue"}
+    assert addon(graph, "c-kube-proxy").inputs == {
+        "addonName": "kube-proxy",
+        "addonVersion": "v1.36.0-eksbuild.1",
+        "clusterName": "demo",
+        "preserve": True,
+        "resolveConflictsOnCreate": "OVERWRITE",
+        "resolveConflictsOnUpdate": "OVERWRITE",
+        "tags": {"team": "blue"},
+    }
 
 
 def test_dependencies_are_those_that_the_state_of_the_real_provider_records(cluster_graph: Built) -> None:
@@ -158,7 +187,11 @@ def test_outputs_name_the_cluster_and_none_is_secret(cluster_graph: Built) -> No
         ["aws", "--region", "eu-west-1", "eks", "get-token", "--cluster-name", "demo", "--output", "json"]
     )
     returned = graph.named("c", "eks:index:Cluster").outputs
-    assert returned.keys() == data()["outputs"].keys()
+    assert sorted(returned) == [
+        *("autoModeNodeRoleName", "clusterIngressRuleId", "clusterSecurityGroupId", "core", "defaultNodeGroupAsgName"),
+        *("eksCluster", "fargateProfileId", "fargateProfileStatus", "instanceRoles", "kubeconfig", "kubeconfigJson"),
+        *("nodeSecurityGroupId", "oidcIssuer", "oidcProviderArn", "oidcProviderUrl"),
+    ]
     assert returned["clusterIngressRuleId"] == ""
     assert returned["instanceRoles"] == []
     assert not returned["oidcIssuer"].startswith("https://")
@@ -198,139 +231,36 @@ def test_components_register_their_outputs(cluster_graph: Built) -> None:
         assert graph.outputs[graph.named(name, f"eks:index:{token}").urn]
 
 
-# Options of the add-ons.
-
-
 def configured(graph: Graph) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(addon(graph, "c-vpc-cni").inputs["configurationValues"])
     return found
 
 
-def test_the_cni_is_configured_as_in_the_data_when_nothing_is_said(cluster_graph: Built) -> None:
-    (spec,) = (one for one in data()["children"] if one["inputs"].get("addonName") == "vpc-cni")
-    assert addon(cluster_graph(), "c-vpc-cni").inputs["configurationValues"] == spec["inputs"]["configurationValues"]
+def test_the_cni_is_configured_as_by_the_real_provider_when_nothing_is_said(cluster_graph: Built) -> None:
+    assert addon(cluster_graph(), "c-vpc-cni").inputs["configurationValues"] == (
+        '{"env":{"AWS_VPC_ENI_MTU":"9001","AWS_VPC_K8S_CNI_CUSTOM_NETWORK_CFG":"false",'
+        '"AWS_VPC_K8S_CNI_EXTERNALSNAT":"false","AWS_VPC_K8S_CNI_LOGLEVEL":"DEBUG",'
+        '"AWS_VPC_K8S_CNI_LOG_FILE":"/host/var/log/aws-routed-eni/ipamd.log","AWS_VPC_K8S_CNI_VETHPREFIX":"eni",'
+        '"AWS_VPC_K8S_PLUGIN_LOG_FILE":"/var/log/aws-routed-eni/plugin.log","AWS_VPC_K8S_PLUGIN_LOG_LEVEL":"DEBUG",'
+        '"ENABLE_POD_ENI":"false","WARM_ENI_TARGET":"1"},"init":{"env":{"DISABLE_TCP_EARLY_DEMUX":"false"}}}'
+    )
 
 
-def test_an_option_of_the_cni_changes_its_variable_alone(cluster_graph: Built) -> None:
-    usual = configured(cluster_graph())
-    changed = configured(cluster_graph(vpc_cni_options={"log_level": "INFO", "enable_prefix_delegation": True}))
-    assert changed.pop("env") == {
-        **usual.pop("env"),
-        "AWS_VPC_K8S_CNI_LOGLEVEL": "INFO",
-        "ENABLE_PREFIX_DELEGATION": "true",
-    }
-    assert changed == usual
-
-
-def test_configuration_values_win_over_options_and_are_kept_whole(cluster_graph: Built) -> None:
+def test_configuration_values_win_over_defaults_and_are_kept_whole(cluster_graph: Built) -> None:
     values = {"env": {"AWS_VPC_K8S_CNI_LOGLEVEL": "WARN"}, "init": {"image": "x"}, "nodeAgent": {"enabled": "true"}}
-    config = configured(cluster_graph(vpc_cni_options={"log_level": "INFO", "configuration_values": values}))
+    config = configured(cluster_graph(vpc_cni_options={"addon_version": "v1", "configuration_values": values}))
     assert config["env"]["AWS_VPC_K8S_CNI_LOGLEVEL"] == "WARN"
     assert config["env"]["WARM_ENI_TARGET"] == "1"
     assert config["init"] == {"image": "x", "env": {"DISABLE_TCP_EARLY_DEMUX": "false"}}
     assert config["nodeAgent"] == {"enabled": "true"}
 
 
-@pytest.mark.parametrize(
-    ("options", "variable", "value"),
-    [
-        ({"warmEniTarget": 0}, "WARM_ENI_TARGET", "0"),
-        ({"eniMtu": 0}, "AWS_VPC_ENI_MTU", "9001"),
-        ({"logLevel": ""}, "AWS_VPC_K8S_CNI_LOGLEVEL", "DEBUG"),
-        ({"enablePodEni": False}, "ENABLE_POD_ENI", "false"),
-    ],
-)
-def test_only_the_warm_eni_target_may_be_zero(options: dict[str, Any], variable: str, value: str) -> None:
-    defaults = '{"env":{"WARM_ENI_TARGET":"1","AWS_VPC_ENI_MTU":"9001","AWS_VPC_K8S_CNI_LOGLEVEL":"DEBUG",'
-    defaults += '"ENABLE_POD_ENI":"false"},"init":{"env":{}}}'
-    assert json.loads(configuration(defaults, options))["env"][variable] == value
-
-
-def test_network_policy_is_a_text_beside_the_environment() -> None:
-    defaults = '{"env":{},"init":{"env":{}}}'
-    assert json.loads(configuration(defaults, {"enableNetworkPolicy": False}))["enableNetworkPolicy"] == "false"
-    given = {"enableNetworkPolicy": False, "configurationValues": {"enableNetworkPolicy": "true"}}
-    assert json.loads(configuration(defaults, given))["enableNetworkPolicy"] == "true"
-
-
-def test_an_unknown_option_of_the_cni_is_refused(cluster_graph: Built) -> None:
-    with pytest.raises(Refused, match=r"vpcCniOptions\.securityContextPrivileged"):
-        cluster_graph(vpc_cni_options={"security_context_privileged": True})
-
-
-def test_configuration_is_written_with_sorted_keys() -> None:
-    assert compact({"b": {"d": 1, "c": 2}, "a": []}) == '{"a":[],"b":{"c":2,"d":1}}'
-
-
-def test_kube_proxy_takes_a_configuration(cluster_graph: Built) -> None:
-    options = {"version": "v1", "configuration_values": {"b": {"d": 1, "c": 2}, "a": []}}
-    proxy = addon(cluster_graph(kube_proxy_addon_options=options), "c-kube-proxy")
-    assert proxy.inputs["configurationValues"] == '{"a":[],"b":{"c":2,"d":1}}'
-
-
-# Variants.
-
-
-def test_an_add_on_without_a_pin_asks_for_the_latest_version(cluster_graph: Built) -> None:
-    graph = cluster_graph(kube_proxy_addon_options={"enabled": True})
-    (asked,) = (invoke for invoke in graph.invokes if invoke.token == "aws:eks/getAddonVersion:getAddonVersion")
-    assert asked.args == {"addonName": "kube-proxy", "kubernetesVersion": "1.36", "mostRecent": True}
-    proxy = addon(graph, "c-kube-proxy")
-    assert proxy.inputs["addonVersion"] == "v1.36.0-eksbuild.1"
-    assert proxy.property_dependencies["addonVersion"] == (graph.named("c-eksCluster").urn,)
-
-
-def test_add_ons_can_be_left_out(cluster_graph: Built) -> None:
-    graph = cluster_graph(use_default_vpc_cni=True, kube_proxy_addon_options={"enabled": False})
-    assert not graph.of_type("aws:eks/addon:Addon")
-    assert not graph.of_type("eks:index:VpcCniAddon")
-    assert "vpcCni" not in graph.named("c", "eks:index:Cluster").outputs["core"]
-
-
-@pytest.mark.parametrize("options", [{"enabled": True, "version": "v1"}, {"version": "v1", "configuration_values": {}}])
-def test_coredns_is_made_when_enabled(cluster_graph: Built, options: dict[str, Any]) -> None:
-    graph = cluster_graph(coredns_addon_options=options)
-    coredns = [child for child in graph.of_type("aws:eks/addon:Addon") if child.name == "c-coredns"]
-    assert bool(coredns) is bool(options.get("enabled"))
-
-
-def test_a_configuration_of_coredns_switches_it_on(cluster_graph: Built) -> None:
-    graph = cluster_graph(coredns_addon_options={"version": "v1", "configuration_values": {"replicaCount": 1}})
-    assert addon(graph, "c-coredns").inputs["configurationValues"] == '{"replicaCount":1}'
-
-
-def test_default_security_groups_are_eight_more_children(cluster_graph: Built) -> None:
-    graph = cluster_graph(skip_default_security_groups=None)
-    assert len(below_cluster(graph)) == 16
-    control_plane, group = graph.named("c-eksCluster"), graph.named("c-eksClusterSecurityGroup")
-    nodes = graph.named("c-nodeSecurityGroup")
-    assert control_plane.inputs["vpcConfig"]["securityGroupIds"] == [group.id]
-    assert group.urn in control_plane.dependencies
-    assert nodes.inputs["tags"] == {
-        "Name": "c-nodeSecurityGroup",
-        "kubernetes.io/cluster/demo": "owned",
-        "team": "blue",
-    }
-    assert control_plane.urn in nodes.dependencies
-    assert graph.stack_outputs["cluster_security_group_id"] == group.id
-    outputs = graph.named("c", "eks:index:Cluster").outputs
-    assert outputs["nodeSecurityGroup"] == Ref(nodes.urn, nodes.id)
-    assert outputs["clusterIngressRuleId"] == graph.named("c-eksClusterIngressRule").id
-
-
-def test_a_service_role_of_ones_own_takes_the_place_of_the_made_one(cluster_graph: Built) -> None:
-    graph = cluster_graph(service_role=lambda: aws.iam.Role("own", name="own", assume_role_policy="{}"))
-    control_plane = graph.named("c-eksCluster")
-    assert control_plane.inputs["roleArn"] == "arn:aws:iam::123456789012:role/own"
-    assert names(graph, control_plane.dependencies) == ["net-a Subnet", "net-b Subnet", "own Role"]
-    assert not graph.of_type("eks:index:ServiceRole")
-
-
-def test_public_subnets_come_before_private_ones(cluster_graph: Built) -> None:
-    graph = cluster_graph(subnet_ids=None, private_subnet_ids=["subnet-b"], public_subnet_ids=["subnet-a"])
-    assert graph.named("c-eksCluster").inputs["vpcConfig"]["subnetIds"] == ["subnet-a", "subnet-b"]
-    core = graph.named("c", "eks:index:Cluster").outputs["core"]
-    assert (core["publicSubnetIds"], core["privateSubnetIds"]) == (["subnet-a"], ["subnet-b"])
+@pytest.mark.parametrize(("values", "written"), [({}, "false"), ({"enableNetworkPolicy": "true"}, "true")])
+def test_network_policy_is_a_text_beside_the_environment(
+    cluster_graph: Built, values: dict[str, str], written: str
+) -> None:
+    options = {"addon_version": "v1", "enable_network_policy": False, "configuration_values": values}
+    assert configured(cluster_graph(vpc_cni_options=options))["enableNetworkPolicy"] == written
 
 
 def test_log_types_reach_the_control_plane(cluster_graph: Built) -> None:
@@ -338,42 +268,32 @@ def test_log_types_reach_the_control_plane(cluster_graph: Built) -> None:
     assert graph.named("c-eksCluster").inputs["enabledClusterLogTypes"] == ["audit"]
 
 
+def test_a_mistake_gets_the_providers_own_words(cluster_graph: Built) -> None:
+    words = "eks:index:Cluster resource 'c' has a problem: `publicAccessCidrs` can only be set when"
+    with pytest.raises(Refused, match=words):
+        cluster_graph(endpoint_public_access=False)
+
+
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "named"),
     [
-        ({"authentication_mode": "FOO"}, "Invalid value for authenticationMode: FOO. Allowed values are: CONFIG_MAP,"),
-        ({"role_mappings": [{"role_arn": "a", "username": "b", "groups": []}]}, "The 'roleMappings' property does not"),
-        ({"private_subnet_ids": ["subnet-a"]}, "mutually exclusive. Choose a single approach."),
-        ({"endpoint_public_access": False}, "`publicAccessCidrs` can only be set when"),
+        ({"authentication_mode": None}, "authenticationMode: write API"),
+        ({"create_oidc_provider": True}, "createOidcProvider: write False"),
+        ({"skip_default_node_group": None}, "skipDefaultNodeGroup: write True"),
+        ({"skip_default_security_groups": None}, "skipDefaultSecurityGroups: write True"),
         (
-            {"authentication_mode": None, "access_entries": ENTRIES},
-            "The 'accessEntries' property is not supported when 'authenticationMode' is not set.",
+            {"coredns_addon_options": {"enabled": True, "version": "v1"}},
+            "corednsAddonOptions: write {'enabled': False}",
         ),
+        ({"vpc_id": None}, "vpcId: give a value"),
+        ({"kube_proxy_addon_options": {"enabled": True}}, "kubeProxyAddonOptions.version: give a value"),
+        ({"vpc_cni_options": {"addon_version": "v1", "log_level": "INFO"}}, "vpcCniOptions.logLevel: leave it out"),
+        ({"fargate": True}, "fargate: leave it out"),
     ],
 )
-def test_mistakes_get_the_providers_own_words(cluster_graph: Built, arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(Refused) as caught:
+def test_what_is_not_emulated_is_refused_by_name(cluster_graph: Built, arguments: dict[str, Any], named: str) -> None:
+    with pytest.raises(Refused, match=re.escape(named)):
         cluster_graph(**arguments)
-    assert str(caught.value).startswith("eks:index:Cluster resource 'c' has a problem: ")
-    assert message in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("argument", "value"),
-    [
-        ("authentication_mode", None),
-        ("create_oidc_provider", True),
-        ("skip_default_node_group", None),
-        ("vpc_id", None),
-        ("fargate", True),
-        ("storage_classes", "gp3"),
-        ("encryption_config_key_arn", "arn:aws:kms:x"),
-    ],
-)
-def test_what_is_not_emulated_is_refused_by_name(cluster_graph: Built, argument: str, value: object) -> None:
-    first, *rest = argument.split("_")
-    with pytest.raises(Refused, match=first + "".join(part.title() for part in rest)):
-        cluster_graph(**{argument: value})
 
 
 def test_secret_tags_stay_secret_on_every_child_that_gets_them(cluster_graph: Built) -> None:
@@ -383,5 +303,5 @@ def test_secret_tags_stay_secret_on_every_child_that_gets_them(cluster_graph: Bu
     assert all(isinstance(tags, Secret) for tags in tagged)
 
 
-def test_the_data_fits_the_sdk_that_is_installed() -> None:
-    assert f"pulumi_eks {importlib.metadata.version('pulumi_eks')}" in data()["about"]["engine"]
+def test_the_repeated_run_had_the_sdk_that_is_installed() -> None:
+    assert importlib.metadata.version("pulumi_eks") == PULUMI_EKS
