@@ -43,7 +43,7 @@ PACKAGE_VERSIONS = {"aws": versions.AWS, "kubernetes": versions.KUBERNETES}
 FIXED: Values = {
     "authenticationMode": "API",
     "bootstrapSelfManagedAddons": False,
-    "corednsAddonOptions": {"enabled": False},
+    "corednsAddonOptions.enabled": False,
     "createOidcProvider": False,
     "skipDefaultNodeGroup": True,
     "skipDefaultSecurityGroups": True,
@@ -52,12 +52,14 @@ FIXED: Values = {
 NEEDED = ("kubeProxyAddonOptions.version", "vpcCniOptions.addonVersion", "vpcId", "subnetIds")
 TAKEN = (
     *("accessEntries", "enabledClusterLogTypes", "endpointPrivateAccess", "endpointPublicAccess"),
-    *("kubeProxyAddonOptions", "name", "publicAccessCidrs", "subnetIds", "tags", "upgradePolicy", "version"),
-    *("vpcCniOptions", "vpcId"),
+    *("name", "publicAccessCidrs", "subnetIds", "tags", "upgradePolicy", "version"),
+    "vpcId",
 )
+CONFLICTS = ("resolveConflictsOnCreate", "resolveConflictsOnUpdate")
 OPTIONS = {
-    "kubeProxyAddonOptions": {"version"},
-    "vpcCniOptions": {"addonVersion", "configurationValues", "enableNetworkPolicy"},
+    "corednsAddonOptions": {"enabled", *CONFLICTS},
+    "kubeProxyAddonOptions": {"version", *CONFLICTS},
+    "vpcCniOptions": {"addonVersion", "configurationValues", "enableNetworkPolicy", *CONFLICTS},
 }
 _STEP = re.compile(r"[^.\[\]]+")
 
@@ -84,7 +86,7 @@ class _Builder:
     def build(self) -> Constructed:
         service_role, role, attachment = self._role()
         cluster = self._control_plane(role, attachment)
-        self._addon("kube-proxy", self._argument("kubeProxyAddonOptions.version"), cluster, self._urn)
+        self._addon("kube-proxy", "kubeProxyAddonOptions", "version", cluster, self._urn)
         config = Known(text(kubeconfig(cluster.outputs)), frozenset({cluster.urn}))
         provider = self._child(
             "pulumi:providers:kubernetes",
@@ -100,9 +102,8 @@ class _Builder:
             providers={"kubernetes": provider.urn},
         )
         # It waits for the access entries only because its parent does.
-        addon = self._addon(
-            "vpc-cni", self._argument("vpcCniOptions.addonVersion"), cluster, cni.urn, self._cni_configuration()
-        )
+        configuration = self._cni_configuration()
+        addon = self._addon("vpc-cni", "vpcCniOptions", "addonVersion", cluster, cni.urn, configuration)
         own_role = Ref(role.urn, role.id or None)
         self._registrar.register_outputs(service_role.urn, {"directRole": own_role, "resolvedRole": own_role})
         self._registrar.register_outputs(cni.urn, {"addon": Ref(addon.urn, addon.id or None)})
@@ -178,19 +179,25 @@ class _Builder:
         return Known(Secret(merged) if isinstance(tags.value, Secret) else merged, tags.dependencies)
 
     def _addon(
-        self, addon: str, version: Known, cluster: Registered, parent: str, configuration: Known | None = None
+        self,
+        addon: str,
+        options: str,
+        version: str,
+        cluster: Registered,
+        parent: str,
+        configuration: Known | None = None,
     ) -> Registered:
+        given = plain(self._argument(options).value)
         return self._child(
             ADDON,
             addon,
             {
                 "addonName": Known(addon),
-                "addonVersion": version,
+                "addonVersion": self._argument(f"{options}.{version}"),
                 "clusterName": _output(cluster, "name"),
                 "configurationValues": configuration or Known(None),
                 "preserve": Known(True),
-                "resolveConflictsOnCreate": Known("OVERWRITE"),
-                "resolveConflictsOnUpdate": Known("OVERWRITE"),
+                **{key: Known(given.get(key) or "OVERWRITE") for key in CONFLICTS},
                 "tags": self._argument("tags"),
             },
             parent=parent,
@@ -355,8 +362,8 @@ def _check(name: str, args: Values) -> None:
             f"{CLUSTER} resource {name!r} has a problem: "
             "`publicAccessCidrs` can only be set when `endpointPublicAccess` is true"
         )
-    wrong = {key: "leave it out" for key in args.keys() - {*TAKEN, *FIXED} if args[key]}
-    wrong |= {key: f"write {value}" for key, value in FIXED.items() if args.get(key) != value}
+    wrong = {key: "leave it out" for key in args.keys() - {*TAKEN, *FIXED, *OPTIONS} if args[key]}
+    wrong |= {path: f"write {value}" for path, value in FIXED.items() if _at(args, path) != value}
     wrong |= {path: "give a value" for path in NEEDED if not _at(args, path)}
     for argument, known in OPTIONS.items():
         wrong |= {f"{argument}.{key}": "leave it out" for key in (args.get(argument) or {}).keys() - known}

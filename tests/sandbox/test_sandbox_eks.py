@@ -56,7 +56,7 @@ CHILDREN = {
     "c-vpc-cni VpcCniAddon": ("c", ""),
     "c-vpc-cni Addon": ("c-vpc-cni", f"{ADDON_INPUTS} configurationValues"),
 }
-"""Parent and inputs of each child, as the real provider registered them (the run that sandbox/eks/cluster.py names)."""
+"""Parent and inputs of each child, as the real provider registered them (run: see sandbox/eks/cluster.py)."""
 
 
 def test_each_child_has_the_parent_and_the_inputs_of_the_real_one(cluster_graph: Built) -> None:
@@ -283,7 +283,7 @@ def test_a_mistake_gets_the_providers_own_words(cluster_graph: Built) -> None:
         ({"skip_default_security_groups": None}, "skipDefaultSecurityGroups: write True"),
         (
             {"coredns_addon_options": {"enabled": True, "version": "v1"}},
-            "corednsAddonOptions: write {'enabled': False}",
+            "corednsAddonOptions.enabled: write False",
         ),
         ({"vpc_id": None}, "vpcId: give a value"),
         ({"kube_proxy_addon_options": {"enabled": True}}, "kubeProxyAddonOptions.version: give a value"),

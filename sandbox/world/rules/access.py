@@ -65,22 +65,22 @@ def _no_entry(case: Case) -> str | None:
 
 FIRST: tuple[Rule, ...] = (
     Rule(
-        types=("kubernetes:",),
-        on=("create", "update", "delete"),
-        code="Unauthorized",
-        source=GUIDE + "troubleshooting.html#unauthorized",
-        refuses=_stranger,
+        ("kubernetes:",),
+        ("create", "update", "delete"),
+        "Unauthorized",
+        GUIDE + "troubleshooting.html#unauthorized",
+        _stranger,
     ),
     Rule(
-        types=("kubernetes:",),
-        on=("create", "update", "delete"),
-        code="Forbidden",
-        source=GUIDE + "access-policy-permissions.html",
-        refuses=_powerless,
+        ("kubernetes:",),
+        ("create", "update", "delete"),
+        "Forbidden",
+        GUIDE + "access-policy-permissions.html",
+        _powerless,
     ),
 )
 RULES: tuple[Rule, ...] = tuple(
-    Rule(types=(token,), on=("create",), code=code, source=API + page, refuses=refuses)
+    Rule((token,), ("create",), code, API + page, refuses)
     for token, code, page, refuses in (
         (ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", _taken),
         (ACCESS_ENTRY, "InvalidParameterException", "API_CreateAccessEntry.html", _no_principal),

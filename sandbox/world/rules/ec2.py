@@ -47,7 +47,11 @@ class Use(NamedTuple):
 
 
 _VPC_HELD = "The vpc '{id}' has dependencies and cannot be deleted."
+_SUBNET_HELD = "The subnet '{id}' has dependencies and cannot be deleted."
+_ADDRESS_HELD = "The address with allocation id '{id}' cannot be released because it is in use."
+_TABLE_HELD = "The routeTable '{id}' has dependencies and cannot be deleted."
 _GROUP_HELD = "resource {id} has a dependent object"
+_VOLUME_HELD = "Volume {id} is currently attached"
 NOT_FOUND = "The {what} ID '{id}' does not exist"
 
 REFERENCES = (
@@ -68,61 +72,19 @@ REFERENCES = (
 # A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
 # suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
 USES = (
-    Use(VPC, SUBNET, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
-    Use(VPC, GATEWAY, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
-    Use(VPC, TABLE, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
-    Use(VPC, GROUP, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
-    Use(VPC, ENDPOINT, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD),
-    Use(
-        SUBNET,
-        INTERFACE,
-        "subnetId",
-        "DependencyViolation",
-        API + "API_DeleteSubnet.html",
-        "The subnet '{id}' has dependencies and cannot be deleted.",
+    *(
+        Use(VPC, by, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD)
+        for by in (SUBNET, GATEWAY, TABLE, GROUP, ENDPOINT)
     ),
-    Use(
-        SUBNET,
-        NAT,
-        "subnetId",
-        "DependencyViolation",
-        API + "API_DeleteSubnet.html",
-        "The subnet '{id}' has dependencies and cannot be deleted.",
+    *(
+        Use(SUBNET, by, path, "DependencyViolation", API + "API_DeleteSubnet.html", _SUBNET_HELD)
+        for by, path in ((INTERFACE, "subnetId"), (NAT, "subnetId"), (ENDPOINT, "subnetIds"))
     ),
-    Use(
-        SUBNET,
-        ENDPOINT,
-        "subnetIds",
-        "DependencyViolation",
-        API + "API_DeleteSubnet.html",
-        "The subnet '{id}' has dependencies and cannot be deleted.",
-    ),
-    Use(
-        ADDRESS,
-        NAT,
-        "allocationId",
-        "InvalidIPAddress.InUse",
-        API + "API_ReleaseAddress.html",
-        "The address with allocation id '{id}' cannot be released because it is in use.",
-    ),
-    Use(
-        TABLE,
-        ASSOCIATION,
-        "routeTableId",
-        "DependencyViolation",
-        API + "API_DeleteRouteTable.html",
-        "The routeTable '{id}' has dependencies and cannot be deleted.",
-    ),
+    Use(ADDRESS, NAT, "allocationId", "InvalidIPAddress.InUse", API + "API_ReleaseAddress.html", _ADDRESS_HELD),
+    Use(TABLE, ASSOCIATION, "routeTableId", "DependencyViolation", API + "API_DeleteRouteTable.html", _TABLE_HELD),
     Use(GROUP, INTERFACE, "securityGroups", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
     Use(GROUP, ENDPOINT, "securityGroupIds", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
-    Use(
-        VOLUME,
-        ATTACHMENT,
-        "volumeHandle",
-        "VolumeInUse",
-        API + "API_DeleteVolume.html",
-        "Volume {id} is currently attached",
-    ),
+    Use(VOLUME, ATTACHMENT, "volumeHandle", "VolumeInUse", API + "API_DeleteVolume.html", _VOLUME_HELD),
 )
 # Types whose deletion the Terraform provider, and so pulumi-aws, tries again for minutes while EC2 calls them used
 # (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
@@ -242,25 +204,12 @@ def _smaller(case: Case) -> str | None:
 def _rule(
     types: tuple[str, ...], on: tuple[Moment, ...], code: str, page: str, refuses: Refusal, waits: bool = False
 ) -> Rule:
-    return Rule(types=types, on=on, code=code, source=API + page, refuses=refuses, waits=waits)
+    return Rule(types, on, code, API + page, refuses, waits=waits)
 
 
 RULES: tuple[Rule, ...] = (
-    *(
-        Rule(types=one.types, on=("create", "update"), code=one.code, source=one.source, refuses=absent(one))
-        for one in REFERENCES
-    ),
-    *(
-        Rule(
-            types=(one.type,),
-            on=("delete",),
-            code=one.code,
-            source=one.source,
-            refuses=used(one),
-            waits=one.type in RETRIED,
-        )
-        for one in USES
-    ),
+    *(Rule(one.types, ("create", "update"), one.code, one.source, absent(one)) for one in REFERENCES),
+    *(Rule((one.type,), ("delete",), one.code, one.source, used(one), waits=one.type in RETRIED) for one in USES),
     _rule((GATEWAY,), ("delete",), "DependencyViolation", "API_DetachInternetGateway.html", _mapped_addresses, True),
     _rule(
         (GATEWAY,),

@@ -310,7 +310,7 @@ def is_active(things: Things, server: str) -> bool:
 
 def _row(types: tuple[str, ...], code: str, page: str, refuses: Refusal) -> Rule:
     source = page if page.startswith("https:") else API + page
-    return Rule(types=types, on=("create",), code=code, source=source, refuses=refuses)
+    return Rule(types, ("create",), code, source, refuses)
 
 
 def _health(types: tuple[str, ...], code: str, page: str, refuses: Refusal) -> Rule:
@@ -325,27 +325,15 @@ RULES: tuple[Rule, ...] = (
     _row((CLUSTER,), "InvalidParameterException", "API_CreateCluster.html", _no_cluster_role),
     _row((CLUSTER,), "InvalidParameterException", "API_VpcConfigRequest.html", _cluster_network),
     _row((CLUSTER,), "AccessDenied", "API_ErrorDetail.html", _unprivileged_cluster),
+    Rule((CLUSTER,), ("update",), "InvalidParameterException", API + "API_UpdateClusterVersion.html", _jump),
+    Rule((CLUSTER,), ("delete",), "ResourceInUseException", API + "API_DeleteCluster.html", _has_groups),
+    # The words of the error are in many public programs; the request to lift the rule is this one.
     Rule(
-        types=(CLUSTER,),
-        on=("update",),
-        code="InvalidParameterException",
-        source=API + "API_UpdateClusterVersion.html",
-        refuses=_jump,
-    ),
-    Rule(
-        types=(CLUSTER,),
-        on=("delete",),
-        code="ResourceInUseException",
-        source=API + "API_DeleteCluster.html",
-        refuses=_has_groups,
-    ),
-    Rule(
-        types=(CLUSTER,),
-        on=("update",),
-        code="InvalidParameterException",
-        # The words of the error are in many public programs; the request to lift the rule is this one.
-        source="https://github.com/aws/containers-roadmap/issues/2258",
-        refuses=_other_zones,
+        (CLUSTER,),
+        ("update",),
+        "InvalidParameterException",
+        "https://github.com/aws/containers-roadmap/issues/2258",
+        _other_zones,
     ),
     _row(IN_CLUSTER, "ResourceNotFoundException", "API_DescribeCluster.html", _no_cluster),
     _row((NODE_GROUP,), "ResourceInUseException", "API_CreateNodegroup.html", _group_taken),
@@ -353,30 +341,24 @@ RULES: tuple[Rule, ...] = (
     _row((NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_subnet),
     # The API's own answer, status 400: awslabs/ec2-spot-workshops#154. One type of several: eksctl-io/eksctl#3531.
     _row((NODE_GROUP,), "InvalidRequestException", "https://github.com/eksctl-io/eksctl/issues/6461", _not_sold),
+    Rule((NODE_GROUP,), ("create", "update"), "Ec2LaunchTemplateNotFound", _HEALTH, _no_template),
     Rule(
-        types=(NODE_GROUP,),
-        on=("create", "update"),
-        code="Ec2LaunchTemplateNotFound",
-        source=_HEALTH,
-        refuses=_no_template,
-    ),
-    Rule(
-        types=(NODE_GROUP,),
-        on=("create", "update"),
-        code="InvalidParameterException",
-        source=API + "API_UpdateNodegroupVersion.html",
-        refuses=_newer_than_cluster,
+        (NODE_GROUP,),
+        ("create", "update"),
+        "InvalidParameterException",
+        API + "API_UpdateNodegroupVersion.html",
+        _newer_than_cluster,
     ),
     _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
     _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
     _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
     _health((NODE_GROUP,), "AsgInstanceLaunchFailures", _HEALTH, _no_quota_for_nodes),
     Rule(
-        types=(NODE_GROUP,),
-        on=("update",),
-        code="NodeCreationFailure",
-        source=GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up",
-        refuses=_no_quota_for_surge,
+        (NODE_GROUP,),
+        ("update",),
+        "NodeCreationFailure",
+        GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up",
+        _no_quota_for_surge,
     ),
     _row((ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
     _health((ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),

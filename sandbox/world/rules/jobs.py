@@ -26,31 +26,8 @@ def _stays_failed(case: Case) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule(
-        types=(JOB,),
-        on=("create",),
-        code=jobs.LATE,
-        source=DOCS + "#job-termination-and-cleanup",
-        refuses=_late,
-        waits=True,
-        done=True,
-    ),
-    Rule(
-        types=(JOB,),
-        on=("create",),
-        code=jobs.FAILED,
-        source=DOCS + "#pod-backoff-failure-policy",
-        refuses=_failed,
-        # The proof looks for a while: the plugin needs some time after a change of its config.
-        waits=True,
-        done=True,
-    ),
-    Rule(
-        types=(JOB,),
-        on=("update",),
-        code="JobFailed",
-        source=AWAITED,
-        refuses=_stays_failed,
-        done=True,
-    ),
+    Rule((JOB,), ("create",), jobs.LATE, DOCS + "#job-termination-and-cleanup", _late, waits=True, done=True),
+    # The proof looks for a while: the plugin needs some time after a change of its config.
+    Rule((JOB,), ("create",), jobs.FAILED, DOCS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
+    Rule((JOB,), ("update",), "JobFailed", AWAITED, _stays_failed, done=True),
 )

@@ -56,35 +56,14 @@ def _rolls(case: Case, release: Thing) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        types=(NODE_CLASS, NODE_POOL, NODE_OVERLAY),
-        on=("create", "update"),
-        code="Timeout",
-        source="https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/ (pulumi.com/waitFor)",
-        refuses=_never_ready,
+        (NODE_CLASS, NODE_POOL, NODE_OVERLAY),
+        ("create", "update"),
+        "Timeout",
+        "https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/ (pulumi.com/waitFor)",
+        _never_ready,
         waits=True,
     ),
-    Rule(
-        types=(NODE_POOL,),
-        on=("delete",),
-        code="Timeout",
-        source=OWNERS,
-        refuses=_has_nodes,
-        waits=True,
-    ),
-    Rule(
-        types=(NODE_CLASS,),
-        on=("delete",),
-        code="Timeout",
-        source=DOCS + "nodeclasses/",
-        refuses=_has_claims,
-        waits=True,
-    ),
-    Rule(
-        types=(RELEASE,),
-        on=("update",),
-        code="Timeout",
-        source=WORKLOADS,
-        refuses=_deadlocked,
-        waits=True,
-    ),
+    Rule((NODE_POOL,), ("delete",), "Timeout", OWNERS, _has_nodes, waits=True),
+    Rule((NODE_CLASS,), ("delete",), "Timeout", DOCS + "nodeclasses/", _has_claims, waits=True),
+    Rule((RELEASE,), ("update",), "Timeout", WORKLOADS, _deadlocked, waits=True),
 )

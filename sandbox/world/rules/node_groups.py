@@ -30,10 +30,10 @@ def _inactive(case: Case) -> str | None:
 RULES: tuple[Rule, ...] = (
     # aws/containers-roadmap issue 2204 has the words, for a group without capacity; its title says CREATE_FAILED.
     Rule(
-        types=(NODE_GROUP,),
-        on=("update",),
-        code="ResourceInUseException",
-        source="https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html",
-        refuses=_inactive,
+        (NODE_GROUP,),
+        ("update",),
+        "ResourceInUseException",
+        "https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html",
+        _inactive,
     ),
 )

@@ -43,9 +43,9 @@ Refusal = Callable[[Case], str | None]
 """Why a call is refused, in the API's words; None when it is not."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Rule:
-    """One rule of one API."""
+    """One rule of one API: a row of a table, in this order."""
 
     types: tuple[str, ...]
     """Type tokens; one that ends in `:` or `*` stands for all that begin so."""
