@@ -28,12 +28,7 @@ def _zones(question: Question) -> Values:
 def _partition(question: Question) -> Values:
     place = _place(question)
     reverse = ".".join(reversed(place.suffix.split(".")))
-    return {
-        "id": place.partition,
-        "partition": place.partition,
-        "dnsSuffix": place.suffix,
-        "reverseDnsPrefix": reverse,
-    }
+    return {"id": place.partition, "partition": place.partition, "dnsSuffix": place.suffix, "reverseDnsPrefix": reverse}
 
 
 def _caller(question: Question) -> Values:

@@ -191,9 +191,7 @@ def _node_group(creation: Creation) -> tuple[str, Values]:
         "arn": _place(creation).arn("eks", f"nodegroup/{cluster}/{group}/{unique}"),
         "amiType": inputs.get("amiType") or "AL2023_x86_64_STANDARD",
         "capacityType": inputs.get("capacityType") or "ON_DEMAND",
-        "resources": [
-            {"autoscalingGroups": [{"name": f"eks-{group}-{unique}"}], "remoteAccessSecurityGroupId": ""},
-        ],
+        "resources": [{"autoscalingGroups": [{"name": f"eks-{group}-{unique}"}], "remoteAccessSecurityGroupId": ""}],
         "status": "ACTIVE",
     }
 

@@ -137,12 +137,7 @@ def _policy(
     only_if: str | None = None,
 ) -> list[dict[str, Any]]:
     """A policy and what puts it in force, which is once for each object of the kind `for_each`."""
-    rule = {
-        "apiGroups": [resource[0]],
-        "apiVersions": ["v1"],
-        "resources": [resource[1]],
-        "operations": [operation],
-    }
+    rule = {"apiGroups": [resource[0]], "apiVersions": ["v1"], "resources": [resource[1]], "operations": [operation]}
     spec: dict[str, Any] = {
         "failurePolicy": "Fail",
         "reinvocationPolicy": "Never",

@@ -89,17 +89,11 @@ class _Builder:
         self._addon("kube-proxy", "kubeProxyAddonOptions", "version", cluster, self._urn)
         config = Known(text(kubeconfig(cluster.outputs)), frozenset({cluster.urn}))
         provider = self._child(
-            "pulumi:providers:kubernetes",
-            "eks-k8s",
-            {"kubeconfig": config},
-            options={"version": versions.KUBERNETES},
+            "pulumi:providers:kubernetes", "eks-k8s", {"kubeconfig": config}, options={"version": versions.KUBERNETES}
         )
         entries = self._access_entries(cluster)
         cni = self._child(
-            "eks:index:VpcCniAddon",
-            "vpc-cni",
-            depends_on=entries,
-            providers={"kubernetes": provider.urn},
+            "eks:index:VpcCniAddon", "vpc-cni", depends_on=entries, providers={"kubernetes": provider.urn}
         )
         # It waits for the access entries only because its parent does.
         configuration = self._cni_configuration()
@@ -166,10 +160,7 @@ class _Builder:
             },
             depends_on=(role, attachment),
             options={
-                "ignoreChanges": [
-                    "accessConfig.bootstrapClusterCreatorAdminPermissions",
-                    "bootstrapSelfManagedAddons",
-                ]
+                "ignoreChanges": ["accessConfig.bootstrapClusterCreatorAdminPermissions", "bootstrapSelfManagedAddons"]
             },
         )
 

@@ -15,10 +15,7 @@ def kubeconfig(cluster: Values) -> dict[str, Any]:
     region = cluster["arn"].split(":")[3]
     command = ["--region", region, "eks", "get-token", "--cluster-name", cluster["name"], "--output", "json"]
     exec_info = {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps({"apiVersion": _EXEC_API})}
-    server = {
-        "server": cluster["endpoint"],
-        "certificate-authority-data": cluster["certificateAuthority"]["data"],
-    }
+    server = {"server": cluster["endpoint"], "certificate-authority-data": cluster["certificateAuthority"]["data"]}
     login = {"apiVersion": _EXEC_API, "command": "aws", "args": command, "env": [exec_info]}
     return {
         "apiVersion": "v1",

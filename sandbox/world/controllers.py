@@ -43,7 +43,7 @@ _KARPENTER: dict[str, tuple[str, ...]] = {
     "autoscaling.x-k8s.io": ("CapacityBuffer",),
 }
 _FEATURE_DISCOVERY: dict[str, tuple[str, ...]] = {
-    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule"),
+    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")
 }
 CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
     "karpenter-crd": (_KARPENTER, True),

@@ -17,13 +17,7 @@ _NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "n
 
 
 def outputs_of(
-    cloud: Cloud,
-    things: Things,
-    token: str,
-    name: str,
-    serial: int,
-    inputs: dict[str, Any],
-    provider: dict[str, Any],
+    cloud: Cloud, things: Things, token: str, name: str, serial: int, inputs: dict[str, Any], provider: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
     """Id and outputs of a new thing. The serial in the name makes every made-up id a new one."""
     made = cloud.created(Creation(type=token, name=f"{name} {serial}", inputs=inputs, provider=provider))

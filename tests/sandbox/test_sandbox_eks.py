@@ -281,10 +281,7 @@ def test_a_mistake_gets_the_providers_own_words(cluster_graph: Built) -> None:
         ({"create_oidc_provider": True}, "createOidcProvider: write False"),
         ({"skip_default_node_group": None}, "skipDefaultNodeGroup: write True"),
         ({"skip_default_security_groups": None}, "skipDefaultSecurityGroups: write True"),
-        (
-            {"coredns_addon_options": {"enabled": True, "version": "v1"}},
-            "corednsAddonOptions.enabled: write False",
-        ),
+        ({"coredns_addon_options": {"enabled": True, "version": "v1"}}, "corednsAddonOptions.enabled: write False"),
         ({"vpc_id": None}, "vpcId: give a value"),
         ({"kube_proxy_addon_options": {"enabled": True}}, "kubeProxyAddonOptions.version: give a value"),
         ({"vpc_cni_options": {"addon_version": "v1", "log_level": "INFO"}}, "vpcCniOptions.logLevel: leave it out"),

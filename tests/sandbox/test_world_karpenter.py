@@ -78,11 +78,7 @@ def test_pods_are_counted_by_the_overlay_and_by_cards_without_one(
 
 @pytest.mark.parametrize(
     "overlay",
-    [
-        ("karpenter.sh/nodepool", "gpus"),
-        ("node.kubernetes.io/instance-type", "g4dn.2xlarge"),
-        ("not.a/label", "x"),
-    ],
+    [("karpenter.sh/nodepool", "gpus"), ("node.kubernetes.io/instance-type", "g4dn.2xlarge"), ("not.a/label", "x")],
 )
 def test_an_overlay_that_matches_nothing_says_nothing(account: Karpenter, overlay: tuple[str, str]) -> None:
     account.node_class()
@@ -416,8 +412,7 @@ def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="Deleting a NodePool deletes its nodes",
-    source="karpenter.sh/docs/concepts/disruption/#manual-methods",
+    behaviour="Deleting a NodePool deletes its nodes", source="karpenter.sh/docs/concepts/disruption/#manual-methods"
 )
 def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> None:
     ready.models(1)

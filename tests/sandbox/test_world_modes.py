@@ -128,13 +128,7 @@ LOST, EXCLUSIVE, FULL = "lost its MPS server", "EXCLUSIVE_PROCESS card", "Insuff
 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
-    [
-        (TURNS, MPS, EXCLUSIVE),
-        (WHOLE, MPS, EXCLUSIVE),
-        (MPS, TURNS, LOST),
-        (MPS, WHOLE, FULL),
-        (TURNS, WHOLE, FULL),
-    ],
+    [(TURNS, MPS, EXCLUSIVE), (WHOLE, MPS, EXCLUSIVE), (MPS, TURNS, LOST), (MPS, WHOLE, FULL), (TURNS, WHOLE, FULL)],
 )
 @pytest.mark.real_world(
     behaviour="Under MPS a GPU is in compute mode EXCLUSIVE_PROCESS, so a process outside MPS keeps clients out",

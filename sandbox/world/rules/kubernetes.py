@@ -18,17 +18,7 @@ from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import Case, Rule
 from sandbox.world.storage import bound, class_of, untainted
 from sandbox.world.store import State
-from sandbox.world.things import (
-    CLAIM,
-    CRD,
-    NAMESPACE,
-    PERSISTENT_VOLUME,
-    POD,
-    RELEASE,
-    CloudError,
-    Thing,
-    value_at,
-)
+from sandbox.world.things import CLAIM, CRD, NAMESPACE, PERSISTENT_VOLUME, POD, RELEASE, CloudError, Thing, value_at
 
 KUBERNETES = "kubernetes:"
 DOCS = "https://kubernetes.io/docs/"
