@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import pulumi
 import pulumi_aws as aws
@@ -37,6 +36,7 @@ from sharing.setup import Pool
 from sharing.system import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
+from stacks.outputs import describe
 from stacks.stack_file.judge import Plan
 from stacks.stack_file.shape import StackConfig
 
@@ -326,65 +326,16 @@ def _model(fit: Fit, base: Base) -> OllamaModel:
     )
 
 
-def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], pair: OllamaPair) -> None:
-    """The stack's outputs. What differs from pool to pool stands under `pools`, and of the only one also on top."""
-    outputs: dict[str, Any] = {
-        **(_only_pool(base.plan.setup.pools[0], sharing) if len(base.plan.setup.pools) == 1 else {}),
-        "pools": {pool.name: _pool(pool) for pool in base.plan.setup.pools},
+def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], models: OllamaPair) -> None:
+    """Exports what `stacks.outputs.StackOutputs` reads."""
+    reported = {
+        **describe(base.plan),
         "verified_shares": {name: proof.verified_shares for name, proof in proofs.items()},
-        "endpoints": pair.urls,
+        "endpoints": models.urls,
         "cluster_name": base.cluster.cluster_name,
         "kubeconfig": base.cluster.kubeconfig,
-        "cost": _cost(base.plan),
-        "fit": {
-            fit.tenant.served.id: _fit(fit.verdict.need.total, fit.verdict.share_mib)
-            for fit in base.plan.assessment.fits
-        },
     }
-    for key, value in outputs.items():
-        pulumi.export(key, value)
-
-
-def _only_pool(pool: Pool, sharing: DevicePluginSharing) -> dict[str, Any]:
-    return {"mode": pool.sharing.mode, "resource_names": sharing.resource_names, "shares": _shares(pool)}
-
-
-def _pool(pool: Pool) -> dict[str, Any]:
-    return {
-        "mode": pool.sharing.mode,
-        "config": pool.sharing.config_name,
-        "cut": pool.sharing.cut(pool.smallest.gpu),
-        "gpu": pool.smallest.gpu.name,
-        "instance_types": list(pool.instance_types),
-        "capacity": pool.capacity,
-        "provisioner": pool.provisioner,
-        "shares": _shares(pool),
-        "nodes": pool.desired,
-    }
-
-
-def _shares(pool: Pool) -> list[dict[str, Any]]:
-    return [
-        {
-            "resource": shares.resource,
-            "total": pool.planned_gpus * shares.per_gpu,
-            "per_gpu": shares.per_gpu,
-            "memory_mib": shares.memory_mib,
-            "enforced": shares.enforced,
-        }
-        for shares in pool.offers
-    ]
-
-
-def _cost(plan: Plan) -> dict[str, Any]:
-    bill = plan.assessment.cost
-    assert bill is not None, "an accepted setup has a bill"
-    return {
-        "usd_per_hour": round(bill.usd_per_hour, 4),
-        "dedicated_usd_per_hour": round(bill.dedicated_usd_per_hour, 4),
-        "price_date": bill.price_date,
-    }
-
-
-def _fit(needs_mib: float, share_mib: int | None) -> dict[str, Any]:
-    return {"needs_mib": round(needs_mib), "share_mib": share_mib}
+    if len(base.plan.setup.pools) == 1:
+        reported["resource_names"] = sharing.resource_names
+    for name, value in reported.items():
+        pulumi.export(name, value)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from sandbox.graph import Graph, masked
+from stacks.outputs import PoolOutputs, StackOutputs
 from stacks.stack_file.judge import Plan
 from tandem.running import Running
 from tandem.switch import switches
@@ -16,3 +17,14 @@ def test_a_stack_that_is_up_as_its_file_says_switches_nothing(
     found = switches(setup, running)
     assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
     assert set(running.endpoints) == {tenant.served.id for tenant in setup.tenants}
+
+
+def test_the_program_exports_every_output_that_the_model_has_and_no_other(
+    graphs: Callable[[str], Graph], any_stack: str
+) -> None:
+    exported = masked(graphs(any_stack).stack_outputs)
+    StackOutputs.model_validate(exported)
+    of_one_pool = {"mode", "shares", "resource_names"} if len(exported["pools"]) == 1 else set()
+    assert set(exported) == set(StackOutputs.model_fields) - {"mode", "shares", "resource_names"} | of_one_pool
+    for pool in exported["pools"].values():
+        assert set(pool) == set(PoolOutputs.model_fields)

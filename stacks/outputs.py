@@ -1,0 +1,128 @@
+"""What a stack reports about itself: `describe` is exported by `stacks.deploy`, and every command reads `StackOutputs`.
+
+Fields with a default are missing from the outputs of an older program.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sharing.setup import Capacity, Pool, Provisioner
+from stacks.stack_file.judge import Plan
+
+
+class _Outputs(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class SharesOutputs(_Outputs):
+    """Shares of one kind."""
+
+    resource: str
+    per_gpu: int
+    total: int | None = None
+    """On all nodes of the pool."""
+    memory_mib: int | None = None
+    """Of one share; None where the shares have the GPU's memory in common."""
+    enforced: bool | None = None
+
+
+class PoolOutputs(_Outputs):
+    """A pool of GPU nodes."""
+
+    mode: str
+    nodes: int
+    """0 for a parked pool."""
+    shares: tuple[SharesOutputs, ...]
+    config: str | None = None
+    """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
+    cut: str | None = None
+    """What each GPU is partitioned into (`Sharing.cut`)."""
+    gpu: str | None = None
+    instance_types: tuple[str, ...] | None = None
+    capacity: Capacity | None = None
+    provisioner: Provisioner | None = None
+
+    @property
+    def per_gpu(self) -> int:
+        """Shares of a GPU, of all kinds."""
+        return sum(shares.per_gpu for shares in self.shares)
+
+
+class CostOutputs(_Outputs):
+    """The bill."""
+
+    usd_per_hour: float
+    dedicated_usd_per_hour: float
+    price_date: str
+
+
+class FitOutputs(_Outputs):
+    """How a model fits its share."""
+
+    needs_mib: int
+    share_mib: int | None = None
+
+
+class StackOutputs(_Outputs):
+    """A whole stack."""
+
+    pools: dict[str, PoolOutputs] = Field(min_length=1)
+    endpoints: dict[str, Any]
+    """URLs of the models' Services by the models' ids."""
+    cluster_name: str | None = None
+    kubeconfig: Any = None
+    """Secret."""
+    verified_shares: dict[str, Any] = {}
+    """What the proof of each pool has counted."""
+    cost: CostOutputs | None = None
+    fit: dict[str, FitOutputs] = {}
+    """By the models' ids."""
+    mode: str | None = None
+    """As the next two, of the only pool: `pools` has them of each."""
+    shares: tuple[SharesOutputs, ...] | None = None
+    resource_names: tuple[str, ...] | None = None
+
+
+def describe(plan: Plan) -> dict[str, Any]:
+    """The outputs that are known before anything is deployed."""
+    bill, pools = plan.assessment.cost, {pool.name: _describe_pool(pool) for pool in plan.setup.pools}
+    assert bill is not None, "an accepted stack has a bill"
+    cost = CostOutputs(
+        usd_per_hour=round(bill.usd_per_hour, 4),
+        dedicated_usd_per_hour=round(bill.dedicated_usd_per_hour, 4),
+        price_date=bill.price_date,
+    )
+    fit = {
+        fit.tenant.served.id: FitOutputs(needs_mib=round(fit.verdict.need.total), share_mib=fit.verdict.share_mib)
+        for fit in plan.assessment.fits
+    }
+    known: dict[str, Any] = {"pools": pools, "cost": cost, "fit": fit}
+    if len(pools) == 1:
+        [only] = pools.values()
+        known |= {"mode": only.mode, "shares": only.shares}
+    return StackOutputs.model_construct(**known).model_dump(mode="json", exclude_unset=True)
+
+
+def _describe_pool(pool: Pool) -> PoolOutputs:
+    gpu = pool.smallest.gpu
+    return PoolOutputs(
+        mode=pool.sharing.mode,
+        nodes=pool.desired,
+        shares=tuple(
+            SharesOutputs(
+                resource=shares.resource,
+                per_gpu=shares.per_gpu,
+                total=pool.planned_gpus * shares.per_gpu,
+                memory_mib=shares.memory_mib,
+                enforced=shares.enforced,
+            )
+            for shares in pool.offers
+        ),
+        config=pool.sharing.config_name,
+        cut=pool.sharing.cut(gpu),
+        gpu=gpu.name,
+        instance_types=pool.instance_types,
+        capacity=pool.capacity,
+        provisioner=pool.provisioner,
+    )
