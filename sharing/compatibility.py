@@ -4,7 +4,7 @@ import datetime
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
-from sharing import host_rules, karpenter, offerings, tables, zones
+from sharing import host_rules, karpenter, offerings, tables, versions, zones
 from sharing.cost import in_extended_support
 from sharing.gpus import InstanceType, instance_types
 from sharing.mig_rules import (
@@ -20,7 +20,6 @@ from sharing.models import KvType
 from sharing.modes import Mps
 from sharing.offering_rules import not_offered, unknown_offers
 from sharing.paths import rests_on, touches
-from sharing.pin_rules import numbers
 from sharing.problems import Problem, did_you_mean
 from sharing.setup import (
     NODE_IMAGES_GIB,
@@ -127,7 +126,7 @@ def _mode_on_card(setup: Setup) -> Iterator[Problem]:
 def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for index, known in _typed(pool):
-            path, gpu, driver = f"{pool.path}.instance-types[{index}]", known.gpu, setup.pins.driver
+            path, gpu, driver = f"{pool.path}.instance-types[{index}]", known.gpu, versions.NVIDIA_DRIVER
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
                 bound = newer if gpu.min_driver > driver else older
@@ -138,7 +137,7 @@ def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
 def _arm64_parts(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
         for index, known in _typed(pool):
-            for part in setup.pins.parts:
+            for part in versions.PARTS:
                 if known.arch not in part.architectures:
                     rule = f"{part.name} {part.version} has no {known.arch} build, and {known.name} is {known.arch}"
                     fix = "Write g4dn.xlarge: the same GPU, amd64."
@@ -161,10 +160,10 @@ def _system_types(setup: Setup) -> Iterator[Problem]:
 def _kubernetes_version(setup: Setup) -> Iterator[Problem]:
     path, version = "cluster.kubernetes", setup.kubernetes
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
-    pinned, newest = sorted(setup.pins.kubernetes, key=numbers), _newer_kubernetes(setup)
+    pinned, newest = sorted(versions.AMI_KUBERNETES, key=_numbers), _newer_kubernetes(setup)
     if version in rows and setup.today >= datetime.date.fromisoformat(rows[version]["extended_until"]):
         yield Problem(path, version, f"EKS ended all support for it on {rows[version]['extended_until']}", newest)
-    elif version not in setup.pins.kubernetes:
+    elif version not in versions.AMI_KUBERNETES:
         yield Problem(path, version, f"must be a version with pinned add-ons: {', '.join(pinned)}", newest)
     elif in_extended_support(version, setup.today) and setup.support == "standard":
         rule = f"its standard support ended on {rows[version]['standard_until']}, so EKS would upgrade it by itself"
@@ -225,10 +224,14 @@ def _kubernetes_near_end(setup: Setup) -> Iterator[Problem]:
 
 
 def _newer_kubernetes(setup: Setup) -> str:
-    newest = max(setup.pins.kubernetes, key=numbers)
+    newest = max(versions.AMI_KUBERNETES, key=_numbers)
     if newest == setup.kubernetes:
         return "It is the newest that is pinned: take a newer release of tandem."
     return f'Write `kubernetes: "{newest}"`.'
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
 
 
 def _extended_price(setup: Setup) -> Iterator[Problem]:

@@ -9,12 +9,10 @@ from sharing import prices
 from sharing.gpus import InstanceType
 from sharing.modes import Sharing
 from sharing.problems import Problem
-from sharing.setup import Pins, Pool, Setup
+from sharing.setup import Pool, Setup
 
 MOST_REPLICAS = 2
 """Controllers worth running: one works, the other waits. They never share a node: the chart keeps them apart."""
-OLDEST = {"1.34": (1, 6), "1.35": (1, 9), "1.36": (1, 13)}
-"""First Karpenter for a Kubernetes version. Source: karpenter-provider-aws v1.14.1, upgrading/compatibility.md."""
 
 
 def overlay_capacity(sharing: Sharing, instance: InstanceType) -> dict[str, str]:
@@ -99,21 +97,6 @@ def lonely_controller(setup: Setup) -> Iterator[Problem]:
         rule = "Karpenter's one controller stands still while its node is replaced: no GPU node comes or goes"
         fix = f"Write `count: {MOST_REPLICAS}` to have it twice."
         yield Problem("cluster.system-nodes.count", str(setup.system_nodes), rule, fix)
-
-
-def old_release(pins: Pins) -> Iterator[Problem]:
-    """Karpenter against each pinned Kubernetes version."""
-    release = tuple(int(part) for part in pins.karpenter.split("."))
-    for kubernetes in sorted(pins.kubernetes):
-        oldest = OLDEST.get(kubernetes)
-        if oldest is None:
-            rule, fix = f"is not known to work with Kubernetes {kubernetes}", "Look it up, and add it to `OLDEST`."
-            yield Problem("karpenter", pins.karpenter, rule, fix)
-        elif release < oldest:
-            needed = ".".join(map(str, oldest))
-            yield Problem(
-                "karpenter", pins.karpenter, f"Kubernetes {kubernetes} needs {needed} or later", f"Use {needed}.0."
-            )
 
 
 def pools(setup: Setup) -> Iterator[Pool]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sharing import mig
+from sharing import mig, versions
 from sharing.fit import Verdict, verdicts
 from sharing.gpus import Gpu
 from sharing.modes import MOST_TIME_SLICES
@@ -29,12 +29,12 @@ def driver_cuts(setup: Setup) -> Iterator[Problem]:
     """The pinned driver is new enough for MIG on the card."""
     for pool in _cut(setup):
         for known in pool.known_types:
-            if known.gpu.mig_min_driver > setup.pins.driver:
+            if known.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
                 path = f"{pool.path}.instance-types[{pool.instance_types.index(known.name)}]"
                 rule = f"MIG on {known.gpu.title} needs NVIDIA driver {known.gpu.mig_min_driver} or newer"
                 others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), setup.region, setup.book)
                 fix = f"Take another GPU with MIG, {others}, or another mode." if others else "Use another mode."
-                yield Problem(path, known.name, f"{rule}; the pinned AMI has {setup.pins.driver}", fix)
+                yield Problem(path, known.name, f"{rule}; the pinned AMI has {versions.NVIDIA_DRIVER}", fix)
 
 
 def one_configuration(setup: Setup) -> Iterator[Problem]:
@@ -56,7 +56,7 @@ def ollama_on_slices(setup: Setup) -> Iterator[Problem]:
     """Since 0.13.2 Ollama was seen to overlook slices and to serve from the CPU."""
     for pool in _cut(setup):
         rule = (
-            f"Ollama {setup.pins.ollama} is unverified on MIG; since 0.13.2 it overlooked slices (ollama#13800, #14031)"
+            f"Ollama {versions.OLLAMA} is unverified on MIG; since 0.13.2 it overlooked slices (ollama#13800, #14031)"
         )
         fix = (
             "After `up`, each pod must get ready: one whose model is on the CPU never does, `kubectl describe` says so."

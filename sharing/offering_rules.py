@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from sharing import offerings, tables
+from sharing import offerings, tables, versions
 from sharing.gpus import InstanceType, instance_types
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup
@@ -88,7 +88,7 @@ def substitute(kind: InstanceType, pool: Pool, setup: Setup) -> InstanceType | N
         other
         for other in here
         if other.gpu.nvml_mib >= ALIKE * kind.gpu.nvml_mib
-        and other.gpu.min_driver <= setup.pins.driver
+        and other.gpu.min_driver <= versions.NVIDIA_DRIVER
         and not pool.sharing.check(other.gpu)
     )
     return next(same, None) or next(alike, None)

@@ -1,7 +1,6 @@
 """What a stack file asks for, in the words of the rules: known types, whole numbers, nothing left to default."""
 
 import datetime
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -135,34 +134,6 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
-    """A pinned program that runs on GPU nodes."""
-
-    name: str
-    version: str
-    architectures: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Pins:
-    """The versions that the rules look at; the numbers themselves live in `sharing/versions.py`."""
-
-    kubernetes: frozenset[str]
-    """Kubernetes versions for which add-ons and AMIs are pinned."""
-    ami_types: Mapping[str, str]
-    """EKS AMI type of GPU nodes by architecture."""
-    driver: int
-    """Branch of the NVIDIA driver in that AMI, e.g. 580."""
-    device_plugin: str
-    gpu_operator: str
-    """The chart's, e.g. `v26.7.0`."""
-    ollama: str
-    """The image's, e.g. `0.32.15`."""
-    karpenter: str
-    parts: tuple[Part, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """A whole stack."""
 
@@ -179,7 +150,6 @@ class Setup:
     pools: tuple[Pool, ...]
     tenants: tuple[Tenant, ...]
     max_usd_per_hour: float | None
-    pins: Pins
     today: datetime.date
     public_access_is_written: bool = True
     """Whether the stack file says who may reach the Kubernetes API: a written value is consent."""

@@ -1,6 +1,16 @@
 """Every pinned version, one constant a line. A bump is one commit, with what its row of rules says."""
 
-from sharing.setup import Part, Pins
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A pinned program that runs on GPU nodes."""
+
+    name: str
+    version: str
+    architectures: frozenset[str]
+
 
 # renovate: datasource=endoflife-date depName=amazon-eks
 KUBERNETES = "1.36"
@@ -25,6 +35,7 @@ OLLAMA_REPOSITORY = "https://helm.otwld.com"
 # renovate: datasource=docker depName=ollama/ollama
 OLLAMA_IMAGE_TAG = "0.32.15@sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
 """Digest of the multi-platform index, so that a tag pushed again changes nothing."""
+OLLAMA = OLLAMA_IMAGE_TAG.partition("@")[0]
 
 # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
 KARPENTER_CHART = "1.14.1"
@@ -71,7 +82,7 @@ EBS_CSI_DRIVER = {"1.34": "v1.66.0-eksbuild.1", "1.35": "v1.66.0-eksbuild.1", "1
 
 BOTH = frozenset({"amd64", "arm64"})
 PARTS = (
-    Part(name="the Ollama image", version=OLLAMA_IMAGE_TAG.partition("@")[0], architectures=BOTH),
+    Part(name="the Ollama image", version=OLLAMA, architectures=BOTH),
     Part(name="the image of the share proof", version=PROBER_IMAGE.partition("@")[0], architectures=BOTH),
     Part(name="the NVIDIA device plugin", version=DEVICE_PLUGIN_CHART, architectures=BOTH),
     Part(name="node feature discovery", version=FEATURE_DISCOVERY_CHART, architectures=BOTH),
@@ -85,17 +96,3 @@ docker-library/repo-info."""
 def ami_release(kubernetes: str) -> str:
     """`release_version` of a managed node group, e.g. `1.36.2-20260714`; the same for every variant."""
     return f"{AMI_KUBERNETES[kubernetes]}-{AMI_DATE}"
-
-
-def pins() -> Pins:
-    """What the rules of `sharing.compatibility` look at."""
-    return Pins(
-        kubernetes=frozenset(AMI_KUBERNETES),
-        ami_types=GPU_AMI_TYPES,
-        driver=NVIDIA_DRIVER,
-        device_plugin=DEVICE_PLUGIN_CHART,
-        gpu_operator=GPU_OPERATOR_CHART,
-        ollama=OLLAMA_IMAGE_TAG.partition("@")[0],
-        karpenter=KARPENTER_CHART,
-        parts=PARTS,
-    )

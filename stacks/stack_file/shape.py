@@ -311,7 +311,6 @@ class StackConfig(Section):
             pools=pools,
             tenants=tuple(tenants),
             max_usd_per_hour=self.budget.max_usd_per_hour,
-            pins=versions.pins(),
             today=today,
         )
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
+from sharing import versions
 from tandem.doctor.case import ADDON, NODE_CLASS, NODE_GROUP, Case
 from tandem.doctor.finding import Finding, ok, stops
 
@@ -78,7 +79,7 @@ def _ami_parameters(case: Case) -> Iterator[str]:
         date = str(group.inputs["releaseVersion"]).partition("-")[2]
         yield AMI_PARAMETER.format(kubernetes=group.inputs["version"], arch=arch, variant=variant, release=f"v{date}")
     setup = stack.plan.setup
-    types = {setup.pins.ami_types[pool.smallest.arch] for pool in setup.pools if pool.provisioner == "karpenter"}
+    types = {versions.GPU_AMI_TYPES[pool.smallest.arch] for pool in setup.pools if pool.provisioner == "karpenter"}
     for node_class in stack.resources(NODE_CLASS):
         for term in node_class.inputs["spec"]["amiSelectorTerms"]:
             alias = str(term.get("alias", ""))

@@ -9,12 +9,11 @@ from typing import Any
 import yaml
 from pydantic import TypeAdapter
 
-from sharing import versions
 from sharing.gpus import InstanceType, instance_types
 from sharing.memory import need
 from sharing.models import MIB, KvType, Model, Served, models
 from sharing.modes import Sharing, TimeSlicing, switched
-from sharing.setup import Cache, Pins, Pool, Setup, Tenant
+from sharing.setup import Cache, Pool, Setup, Tenant
 
 TODAY = datetime.date(2026, 11, 21)
 """A day on which 1.36 and 1.35 are in standard support, 1.34 is about to leave it, 1.33 is in extended support."""
@@ -116,14 +115,9 @@ def setup(**overrides: Any) -> Setup:
         pools=(pool(),),
         tenants=tenants(SMALL, "llama3.2:3b"),
         max_usd_per_hour=None,
-        pins=versions.pins(),
         today=TODAY,
     )
     return replace(standard, **overrides)
-
-
-def pins(**overrides: Any) -> Pins:
-    return replace(versions.pins(), **overrides)
 
 
 def mode(name: str, replicas: int = 2) -> Sharing:

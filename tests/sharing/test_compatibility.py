@@ -17,10 +17,10 @@ from sharing.layouts import Slices
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.paths import touches
-from sharing.pin_rules import PIN_RULES, pin_problems
 from sharing.problems import Problem
-from sharing.setup import Part, Pool, Setup
-from tests.sharing.builders import SMALL, TODAY, keeping, listed, mode, pins, pool, served, setup, tenants, weighing
+from sharing.setup import Pool, Setup
+from sharing.versions import Part
+from tests.sharing.builders import SMALL, TODAY, keeping, listed, mode, pool, served, setup, tenants, weighing
 
 AMD64_ONLY = Part(name="the odd sidecar", version="1.2", architectures=frozenset({"amd64"}))
 MANY = tenants(*[SMALL] * 20)
@@ -144,31 +144,9 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
             "gpu-nodes.instance-types[0]: RTX-PRO-4500 needs NVIDIA driver 595 or newer (EKS's AMIs from 20260917 on "
             "have it); the pinned AMI has 580 (got g7.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
         ),
-        (
-            replace(on("p3.2xlarge"), pins=pins(driver=581)),
-            "gpu-nodes.instance-types[0]: V100-16GB needs NVIDIA driver 580 or older; the pinned AMI has 581 "
-            "(got p3.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge.",
-        ),
     ],
-    "the driver can cut the card": [
-        (
-            replace(on("g7e.2xlarge", sharing=Mig()), pins=pins(driver=570)),
-            "gpu-nodes.instance-types[0]: MIG on RTX-PRO-SERVER-6000 needs NVIDIA driver 575 or newer; the pinned AMI "
-            "has 570 (got g7e.2xlarge). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode.",
-        ),
-        (
-            replace(on("p5.4xlarge", "p5.48xlarge", sharing=Mig()), pins=pins(driver=524)),
-            "gpu-nodes.instance-types[1]: MIG on H100 needs NVIDIA driver 525 or newer; the pinned AMI has 524 "
-            "(got p5.48xlarge). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode.",
-        ),
-    ],
-    "every part has a build for the architecture": [
-        (
-            replace(on("g5g.xlarge"), pins=pins(parts=(*versions.PARTS, AMD64_ONLY))),
-            "gpu-nodes.instance-types[0]: the odd sidecar 1.2 has no arm64 build, and g5g.xlarge is arm64. "
-            "Write g4dn.xlarge: the same GPU, amd64.",
-        ),
-    ],
+    "the driver can cut the card": [],
+    "every part has a build for the architecture": [],
     "system types are known": [
         (
             setup(system_types=("t3.medium", "t3.meduim")),
@@ -474,7 +452,7 @@ BROKEN: dict[str, list[tuple[Setup, str]]] = {
     "MIG with Ollama is unverified": [
         (
             on("g7e.2xlarge", sharing=Mig()),
-            f"sharing.mode: Ollama {versions.pins().ollama} is unverified on MIG; since 0.13.2 it overlooked slices "
+            f"sharing.mode: Ollama {versions.OLLAMA} is unverified on MIG; since 0.13.2 it overlooked slices "
             "(ollama#13800, #14031) (got mig). After `up`, each pod must get ready: one whose model is on the CPU "
             "never does, `kubectl describe` says so.",
         ),
@@ -639,28 +617,15 @@ KEPT: dict[str, list[Setup]] = {
     ],
     "the driver knows the card": [
         on("p3.2xlarge"),
-        replace(on("p3.2xlarge"), pins=pins(driver=570)),
-        replace(on("g7.2xlarge"), pins=pins(driver=595)),
-        replace(on("g4dn.xlarge"), pins=pins(driver=999)),
     ],
-    "the driver can cut the card": [
-        on("g7e.2xlarge", sharing=Mig()),
-        replace(on("g7e.2xlarge"), pins=pins(driver=570)),
-        replace(on("g7e.2xlarge", sharing=Mig()), pins=pins(driver=575)),
-        replace(on("g7.2xlarge", sharing=Mig()), pins=pins(driver=575)),
-        replace(on("odd", "g4dn.xlarge", sharing=Mig()), pins=pins(driver=1)),
-    ],
-    "every part has a build for the architecture": [
-        on("g5g.xlarge"),
-        replace(on("g4dn.xlarge"), pins=pins(parts=(AMD64_ONLY,))),
-    ],
+    "the driver can cut the card": [],
+    "every part has a build for the architecture": [],
     "system types are known": [setup(system_types=("t3.medium", "m5.large")), setup(system_types=("t4g.small",))],
     "the Kubernetes version is supported": [
         setup(kubernetes="1.35"),
         setup(kubernetes="1.34", today=day("2026-12-01")),
         setup(kubernetes="1.34", support="extended", today=day("2026-12-02")),
         setup(kubernetes="1.34", support="extended", today=day("2027-12-01")),
-        setup(kubernetes="1.40", pins=pins(kubernetes=frozenset({"1.40"}))),
     ],
     "every model has a share": [
         on("g4dn.xlarge"),
@@ -793,6 +758,71 @@ def test_a_kept_rule_says_nothing(name: str, whole: Setup) -> None:
     assert found_by(name, whole) == []
 
 
+PINNED: list[tuple[str, dict[str, Any], Setup, list[str]]] = [
+    (
+        "the driver knows the card",
+        {"NVIDIA_DRIVER": 581},
+        on("p3.2xlarge"),
+        [
+            "gpu-nodes.instance-types[0]: V100-16GB needs NVIDIA driver 580 or older; the pinned AMI has 581 "
+            "(got p3.2xlarge). Take another GPU: g6.xlarge or g6e.xlarge."
+        ],
+    ),
+    ("the driver knows the card", {"NVIDIA_DRIVER": 570}, on("p3.2xlarge"), []),
+    ("the driver knows the card", {"NVIDIA_DRIVER": 595}, on("g7.2xlarge"), []),
+    ("the driver knows the card", {"NVIDIA_DRIVER": 999}, on("g4dn.xlarge"), []),
+    (
+        "the driver can cut the card",
+        {"NVIDIA_DRIVER": 570},
+        on("g7e.2xlarge", sharing=Mig()),
+        [
+            "gpu-nodes.instance-types[0]: MIG on RTX-PRO-SERVER-6000 needs NVIDIA driver 575 or newer; the pinned AMI "
+            "has 570 (got g7e.2xlarge). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode."
+        ],
+    ),
+    (
+        "the driver can cut the card",
+        {"NVIDIA_DRIVER": 524},
+        on("p5.4xlarge", "p5.48xlarge", sharing=Mig()),
+        [
+            f"gpu-nodes.instance-types[{index}]: MIG on H100 needs NVIDIA driver 525 or newer; the pinned AMI has 524 "
+            f"(got {name}). Take another GPU with MIG, g7e.2xlarge or p5.4xlarge, or another mode."
+            for index, name in enumerate(("p5.4xlarge", "p5.48xlarge"))
+        ],
+    ),
+    ("the driver can cut the card", {"NVIDIA_DRIVER": 570}, on("g7e.2xlarge"), []),
+    ("the driver can cut the card", {"NVIDIA_DRIVER": 575}, on("g7e.2xlarge", sharing=Mig()), []),
+    ("the driver can cut the card", {"NVIDIA_DRIVER": 575}, on("g7.2xlarge", sharing=Mig()), []),
+    ("the driver can cut the card", {"NVIDIA_DRIVER": 1}, on("odd", "g4dn.xlarge", sharing=Mig()), []),
+    (
+        "every part has a build for the architecture",
+        {"PARTS": (*versions.PARTS, AMD64_ONLY)},
+        on("g5g.xlarge"),
+        [
+            "gpu-nodes.instance-types[0]: the odd sidecar 1.2 has no arm64 build, and g5g.xlarge is arm64. "
+            "Write g4dn.xlarge: the same GPU, amd64."
+        ],
+    ),
+    ("every part has a build for the architecture", {"PARTS": (AMD64_ONLY,)}, on("g4dn.xlarge"), []),
+    ("the Kubernetes version is supported", {"AMI_KUBERNETES": {"1.40": "1.40.0"}}, setup(kubernetes="1.40"), []),
+]
+
+
+@pytest.mark.parametrize(("name", "pins", "whole", "messages"), PINNED)
+def test_rules_follow_the_pinned_versions(
+    name: str, pins: dict[str, Any], whole: Setup, messages: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for pin, value in pins.items():
+        monkeypatch.setattr(versions, pin, value)
+    assert found_by(name, whole) == messages
+    assert set(messages) <= {str(problem) for problem in problems(whole)}
+
+
+def test_every_rule_that_refuses_has_a_broken_example() -> None:
+    follow_pins = {name for name, _, _, messages in PINNED if messages}
+    assert {name for name, rows in BROKEN.items() if not rows} <= follow_pins
+
+
 def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
     assert problems(setup()) == []
     assert warnings(setup()) == []
@@ -820,9 +850,10 @@ def test_each_type_of_a_pool_and_each_pool_is_looked_at() -> None:
     ]
 
 
-def test_every_arm64_card_is_refused_by_each_part_that_has_no_build() -> None:
-    none = pins(parts=tuple(replace(part, architectures=frozenset({"amd64"})) for part in versions.PARTS))
-    found = found_by("every part has a build for the architecture", replace(on("g5g.xlarge"), pins=none))
+def test_every_arm64_card_is_refused_by_each_part_that_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+    none = tuple(replace(part, architectures=frozenset({"amd64"})) for part in versions.PARTS)
+    monkeypatch.setattr(versions, "PARTS", none)
+    found = found_by("every part has a build for the architecture", on("g5g.xlarge"))
     assert len(found) == len(versions.PARTS)
     assert all(part.name in one for part, one in zip(versions.PARTS, found, strict=True))
 
@@ -1099,86 +1130,12 @@ def test_the_kubernetes_version_that_is_named_is_fine_and_never_the_same_again()
                 assert named == ([] if version == "1.36" else ["1.36"]), problem
 
 
-def test_the_newest_version_is_so_by_number_not_by_letter() -> None:
-    whole = setup(kubernetes="1.8", pins=pins(kubernetes=frozenset({"1.9", "1.10"})))
+def test_the_newest_version_is_so_by_number_not_by_letter(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(versions, "AMI_KUBERNETES", {"1.9": "1.9.0", "1.10": "1.10.0"})
+    whole = setup(kubernetes="1.8")
     (problem,) = problems(whole)
     assert problem.rule == "must be a version with pinned add-ons: 1.9, 1.10"
     assert problem.fix == 'Write `kubernetes: "1.10"`.'
-
-
-# Pins.
-
-
-def test_the_real_pins_have_no_problems() -> None:
-    assert pin_problems(versions.pins()) == []
-
-
-def test_every_pinned_kubernetes_version_is_in_the_table_and_has_its_add_ons() -> None:
-    for version in versions.pins().kubernetes:
-        assert versions.ami_release(version).startswith(version)
-        for table in (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER):
-            assert version in table
-
-
-PIN_TESTS: list[tuple[str, dict[str, Any], str]] = [
-    (
-        "no Amazon Linux 2",
-        {"ami_types": {"amd64": "AL2_x86_64_GPU", "arm64": "AL2023_ARM_64_NVIDIA"}},
-        "ami_types: the EKS AMIs of Amazon Linux 2 ended on 2025-11-26 (got AL2_x86_64_GPU). Use AL2023_x86_64_NVIDIA.",
-    ),
-    (
-        "the device plugin runs MPS",
-        {"device_plugin": "0.17.4"},
-        "device_plugin: MPS needs 0.18 or later (got 0.17.4). Use 0.20.0.",
-    ),
-    *[
-        (
-            "the device plugin leaves GDS off",
-            {"device_plugin": version},
-            "device_plugin: 0.19.0 to 0.19.2 turn GDS, GDRCopy and MOFED on by default "
-            f"(got {version}). Use 0.19.3 or later.",
-        )
-        for version in ("0.19.0", "0.19.1", "0.19.2")
-    ],
-    (
-        "the GPU Operator brings a device plugin like ours",
-        {"gpu_operator": "v26.3.2"},
-        "gpu_operator: its device plugin must understand the same configs as 0.20 (got v26.3.2). Use v26.7.0 or later.",
-    ),
-    (
-        "Karpenter knows the Kubernetes versions",
-        {"karpenter": "1.12.3"},
-        "karpenter: Kubernetes 1.36 needs 1.13 or later (got 1.12.3). Use 1.13.0.",
-    ),
-    (
-        "Karpenter knows the Kubernetes versions",
-        {"kubernetes": frozenset({"1.36", "1.37"})},
-        "karpenter: is not known to work with Kubernetes 1.37 (got 1.14.1). Look it up, and add it to `OLDEST`.",
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "change", "message"), PIN_TESTS)
-def test_a_pin_that_cannot_work_is_told(name: str, change: dict[str, Any], message: str) -> None:
-    assert [str(problem) for problem in pin_problems(pins(**change))] == [message]
-    (rule,) = [rule for rule in PIN_RULES if rule.name == name]
-    assert [str(problem) for problem in rule.check(pins(**change))] == [message]
-
-
-def test_every_pin_rule_is_broken_by_a_test() -> None:
-    assert {rule.name for rule in PIN_RULES} == {name for name, _, _ in PIN_TESTS}
-
-
-@pytest.mark.parametrize("version", ["0.18", "0.18.0", "0.18.2", "0.19.3", "0.20.0", "1.0.0"])
-def test_a_plugin_that_works_is_not_told(version: str) -> None:
-    assert pin_problems(pins(device_plugin=version)) == []
-
-
-@pytest.mark.parametrize(
-    ("karpenter", "kubernetes"), [("1.6.0", "1.34"), ("1.9.0", "1.35"), ("1.13.0", "1.36"), ("2.0.0", "1.36")]
-)
-def test_a_karpenter_that_knows_the_kubernetes_is_not_told(karpenter: str, kubernetes: str) -> None:
-    assert pin_problems(pins(karpenter=karpenter, kubernetes=frozenset({kubernetes}))) == []
 
 
 def test_rules_do_not_ask_the_clock() -> None:

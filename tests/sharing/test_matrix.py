@@ -6,6 +6,7 @@ from functools import cache
 
 import pytest
 
+from sharing import versions
 from sharing.assessment import assess
 from sharing.compatibility import RULES, first_broken
 from sharing.gpus import instance_types
@@ -14,7 +15,7 @@ from sharing.matrix import MODELS_FIT, PROVISIONERS, WAYS, Cell, cells, cheapest
 from sharing.memory import need
 from sharing.setup import Provisioner
 from sharing.slices import slices_for
-from tests.sharing.builders import changed, instance, pair, pins, pool, setup, tenants, weighing
+from tests.sharing.builders import changed, instance, pair, pool, setup, tenants, weighing
 
 PAIR = setup(tenants=tenants(*pair()))
 NAMES = {rule.name for rule in RULES if rule.refuses} | {MODELS_FIT}
@@ -183,10 +184,11 @@ def test_only_what_is_doubtful_about_the_way_itself_is_told() -> None:
     assert [warning.path for warning in cell.warnings] == ["sharing.mode"]
 
 
-def test_the_first_rule_that_refuses_is_named() -> None:
+def test_the_first_rule_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     assert first_broken(PAIR) is None
     old = next(trials(PAIR, instance("g4dn.xlarge"), "mig-single", "node-group"))
-    broken = first_broken(replace(old, pins=pins(driver=100)))
+    monkeypatch.setattr(versions, "NVIDIA_DRIVER", 100)
+    broken = first_broken(old)
     assert broken is not None
     assert broken.name == "the card allows the mode"
 

@@ -1,0 +1,43 @@
+"""The pinned versions work, and work together. A bump that does not fails here."""
+
+import pytest
+
+from sharing import versions
+
+OLDEST_KARPENTER = {"1.34": (1, 6), "1.35": (1, 9), "1.36": (1, 13)}
+"""First Karpenter for a Kubernetes version. Source: karpenter-provider-aws v1.14.1, upgrading/compatibility.md."""
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.removeprefix("v").split("."))
+
+
+def test_no_image_is_of_amazon_linux_2() -> None:
+    # The EKS AMIs of Amazon Linux 2 ended on 2025-11-26.
+    for types in (versions.GPU_AMI_TYPES, versions.SYSTEM_AMI_TYPES):
+        assert all(ami_type.startswith("AL2023_") for ami_type in types.values())
+
+
+def test_the_device_plugin_runs_mps_and_leaves_gds_off() -> None:
+    # Since 0.18 its MPS daemon runs with the host's PIDs (k8s-device-plugin#1045); 0.19.0 to 0.19.2 turn GDS, GDRCopy
+    # and MOFED on by default (#1837).
+    plugin = numbers(versions.DEVICE_PLUGIN_CHART)
+    assert plugin >= (0, 18)
+    assert not (0, 19, 0) <= plugin <= (0, 19, 2)
+
+
+def test_the_gpu_operator_brings_a_device_plugin_like_ours() -> None:
+    # The first with plugin 0.20, which knows `sharedDevicesAllocationPolicy` and names all profiles.
+    assert numbers(versions.GPU_OPERATOR_CHART) >= (26, 7)
+
+
+@pytest.mark.parametrize("kubernetes", versions.AMI_KUBERNETES)
+def test_karpenter_knows_every_pinned_kubernetes(kubernetes: str) -> None:
+    assert numbers(versions.KARPENTER_CHART) >= OLDEST_KARPENTER[kubernetes]
+
+
+@pytest.mark.parametrize("kubernetes", versions.AMI_KUBERNETES)
+def test_every_pinned_kubernetes_has_its_kubelet_and_its_add_ons(kubernetes: str) -> None:
+    assert versions.ami_release(kubernetes).startswith(kubernetes)
+    for table in (versions.VPC_CNI, versions.KUBE_PROXY, versions.COREDNS, versions.EBS_CSI_DRIVER):
+        assert kubernetes in table
