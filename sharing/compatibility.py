@@ -21,11 +21,7 @@ from sharing.modes import Mps
 from sharing.offering_rules import not_offered, unknown_offers
 from sharing.paths import rests_on, touches
 from sharing.problems import Problem, did_you_mean
-from sharing.setup import (
-    NODE_IMAGES_GIB,
-    Pool,
-    Setup,
-)
+from sharing.setup import NODE_IMAGES_GIB, Pool, Setup
 from sharing.system import system_types
 
 NEAR_END = datetime.timedelta(days=90)

@@ -20,6 +20,8 @@ LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
 """Node label by which it says how that went: `pending`, `rebooting`, `success`, `failed`."""
 MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
 """Node label on which the GPU Operator starts its MIG manager; by itself it knows A100, A30 and H100 only."""
+MPS_LABEL = "nvidia.com/mps.capable"
+"""Node label on which the plugin chart's MPS daemon is scheduled."""
 WHOLE = "whole"
 """What a card is cut into under every mode but MIG."""
 
@@ -41,6 +43,13 @@ class Shares:
     """Pods that may land on the same card or slice."""
     profile: str = ""
     """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of a whole card."""
+
+
+def sharing_strategy(sharers: int, enforced: bool) -> str:
+    """What feature discovery calls a way of sharing (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
+    if sharers == 1:
+        return "none"
+    return "mps" if enforced else "time-slicing"
 
 
 class Mode(BaseModel):
@@ -75,6 +84,19 @@ class Mode(BaseModel):
     def ready_labels(self) -> dict[str, str]:
         """Labels of a node once its cards are what this mode makes of them: no pod may run there earlier."""
         return {}
+
+    def discovered_labels(self, gpu: Gpu) -> dict[str, str]:
+        """Labels that GPU feature discovery writes onto a node with `gpu` once the plugin shares it as configured.
+
+        Source: k8s-device-plugin v0.20.0 internal/lm: resource.go, baseLabeler and getReplicas (1 where nothing is
+        replicated); nvml.go, newSharingLabeler, which writes `mps.capable` under every mode. `false` takes the MPS
+        daemon off the node, and the GPU leaves EXCLUSIVE_PROCESS mode after that.
+        """
+        labels = {}
+        for shares in self.offers(gpu):
+            labels[f"{shares.resource}.sharing-strategy"] = sharing_strategy(shares.sharers, shares.enforced)
+            labels[f"{shares.resource}.replicas"] = str(shares.sharers)
+        return {**labels, MPS_LABEL: str(self.needs_mps_daemon).lower()}
 
     def cut(self, gpu: Gpu) -> str:
         """What the card is cut into, by a name that says all of it. Another one wants a node without pods."""

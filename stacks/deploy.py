@@ -22,12 +22,12 @@ from components import (
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
-from components.device_plugin import fingerprint as plugin_fingerprint
 from components.device_plugin_sharing import PoolSharing
+from components.device_plugin_sharing.plugin_chart import fingerprint as plugin_fingerprint
 from components.karpenter_gpu_pool import KarpenterPool
 from components.ollama_pair import OllamaModel
-from components.share_promise import fingerprint, promises
 from components.share_proof import DEVICE_PLUGIN, GPU_OPERATOR
+from components.share_proof.expectation import expectations, fingerprint
 from sharing import host
 from sharing.assessment import Fit
 from sharing.karpenter import controller_replicas
@@ -117,7 +117,7 @@ def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
     Otherwise, models that still wait for the old shares would come back, and hold the shares that are to be proved.
     """
     mode = pool.sharing.config_name
-    promise = fingerprint(promises(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
+    promise = fingerprint(expectations(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
     keepers = {"mode": mode, "promise": promise}
     if pool.sharing.needs_mps_daemon:
         # A release that changes restarts the MPS daemon, and models that live on have lost their GPU.

@@ -13,6 +13,7 @@ import pulumi
 from components.node_group import ROOT_DEVICE
 from sharing.gpus import Gpu, alike
 from sharing.karpenter import limits, overlay_capacity, reported_gpus
+from sharing.mode import MPS_LABEL
 from sharing.modes import Sharing
 from sharing.names import (
     CONTROLLERS_TAGS,
@@ -30,8 +31,6 @@ from sharing.versions import AMI_DATE
 Manifest = dict[str, Any]
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 GPU_COUNT_LABEL = "karpenter.k8s.aws/instance-gpu-count"
-MPS_LABEL = "nvidia.com/mps.capable"
-"""Node label on which the plugin chart's MPS daemon is scheduled; feature discovery sets it minutes after the boot."""
 WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
 """Without the feature gate an overlay never gets a condition: then the update fails, instead of nodes being bought."""
 CONSOLIDATE_AFTER = "10m"
@@ -185,7 +184,9 @@ def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
 
 
 def _labels(sharing: Sharing, gpu: Gpu, pool: str) -> dict[str, str]:
-    """What the nodes have when they join: Karpenter knows no label that something sets later."""
+    """What the nodes have when they join: Karpenter knows no label that something sets later, as feature discovery sets
+    the one of the MPS daemon minutes after the boot.
+    """
     mps = {MPS_LABEL: "true"} if sharing.needs_mps_daemon else {}
     return {POOL_LABEL: pool, GPU_PRESENT_LABEL: "true", **sharing.node_labels(gpu), **mps}
 

@@ -48,7 +48,7 @@ def why_failed(things: Things, server: str, namespace: str, name: str, inputs: V
         ):
             return f"{MESSAGES[FAILED]}; {disturbed}"
         if found := list(_differences(things, node, promise, resources)):
-            return f"{MESSAGES[FAILED]}; expected: {promise.get('told')}; node {node.id}: {'; '.join(found)}"
+            return f"{MESSAGES[FAILED]}; expected: {promise.get('summary')}; node {node.id}: {'; '.join(found)}"
     return None
 
 
@@ -122,7 +122,7 @@ def _promise(inputs: Values) -> dict[str, Any]:
     """What the pods are told to find; empty for a Job that is no proof."""
     variables = values_at(inputs, "spec.template.spec.containers.env")
     promise: dict[str, Any] = json.loads(
-        next((one["value"] for one in variables if one.get("name") == "PROMISE"), "{}")
+        next((one["value"] for one in variables if one.get("name") == "EXPECTATION"), "{}")
     )
     return promise
 

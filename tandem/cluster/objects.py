@@ -75,7 +75,7 @@ def requested(pod: Object, resource: str) -> int:
 def settings(thing: Object) -> dict[str, str]:
     """What the first container of a pod, or of the pods of a Deployment, is started with: its environment, and `batch`.
 
-    The batch is the last word of the hook that loads the model (components/model_start.sh).
+    The batch is the last word of the hook that loads the model (components/ollama_pair/model_start.sh).
     """
     spec = thing.get("spec", {})
     inner = (spec.get("template") or {}).get("spec") or spec

@@ -1,16 +1,15 @@
 """What a stack promises, computed from its file by the rules: what `verify` holds against the cluster."""
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sharing.advice import advise
 from sharing.judgement import Fit, judge
 from sharing.memory import need
 from sharing.models import MIB, Served
-from sharing.modes import Sharing
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
     OLLAMA_NAMESPACE,
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 ROOMY_GIB = 16384
 """A disk on which there is always room: the largest gp3 volume."""
-STRATEGIES = {"timeSlicing": "time-slicing", "mps": "mps"}
-"""What feature discovery writes into `<resource>.sharing-strategy`, by the key in the plugin's config; else `none`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +161,9 @@ def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
         nodes=setup.nodes_of(pool),
         cards={known.name: known.gpus for known in pool.known_types},
         shares=shares,
-        labels={**sharing.node_labels(gpu), **dict(_discovered(sharing, shares)), **sharing.ready_labels},
+        labels={**sharing.node_labels(gpu), **sharing.discovered_labels(gpu), **sharing.ready_labels},
         daemons=OPERATOR_DAEMONS if sharing.needs_mig_manager else tuple(_daemons(pool)),
     )
-
-
-def _discovered(sharing: Sharing, resources: Collection[str]) -> Iterator[tuple[str, str]]:
-    """What GPU feature discovery adds. Source: k8s-device-plugin v0.20.0, internal/lm."""
-    ways: Mapping[str, Any] = sharing.plugin_config().get("sharing", {})
-    for resource in resources:
-        yield f"{resource}.sharing-strategy", next((STRATEGIES[way] for way in ways), "none")
-    for way in ways.values():
-        for shared in way["resources"]:
-            if shared["name"] in resources:
-                yield f"{shared['name']}.replicas", str(shared["replicas"])
 
 
 def _daemons(pool: Pool) -> Iterator[Daemon]:

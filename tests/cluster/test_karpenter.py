@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from components.share_proof import EVICTED_LAST
+from components.share_proof.jobs import EVICTED_LAST
 from sandbox.control_plane.karpenter import Karpenter
 from sandbox.control_plane.karpenter_types import aws_labels, for_sale
 from sharing.names import GPU_TAINT, POOL_LABEL, tolerations

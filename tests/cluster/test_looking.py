@@ -35,7 +35,11 @@ from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
 from tests.tandem.cluster.seen import promise
 
 GPU_NODE = "tandem-gpu-group-0"
-FOUND_OUT = {"nvidia.com/gpu.sharing-strategy": "time-slicing", "nvidia.com/gpu.replicas": "2"}
+FOUND_OUT = {
+    "nvidia.com/gpu.sharing-strategy": "time-slicing",
+    "nvidia.com/gpu.replicas": "2",
+    "nvidia.com/mps.capable": "false",
+}
 """Labels that feature discovery would set."""
 TAGS = ("llama2:7b", "mistral:7b")
 SMI = "#!/bin/sh\necho 'GPU-1, Tesla T4, 9300, 15360, 37'\n"
@@ -106,7 +110,7 @@ def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.Ca
     assert "FAILED" not in told.out
     assert "12 tokens, 30.0 tokens/s" in told.out
     assert "Insufficient nvidia.com/gpu" in told.out
-    assert told.out.rstrip().endswith("29 of 29 promises hold, 0 broken.")
+    assert told.out.rstrip().endswith("30 of 30 promises hold, 0 broken.")
     assert "Traceback" not in told.err
     assert overfilling(stack) == []
 

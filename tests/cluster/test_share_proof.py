@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from components import ShareProof, ShareProofArgs
-from components.share_promise import promises, to_node
+from components.share_proof.expectation import expectations, node_expectation
 from sandbox.control_plane.api import ApiError
 from sandbox.control_plane.running import HELD
 from sandbox.graph import Graph
@@ -25,7 +25,7 @@ from tests.components.node_reader import read_node
 
 NAMESPACE = "share-proof"
 ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])
-PROMISED = promises(ARGS.sharing, ARGS.gpu, ARGS.gpus_per_node)
+EXPECTED = expectations(ARGS.sharing, ARGS.gpu, ARGS.gpus_per_node)
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 READER, PROBER = f"system:serviceaccount:{NAMESPACE}:node-prober", f"system:serviceaccount:{NAMESPACE}:share-prober"
 
@@ -161,7 +161,7 @@ def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(
     assert job.wait(lambda: len(job.running()) == 2)["reason"] == "DeadlineExceeded"
 
 
-def test_fewer_shares_than_promised_fail_the_job_in_time_and_say_why(
+def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(
     deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 2)
@@ -227,7 +227,7 @@ def test_without_its_failure_policy_an_interruption_fails_the_job(
     assert job.wait()["reason"] == "BackoffLimitExceeded"
 
 
-def test_a_node_without_the_promised_share_gets_no_pod_of_the_proof(
+def test_a_node_without_the_expected_share_gets_no_pod_of_the_proof(
     deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
 ) -> None:
     for one in nodes(graphs("mps"), desired=0):
@@ -259,7 +259,9 @@ def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tu
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = deployed.api.call("POST", path, asked)["status"]["token"]
     (folder / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
-    return read_node(folder, deployed.api.url, GPU_NODE, to_node(PROMISED), token=token, limit="1")
+    return read_node(
+        folder, deployed.api.url, GPU_NODE, node_expectation(ARGS.sharing, ARGS.gpu, EXPECTED), token=token, limit="1"
+    )
 
 
 @pytest.fixture
@@ -283,7 +285,7 @@ def test_the_reader_proves_a_node_with_the_rights_that_it_has(
     assert json.loads(text)["allocatable"] == {GPU_RESOURCE: "4"}
 
 
-def test_the_reader_tells_promise_and_fact_of_a_node_with_fewer_shares(
+def test_the_reader_names_expectation_and_fact_of_a_node_with_fewer_shares(
     deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
 ) -> None:
     labelled(2)

@@ -4,26 +4,26 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
-from components.share_proof import script_texts
+from components.share_proof.in_pod.node import NodeExpectation
+from components.share_proof.jobs import script_texts
 
 
 def read_node(
-    folder: Path, server: str, node: str, promise: Mapping[str, Any], *, token: str, limit: str
+    folder: Path, server: str, node: str, expected: NodeExpectation, *, token: str, limit: str
 ) -> tuple[int, str]:
     """Runs the reader to its end in `folder`, where its scripts and `token` are put; its status and what it printed.
 
-    `limit` is how long it waits for the promise, in seconds. The certificate of an https server lies in `folder`.
+    `limit` is how long it waits for what is expected, in seconds. The certificate of an https server lies in `folder`.
     """
-    (folder / "components").mkdir(parents=True)
+    (folder / "in_pod").mkdir(parents=True)
     for name, text in script_texts().items():
-        (folder / "components" / name).write_text(text, encoding="utf-8")
+        (folder / "in_pod" / name).write_text(text, encoding="utf-8")
     (folder / "token").write_text(token, encoding="utf-8")
     environment = {
-        "PROMISE": json.dumps(promise),
+        "EXPECTATION": json.dumps(asdict(expected)),
         "NODE": node,
         "LIMIT_SECONDS": limit,
         "PAUSE_SECONDS": "0.01",
@@ -34,7 +34,7 @@ def read_node(
         "PATH": os.environ["PATH"],
     }
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "components.node_prober"],
+        [sys.executable, "-B", "-m", "in_pod.node"],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

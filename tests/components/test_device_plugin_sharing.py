@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, device_plugin
-from components.device_plugin import fingerprint
-from components.gpu_operator import mig_configs
+from components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
+from components.device_plugin_sharing import plugin_chart
+from components.device_plugin_sharing.operator_chart import mig_configs
+from components.device_plugin_sharing.plugin_chart import fingerprint
 from sandbox.graph import Graph, Resource
 from sandbox.in_process import run
 from sharing import mig
@@ -113,7 +114,7 @@ def test_the_fingerprint_of_a_release_changes_with_what_restarts_its_pods(monkey
     first = fingerprint("gpu", Mps())
     assert fingerprint("gpu", Mps()) == first
     assert len({first, fingerprint("gpu", Mps(replicas=3)), fingerprint("other", Mps())}) == 3
-    monkeypatch.setattr(device_plugin, "CHART", replace(device_plugin.CHART, version="0.20.1"))
+    monkeypatch.setattr(plugin_chart, "CHART", replace(plugin_chart.CHART, version="0.20.1"))
     assert fingerprint("gpu", Mps()) != first
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from components.model_watch import Watch
+from components.ollama_pair.model_watch import Watch
 
 
 class Server(ThreadingHTTPServer):

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 
-from components.share_promise import promises, to_node
+from components.share_proof.expectation import expectations, node_expectation
 from sharing.gpus import gpus
 from sharing.modes import Mps
 from tests.components.node_reader import read_node
 
-PROMISE = to_node(promises(Mps(replicas=4), gpus()["t4"], 1))
+FOUR, T4 = Mps(replicas=4), gpus()["t4"]
+EXPECTED = node_expectation(FOUR, T4, expectations(FOUR, T4, 1))
 LABELS = {
     "nvidia.com/gpu.sharing-strategy": "mps",
     "nvidia.com/gpu.replicas": "4",
@@ -73,14 +74,14 @@ def read(server: Server, folder: Path, *answers: Answer, limit: str = "60") -> t
 
 
 def run(port: int, folder: Path, limit: str) -> tuple[int, str]:
-    return read_node(folder, f"http://127.0.0.1:{port}", "gpu-0", PROMISE, token="secret\n", limit=limit)
+    return read_node(folder, f"http://127.0.0.1:{port}", "gpu-0", EXPECTED, token="secret\n", limit=limit)
 
 
-def test_a_node_that_offers_what_was_promised_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:
+def test_a_node_that_offers_what_is_expected_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:
     status, text = read(server, tmp_path, node())
     assert status == 0, text
     assert json.loads(text) == {
-        "proved": "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each, enforced",
+        "proved": "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each, enforced",
         "node": "gpu-0",
         "allocatable": {"nvidia.com/gpu": "4"},
         "labels": LABELS,
@@ -111,12 +112,12 @@ def test_a_node_that_still_changes_is_waited_for(server: Server, tmp_path: Path)
         ((200, {"metadata": {}}), "- it advertises no nvidia.com/gpu; 4 are expected"),
     ],
 )
-def test_a_node_that_offers_something_else_is_refused_with_promise_and_fact(
+def test_a_node_that_offers_something_else_is_refused_with_expectation_and_fact(
     server: Server, tmp_path: Path, answer: Answer, said: str
 ) -> None:
     status, text = read(server, tmp_path, answer, limit="0.2")
     assert status == 1
-    assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each")
+    assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each")
     assert "found: node gpu-0, for 0.2 s" in text
     assert said in text
     assert text.endswith("Then run `pulumi up` again; it repeats the proof.")

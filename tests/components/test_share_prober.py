@@ -9,14 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from components.share_promise import MOST_PODS, Promise, promises
-from components.share_proof import script_texts
+from components.share_proof.expectation import MOST_PODS, ShareExpectation, expectations
+from components.share_proof.jobs import script_texts
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 
@@ -25,7 +25,7 @@ LONG, SHORT = "60", "2"
 """Limits in seconds that no test is to reach, and that a test is to reach."""
 WHOLE_MIB = 15110
 Fakes = Mapping[int, Mapping[str, str]]
-SLICES = Promise(
+SLICES = ShareExpectation(
     resource="nvidia.com/mig-1g.5gb",
     gpu="a100-40gb",
     title="A100-40GB",
@@ -39,12 +39,12 @@ SLICES = Promise(
 )
 
 
-def promised(sharing: Sharing, cards: int = 1) -> Promise:
-    [one] = promises(sharing, gpus()["t4"], cards)
+def expected_of(sharing: Sharing, cards: int = 1) -> ShareExpectation:
+    [one] = expectations(sharing, gpus()["t4"], cards)
     return one
 
 
-TIME_SLICES, MPS = promised(TimeSlicing(replicas=3)), promised(Mps(replicas=3))
+TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
 ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
 
 
@@ -72,14 +72,14 @@ class Pods:
     def __init__(self, folder: Path, driver: Path) -> None:
         self._folder, self._driver = folder, driver
         self._processes: dict[int, subprocess.Popen[str]] = {}
-        (folder / "components").mkdir()
+        (folder / "in_pod").mkdir()
         for name, text in script_texts().items():
-            (folder / "components" / name).write_text(text, encoding="utf-8")
+            (folder / "in_pod" / name).write_text(text, encoding="utf-8")
         self.port = free_port()
 
     def start(
         self,
-        promise: Promise,
+        expected: ShareExpectation,
         index: int,
         fake: Mapping[str, str],
         limit: str = LONG,
@@ -87,7 +87,7 @@ class Pods:
         back: str = LONG,
     ) -> None:
         environment = {
-            "PROMISE": json.dumps(promise.to_pods()),
+            "EXPECTATION": json.dumps(asdict(expected.to_pods())),
             "JOB_COMPLETION_INDEX": str(index),
             "JUDGE": "127.0.0.1",
             "SERVICE": "localhost",
@@ -101,7 +101,7 @@ class Pods:
             **fake,
         }
         self._processes[index] = subprocess.Popen(
-            [sys.executable, "-B", "-m", "components.share_prober"],
+            [sys.executable, "-B", "-m", "in_pod.shares"],
             cwd=self._folder,
             env=environment,
             stdout=subprocess.PIPE,
@@ -110,17 +110,22 @@ class Pods:
         )
 
     def run(
-        self, promise: Promise, *, every: Mapping[str, str] | None = None, some: Fakes | None = None, back: str = LONG
+        self,
+        expected: ShareExpectation,
+        *,
+        every: Mapping[str, str] | None = None,
+        some: Fakes | None = None,
+        back: str = LONG,
     ) -> "Ends":
         """All pods, with drivers that behave alike but for some."""
-        for index in range(promise.pods):
-            self.start(promise, index, {**(every or {}), **(some or {}).get(index, {})}, back=back)
+        for index in range(expected.pods):
+            self.start(expected, index, {**(every or {}), **(some or {}).get(index, {})}, back=back)
         return self.ends()
 
-    def replace(self, promise: Promise, index: int, fake: Mapping[str, str]) -> int:
+    def replace(self, expected: ShareExpectation, index: int, fake: Mapping[str, str]) -> int:
         """Starts a pod again once it has ended, as its Job does; returns how it ended."""
         status = self._processes[index].wait()
-        self.start(promise, index, fake)
+        self.start(expected, index, fake)
         return status
 
     def ends(self) -> "Ends":
@@ -149,7 +154,7 @@ def free_port() -> int:
 
 
 def proved(ends: Ends) -> dict[str, Any]:
-    """What all pods say alike when the promise is kept."""
+    """What all pods say alike when all is as expected."""
     [(status, text)] = set(ends.values())
     assert status == 0, text
     summary: dict[str, Any] = json.loads(text)
@@ -164,20 +169,20 @@ def refused(ends: Ends) -> str:
 
 
 def test_one_pod_with_the_whole_card_is_proved(cluster: Pods) -> None:
-    summary = proved(cluster.run(promised(Exclusive())))
+    summary = proved(cluster.run(expected_of(Exclusive())))
     assert [device["pods"] for device in summary["devices"].values()] == [[0]]
     assert (summary["info_total_mib"], summary["refused_mib"]) == ([WHOLE_MIB], None)
 
 
 def test_whole_cards_of_a_node_with_two_are_proved(cluster: Pods) -> None:
-    summary = proved(cluster.run(promised(Exclusive(), cards=2), some={1: {"FAKE_CARD": "187"}}))
+    summary = proved(cluster.run(expected_of(Exclusive(), cards=2), some={1: {"FAKE_CARD": "187"}}))
     assert sorted(summary["devices"]) == [f"{a * 8}-{a * 4}-{a * 4}-{a * 4}-{a * 12}" for a in ("a", "b")]
 
 
 def test_time_slices_that_see_the_whole_card_are_proved(cluster: Pods) -> None:
     summary = proved(cluster.run(TIME_SLICES))
     assert [device["pods"] for device in summary["devices"].values()] == [[0, 1, 2]]
-    assert summary["proved"].startswith("3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card, each seeing all")
+    assert summary["proved"].startswith("3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a GPU, each seeing all")
 
 
 @pytest.mark.parametrize("visible", [5120, WHOLE_MIB])
@@ -205,14 +210,14 @@ def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
 
 @pytest.mark.slow
 def test_more_shares_than_a_node_takes_pods_are_proved_with_some(cluster: Pods) -> None:
-    many = promised(TimeSlicing(replicas=40))
+    many = expected_of(TimeSlicing(replicas=40))
     summary = proved(cluster.run(many))
     assert [len(device["pods"]) for device in summary["devices"].values()] == [MOST_PODS]
 
 
 def test_a_pod_on_another_card_is_refused(cluster: Pods) -> None:
     text = refused(cluster.run(TIME_SLICES, some={2: {"FAKE_CARD": "187"}}))
-    assert text.startswith("expected: 3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a card")
+    assert text.startswith("expected: 3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a GPU")
     assert "bbbbbbbb-bbbb-bbbb-bbbb-bbbbbbbbbbbb has 1 of the pods (pod 2); 3 are expected on each" in text
     assert "found: 3 of 3 pods; Tesla T4 aaaaaaaa-" in text
     assert "shares GPUs in another way" in text
@@ -221,7 +226,7 @@ def test_a_pod_on_another_card_is_refused(cluster: Pods) -> None:
 
 def test_two_pods_on_one_whole_card_are_refused(cluster: Pods) -> None:
     assert "has 2 of the pods (pods 0, 1); 1 are expected on each" in refused(
-        cluster.run(promised(Exclusive(), cards=2))
+        cluster.run(expected_of(Exclusive(), cards=2))
     )
 
 
@@ -232,12 +237,12 @@ def test_two_pods_on_one_slice_are_refused(cluster: Pods) -> None:
 
 @pytest.mark.slow
 def test_too_many_pods_on_a_card_are_refused_even_where_not_all_shares_are_taken(cluster: Pods) -> None:
-    two_cards = promised(TimeSlicing(replicas=10), cards=2)
+    two_cards = expected_of(TimeSlicing(replicas=10), cards=2)
     assert "has 16 of the pods" in refused(cluster.run(two_cards))
 
 
 @pytest.mark.parametrize("reading", ["FAKE_MIB", "FAKE_INFO_MIB"])
-def test_another_card_than_promised_is_refused_by_the_memory_that_it_shows(cluster: Pods, reading: str) -> None:
+def test_another_card_than_expected_is_refused_by_the_memory_that_it_shows(cluster: Pods, reading: str) -> None:
     text = refused(cluster.run(TIME_SLICES, some={0: {reading: "22587"}, 1: {reading: "22587"}}))
     assert "pods 0, 1: 22,587 MiB of memory visible, not 13,420 to 16,403" in text
     assert "The node has another GPU" in text
@@ -264,7 +269,7 @@ def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, t
     text = refused(cluster.run(MPS, every=ENFORCED, some={1: without_limit}))
     # Given back at once: kept, it would be what refuses the next pod, not a limit.
     assert ledger.read_text().split() == ["5184", "-5184"]
-    assert "3 to a card, 5,120 MiB each, enforced" in text
+    assert "3 to a GPU, 5,120 MiB each, enforced" in text
     assert "- pod 1: could take 5,184 MiB, more than its share" in text
     assert "does not use the MPS daemon" in text
 
@@ -393,7 +398,7 @@ def test_a_gpu_that_leaves_exclusive_process_mode_in_time_is_proved(cluster: Pod
     mode = tmp_path / "exclusive"
     mode.touch()
     left = {"FAKE_EXCLUSIVE": str(mode), "EXCLUSIVE_SECONDS": LONG}
-    one = promised(Exclusive())
+    one = expected_of(Exclusive())
     cluster.start(one, 0, left)
     while not (tmp_path / "exclusive.seen").exists():
         assert cluster.is_alive(0)
@@ -402,7 +407,7 @@ def test_a_gpu_that_leaves_exclusive_process_mode_in_time_is_proved(cluster: Pod
 
 
 def test_a_gpu_that_stays_in_exclusive_process_mode_is_named_with_the_remedy(cluster: Pods) -> None:
-    text = refused(cluster.run(promised(Exclusive()), every={"FAKE_CONTEXT": "46", "EXCLUSIVE_SECONDS": "0.5"}))
+    text = refused(cluster.run(expected_of(Exclusive()), every={"FAKE_CONTEXT": "46", "EXCLUSIVE_SECONDS": "0.5"}))
     assert "CUDA_ERROR_DEVICE_UNAVAILABLE" in text
     assert "`nvidia-smi -c 0`" in text
     assert "replace the node" in text
@@ -443,7 +448,7 @@ def patient_connection(port: int) -> socket.socket:
 
 @pytest.mark.slow
 def test_many_findings_fit_what_kubernetes_keeps_of_a_log(cluster: Pods) -> None:
-    many = promised(TimeSlicing(replicas=40))
+    many = expected_of(TimeSlicing(replicas=40))
     text = refused(cluster.run(many, some={index: {"FAKE_MIB": str(index)} for index in range(MOST_PODS)}))
     assert "- and 8 more" in text
     assert len(text.encode()) < 2048

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from components import ShareProof, ShareProofArgs
-from components.share_promise import MOST_PODS, fingerprint, promises, to_node
+from components.share_proof.expectation import MOST_PODS, expectations, fingerprint, node_expectation
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
 from sharing import versions
 from sharing.gpus import gpus
+from sharing.layouts import Slices
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 
 JOB = "kubernetes:batch/v1:Job"
@@ -55,16 +56,16 @@ def environment(job: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.parametrize(
     ("sharing", "cards", "pods", "words"),
     [
-        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: a whole card each"),
-        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: a whole card each"),
-        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 to a card, each seeing all"),
+        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: an entire GPU each"),
+        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: an entire GPU each"),
+        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 to a GPU, each seeing all"),
         (
             Mps(replicas=4),
             1,
             4,
-            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a card, 3,840 MiB each, enforced",
+            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each, enforced",
         ),
-        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 to a card"),
+        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 to a GPU"),
     ],
 )
 def test_one_pod_a_share_holds_one_share_each_on_one_node(sharing: Sharing, cards: int, pods: int, words: str) -> None:
@@ -75,8 +76,8 @@ def test_one_pod_a_share_holds_one_share_each_on_one_node(sharing: Sharing, card
     [together] = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert together["topologyKey"] == "kubernetes.io/hostname"
     assert together["labelSelector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
-    told = json.loads(environment(job)["PROMISE"])
-    assert told["told"].startswith(words)
+    told = json.loads(environment(job)["EXPECTATION"])
+    assert told["summary"].startswith(words)
     assert told["pods"] == pods
 
 
@@ -166,7 +167,7 @@ def test_no_pod_of_the_proof_runs_on_a_node_that_has_still_to_be_cut() -> None:
 
 @pytest.mark.parametrize(("sharing", "capable"), [(Mps(), "true"), (TimeSlicing(), "false"), (Exclusive(), "false")])
 def test_a_node_without_mps_must_have_lost_the_mps_daemon(sharing: Sharing, capable: str) -> None:
-    told = json.loads(environment(of_node(args(sharing)))["PROMISE"])
+    told = json.loads(environment(of_node(args(sharing)))["EXPECTATION"])
     assert told["labels"]["nvidia.com/mps.capable"] == capable
 
 
@@ -287,26 +288,25 @@ def test_what_is_promised_is_known_when_the_jobs_are_done_and_not_before(preview
     if preview:
         assert not isinstance(verified, dict)
     else:
-        assert verified["nvidia.com/gpu"] == asdict(promises(Mps(replicas=4), T4, 1)[0])
+        assert verified["nvidia.com/gpu"] == asdict(expectations(Mps(replicas=4), T4, 1)[0])
 
 
 def test_the_fingerprint_tells_resources_apart() -> None:
-    [one] = promises(TimeSlicing(replicas=2), T4, 1)
+    [one] = expectations(TimeSlicing(replicas=2), T4, 1)
     other = replace(one, resource="nvidia.com/mig-1g.10gb", device="slice")
     assert len({fingerprint([one]), fingerprint([other]), fingerprint([one, other])}) == 3
 
 
 def test_a_node_of_slices_must_be_done_with_partitioning() -> None:
-    [one] = promises(Exclusive(), gpus()["a100-40gb"], 1)
-    small = replace(one, resource="nvidia.com/mig-1g.5gb", device="slice", per_node=5)
-    large = replace(one, resource="nvidia.com/mig-2g.10gb", device="slice", per_node=2, per_device=2, enforced=False)
-    told = to_node([small, large])
-    assert told["allocatable"] == {"nvidia.com/mig-1g.5gb": 5, "nvidia.com/mig-2g.10gb": 2}
-    assert told["labels"] == {
+    a100 = gpus()["a100-40gb"]
+    mixed = Mig(strategy="mixed", layout=[Slices(profile="1g.5gb", count=5), Slices(profile="2g.10gb", count=1)])
+    node = node_expectation(mixed, a100, expectations(mixed, a100, 1))
+    assert node.allocatable == {"nvidia.com/mig-1g.5gb": 5, "nvidia.com/mig-2g.10gb": 1}
+    assert node.labels == {
         "nvidia.com/mig-1g.5gb.sharing-strategy": "none",
         "nvidia.com/mig-1g.5gb.replicas": "1",
-        "nvidia.com/mig-2g.10gb.sharing-strategy": "time-slicing",
-        "nvidia.com/mig-2g.10gb.replicas": "2",
+        "nvidia.com/mig-2g.10gb.sharing-strategy": "none",
+        "nvidia.com/mig-2g.10gb.replicas": "1",
         "nvidia.com/mig.config.state": "success",
         "nvidia.com/mps.capable": "false",
     }
@@ -314,10 +314,9 @@ def test_a_node_of_slices_must_be_done_with_partitioning() -> None:
 
 def test_each_kind_of_slice_is_a_promise_of_its_own() -> None:
     mixed = Mig(strategy="mixed", layout="all-balanced")
-    found = promises(mixed, gpus()["rtx-pro-server-6000"], 2)
+    found = expectations(mixed, gpus()["rtx-pro-server-6000"], 2)
     assert [(one.resource, one.per_node, one.per_device, one.device) for one in found] == [
         ("nvidia.com/mig-1g.24gb", 4, 1, "slice"),
         ("nvidia.com/mig-2g.48gb", 2, 1, "slice"),
     ]
-    assert to_node(found)["labels"]["nvidia.com/mig.config.state"] == "success"
-    assert fingerprint(found) != fingerprint(promises(Mig(), gpus()["rtx-pro-server-6000"], 2))
+    assert fingerprint(found) != fingerprint(expectations(Mig(), gpus()["rtx-pro-server-6000"], 2))

@@ -63,7 +63,7 @@ def llama_arguments(served: Served, model: Path, port: int) -> list[str]:
     """The arguments that Ollama gives to llama-server for a model with these settings.
 
     Source: ollama 0.32.15, llm/llama_server.go, `startLlamaServer`. Flash attention is `on` or `off` because
-    sharing/ollama.py sets OLLAMA_FLASH_ATTENTION; layers and batch are those that components/model_start.sh sets.
+    sharing/ollama.py sets OLLAMA_FLASH_ATTENTION; layers and batch are those of ollama_pair/model_start.sh.
     """
     kv = [] if served.kv_type is KvType.F16 else ["--cache-type-k", served.kv_type.value]
     kv += [] if served.kv_type is KvType.F16 else ["--cache-type-v", served.kv_type.value]

@@ -123,7 +123,7 @@ class Pair:
         return program
 
     def _create(self, program: Path, server: Server, shape: Shape) -> None:
-        """Makes Ollama's model of the file, with the parameters that components/model_start.sh sets."""
+        """Makes Ollama's model of the file, with the parameters that components/ollama_pair/model_start.sh sets."""
         recipe, file = self.folder / "Modelfile", self.files.path(shape)
         # Ollama copies the file twice before it removes one of the copies.
         self.files.make_room(2 * shape.size, keep=file)

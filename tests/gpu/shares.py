@@ -8,55 +8,62 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 
-from components.share_verdict import Promise
 from tests.gpu.engine import free_port
 from tests.gpu.machine import Machine
 from tests.gpu.mps import mps_daemon
 from tests.gpu.progress import FailedError, Result
 
-COMPONENTS = Path(__file__).resolve().parents[2] / "components"
-SHIPPED = ("cuda_share.py", "share_prober.py", "share_verdict.py")
-"""What components/share_proof.py ships to the cluster: tests/gpu/test_plan.py compares."""
+IN_POD = Path(__file__).resolve().parents[2] / "components" / "share_proof" / "in_pod"
+SHIPPED = ("cuda.py", "shares.py", "verdict.py")
+"""What components/share_proof/jobs.py ships to the cluster: tests/gpu/test_plan.py compares."""
 SHARES = 2
 TOLERANCE = 0.1
-"""As in components/share_promise.py."""
+"""As in components/share_proof/expectation.py."""
 LIMIT_SECONDS = 60
 
 
 def prove_time_slicing(_: Machine, folder: Path, total_mib: int) -> Result:
     """Two processes without limits: both see the whole GPU."""
-    words = f"{SHARES} shares of one GPU: {SHARES} to a card, each seeing all of its memory"
+    words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, each seeing all of its memory"
     return prove(expectation(words, total_mib, None), folder, {})
 
 
 def prove_mps(machine: Machine, folder: Path, total_mib: int) -> Result:
     """Two clients of a daemon: each gets its part, and no more."""
     limit = total_mib // SHARES
-    words = f"{SHARES} shares of one GPU: {SHARES} to a card, {limit:,} MiB each, enforced"
+    words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, {limit:,} MiB each, enforced"
     with mps_daemon(total_mib, SHARES) as daemon:
         found = prove(expectation(words, total_mib, limit), folder, daemon.environment)
         servers = [one.used_mib for one in machine.processes() if "mps-server" in one.program]
     return {**found, "mps_server_mib": servers[0] if servers else None}
 
 
-def expectation(words: str, total_mib: int, limit_mib: int | None) -> Promise:
-    """What the processes are to find; components/share_promise.py makes the same for pods."""
-    sees = (int((limit_mib or total_mib) * (1 - TOLERANCE)), int(total_mib * (1 + TOLERANCE)))
-    return Promise(told=words, shares=SHARES, pods=SHARES, per_device=SHARES, sees_mib=sees, limit_mib=limit_mib)
+def expectation(words: str, total_mib: int, limit_mib: int | None) -> Result:
+    """What the processes are expected to find; components/share_proof/expectation.py makes the same for pods.
+
+    A `PodExpectation` as JSON: importing the class would import Pulumi, and this tier needs no package.
+    """
+    return {
+        "summary": words,
+        "shares": SHARES,
+        "pods": SHARES,
+        "per_device": SHARES,
+        "sees_mib": [int((limit_mib or total_mib) * (1 - TOLERANCE)), int(total_mib * (1 + TOLERANCE))],
+        "limit_mib": limit_mib,
+    }
 
 
-def prove(promise: Promise, folder: Path, environment: Mapping[str, str]) -> Result:
+def prove(expected: Result, folder: Path, environment: Mapping[str, str]) -> Result:
     """Runs the shipped files; raises `FailedError` with the prober's words when the shares are not as expected."""
-    shipped = folder / "components"
+    shipped = folder / "in_pod"
     shipped.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
-        shutil.copy(COMPONENTS / name, shipped / name)
+        shutil.copy(IN_POD / name, shipped / name)
     port = free_port()
     common = {
-        "PROMISE": json.dumps(asdict(promise)),
+        "EXPECTATION": json.dumps(expected),
         "JUDGE": "127.0.0.1",
         "SERVICE": "localhost",
         "PORT": str(port),
@@ -66,7 +73,7 @@ def prove(promise: Promise, folder: Path, environment: Mapping[str, str]) -> Res
     }
     pods = [
         subprocess.Popen(
-            [sys.executable, "-B", "-m", "components.share_prober"],
+            [sys.executable, "-B", "-m", "in_pod.shares"],
             cwd=folder,
             env={**os.environ, **common, "JOB_COMPLETION_INDEX": str(index)},
             stdin=subprocess.DEVNULL,
@@ -74,7 +81,7 @@ def prove(promise: Promise, folder: Path, environment: Mapping[str, str]) -> Res
             stderr=subprocess.STDOUT,
             text=True,
         )
-        for index in range(promise.pods)
+        for index in range(SHARES)
     ]
     try:
         said = [pod.communicate(timeout=5 * LIMIT_SECONDS)[0].strip() for pod in pods]
@@ -88,4 +95,4 @@ def prove(promise: Promise, folder: Path, environment: Mapping[str, str]) -> Res
     verdict = json.loads(said[0])
     # The identity of a GPU is nobody's business.
     verdict["devices"] = len(verdict["devices"])
-    return {"expected": asdict(promise), "verdict": verdict}
+    return {"expected": expected, "verdict": verdict}

@@ -1,15 +1,17 @@
 """The plan of the GPU tier, the arguments it starts programs with, and its reasons to skip."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from components.share_promise import promises
-from components.share_proof import SCRIPTS
+from components.share_proof.expectation import expectations
+from components.share_proof.jobs import SCRIPTS
 from sharing.gpus import gpus
 from sharing.models import KvType, Served
 from sharing.modes import Mps, TimeSlicing
@@ -273,22 +275,16 @@ def test_a_gpu_that_the_catalogue_lacks_is_not_taken_for_another() -> None:
 
 
 def test_the_files_of_the_share_proof_are_those_that_are_shipped() -> None:
-    assert sorted(shares.SHIPPED) == sorted(f"{name}.py" for name in SCRIPTS if name not in ("node_prober",))
+    assert sorted(shares.SHIPPED) == sorted(f"{name}.py" for name in SCRIPTS if name not in ("node",))
 
 
 @pytest.mark.parametrize(
     ("mode", "limit"), [(TimeSlicing(replicas=2), None), (Mps(replicas=2), 15360 // 2)], ids=["time-slicing", "mps"]
 )
 def test_two_processes_expect_what_two_pods_do(mode: TimeSlicing | Mps, limit: int | None) -> None:
-    [promised] = promises(mode, gpus()["t4"], 1)
-    here, pods = shares.expectation("", promised.device_mib, limit), promised.to_pods()
-    assert {name: pods[name] for name in ("shares", "pods", "per_device", "limit_mib")} == {
-        "shares": here.shares,
-        "pods": here.pods,
-        "per_device": here.per_device,
-        "limit_mib": here.limit_mib,
-    }
-    assert pods["sees_mib"] == list(here.sees_mib)
+    [expected] = expectations(mode, gpus()["t4"], 1)
+    here = shares.expectation(expected.summary, expected.device_mib, limit)
+    assert here == json.loads(json.dumps(asdict(expected.to_pods())))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""components/model_start.sh, run as kubelet runs it: with a stub of `ollama`, and with the real one if on PATH."""
+"""ollama_pair/model_start.sh, run as kubelet runs it: with a stub of `ollama`, and with the real one if on PATH."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-SCRIPT = HERE.parents[1] / "components" / "model_start.sh"
+SCRIPT = HERE.parents[1] / "components" / "ollama_pair" / "model_start.sh"
 TAG = "llama2:7b"
 # The registry prefix is a closed port of this machine: no test asks a real registry for anything.
 OWN = "localhost:1/tandem/tiny:f16"

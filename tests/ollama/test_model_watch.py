@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 
-from components.ollama_pair import watch_container
+from components.ollama_pair.values import watch_container
 from sharing.models import Served, models
 from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
 
 pytestmark = needs_ollama
-ROOT = Path(__file__).parents[2]
+SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"
 __all__ = ["card"]
 
 
@@ -44,8 +44,7 @@ class Sidecar:
         }
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-u", "-B", "-m", "components.model_watch"],
-                cwd=ROOT,
+                [sys.executable, "-u", "-B", SCRIPT],
                 env=environment,
                 stdout=log,
                 stderr=log,
@@ -227,7 +226,7 @@ def test_a_context_that_a_client_chose_stays_loaded(server: Server) -> None:
 def test_the_sidecar_gets_every_setting_that_its_script_reads() -> None:
     given = watch_container(Served(id="m", model=models()["llama3.2:1b"], context=8192, slots=1))
     names = {one["name"] for one in given["env"]}
-    text = (ROOT / "components" / "model_watch.py").read_text()
+    text = SCRIPT.read_text()
     assert set(re.findall(r'environment\["([A-Z_]+)"\]', text)) <= names
     assert given["restartPolicy"] == "Always"
     assert "nvidia.com/gpu" not in json.dumps(given)

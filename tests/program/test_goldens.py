@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from components.ollama_pair import _start_script
+from components.ollama_pair.values import start_script
 from sandbox.graph import Graph, masked
 from stacks.stack_file.judge import Plan
 from tandem.plan import program_graph
@@ -26,7 +26,7 @@ def told(graph: Graph) -> dict[str, Any]:
     """Resources by the part of their URN that is the same in every stack."""
     return {
         resource.urn.split("::", 2)[2]: {
-            "inputs": json.loads(json.dumps(masked(resource.inputs)).replace(json.dumps(_start_script())[1:-1], "…")),
+            "inputs": json.loads(json.dumps(masked(resource.inputs)).replace(json.dumps(start_script())[1:-1], "…")),
             "depends_on": [short(urn) for urn in resource.dependencies],
             "options": {
                 key: value for key, value in masked(resource.options).items() if key not in ("version", "aliases")

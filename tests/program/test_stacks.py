@@ -10,7 +10,7 @@ from typing import Any
 import pulumi
 import pytest
 
-from components import device_plugin
+from components.device_plugin_sharing import plugin_chart
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
 from sandbox.in_process import run
 from sharing import versions
@@ -77,8 +77,8 @@ def test_another_release_of_an_mps_pools_plugin_evicts_its_models_and_proves_aga
         return dict(graph.named("tandem-gpu-mode").inputs["keepers"])
 
     before = {mode: keepers(mode) for mode in ("mps", "timeslice")}
-    newer = replace(device_plugin.CHART, version="0.20.1")
-    monkeypatch.setattr(device_plugin, "CHART", newer)
+    newer = replace(plugin_chart.CHART, version="0.20.1")
+    monkeypatch.setattr(plugin_chart, "CHART", newer)
     after = {mode: keepers(mode) for mode in before}
     assert before["mps"] != after["mps"]
     assert before["timeslice"] == after["timeslice"]

@@ -4,9 +4,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components import device_plugin, feature_discovery
-from components.share_promise import Promise, promises
-from components.share_proof import ShareProofArgs, node_job, shares_job
+from components.device_plugin_sharing import discovery_chart, plugin_chart
+from components.share_proof.expectation import ShareExpectation, expectations
+from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import World
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
@@ -43,8 +43,8 @@ PLUGIN = "kube-system/plugin"
 def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
     """The device plugin in a mode, and the feature discovery that it needs."""
     discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(RELEASE, "discovery", **discovery, values=feature_discovery.values())
-    return account.device_plugin(**device_plugin.values("gpu", sharing))
+    account.make(RELEASE, "discovery", **discovery, values=discovery_chart.values())
+    return account.device_plugin(**plugin_chart.values("gpu", sharing))
 
 
 def prepare_proof(account: Account) -> None:
@@ -57,7 +57,7 @@ def prepare_proof(account: Account) -> None:
 
 def reconfigure(account: Account, sharing: Sharing) -> None:
     """The plugin's release gets the configuration of another mode."""
-    account.change(RELEASE, PLUGIN, values=device_plugin.values("gpu", sharing))
+    account.change(RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
 
 
 class Switching(Account):
@@ -85,21 +85,21 @@ class Switching(Account):
         return self.model(name, tolerations=[one for sharing in tolerated for one in tolerations(sharing)])
 
 
-def promised(sharing: Sharing) -> Promise:
-    """What a node with one T4 is promised to offer."""
-    [promise] = promises(sharing, T4, 1)
-    return promise
+def expected(sharing: Sharing) -> ShareExpectation:
+    """What a node with one T4 is expected to offer."""
+    [one] = expectations(sharing, T4, 1)
+    return one
 
 
 def node_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, Any]:
     """Spec of the Job that reads the node."""
-    return node_job([promised(sharing)], proof_args(sharing, tolerated), "scripts", "node-prober")
+    return node_job([expected(sharing)], proof_args(sharing, tolerated), "scripts", "node-prober")
 
 
 def shares_spec(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> dict[str, Any]:
     """Spec of the Job that holds all shares."""
     args = proof_args(sharing, tolerated)
-    return shares_job(promised(sharing), args, "shares-job", "shares", "shares", "scripts", "share-prober")
+    return shares_job(expected(sharing), args, "shares-job", "shares", "shares", "scripts", "share-prober")
 
 
 def proof_args(sharing: Sharing, tolerated: Sequence[Sharing] = ()) -> ShareProofArgs:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from components import feature_discovery, gpu_operator
-from components.share_promise import promises
-from components.share_proof import ShareProofArgs, node_job, shares_job
+from components.device_plugin_sharing import discovery_chart, operator_chart
+from components.share_proof.expectation import expectations
+from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world.things import Thing
 from sharing.gpus import gpus
 from sharing.modes import Mig
@@ -25,8 +25,8 @@ def cut() -> Account:
     account.cluster()
     account.nodes()
     discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(RELEASE, "discovery", **discovery, values=feature_discovery.values())
-    values = gpu_operator.values([(SLICES, A100)])
+    account.make(RELEASE, "discovery", **discovery, values=discovery_chart.values())
+    values = operator_chart.values([(SLICES, A100)])
     account.make(RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=values)
     mode = {"key": "tandem/mode", "value": SLICES.config_name, "effect": "NO_EXECUTE"}
     labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **SLICES.node_labels(A100)}
@@ -38,10 +38,10 @@ def cut() -> Account:
 def specs() -> dict[str, dict[str, Any]]:
     """Specs of the proof's two Jobs for that node."""
     args = ShareProofArgs(sharing=SLICES, gpu=A100, gpus_per_node=8, namespace=PROOF)
-    promised = promises(SLICES, A100, 8)
+    expected = expectations(SLICES, A100, 8)
     return {
-        "node": node_job(promised, args, "scripts", "node-prober"),
-        "shares": shares_job(promised[0], args, "shares-job", "shares", "shares", "scripts", "share-prober"),
+        "node": node_job(expected, args, "scripts", "node-prober"),
+        "shares": shares_job(expected[0], args, "shares-job", "shares", "shares", "scripts", "share-prober"),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from components import device_plugin
+from components.device_plugin_sharing import plugin_chart
 from sandbox.world import Event, Thing, World
 from sharing.modes import Sharing
 from tests.sandbox.karpenter_pieces import OVERLAY, POOL, Karpenter
@@ -261,7 +261,7 @@ def test_pods_without_a_share_are_not_in_the_journal() -> None:
 def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     account = Switching(TURNS)
     before = len(account.world.journal)
-    values, both = device_plugin.values("gpu", TURNS), "kube-system/plugin, kube-system/other"
+    values, both = plugin_chart.values("gpu", TURNS), "kube-system/plugin, kube-system/other"
     account.make(RELEASE, "other", name="other", namespace="kube-system", chart="nvidia-device-plugin", values=values)
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
     assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components import device_plugin, feature_discovery, gpu_operator
+from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
 from sandbox.world.things import NODE, Thing, Things
@@ -41,11 +41,11 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
                 where = {"subnetIds": account.subnets[1:]}
                 account.gpu_nodes(pool, instanceTypes=[instance_type], labels=kept, taints=[TAINT], **where)
         case "plugin":
-            install("plugin", "nvidia-device-plugin", device_plugin.values("whole", TURNS))
+            install("plugin", "nvidia-device-plugin", plugin_chart.values("whole", TURNS))
         case "operator":
-            install("gpu-operator", "gpu-operator", gpu_operator.values([(SLICES, RTX)]))
+            install("gpu-operator", "gpu-operator", operator_chart.values([(SLICES, RTX)]))
         case "discovery":
-            install("nfd", "node-feature-discovery", feature_discovery.values())
+            install("nfd", "node-feature-discovery", discovery_chart.values())
         case "discovery lost":
             account.drop(RELEASE, "kube-system/nfd")
 

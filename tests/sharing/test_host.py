@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.share_promise import MOST_PODS
+from components.share_proof.expectation import MOST_PODS
 from sharing.gpus import instance_types
 from sharing.host import (
     LEAST_PAGE_CACHE_MIB,

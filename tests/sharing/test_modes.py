@@ -14,6 +14,7 @@ from sharing.gpus import Gpu, gpus
 from sharing.modes import (
     MODES,
     Exclusive,
+    Mig,
     Mps,
     Shares,
     Sharing,
@@ -78,6 +79,34 @@ def test_a_node_keeps_the_gpu_operator_away_and_pods_ask_for_the_plain_resource(
     assert mode.ready_labels == {}
     assert mode.cut(T4) == "whole"
     assert mode.layout_of(T4) == ()
+
+
+GPU = "nvidia.com/gpu"
+SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
+
+
+@pytest.mark.real_world(
+    behaviour="Feature discovery writes `replicas=1` and `sharing-strategy=none` where nothing is replicated",
+    source="k8s-device-plugin v0.20.0 internal/lm/resource.go, baseLabeler and getReplicas; nvml.go, newSharingLabeler",
+)
+@pytest.mark.parametrize(
+    ("mode", "shared", "is_mps"),
+    [
+        (Exclusive(), {GPU: ("none", 1)}, "false"),
+        (TimeSlicing(replicas=3), {GPU: ("time-slicing", 3)}, "false"),
+        (Mps(replicas=4), {GPU: ("mps", 4)}, "true"),
+        (Mig(), {GPU: ("none", 1)}, "false"),
+        (Mig(replicas=2), {GPU: ("time-slicing", 2)}, "false"),
+        (Mig(strategy="mixed", layout="all-balanced"), {SMALL: ("none", 1), LARGE: ("none", 1)}, "false"),
+    ],
+)
+def test_feature_discovery_labels_a_node_with_its_way_of_sharing(
+    mode: Sharing, shared: dict[str, tuple[str, int]], is_mps: str
+) -> None:
+    labels = {"nvidia.com/mps.capable": is_mps}
+    for resource, (strategy, replicas) in shared.items():
+        labels |= {f"{resource}.sharing-strategy": strategy, f"{resource}.replicas": str(replicas)}
+    assert mode.discovered_labels(gpus()["rtx-pro-server-6000"]) == labels
 
 
 def test_exclusive_gives_the_whole_card_to_one() -> None:

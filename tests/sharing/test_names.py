@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from sharing import names
 from sharing.names import safe_name
 
 
@@ -19,3 +20,28 @@ def test_any_other_is_made_to_fit_and_is_kept_apart(text: str) -> None:
     assert len(found) <= 40
     assert "--" not in found
     assert found not in {safe_name(text + more, 40) for more in ("a", "-")}
+
+
+def test_a_cluster_is_named_after_its_stack_and_leaves_room_for_the_roles_named_after_it() -> None:
+    assert names.cluster_name("dev") == "tandem-dev"
+    # IAM: 64 characters for the name of a role.
+    assert len(names.cluster_name("a" * 100)) + len("-controller-role") <= 64
+
+
+def test_tags_name_the_project_and_the_stack() -> None:
+    own = {"tandem:project": "tandem", "tandem:stack": "dev"}
+    assert names.own_tags("dev") == own
+    assert names.stack_tags("dev", {"team": "ml"}) == {**own, "team": "ml"}
+    assert names.with_name({"team": "ml"}, "vpc") == {"team": "ml", "Name": "vpc"}
+
+
+def test_the_longest_pool_has_a_release_whose_name_the_chart_takes() -> None:
+    # nvidia-device-plugin 0.20.0 templates/_helpers.tpl: 63 characters, of which its longest suffix takes 22.
+    assert names.plugin_release("p" * 20) == "nvidia-device-plugin-" + "p" * 20
+    assert len(names.plugin_release("p" * 20)) <= 63 - len("-gpu-feature-discovery")
+
+
+def test_a_pod_tolerates_one_mode_or_all() -> None:
+    gpu = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    assert names.tolerations(None) == [gpu, {"key": "tandem/mode", "operator": "Exists"}]
+    assert names.tolerations("mps-2") == [gpu, {"key": "tandem/mode", "operator": "Equal", "value": "mps-2"}]

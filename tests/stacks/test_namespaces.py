@@ -1,14 +1,14 @@
 """Where a stack is looked for is where it is deployed."""
 
-from components import device_plugin, gpu_operator
+from components.device_plugin_sharing import operator_chart, plugin_chart
 from sandbox.graph import plain
 from sharing import names
 from tests.program.conftest import STACKS, graph_of
 
 HOMES = {
     "ollama": names.OLLAMA_NAMESPACE,
-    device_plugin.CHART.name: names.DEVICE_PLUGIN_NAMESPACE,
-    gpu_operator.CHART.name: names.OPERATOR_NAMESPACE,
+    plugin_chart.CHART.name: names.DEVICE_PLUGIN_NAMESPACE,
+    operator_chart.CHART.name: names.OPERATOR_NAMESPACE,
 }
 
 

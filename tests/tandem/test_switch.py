@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from components.ollama_pair import STOP_SECONDS
+from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing

@@ -32,6 +32,7 @@ def node(
         "nvidia.com/gpu.deploy.operands": "false",
         "nvidia.com/gpu.sharing-strategy": "time-slicing",
         "nvidia.com/gpu.replicas": "2",
+        "nvidia.com/mps.capable": "false",
         "kubernetes.io/hostname": name,
         **(labels or {}),
     }

@@ -39,6 +39,7 @@ def test_a_stack_that_is_as_planned_keeps_every_promise() -> None:
         "gpu.deploy.operands",
         "gpu.sharing-strategy",
         "gpu.replicas",
+        "mps.capable",
         "nvidia.com/gpu a node",
     ]
 
@@ -65,6 +66,7 @@ def with_node(**changes: Any) -> Facts:
         (with_node(labels={"nvidia.com/gpu.deploy.operands": "true"}), "gpu.deploy.operands", f"true on {NODE}"),
         (with_node(labels={"nvidia.com/gpu.sharing-strategy": "none"}), "gpu.sharing-strategy", f"none on {NODE}"),
         (with_node(labels={"nvidia.com/gpu.replicas": "4"}), "gpu.replicas", f"4 on {NODE}"),
+        (with_node(labels={"nvidia.com/mps.capable": "true"}), "mps.capable", f"true on {NODE}"),
         (with_node(shares=1), "nvidia.com/gpu a node", f"1 on {NODE}"),
         (with_node(shares=4), "nvidia.com/gpu a node", f"4 on {NODE}"),
         (with_node(shares=0), "nvidia.com/gpu a node", f"0 on {NODE}"),
@@ -99,14 +101,14 @@ def test_a_daemon_set_is_known_by_its_name_and_must_be_ready_everywhere() -> Non
 
 
 def test_mps_needs_its_daemon_and_exclusive_offers_whole_cards() -> None:
-    labels = {"nvidia.com/gpu.sharing-strategy": "mps"}
+    labels = {"nvidia.com/gpu.sharing-strategy": "mps", "nvidia.com/mps.capable": "true"}
     assert broken(with_node(labels=labels), "mps")[0] == "mode", "the cause: the nodes were made for time-slicing"
     seen = with_node(labels=labels, mode="mps-2")
     assert broken(seen, "mps") == ["MPS daemon ready"]
     plugin, release = "nvidia-device-plugin", "nvidia-device-plugin-gpu"
     daemon = daemon_set(f"{release}-mps-control-daemon")
     assert not broken(replace(seen, daemon_sets={plugin: [*seen.daemon_sets[plugin], daemon]}), "mps")
-    labels = {"nvidia.com/gpu.sharing-strategy": "none"}
+    labels = {"nvidia.com/gpu.sharing-strategy": "none", "nvidia.com/gpu.replicas": "1"}
     two = [node(name, shares=1, labels=labels, mode="exclusive") for name in (NODE, "other")]
     both = [daemon_set(name, desired=2, ready=2) for name in (release, f"{release}-gpu-feature-discovery")]
     assert not broken(replace(facts(), nodes=two, daemon_sets={plugin: both}), "exclusive")

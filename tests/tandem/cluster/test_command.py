@@ -135,7 +135,7 @@ def test_a_verdict_fits_every_terminal_and_explains_the_first_broken_promise(bro
 def test_without_a_terminal_what_is_explained_is_one_line(broken: Verdict) -> None:
     lines = shown(broken, 80, terminal=False).splitlines()
     assert f"The first broken promise: pool gpu, gpu.replicas: promised 2, found 4 on {LONG}." in lines
-    assert lines[-1] == "timeslice on api.example: 13 of 16 promises hold, 2 broken, 1 not looked at."
+    assert lines[-1] == "timeslice on api.example: 14 of 17 promises hold, 2 broken, 1 not looked at."
 
 
 def test_a_pool_is_told_in_one_place(broken: Verdict) -> None:

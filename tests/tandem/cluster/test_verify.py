@@ -28,7 +28,7 @@ def test_a_stack_that_is_well_holds(reach: Reach) -> None:
     verdict, _ = verified(well(), reach)
     assert verdict.holds
     assert {check.held for check in verdict.checks} == {True}
-    assert len(verdict.checks) == 8 + 2 * 10
+    assert len(verdict.checks) == 9 + 2 * 10
     assert verdict.as_dict()["verdict"] == "holds"
     assert verdict.as_dict()["first_broken"] is None
 

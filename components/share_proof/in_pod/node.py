@@ -1,10 +1,11 @@
-"""Runs in one pod on a GPU node: does the node offer what was promised? Asks the Kubernetes API, and nothing else.
+"""Runs in one pod on a GPU node: does the node offer what is expected? Asks the Kubernetes API, and nothing else.
 
 Shipped to the cluster as it is, so it needs nothing but Python's standard library. After a change of mode the device
-plugin and feature discovery need a while, so it looks until all is as promised twice in a row, or the time is up.
+plugin and feature discovery need a while, so it looks until all is as expected twice in a row, or the time is up.
 
-Environment: PROMISE (JSON, see `Promise`), NODE (name of the node that the pod runs on), LIMIT_SECONDS, PAUSE_SECONDS,
-API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`), PLUGIN_NAMESPACE and PLUGIN_SELECTOR (the plugin's pods).
+Environment: EXPECTATION (JSON, see `NodeExpectation`), NODE (name of the node that the pod runs on), LIMIT_SECONDS,
+PAUSE_SECONDS, API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`), PLUGIN_NAMESPACE and PLUGIN_SELECTOR (the
+plugin's pods).
 """
 
 import http.client
@@ -22,16 +23,16 @@ from typing import Any
 
 ANSWER_SECONDS = 10
 LOOKS = 2
-"""Times in a row that all must be as promised: the plugin restarts after its labels have changed."""
+"""Times in a row that all must be as expected: the plugin restarts after its labels have changed."""
 PROBED = "nvidia.com/"
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What the node is to offer."""
+class NodeExpectation:
+    """What the node is expected to offer."""
 
-    told: str
-    """The promise in words."""
+    summary: str
+    """One line for logs and errors."""
     allocatable: Mapping[str, int]
     """Shares by resource."""
     labels: Mapping[str, str]
@@ -46,72 +47,72 @@ class Plugin:
     selector: str
 
 
-def differences(promise: Promise, node: Mapping[str, Any]) -> list[str]:
-    """What the node offers otherwise than promised, in words."""
+def differences(expected: NodeExpectation, node: Mapping[str, Any]) -> list[str]:
+    """What the node offers that is not as expected, as text."""
     offered, labels = node.get("status", {}).get("allocatable", {}), node["metadata"].get("labels", {})
     return [
         *(
             f"it advertises {offered.get(resource, 'no')} {resource}; {shares} are expected"
-            for resource, shares in promise.allocatable.items()
+            for resource, shares in expected.allocatable.items()
             if offered.get(resource) != str(shares)
         ),
         *(
             f"its label {label} is {labels.get(label, 'missing')}; expected: {value}"
-            for label, value in promise.labels.items()
+            for label, value in expected.labels.items()
             if labels.get(label) != value
         ),
     ]
 
 
-def seen(promise: Promise, node: Mapping[str, Any]) -> str:
-    """The facts in one line of JSON: everything that the promise speaks of."""
+def seen(expected: NodeExpectation, node: Mapping[str, Any]) -> str:
+    """The facts in one line of JSON: everything that is expected."""
     offered, labels = node["status"]["allocatable"], node["metadata"]["labels"]
     return json.dumps(
         {
-            "proved": promise.told,
+            "proved": expected.summary,
             "node": node["metadata"]["name"],
             "allocatable": {name: count for name, count in offered.items() if name.startswith(PROBED)},
-            "labels": {label: labels[label] for label in promise.labels},
+            "labels": {label: labels[label] for label in expected.labels},
         }
     )
 
 
 def prove(
-    promise: Promise, node: str, look: Callable[[], Any], limit: float, pause: float, plugin: Plugin
+    expected: NodeExpectation, node: str, look: Callable[[], Any], limit: float, pause: float, plugin: Plugin
 ) -> tuple[bool, str]:
-    """Looks until all is as promised or the time is up; returns which, and what to print."""
+    """Looks until all is as expected or the time is up; returns which, and what to print."""
     until, good, found = time.monotonic() + limit, 0, ["no look at it succeeded"]
     last: dict[str, Any] | None = None
     while True:
         try:
             last = dict(look())
-            found = differences(promise, last)
+            found = differences(expected, last)
         except (OSError, ValueError, http.client.HTTPException) as error:
             found = [f"the API server gives no answer: {error}"]
         good = 0 if found else good + 1
         if last is not None and good == LOOKS:
-            return True, seen(promise, last)
+            return True, seen(expected, last)
         if time.monotonic() > until:
             break
         time.sleep(pause)
     lines = [
-        f"expected: {promise.told}",
+        f"expected: {expected.summary}",
         f"found: node {node}, for {limit:g} s",
         *(f"- {one}" for one in found or ["all as expected, but only at the very end"]),
-        *remedy(promise, node, last, plugin),
+        *remedy(expected, node, last, plugin),
         "Then run `pulumi up` again; it repeats the proof.",
     ]
     return False, "\n".join(lines)
 
 
-def remedy(promise: Promise, node: str, seen: Mapping[str, Any] | None, plugin: Plugin) -> list[str]:
+def remedy(expected: NodeExpectation, node: str, seen: Mapping[str, Any] | None, plugin: Plugin) -> list[str]:
     """What to do. A plugin that advertises 0 of a resource has registered it and lost it, and does not register again:
     only a new pod helps (NVIDIA/k8s-device-plugin issue 1645)."""
     if seen is None:
         return ["Check that the API server answers: `kubectl get nodes`."]
     offered = seen.get("status", {}).get("allocatable", {})
     pods = f"-n {plugin.namespace} {{}} -l {plugin.selector} --field-selector spec.nodeName={node}"
-    if any(offered.get(resource) in (None, "0") for resource in promise.allocatable):
+    if any(offered.get(resource) in (None, "0") for resource in expected.allocatable):
         return [
             "The NVIDIA device plugin's pod on this node advertises no share. Replace it:",
             f"`kubectl {pods.format('delete pod')}`",
@@ -149,13 +150,13 @@ def _message(body: bytes) -> str:
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """0 when the node offers what was promised, 1 when it does not; the last thing printed says why."""
-    promise = Promise(**json.loads(environment["PROMISE"]))
+    """0 when the node offers what is expected, 1 when it does not; the last thing printed says why."""
+    expected = NodeExpectation(**json.loads(environment["EXPECTATION"]))
     node = environment["NODE"]
     look = reader(environment["API_SERVER"], Path(environment["CREDENTIALS"]), node)
     limit, pause = float(environment["LIMIT_SECONDS"]), float(environment["PAUSE_SECONDS"])
     plugin = Plugin(environment["PLUGIN_NAMESPACE"], environment["PLUGIN_SELECTOR"])
-    kept, text = prove(promise, node, look, limit, pause, plugin)
+    kept, text = prove(expected, node, look, limit, pause, plugin)
     print(text, file=sys.stdout if kept else sys.stderr, flush=True)
     return 0 if kept else 1
 

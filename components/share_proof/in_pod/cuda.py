@@ -1,6 +1,6 @@
 """One GPU, or the share of one that a pod has, through the driver's own library: no CUDA toolkit, nothing compiled.
 
-Shipped to the cluster with `share_prober`: Python's standard library alone.
+Shipped to the cluster with `shares`: Python's standard library alone.
 """
 
 import ctypes

@@ -8,9 +8,9 @@ from typing import Any
 import pulumi
 import pulumi_kubernetes as k8s
 
-from components import device_plugin, feature_discovery, gpu_operator
 from components.containers import pod_security
-from components.device_plugin import Chart
+from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
+from components.device_plugin_sharing.plugin_chart import Chart
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
 from sharing.names import TOKEN, plugin_release
@@ -68,21 +68,21 @@ class DevicePluginSharing(pulumi.ComponentResource):
 
         discovery = self._release(
             "discovery",
-            feature_discovery.CHART,
-            feature_discovery.values(),
-            self._namespace("discovery-namespace", feature_discovery.CHART.name),
+            discovery_chart.CHART,
+            discovery_chart.values(),
+            self._namespace("discovery-namespace", discovery_chart.CHART.name),
         )
         if whole:
-            namespace = self._namespace("namespace", device_plugin.CHART.name)
+            namespace = self._namespace("namespace", plugin_chart.CHART.name)
             for pool in whole:
-                values = device_plugin.values(pool.pool, pool.sharing, pool.mode_taint)
+                values = plugin_chart.values(pool.pool, pool.sharing, pool.mode_taint)
                 named = plugin_release(pool.pool)
                 needs = [discovery, *_nodes([pool])]
-                self._release(f"{pool.pool}-plugin", device_plugin.CHART, values, namespace, needs, named)
+                self._release(f"{pool.pool}-plugin", plugin_chart.CHART, values, namespace, needs, named)
         if partitioned:
-            values = gpu_operator.values([(pool.sharing, pool.gpu) for pool in partitioned])
-            namespace = self._namespace("operator-namespace", gpu_operator.CHART.name)
-            self._release("operator", gpu_operator.CHART, values, namespace, [discovery, *_nodes(partitioned)])
+            values = operator_chart.values([(pool.sharing, pool.gpu) for pool in partitioned])
+            namespace = self._namespace("operator-namespace", operator_chart.CHART.name)
+            self._release("operator", operator_chart.CHART, values, namespace, [discovery, *_nodes(partitioned)])
 
         self.resource_names = pulumi.Output.from_input(_resources(args.pools))
         self.register_outputs({"resourceNames": self.resource_names})

@@ -11,10 +11,10 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
+from components.gpu_cluster.network import Network, network
+from components.gpu_cluster.zones import ask, zones_of_pool
 from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
-from components.network import Network, network
 from components.node_group import FAILED, NodeShape, managed_node_group
-from components.zones import ask, zones_of_pool
 from sharing import versions
 from sharing.names import TOKEN
 from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.device_plugin import Chart
+from components.device_plugin_sharing.plugin_chart import Chart
 from sharing import mig, versions
 from sharing.gpus import Gpu
 from sharing.modes import Sharing
@@ -83,7 +83,7 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
 
 
 def _plugin_config(sharings: Sequence[Sharing]) -> tuple[str, dict[str, str]]:
-    """Name and texts of the plugin's one configuration. It is the default, for the reason of `device_plugin.values`.
+    """Name and texts of the plugin's one configuration. It is the default, for the reason of `plugin_chart.values`.
 
     Raises `ValueError` where pools need different ones: there is one operator in a cluster, and it has one default.
     """

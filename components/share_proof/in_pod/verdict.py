@@ -1,6 +1,6 @@
 """What a share proof expects of its pods, and what it says of them: findings, and what to do.
 
-Shipped to the cluster with `share_prober`: Python's standard library alone.
+Shipped to the cluster with `shares`: Python's standard library alone.
 """
 
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 SMALL_MIB = 64
-"""Allocated where no limit is promised: the share works at all."""
+"""Allocated where no limit is expected: the share works at all."""
 CONTEXT_MIB = 400
 """Left of an MPS share for the context itself, which counts against the limit; a guess above what contexts take."""
 MOST_LINES = 8
@@ -43,11 +43,11 @@ REMEDIES = (
 
 
 @dataclass(frozen=True)
-class Promise:
-    """What the pods are to find."""
+class PodExpectation:
+    """What the pods are expected to find."""
 
-    told: str
-    """The promise in words."""
+    summary: str
+    """One line for logs and errors."""
     shares: int
     """Shares of the resource on the node."""
     pods: int
@@ -72,60 +72,60 @@ class Promise:
         return max(min(self.limit_mib * 4 // 5, self.limit_mib - CONTEXT_MIB), self.limit_mib // 4)
 
 
-def misplaced(promise: Promise, seen: Mapping[int, Answer]) -> list[str]:
+def find_misplaced(expected: PodExpectation, seen: Mapping[int, Answer]) -> list[str]:
     """Pods with more than one device, and devices with another number of pods than expected."""
-    found = grouped(
+    found = group_by_finding(
         {
             index: f"{one['devices']} devices visible instead of one"
             for index, one in seen.items()
             if one["devices"] != 1
         }
     )
-    all_taken = promise.pods == promise.shares
+    all_taken = expected.pods == expected.shares
     for id, pods in _by_device(seen).items():
-        if len(pods) > promise.per_device or (all_taken and len(pods) < promise.per_device):
+        if len(pods) > expected.per_device or (all_taken and len(pods) < expected.per_device):
             found.append(
-                f"{id} has {len(pods)} of the pods ({pods_in_words(pods)}); {promise.per_device} are expected on each"
+                f"{id} has {len(pods)} of the pods ({format_pods(pods)}); {expected.per_device} are expected on each"
             )
     return found
 
 
-def missized(promise: Promise, seen: Mapping[int, Answer]) -> list[str]:
+def find_missized(expected: PodExpectation, seen: Mapping[int, Answer]) -> list[str]:
     """Pods that see more or less memory than a share of the expected GPU shows."""
-    least, most = promise.sees_mib
+    least, most = expected.sees_mib
     wrong = {}
     for index, one in seen.items():
         sizes = [size for size in (one["total_mib"], one["info_total_mib"]) if not least <= size <= most]
         if sizes:
             wrong[index] = f"{sizes[0]:,} MiB of memory visible, not {least:,} to {most:,}"
-    return grouped(wrong)
+    return group_by_finding(wrong)
 
 
-def told(promise: Promise, found: list[str], seen: Mapping[int, Answer], came: int) -> str:
-    """The verdict in words: one line of JSON when all is as expected, else what was expected, found, and what to do."""
+def format_verdict(expected: PodExpectation, found: list[str], seen: Mapping[int, Answer], came: int) -> str:
+    """The verdict as text: one line of JSON when all is as expected, else what was expected, found, and what to do."""
     looked = {index: one for index, one in seen.items() if "uuid" in one}
     by_device = _by_device(looked)
     if not found:
         measured = ("total_mib", "info_total_mib", "info_free_mib")
         return json.dumps(
             {
-                "proved": promise.told,
+                "proved": expected.summary,
                 "devices": {id: {"name": seen[pods[0]]["name"], "pods": pods} for id, pods in by_device.items()},
                 **{key: sorted({one[key] for one in seen.values()}) for key in measured},
-                "held_mib": promise.within_mib,
-                "refused_mib": None if promise.limit_mib is None else promise.above_mib,
+                "held_mib": expected.within_mib,
+                "refused_mib": None if expected.limit_mib is None else expected.above_mib,
             }
         )
-    devices = [f"{looked[pods[0]]['name']} {id} with {pods_in_words(pods)}" for id, pods in by_device.items()]
-    facts = [f"{came} of {promise.pods} pods", *devices[:MOST_LINES]]
+    devices = [f"{looked[pods[0]]['name']} {id} with {format_pods(pods)}" for id, pods in by_device.items()]
+    facts = [f"{came} of {expected.pods} pods", *devices[:MOST_LINES]]
     more = [f"and {len(found) - MOST_LINES} more"] if len(found) > MOST_LINES else []
-    return failure(promise, facts, [*found[:MOST_LINES], *more])
+    return format_failure(expected, facts, [*found[:MOST_LINES], *more])
 
 
-def failure(promise: Promise, facts: list[str], found: list[str]) -> str:
+def format_failure(expected: PodExpectation, facts: list[str], found: list[str]) -> str:
     """What was expected and found, what differs, what to do."""
     remedies = [remedy for word, remedy in REMEDIES if any(word in one for one in found)]
-    lines = [f"expected: {promise.told}", f"found: {'; '.join(facts)}", *(f"- {one}" for one in found), *remedies]
+    lines = [f"expected: {expected.summary}", f"found: {'; '.join(facts)}", *(f"- {one}" for one in found), *remedies]
     return "\n".join([*lines, "Then run `pulumi up` again; it repeats the proof."])
 
 
@@ -136,14 +136,14 @@ def _by_device(seen: Mapping[int, Answer]) -> dict[str, list[int]]:
     return found
 
 
-def grouped(statements: Mapping[int, str]) -> list[str]:
+def group_by_finding(statements: Mapping[int, str]) -> list[str]:
     """The same said of several pods is said once."""
     said: dict[str, list[int]] = {}
     for index, statement in statements.items():
         said.setdefault(statement, []).append(index)
-    return [f"{pods_in_words(pods)}: {statement}" for statement, pods in said.items()]
+    return [f"{format_pods(pods)}: {statement}" for statement, pods in said.items()]
 
 
-def pods_in_words(indexes: list[int]) -> str:
+def format_pods(indexes: list[int]) -> str:
     """The pods with these indexes, e.g. `pods 0, 2`."""
     return f"pod{'s' if len(indexes) > 1 else ''} {', '.join(map(str, indexes))}"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 import pulumi_aws as aws
 
-from components.zones import Market, next_zone, settled
+from components.gpu_cluster.zones import Market, next_zone, settled
 from sharing.names import with_name
 from sharing.setup import Nat
 

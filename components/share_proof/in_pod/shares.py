@@ -1,4 +1,4 @@
-"""Runs in each pod of a share proof, one pod a share: do all of them get what was promised, at the same time?
+"""Runs in each pod of a share proof, one pod a share: do all of them get what is expected, at the same time?
 
 Shipped to the cluster as it is, so it needs nothing but Python's standard library and the driver's libcuda.
 
@@ -9,9 +9,9 @@ same verdict: whichever pod's log is read, and whichever ends first, it says the
 A pod that an eviction or a spot interruption ends comes again, perhaps on another node: the others wait for it, the
 judge asks everything once more, and a new judge is looked for by its name.
 
-Environment: PROMISE (JSON, see `Promise`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that resolves to
-every pod that runs), PORT, LIMIT_SECONDS (for all pods to come), BACK_SECONDS (for an interrupted one to come again),
-STEP_SECONDS (for one answer), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
+Environment: EXPECTATION (JSON, see `PodExpectation`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that
+resolves to every pod that runs), PORT, LIMIT_SECONDS (for all pods to come), BACK_SECONDS (for an interrupted one to
+come again), STEP_SECONDS (for one answer), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
 """
 
 import contextlib
@@ -25,8 +25,17 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
-from components.cuda_share import FULL, CudaError, Share
-from components.share_verdict import Answer, Promise, failure, grouped, misplaced, missized, pods_in_words, told
+from .cuda import FULL, CudaError, Share
+from .verdict import (
+    Answer,
+    PodExpectation,
+    find_misplaced,
+    find_missized,
+    format_failure,
+    format_pods,
+    format_verdict,
+    group_by_finding,
+)
 
 UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
 GONE = "interrupted"
@@ -35,17 +44,17 @@ PAUSE_SECONDS = 0.2
 
 
 class Pod(Protocol):
-    """A pod that the judge questions: `ask` returns at once, `hear` when the answer is there."""
+    """A pod that the judge questions: `ask` returns at once, `receive` when the answer is there."""
 
     def ask(self, question: str) -> None: ...
-    def hear(self, until: float | None = None) -> Answer: ...
+    def receive(self, until: float | None = None) -> Answer: ...
 
 
-class Here:
+class LocalPod:
     """The pod of this process. Answers hold `error` where the driver failed, which ends the questions."""
 
-    def __init__(self, promise: Promise, exclusive: float) -> None:
-        self._promise, self._exclusive = promise, exclusive
+    def __init__(self, expected: PodExpectation, exclusive: float) -> None:
+        self._expected, self._exclusive = expected, exclusive
         self._share: Share | None = None
         self.question = ""
         """The last one: what hangs, if anything does."""
@@ -53,7 +62,7 @@ class Here:
     def ask(self, question: str) -> None:
         self.question = question
 
-    def hear(self, until: float | None = None) -> Answer:
+    def receive(self, until: float | None = None) -> Answer:
         del until
         try:
             self._share = self._share or open_share(self._exclusive)
@@ -62,8 +71,8 @@ class Here:
                 self._share.free()
                 return asdict(self._share.look())
             if self.question == "within":
-                return {"refused": self._share.allocate(self._promise.within_mib)}
-            refused = self._share.allocate(self._promise.above_mib)
+                return {"refused": self._share.allocate(self._expected.within_mib)}
+            refused = self._share.allocate(self._expected.above_mib)
             self._share.free()
             return {"refused": refused}
         except CudaError as error:
@@ -90,22 +99,22 @@ class Interrupted(Exception):
         self.indexes = indexes
 
 
-class There:
+class RemotePod:
     """Another pod, at the end of a connection with one JSON object a line."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._stream = connection.makefile("rw", encoding="utf-8", newline="\n")
 
-    def tell(self, message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # a pod that went away is noticed when it is heard
+    def send(self, message: Mapping[str, Any]) -> None:
+        with contextlib.suppress(OSError):  # a pod that went away is noticed when its answer is received
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()
 
     def ask(self, question: str) -> None:
-        self.tell({"question": question})
+        self.send({"question": question})
 
-    def hear(self, until: float | None = None) -> Answer:
+    def receive(self, until: float | None = None) -> Answer:
         self._connection.settimeout(None if until is None else max(until - time.monotonic(), 0.01))
         try:
             answer = json.loads(self._stream.readline() or "null")
@@ -121,30 +130,30 @@ class There:
         self._connection.close()
 
 
-def preside(promise: Promise, here: Here, port: int, limit: float, back: float, step: float) -> Answer:
+def run_judge(expected: PodExpectation, here: LocalPod, port: int, limit: float, back: float, step: float) -> Answer:
     """The judge's part: waits for the pods, questions them, gives all the verdict and returns it."""
-    others: dict[int, There] = {}
+    others: dict[int, RemotePod] = {}
     patience, lost = Patience(limit, back), list[int]()
-    with socket.create_server(("", port), backlog=promise.pods) as server:
+    with socket.create_server(("", port), backlog=expected.pods) as server:
         while True:
-            gather(server, promise.pods, patience.until, others)
+            gather(server, expected.pods, patience.until, others)
             pods: dict[int, Pod] = {0: here, **dict(sorted(others.items()))}
-            missing = [index for index in range(promise.pods) if index not in pods]
+            missing = [index for index in range(expected.pods) if index not in pods]
             if missing:
                 found, seen = [patience.exhausted(missing, lost)], dict[int, Answer]()
                 break
             try:
-                found, seen = examine(promise, pods, step)
+                found, seen = examine(expected, pods, step)
                 break
             except Interrupted as interrupted:
                 lost = interrupted.indexes
-                print(f"{pods_in_words(lost)}: {GONE}; waiting for the replacement", file=sys.stderr, flush=True)
+                print(f"{format_pods(lost)}: {GONE}; waiting for the replacement", file=sys.stderr, flush=True)
                 patience.renew()
                 for index in lost:
                     others.pop(index).close()
-    verdict = {"kept": not found, "text": told(promise, found, seen, len(pods))}
+    verdict = {"kept": not found, "text": format_verdict(expected, found, seen, len(pods))}
     for other in others.values():
-        other.tell({"verdict": verdict})
+        other.send({"verdict": verdict})
         other.close()
     return verdict
 
@@ -163,14 +172,14 @@ class Patience:
             self.until, self._is_renewed = time.monotonic() + self._back, True
 
     def exhausted(self, missing: list[int], lost: list[int]) -> str:
-        """Who did not come in time, in words."""
+        """Who did not come in time, as text."""
         if set(missing) & set(lost):
             were = "were" if len(missing) > 1 else "was"
-            return f"{pods_in_words(missing)} {were} {GONE} and did not start again within {self._back:g} s"
-        return f"{pods_in_words(missing)} did not start within {self._limit:g} s"
+            return f"{format_pods(missing)} {were} {GONE} and did not start again within {self._back:g} s"
+        return f"{format_pods(missing)} did not start within {self._limit:g} s"
 
 
-def gather(server: socket.socket, wanted: int, until: float, came: dict[int, There]) -> None:
+def gather(server: socket.socket, wanted: int, until: float, came: dict[int, RemotePod]) -> None:
     """Adds the pods that come in time, by index. A pod that comes again replaces itself; strangers are sent away."""
     while len(came) < wanted - 1:
         server.settimeout(max(until - time.monotonic(), 0.01))
@@ -178,8 +187,8 @@ def gather(server: socket.socket, wanted: int, until: float, came: dict[int, The
             connection, _ = server.accept()
         except TimeoutError:
             break
-        pod = There(connection)
-        index = pod.hear(min(until, time.monotonic() + HELLO_SECONDS)).get("index")
+        pod = RemotePod(connection)
+        index = pod.receive(min(until, time.monotonic() + HELLO_SECONDS)).get("index")
         if isinstance(index, int) and 0 < index < wanted:
             if index in came:
                 came[index].close()
@@ -188,31 +197,31 @@ def gather(server: socket.socket, wanted: int, until: float, came: dict[int, The
             pod.close()
 
 
-def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[list[str], dict[int, Answer]]:
-    """Questions the pods; returns what is not as expected, in words, and what each saw. Raises `Interrupted`."""
+def examine(expected: PodExpectation, pods: Mapping[int, Pod], step: float) -> tuple[list[str], dict[int, Answer]]:
+    """Questions the pods; returns what is not as expected, as text, and what each saw. Raises `Interrupted`."""
 
     def ask(question: str, chosen: Iterable[int]) -> dict[int, Answer]:
         for index in chosen:
             pods[index].ask(question)
         until = time.monotonic() + step
-        answers = {index: pods[index].hear(until) for index in chosen}
+        answers = {index: pods[index].receive(until) for index in chosen}
         if away := [index for index, answer in answers.items() if answer.get("error") == GONE]:
             raise Interrupted(away)
         return answers
 
     # All at once: from here on every pod holds its context.
     seen = ask("look", list(pods))
-    found = _failed(seen) or [*misplaced(promise, seen), *missized(promise, seen)]
+    found = _failed(seen) or [*find_misplaced(expected, seen), *find_missized(expected, seen)]
     if found:
         return found, seen
-    if promise.limit_mib is not None:
-        # One after the other: on a card without limits the first would take what then refuses the second.
+    if expected.limit_mib is not None:
+        # One after the other: on a GPU without limits the first would take what then refuses the second.
         above: dict[int, Answer] = {}
         for index in pods:
             above |= ask("above", [index])
-        found += _failed(above) or grouped(
+        found += _failed(above) or group_by_finding(
             {
-                index: f"could take {promise.above_mib:,} MiB, more than its share"
+                index: f"could take {expected.above_mib:,} MiB, more than its share"
                 if answer["refused"] is None
                 else f"was refused more than it may take by {answer['refused']}, not {FULL}"
                 for index, answer in above.items()
@@ -222,9 +231,9 @@ def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[lis
     if not found:
         # All hold theirs at the end: the shares add up.
         within = ask("within", list(pods))
-        found = _failed(within) or grouped(
+        found = _failed(within) or group_by_finding(
             {
-                index: f"could not take {promise.within_mib:,} MiB of its share: {answer['refused']}"
+                index: f"could not take {expected.within_mib:,} MiB of its share: {answer['refused']}"
                 for index, answer in within.items()
                 if answer["refused"] is not None
             }
@@ -233,18 +242,24 @@ def examine(promise: Promise, pods: Mapping[int, Pod], step: float) -> tuple[lis
 
 
 def _failed(answers: Mapping[int, Answer]) -> list[str]:
-    return grouped({index: answer["error"] for index, answer in answers.items() if "error" in answer})
+    return group_by_finding({index: answer["error"] for index, answer in answers.items() if "error" in answer})
 
 
-def testify(
-    promise: Promise, here: Here, index: int, judge: tuple[str, int], service: str, limit: float, back: float
+def run_member(
+    expected: PodExpectation,
+    here: LocalPod,
+    index: int,
+    judge: tuple[str, int],
+    service: str,
+    limit: float,
+    back: float,
 ) -> Answer:
     """The part of every other pod: comes to the judge, answers it, and returns its verdict. A judge that goes away is
     replaced, like every pod, so its successor is looked for.
     """
     patience, found = Patience(limit, back), f"pod 0, which collects the results, did not start within {limit:g} s"
-    while (there := come(judge, patience.until)) is not None:
-        there.tell({"index": index})
+    while (there := connect(judge, patience.until)) is not None:
+        there.send({"index": index})
         verdict = answer(there, here)
         there.close()
         if verdict is not None:
@@ -254,16 +269,17 @@ def testify(
             f"pod 0, which collects the results, was {GONE} without a verdict and did not start again within {back:g} s"
         )
         time.sleep(PAUSE_SECONDS)
-    return {"kept": False, "text": failure(promise, [f"{_running(service)} of {promise.pods} pods run"], [found])}
+    facts = [f"{_running(service)} of {expected.pods} pods run"]
+    return {"kept": False, "text": format_failure(expected, facts, [found])}
 
 
-def answer(judge: There, here: Here) -> Answer | None:
+def answer(judge: RemotePod, here: LocalPod) -> Answer | None:
     """Answers the judge's questions; returns its verdict, or None when it goes away."""
     while True:
-        message = judge.hear()
+        message = judge.receive()
         if "question" in message:
             here.ask(message["question"])
-            judge.tell(here.hear())
+            judge.send(here.receive())
         elif "verdict" in message:
             verdict: Answer = message["verdict"]
             return verdict
@@ -271,11 +287,11 @@ def answer(judge: There, here: Here) -> Answer | None:
             return None
 
 
-def come(judge: tuple[str, int], until: float) -> There | None:
+def connect(judge: tuple[str, int], until: float) -> RemotePod | None:
     """A connection to the judge, which may start later and be unknown to DNS until then; None when it does not."""
     while time.monotonic() < until:
         try:
-            return There(socket.create_connection(judge, timeout=HELLO_SECONDS))
+            return RemotePod(socket.create_connection(judge, timeout=HELLO_SECONDS))
         except OSError:
             time.sleep(PAUSE_SECONDS)
     return None
@@ -289,12 +305,12 @@ def _running(service: str) -> int:
         return 0
 
 
-def watch(seconds: float, here: Here, promise: Promise, index: int) -> None:
+def watch(seconds: float, here: LocalPod, expected: PodExpectation, index: int) -> None:
     """Ends this process when a call of the driver never returns: nothing else can."""
 
     def give_up() -> None:
         found = [f"pod {index} hung in the driver when asked {here.question!r}"]
-        print(failure(promise, [f"no end within {seconds:g} s"], found), file=sys.stderr, flush=True)
+        print(format_failure(expected, [f"no end within {seconds:g} s"], found), file=sys.stderr, flush=True)
         os._exit(1)
 
     timer = threading.Timer(seconds, give_up)
@@ -303,20 +319,20 @@ def watch(seconds: float, here: Here, promise: Promise, index: int) -> None:
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """0 when the promise is kept, 1 when it is not; the last thing printed says why."""
-    given = json.loads(environment["PROMISE"])
-    promise = Promise(**{**given, "sees_mib": tuple(given["sees_mib"])})
+    """0 when all is as expected, 1 when it is not; the last thing printed says why."""
+    given = json.loads(environment["EXPECTATION"])
+    expected = PodExpectation(**{**given, "sees_mib": tuple(given["sees_mib"])})
     index, port = int(environment["JOB_COMPLETION_INDEX"]), int(environment["PORT"])
     limit, step = float(environment["LIMIT_SECONDS"]), float(environment["STEP_SECONDS"])
     back, exclusive = float(environment["BACK_SECONDS"]), float(environment["EXCLUSIVE_SECONDS"])
-    here = Here(promise, exclusive)
+    here = LocalPod(expected, exclusive)
     # Three questions and a verdict, and all of it once more after an interruption.
-    watch(limit + back + 8 * step, here, promise, index)
+    watch(limit + back + 8 * step, here, expected, index)
     if index == 0:
-        verdict = preside(promise, here, port, limit, back, step)
+        verdict = run_judge(expected, here, port, limit, back, step)
     else:
         judge = environment["JUDGE"], port
-        verdict = testify(promise, here, index, judge, environment["SERVICE"], limit, back)
+        verdict = run_member(expected, here, index, judge, environment["SERVICE"], limit, back)
     print(verdict["text"], file=sys.stdout if verdict["kept"] else sys.stderr, flush=True)
     return 0 if verdict["kept"] else 1
 

@@ -1,29 +1,24 @@
-"""OllamaPair: two or more models, each an Ollama server of its own on one share of a GPU."""
+"""The values of Ollama's chart for one model: its pod with the server, the start of its model, and the sidecar."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from typing import Any
 
 import pulumi
-import pulumi_kubernetes as k8s
 
-from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, pod_security, run_as
-from components.model_files import ModelDisk, claim_disk
-from components.network_policies import ModelClients, network_policy, to_models
+from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
 from sharing import host, versions
 from sharing.models import MIB, Served
 from sharing.modes import GPU_RESOURCE
-from sharing.names import OLLAMA_PORT, POOL_LABEL, TOKEN, tolerations
+from sharing.names import OLLAMA_PORT, POOL_LABEL, tolerations
 from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
 """Where the server keeps models. `OLLAMA_MODELS` stays as it is: the mount goes over the directory instead."""
-RELEASE_SECONDS = 2700
-"""Time for image and model to come over a slow line; a model that fails to load says so much earlier."""
 WATCH_FOLDER = "/watch"
 """Shared by the server's container and the sidecar that watches the model; `model_start.sh` knows it, too."""
 SCRIPT_FOLDER = "/script"
@@ -57,88 +52,6 @@ class OllamaModel:
     """False parks the model: release and volume stay, no pod runs."""
     zone: pulumi.Input[str] | None = None
     """Zone of its volume, which must be that of the nodes; needed with `cache="volume"`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class OllamaPairArgs:
-    """Inputs of OllamaPair."""
-
-    models: Sequence[OllamaModel]
-    """The models; their ids must differ."""
-    namespace: str = "ollama"
-    """Namespace of the releases."""
-    clients: ModelClients = field(default_factory=ModelClients)
-    """Pods that may ask the models, besides those in `namespace`."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on the volumes."""
-
-
-class OllamaPair(pulumi.ComponentResource):
-    """Serves models next to each other on shares of a GPU: each with all of its layers there, or failing loudly."""
-
-    urls: pulumi.Output[dict[str, str]]
-    """In-cluster URL of each model, by id."""
-    services: pulumi.Output[dict[str, str]]
-    """Name of each model's Service, by id."""
-    ports: pulumi.Output[dict[str, int]]
-    """Port of each model's Service, by id."""
-
-    def __init__(self, name: str, args: OllamaPairArgs, opts: pulumi.ResourceOptions | None = None) -> None:
-        super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
-        _check(args)
-        self._name, self._args = name, args
-        namespace = k8s.core.v1.Namespace(
-            f"{name}-namespace",
-            # `restricted` refuses root.
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("baseline")),
-            opts=pulumi.ResourceOptions(parent=self),
-        ).metadata.name
-        # A server that starts before it answers the whole cluster.
-        policy = network_policy(
-            f"{name}-incoming",
-            namespace,
-            to_models(args.clients),
-            pulumi.ResourceOptions(parent=self),
-        )
-        # Named by its content: a pod that reads another script is another pod.
-        script = k8s.core.v1.ConfigMap(
-            f"{name}-model-watch",
-            metadata=k8s.meta.v1.ObjectMetaArgs(name=f"model-watch-{_digest(watch_script())}", namespace=namespace),
-            data={"model_watch.py": watch_script()},
-            opts=pulumi.ResourceOptions(parent=self),
-        ).metadata.name
-        releases = {model.served.id: self._release(model, namespace, script, policy) for model in args.models}
-
-        self.services = pulumi.Output.all(**{id: _service(release, id) for id, release in releases.items()})
-        self.ports = pulumi.Output.from_input(dict.fromkeys(releases, OLLAMA_PORT))
-        self.urls = self.services.apply(
-            lambda services: {id: f"http://{name}.{args.namespace}:{OLLAMA_PORT}" for id, name in services.items()}
-        )
-        self.register_outputs({"urls": self.urls, "services": self.services, "ports": self.ports})
-
-    def _release(
-        self,
-        model: OllamaModel,
-        namespace: pulumi.Input[str],
-        script: pulumi.Input[str],
-        policy: pulumi.Resource,
-    ) -> k8s.helm.v3.Release:
-        id = model.served.id
-        disk = ModelDisk(model=id, cache=model.cache, size_gib=model.volume_gib, zone=model.zone)
-        child = pulumi.ResourceOptions(parent=self)
-        claim = claim_disk(f"{self._name}-{id}", disk, namespace, self._args.namespace, self._args.tags, child)
-        # No deleted_with: the pods must go before their claim, their volume and their nodes.
-        return k8s.helm.v3.Release(
-            f"{self._name}-{id}",
-            name=id,
-            namespace=namespace,
-            chart="ollama",
-            version=versions.OLLAMA_CHART,
-            repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=values(model, claim, script),
-            timeout=RELEASE_SECONDS,
-            opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
-        )
 
 
 def values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
@@ -187,12 +100,13 @@ def resources(model: OllamaModel) -> dict[str, Any]:
 
 def start_command(served: Served) -> list[str]:
     """What the container runs once it has started: `model_start.sh` with the model's tag, layers and batch."""
-    return ["/bin/sh", "-c", _start_script(), "model_start", served.model.name, str(ALL_LAYERS), str(served.batch)]
+    return ["/bin/sh", "-c", start_script(), "model_start", served.model.name, str(ALL_LAYERS), str(served.batch)]
 
 
 @cache
-def _start_script() -> str:
-    return files("components").joinpath("model_start.sh").read_text(encoding="utf-8")
+def start_script() -> str:
+    """The hook that loads the model, as it is shipped."""
+    return files(__package__).joinpath("model_start.sh").read_text(encoding="utf-8")
 
 
 def watch_container(served: Served) -> dict[str, Any]:
@@ -217,7 +131,7 @@ def watch_container(served: Served) -> dict[str, Any]:
         "name": "model-watch",
         "image": versions.PROBER_IMAGE,
         "restartPolicy": "Always",
-        "command": ["python", "-u", "-B", "-m", "components.model_watch"],
+        "command": ["python", "-u", "-B", "-m", "model_watch"],
         "workingDir": SCRIPT_FOLDER,
         "env": [{"name": name, "value": value} for name, value in settings.items()],
         "resources": {"requests": {"cpu": f"{WATCH_CPU_MILLIS}m", **memory}, "limits": memory},
@@ -239,16 +153,17 @@ def watch_container(served: Served) -> dict[str, Any]:
 @cache
 def watch_script() -> str:
     """The sidecar's script as it is shipped."""
-    return files("components").joinpath("model_watch.py").read_text(encoding="utf-8")
+    return files(__package__).joinpath("model_watch.py").read_text(encoding="utf-8")
 
 
-def _digest(text: str) -> str:
+def digest(text: str) -> str:
+    """Eight characters that change with the text."""
     return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
 def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
     """The volumes of the pod, and where the server has them."""
-    items = [{"key": "model_watch.py", "path": "components/model_watch.py"}]
+    items = [{"key": "model_watch.py", "path": "model_watch.py"}]
     volumes: list[dict[str, Any]] = [
         {"name": "watch", "emptyDir": {}},
         {"name": "watch-script", "configMap": {"name": script, "items": items}},
@@ -261,16 +176,3 @@ def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[st
         "volumes": [{"name": "models", "persistentVolumeClaim": {"claimName": claim}}, *volumes],
         "volumeMounts": [{"name": "models", "mountPath": MODELS_DIRECTORY}, *mounts],
     }
-
-
-def _service(release: k8s.helm.v3.Release, id: str) -> pulumi.Output[str]:
-    """The Service's name, known once its release is there: a URL that is known earlier answers nobody."""
-    return release.status.apply(lambda _: id)
-
-
-def _check(args: OllamaPairArgs) -> None:
-    ids = [model.served.id for model in args.models]
-    if not ids or len(set(ids)) != len(ids):
-        raise ValueError(f"models must have ids of their own, and there must be one at least (got {ids})")
-    if any(model.cache == "volume" and model.zone is None for model in args.models):
-        raise ValueError('models with cache="volume" need the zone of their nodes: pass `zone`')
