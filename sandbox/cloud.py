@@ -57,7 +57,7 @@ class Cloud:
         answer = self._answers.get(question.token)
         if answer is None:
             raise Refused(
-                f"no answer for the function {question.token!r}. Add one to ANSWERS in sandbox/aws/functions.py, "
+                f"no answer for the function {question.token!r}. Add one to ANSWERS in sandbox/cloud/aws/functions.py, "
                 f"or give this run its own: Cloud(answers={{{question.token!r}: {{...}}}})."
             )
         return answer(question) if callable(answer) else answer
@@ -67,6 +67,6 @@ class Cloud:
         if component.type != cluster.CLUSTER:
             raise Refused(
                 f"the remote component {component.type!r} ({component.name!r}) is not emulated. "
-                "Build it in sandbox/cloud.py, as eks.Cluster is."
+                "Build it in sandbox/cloud/answers.py, as eks.Cluster is."
             )
         return cluster.construct(urn, component, registrar)

@@ -17,7 +17,7 @@ from pulumi.runtime import set_all_config
 from pulumi.runtime.settings import ROOT, SETTINGS, Settings, configure
 from pulumi.runtime.stack import run_in_stack
 
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
 from sandbox.monitor import Monitor
 from sandbox.process import prepared

@@ -14,7 +14,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
 
 from sandbox import wire
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
 from sandbox.options import from_request, ignored_on_components
 from sandbox.protocol import Created, Creation, Question, Refused, Registered, Registration, Values

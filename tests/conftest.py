@@ -19,6 +19,7 @@ TIERS = {
     "components": "program",
     "program": "program",
     "sandbox": "program",
+    "control_plane": "program",
     "tandem": "program",
     "engine": "engine",
     "ollama": "ollama",

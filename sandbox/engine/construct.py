@@ -9,7 +9,7 @@ import grpc  # type: ignore[import-untyped]
 from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
 from sandbox import wire
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.engine.servicer import Servicer
 from sandbox.engine.unknown import holds_unknown, settled, with_stand_ins
 from sandbox.graph import PROVIDER_TYPE_PREFIX, plain

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.graph import Secret
 from sandbox.protocol import Creation, Values
 from sandbox.wire import UNKNOWN

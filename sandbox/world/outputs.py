@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Creation
 from sandbox.world.names import DEFAULTS

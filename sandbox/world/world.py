@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
 from sandbox.identity import digest
 from sandbox.protocol import Question
 from sandbox.world import controllers, functions, jobs

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sandbox.control_plane.running import ControlPlane
+from tests.control_plane.running import ControlPlane
 
 PROGRAM = "config-manager"
 LABEL = "nvidia.com/device-plugin.config"

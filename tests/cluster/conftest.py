@@ -10,17 +10,17 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.control_plane.build import BuildError, GoMissingError, built
-from sandbox.control_plane.karpenter import Karpenter, karpenter
-from sandbox.control_plane.karpenter_types import for_sale
-from sandbox.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
-from sandbox.control_plane.running import ControlPlane, control_plane
 from sandbox.graph import Graph
 from sharing import versions
 from sharing.setup import Setup
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
 from tests.cluster.karpenter import Pools
+from tests.control_plane.build import BuildError, GoMissingError, built
+from tests.control_plane.karpenter import Karpenter, karpenter
+from tests.control_plane.karpenter_types import for_sale
+from tests.control_plane.recipe import CONTROL_PLANE, KARPENTER, Recipe
+from tests.control_plane.running import ControlPlane, control_plane
 from tests.program.conftest import STACKS, VARIANTS, graph_of, plan_of
 
 CHARTS = (versions.DEVICE_PLUGIN_REPOSITORY, versions.GPU_OPERATOR_REPOSITORY, versions.OLLAMA_REPOSITORY)

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from sandbox.control_plane.kept import StartError
-from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph, plain
 from tests.cluster.charts import objects_of
 from tests.cluster.nodes import Node, nodes
+from tests.control_plane.kept import StartError
+from tests.control_plane.running import ControlPlane
 
 Object = dict[str, Any]
 SECONDS = 40

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from sandbox.control_plane.api import ApiError
-from sandbox.control_plane.kept import Kept
 from sandbox.graph import Graph
 from sharing.modes import LAYOUT_STATE_LABEL, WHOLE_GPU_LABELS
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment, Object, manifests, releases
 from tests.cluster.nodes import Node, nodes
+from tests.control_plane.api import ApiError
+from tests.control_plane.kept import Kept
 
 PROGRAM, NAMESPACE = "gpu-operator", "gpu-operator"
 POLICY = "/apis/nvidia.com/v1/clusterpolicies"

@@ -11,18 +11,18 @@ from typing import Any
 from components import ShareProof, ShareProofArgs
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
-from sandbox.control_plane.api import ApiError
-from sandbox.control_plane.karpenter import Karpenter
-from sandbox.control_plane.karpenter_kwok import translated
-from sandbox.control_plane.karpenter_types import CAPACITY_TYPE, INSTANCE_TYPE
-from sandbox.control_plane.kept import StartError
-from sandbox.control_plane.running import HELD
 from sandbox.in_process import run
 from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.names import tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.deployment import manifests as of_graph
+from tests.control_plane.api import ApiError
+from tests.control_plane.karpenter import Karpenter
+from tests.control_plane.karpenter_kwok import translated
+from tests.control_plane.karpenter_types import CAPACITY_TYPE, INSTANCE_TYPE
+from tests.control_plane.kept import StartError
+from tests.control_plane.running import HELD
 
 Object = dict[str, Any]
 SECONDS = 180

@@ -16,9 +16,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.kept import Kept
-from sandbox.control_plane.recipe import KWOK_STAGES
-from sandbox.control_plane.running import ControlPlane
+from tests.control_plane.kept import Kept
+from tests.control_plane.recipe import KWOK_STAGES
+from tests.control_plane.running import ControlPlane
 
 LOOPBACK = "127.0.0.1"
 

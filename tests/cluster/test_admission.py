@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.api import ApiError
 from sandbox.graph import Graph
 from tests.cluster.charts import objects_of
 from tests.cluster.deployment import Deployment, manifests, releases
+from tests.control_plane.api import ApiError
 
 Object = dict[str, Any]
 LEVEL = "pod-security.kubernetes.io/enforce"

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.running import ControlPlane
 from tests.cluster.config_manager import PROGRAM, StrangerError, play
+from tests.control_plane.running import ControlPlane
 
 TRACES = Path(__file__).resolve().parents[1] / "sandbox" / "config_manager.json"
 ATTEMPTS = 6

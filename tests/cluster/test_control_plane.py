@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.control_plane.running import ControlPlane
 from tests.cluster.deployment import Deployment
 from tests.cluster.test_placement import pod
+from tests.control_plane.running import ControlPlane
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROCESSES = Path("/proc")
@@ -35,7 +35,7 @@ def processes_in(folder: str) -> list[str]:
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_is_left_however_its_holder_ends(plane: ControlPlane, end: signal.Signals) -> None:
     with subprocess.Popen(
-        [sys.executable, "-m", "sandbox.control_plane"], cwd=ROOT, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-m", "tests.control_plane"], cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as holder:
         assert holder.stdout
         line = holder.stdout.readline()

@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 
 from components.share_proof.jobs import EVICTED_LAST
-from sandbox.control_plane.karpenter import Karpenter
-from sandbox.control_plane.karpenter_types import aws_labels, for_sale
 from sharing.names import GPU_TAINT, POOL_LABEL, tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.karpenter import ALPHA, POOLS, Pools, manifests
+from tests.control_plane.karpenter import Karpenter
+from tests.control_plane.karpenter_types import aws_labels, for_sale
 
 MOST_PODS = 20
 QUARTERS = POOLS["timeslice-4"]

@@ -19,8 +19,6 @@ from typing import Any
 import httpx
 import pytest
 
-from sandbox.control_plane.recipe import CERTIFICATE_MAKER
-from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph
 from tandem.cluster import connection
 from tandem.cluster.connection import Connected, endpoints
@@ -31,6 +29,8 @@ from tandem.connection import NotConnectedError
 from tests.cluster.deployment import Deployment
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
+from tests.control_plane.recipe import CERTIFICATE_MAKER
+from tests.control_plane.running import ControlPlane
 from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
 from tests.tandem.cluster.seen import promise
 

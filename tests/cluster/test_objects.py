@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.api import ApiError
-from sandbox.control_plane.running import ControlPlane
 from sandbox.graph import Graph
 from sharing import versions
 from tests.cluster.charts import objects_of
 from tests.cluster.deployment import Deployment, manifests, releases
+from tests.control_plane.api import ApiError
+from tests.control_plane.running import ControlPlane
 
 
 def test_every_object_of_every_stack_is_accepted_and_applied_again_without_a_change(

@@ -10,8 +10,6 @@ import pytest
 
 from components import ShareProof, ShareProofArgs
 from components.share_proof.expectation import expectations, node_expectation
-from sandbox.control_plane.api import ApiError
-from sandbox.control_plane.running import HELD
 from sandbox.graph import Graph
 from sandbox.in_process import run
 from sharing.gpus import gpus
@@ -22,6 +20,8 @@ from tests.cluster.nodes import nodes
 from tests.cluster.test_objects import applied
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
 from tests.components.node_reader import read_node
+from tests.control_plane.api import ApiError
+from tests.control_plane.running import HELD
 
 NAMESPACE = "share-proof"
 ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])

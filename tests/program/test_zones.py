@@ -6,9 +6,9 @@ from typing import Any
 
 import pulumi
 import pytest
+from sandbox.cloud.answers import Cloud
 
 from sandbox.aws.offers import OFFERINGS, offerings
-from sandbox.cloud import Cloud
 from sandbox.graph import Graph, plain
 from sandbox.in_process import run
 from sharing.names import PROJECT

@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sandbox.cloud import Cloud
+from sandbox.cloud.answers import Cloud
+
 from sandbox.graph import IN_STATE_ALONE, Graph, Resource, plain
 from sandbox.in_process import run
 from sandbox.protocol import Created, Creation

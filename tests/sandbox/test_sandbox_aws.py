@@ -5,8 +5,8 @@ import re
 from typing import Any
 
 import pytest
+from sandbox.cloud.answers import Cloud
 
-from sandbox.cloud import Cloud
 from sandbox.protocol import Created, Creation, Question
 
 REGION = {"region": "eu-west-1"}

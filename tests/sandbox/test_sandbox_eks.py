@@ -56,7 +56,7 @@ CHILDREN = {
     "c-vpc-cni VpcCniAddon": ("c", ""),
     "c-vpc-cni Addon": ("c-vpc-cni", f"{ADDON_INPUTS} configurationValues"),
 }
-"""Parent and inputs of each child, as the real provider registered them (run: see sandbox/eks/cluster.py)."""
+"""Parent and inputs of each child, as the real provider registered them (run: see sandbox/cloud/eks/cluster.py)."""
 
 
 def test_each_child_has_the_parent_and_the_inputs_of_the_real_one(cluster_graph: Built) -> None:

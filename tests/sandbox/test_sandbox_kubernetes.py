@@ -3,8 +3,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from sandbox.cloud.answers import Cloud
 
-from sandbox.cloud import Cloud
 from sandbox.protocol import Created, Creation
 
 

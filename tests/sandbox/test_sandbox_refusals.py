@@ -10,8 +10,8 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 from pulumi.runtime.proto import resource_pb2
+from sandbox.cloud.answers import Cloud
 
-from sandbox.cloud import Cloud
 from sandbox.monitor import Monitor
 from sandbox.protocol import Refused, Registration
 from tests.sandbox.conftest import TRUST, ran
@@ -92,7 +92,7 @@ def test_a_duplicate_urn_is_refused() -> None:
 
 
 def test_an_unknown_function_is_refused_by_its_token_with_the_place_to_add_it() -> None:
-    with pytest.raises(Refused, match=r"'aws:ec2/getAmi:getAmi'.*sandbox/aws/functions\.py"):
+    with pytest.raises(Refused, match=r"'aws:ec2/getAmi:getAmi'.*sandbox/cloud/aws/functions\.py"):
         ran(lambda: aws.ec2.get_ami(most_recent=True))
 
 

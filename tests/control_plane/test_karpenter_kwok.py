@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.karpenter_kwok import GROUP, NODE_CLASS, translated
-from sandbox.control_plane.karpenter_types import AWS, INSTANCE_TYPE
+from tests.control_plane.karpenter_kwok import GROUP, NODE_CLASS, translated
+from tests.control_plane.karpenter_types import AWS, INSTANCE_TYPE
 
 ON_SPOT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
 Object = dict[str, Any]

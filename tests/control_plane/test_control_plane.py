@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.control_plane import recipe, versions
-from sandbox.control_plane.api import Api
-from sandbox.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
-from sandbox.control_plane.kept import Kept, StartError
-from sandbox.control_plane.running import ControlPlane
 from sharing import versions as deployed
+from tests.control_plane import recipe, versions
+from tests.control_plane.api import Api
+from tests.control_plane.build import GO_MISSING, BuildError, GoMissingError, built, cache_folder
+from tests.control_plane.kept import Kept, StartError
+from tests.control_plane.running import ControlPlane
 
 FAKE_GO = """#!{python} -IS
 import json, os, pathlib, sys, time
@@ -226,7 +226,7 @@ def test_a_kept_program_ends_when_asked_to(tmp_path: Path, program: str) -> None
 
 def test_a_kept_program_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
     holder = (
-        "import sys, time, pathlib; from sandbox.control_plane.kept import Kept; "
+        "import sys, time, pathlib; from tests.control_plane.kept import Kept; "
         f"Kept([sys.executable, '-c', {SLEEPER!r}], pathlib.Path({str(tmp_path / 'log')!r})); time.sleep(60)"
     )
     with subprocess.Popen([sys.executable, "-c", holder]) as process:

@@ -1,12 +1,12 @@
-"""`python -m sandbox.control_plane`: builds and starts a control plane, says where it is, stops it at Ctrl-C."""
+"""`python -m tests.control_plane`: builds and starts a control plane, says where it is, stops it at Ctrl-C."""
 
 import sys
 import time
 from contextlib import suppress
 
-from sandbox.control_plane.build import BuildError, GoMissingError, built
-from sandbox.control_plane.kept import StartError
-from sandbox.control_plane.running import control_plane
+from tests.control_plane.build import BuildError, GoMissingError, built
+from tests.control_plane.kept import StartError
+from tests.control_plane.running import control_plane
 
 
 def main() -> int:

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sandbox.control_plane.api import Api, Object
-from sandbox.control_plane.karpenter_kwok import policies
-from sandbox.control_plane.recipe import KARPENTER_CRDS, KARPENTER_PROGRAM, KWOK_NODE_CLASS_CRD
-from sandbox.control_plane.running import ControlPlane, free_addresses
+from tests.control_plane.api import Api, Object
+from tests.control_plane.karpenter_kwok import policies
+from tests.control_plane.recipe import KARPENTER_CRDS, KARPENTER_PROGRAM, KWOK_NODE_CLASS_CRD
+from tests.control_plane.running import ControlPlane, free_addresses
 
 CALM_BEFORE_DECIDING = "200ms"
 """How long no pod may arrive before Karpenter decides on nodes: 1s by default, for clusters that are further away."""

@@ -7,8 +7,8 @@ as soon as it has bought a node.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sandbox.control_plane.api import Object
-from sandbox.control_plane.karpenter_types import AWS, INSTANCE_TYPE, aws_labels
+from tests.control_plane.api import Object
+from tests.control_plane.karpenter_types import AWS, INSTANCE_TYPE, aws_labels
 
 GROUP = "karpenter.kwok.sh"
 NODE_CLASS = "KWOKNodeClass"

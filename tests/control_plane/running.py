@@ -11,9 +11,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sandbox.control_plane.api import Api, ApiError
-from sandbox.control_plane.kept import Kept, StartError
-from sandbox.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
+from tests.control_plane.api import Api, ApiError
+from tests.control_plane.kept import Kept, StartError
+from tests.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
 
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 90

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CONTROL_PLANE, Module, Recipe
+from tests.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CONTROL_PLANE, Module, Recipe
 
 LAST_LINES = 15
 """Lines of a failed build that are shown: Go says what is wrong at the end."""

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.control_plane.karpenter_types import AWS, CAPACITY_TYPE, ZONE, aws_labels, for_sale
 from sharing import prices
 from sharing.gpus import instance_types
+from tests.control_plane.karpenter_types import AWS, CAPACITY_TYPE, ZONE, aws_labels, for_sale
 
 
 def sold(name: str, **which: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from sandbox.control_plane import versions
+from tests.control_plane import versions
 
 COMPONENT_VERSION = "k8s.io/component-base/version"
 """Package whose variables say which Kubernetes this is; a build without them is v0.0.0, which charts refuse."""
