@@ -83,3 +83,8 @@ def _set(target: struct_pb2.Value, value: Any) -> None:
             _set(items.values.add(), item)
     else:
         raise TypeError(f"a {type(value).__name__} cannot be sent to the engine: {value!r}")
+
+
+def provider_urn(reference: str) -> str:
+    """The URN in a provider reference, `<urn>::<id>`."""
+    return reference.rpartition("::")[0]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from sandbox.graph import Graph, Resource
-from sandbox.timeline import Step, longest_path
+from sandbox.preview.timeline import Step, longest_path
 from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant

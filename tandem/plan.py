@@ -39,9 +39,8 @@ def program_graph(plan: Plan) -> "Graph":
     Which zones an account has and what it is sold there only AWS knows: here every zone sells everything.
     """
     from sandbox.cloud.answers import Cloud
-
-    from sandbox.aws.offers import OFFERINGS, ZONES
-    from sandbox.in_process import run as run_in_process
+    from sandbox.cloud.aws.offers import OFFERINGS, ZONES
+    from sandbox.preview.program import run as run_in_process
     from stacks.deploy import deploy
 
     named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}

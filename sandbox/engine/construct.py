@@ -10,11 +10,10 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
 from sandbox import wire
 from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Creation, Refused, Registered, Registration, Values
 from sandbox.engine.servicer import Servicer
 from sandbox.engine.unknown import holds_unknown, settled, with_stand_ins
 from sandbox.graph import PROVIDER_TYPE_PREFIX, plain
-from sandbox.options import provider_urn
-from sandbox.protocol import Creation, Refused, Registered, Registration, Values
 
 
 class ComponentServicer(Servicer):
@@ -53,7 +52,7 @@ class ComponentServicer(Servicer):
             remote=True,
             dependencies=tuple(sorted(request.dependencies)),
             property_dependencies={key: tuple(sorted(of.urns)) for key, of in request.inputDependencies.items()},
-            providers={package: provider_urn(reference) for package, reference in request.providers.items()},
+            providers={package: wire.provider_urn(reference) for package, reference in request.providers.items()},
         )
         built = Cloud().constructed(urn, component, registrar)
         outputs = {key: wire.UNKNOWN if holds_unknown(value) else value for key, value in built.outputs.items()}
@@ -72,7 +71,7 @@ class EngineRegistrar:
         self._monitor = monitor
         self._request = request
         # The engine wants `<urn>::<id>`, the registrations say the URN.
-        self._references = {provider_urn(reference): reference for reference in request.providers.values()}
+        self._references = {wire.provider_urn(reference): reference for reference in request.providers.values()}
 
     def register_component(self) -> str:
         """Registers the component itself; returns its URN."""

@@ -18,9 +18,9 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2, provider_pb2_grpc, status_pb2
 
 from sandbox import wire
+from sandbox.cloud.protocol import Creation, Refused, Values
 from sandbox.engine.unknown import after_update, expected
 from sandbox.graph import Secret, holds_secret, plain
-from sandbox.protocol import Creation, Refused, Values
 from sandbox.world import CloudError, IncompleteError, Lost, World
 from sandbox.world.names import DEFAULTS, without_defaults
 

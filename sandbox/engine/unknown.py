@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Creation, Values
 from sandbox.graph import Secret
-from sandbox.protocol import Creation, Values
 from sandbox.wire import UNKNOWN
 
 # What an update changes although no input of that name does. An unknown here lets a preview show what follows from it:

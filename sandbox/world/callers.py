@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.aws.places import Place
-from sandbox.protocol import Values
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.protocol import Values
 from sandbox.world.kubeconfig import aws_options
 from sandbox.world.things import CloudError, value_at
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sandbox.aws.offers import OFFERINGS, offerings
-from sandbox.protocol import Question, Values
+from sandbox.cloud.aws.offers import OFFERINGS, offerings
+from sandbox.cloud.protocol import Question, Values
 from sandbox.world.nodes import groups_of
 from sandbox.world.things import CLUSTER, NODE_GROUP, CloudError, Thing, Things
 

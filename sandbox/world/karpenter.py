@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from sandbox.identity import digest
+from sandbox.cloud.identity import digest
 from sandbox.world import quotas
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import (

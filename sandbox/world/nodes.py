@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from sandbox.aws.offers import zones_selling
-from sandbox.aws.places import Place
-from sandbox.identity import ACCOUNT, digest
+from sandbox.cloud.aws.offers import zones_selling
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.identity import ACCOUNT, digest
 from sandbox.world import quotas
 from sandbox.world.store import State
 from sandbox.world.things import (

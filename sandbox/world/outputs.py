@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
-from sandbox.identity import digest
-from sandbox.protocol import Creation
+from sandbox.cloud.identity import digest
+from sandbox.cloud.protocol import Creation
 from sandbox.world.names import DEFAULTS
 from sandbox.world.things import CLUSTER, Thing, Things, value_at
 

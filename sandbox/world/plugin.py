@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.identity import digest
+from sandbox.cloud.identity import digest
 from sandbox.world.config_sidecar import ConfigSidecar
 from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels, meets

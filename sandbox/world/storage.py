@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.identity import digest
+from sandbox.cloud.identity import digest
 from sandbox.world.nodes import ZONE_LABEL, cluster_at, labels, made, nodes, taints
 from sandbox.world.store import State
 from sandbox.world.things import (

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
-from sandbox.identity import digest
-from sandbox.protocol import Question
+from sandbox.cloud.identity import digest
+from sandbox.cloud.protocol import Question
 from sandbox.world import controllers, functions, jobs
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference

@@ -21,7 +21,7 @@ from pathlib import Path
 import pulumi
 
 from components import GpuCluster, GpuClusterArgs
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from stacks.stack_file.judge import judge_file
 from tandem.plan import program_graph
 

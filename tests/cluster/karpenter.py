@@ -11,7 +11,7 @@ from typing import Any
 from components import ShareProof, ShareProofArgs
 from components.karpenter_gpu_pool import KarpenterPool
 from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.names import tolerations

@@ -11,7 +11,7 @@ import pytest
 from components import ShareProof, ShareProofArgs
 from components.share_proof.expectation import expectations, node_expectation
 from sandbox.graph import Graph
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing.gpus import gpus
 from sharing.modes import GPU_RESOURCE, Mps
 from sharing.names import MODE_TAINT, tolerations

@@ -14,7 +14,7 @@ import pytest
 
 import components
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
-from sandbox.in_process import run
+from sandbox.preview.program import run
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 NAMES = ("one", "two")

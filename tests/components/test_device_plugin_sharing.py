@@ -11,7 +11,7 @@ from components.device_plugin_sharing import plugin_chart
 from components.device_plugin_sharing.operator_chart import mig_configs
 from components.device_plugin_sharing.plugin_chart import fingerprint
 from sandbox.graph import Graph, Resource
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing import mig
 from sharing.gpus import Gpu, gpus
 from sharing.layouts import Slices

@@ -13,7 +13,7 @@ from components.karpenter_gpu_pool import KarpenterPool, values
 from components.karpenter_gpu_pool.manifests import check, node_class, node_overlays, node_pool
 from components.karpenter_gpu_pool.permissions import PARTS, Scope, document, queue_statements
 from sandbox.graph import Graph
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing import versions
 from sharing.gpus import instance_types
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing

@@ -10,7 +10,7 @@ import pytest
 from components import ShareProof, ShareProofArgs
 from components.share_proof.expectation import MOST_PODS, expectations, fingerprint, node_expectation
 from sandbox.graph import Graph, plain
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing import versions
 from sharing.gpus import gpus
 from sharing.layouts import Slices

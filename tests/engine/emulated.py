@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import yaml
 
 from sandbox.graph import Graph
-from sandbox.in_process import run as run_in_process
+from sandbox.preview.program import run as run_in_process
 from sandbox.world import Fault, Faults, World
 from sandbox.world.callers import Callers
 from sharing.names import PROJECT, TOKEN

@@ -9,7 +9,7 @@ import pytest
 from components import OllamaPair, OllamaPairArgs
 from components.ollama_pair import OllamaModel
 from sandbox.graph import Graph, plain
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing.models import Served, models
 from stacks.stack_file.judge import Plan
 from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token

@@ -12,7 +12,7 @@ import pytest
 
 from components.device_plugin_sharing import plugin_chart
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing import versions
 from stacks import program
 from stacks.stack_file.errors import RefusedError

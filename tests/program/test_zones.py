@@ -6,11 +6,11 @@ from typing import Any
 
 import pulumi
 import pytest
-from sandbox.cloud.answers import Cloud
 
-from sandbox.aws.offers import OFFERINGS, offerings
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.graph import Graph, plain
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from sharing.names import PROJECT
 from stacks.deploy import deploy
 from tests.program.conftest import graph_with, plan_of, source_of

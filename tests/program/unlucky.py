@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
-
+from sandbox.cloud.protocol import Created, Creation
 from sandbox.graph import IN_STATE_ALONE, Graph, Resource, plain
-from sandbox.in_process import run
-from sandbox.protocol import Created, Creation
+from sandbox.preview.program import run
 from sandbox.world import CloudError, IncompleteError, World
 from sharing.names import PROJECT
 from stacks.deploy import deploy

@@ -11,7 +11,7 @@ import pulumi_eks as eks
 import pytest
 
 from sandbox.graph import Graph
-from sandbox.in_process import run
+from sandbox.preview.program import run
 from tests.sandbox.world_pieces import Account
 
 CLUSTER_NAME = "demo"

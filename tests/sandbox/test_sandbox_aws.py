@@ -5,9 +5,9 @@ import re
 from typing import Any
 
 import pytest
-from sandbox.cloud.answers import Cloud
 
-from sandbox.protocol import Created, Creation, Question
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Created, Creation, Question
 
 REGION = {"region": "eu-west-1"}
 HEX = "[0-9a-f]{17}"

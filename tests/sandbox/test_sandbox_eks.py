@@ -11,9 +11,9 @@ import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 import pytest
 
-from sandbox.eks.versions import PULUMI_EKS
+from sandbox.cloud.eks.versions import PULUMI_EKS
+from sandbox.cloud.protocol import Refused
 from sandbox.graph import Graph, Ref, Resource, Secret
-from sandbox.protocol import Refused
 
 Built = Callable[..., Graph]
 ADDON_INPUTS = "addonName addonVersion clusterName preserve resolveConflictsOnCreate resolveConflictsOnUpdate tags"

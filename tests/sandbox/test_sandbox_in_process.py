@@ -11,11 +11,11 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 from pulumi.runtime import set_all_config
 from pulumi.runtime.config import is_config_secret
-from sandbox.cloud.answers import Cloud
 
 from sandbox import wire
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Created, Creation
 from sandbox.graph import Log, Ref, Secret, masked
-from sandbox.protocol import Created, Creation
 from tests.sandbox.conftest import TRUST, Pair, ran
 
 # What a run returns.

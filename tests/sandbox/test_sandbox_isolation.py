@@ -13,11 +13,11 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 from pulumi.runtime.settings import ROOT, SETTINGS
-from sandbox.cloud.answers import Cloud
 
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Created, Creation
 from sandbox.graph import Graph, Secret
-from sandbox.process import prepared
-from sandbox.protocol import Created, Creation
+from sandbox.preview.process import prepared
 from tests.sandbox.conftest import Pair, ran
 
 

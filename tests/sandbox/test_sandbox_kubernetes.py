@@ -3,9 +3,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from sandbox.cloud.answers import Cloud
 
-from sandbox.protocol import Created, Creation
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Created, Creation
 
 
 def created(token: str, *, provider: Any = None, **inputs: Any) -> Created:

@@ -10,10 +10,10 @@ import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 import pytest
 from pulumi.runtime.proto import resource_pb2
-from sandbox.cloud.answers import Cloud
 
-from sandbox.monitor import Monitor
-from sandbox.protocol import Refused, Registration
+from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Refused, Registration
+from sandbox.preview.monitor import Monitor
 from tests.sandbox.conftest import TRUST, ran
 
 
@@ -65,7 +65,7 @@ def test_the_programs_own_failure_comes_before_those_of_its_resources() -> None:
 @pytest.mark.filterwarnings("error::pytest.PytestUnraisableExceptionWarning")
 def test_a_failed_lookup_leaves_no_warning_of_coroutines_behind() -> None:
     with pytest.raises(Refused):
-        ran(lambda: pulumi.export("arn", aws.ec2.Vpc.get("there", "vpc-1").arn))
+        ran(lambda: pulumi.export("vpc", pulumi.StackReference("org/net/prod").require_output("vpcId")))
     gc.collect()
 
 
@@ -97,7 +97,7 @@ def test_an_unknown_function_is_refused_by_its_token_with_the_place_to_add_it() 
 
 
 def test_an_unknown_remote_component_is_refused() -> None:
-    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/cloud\.py"):
+    with pytest.raises(Refused, match=r"'kubernetes:helm.sh/v4:Chart'.*sandbox/cloud/answers\.py"):
         ran(lambda: k8s.helm.v4.Chart("chart", chart="nginx"))
 
 

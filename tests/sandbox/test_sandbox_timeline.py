@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.graph import Graph, Ref, Resource
-from sandbox.in_process import run
-from sandbox.timeline import Step, longest_path, schedule
+from sandbox.preview.program import run
+from sandbox.preview.timeline import Step, longest_path, schedule
 
 Built = Callable[..., Graph]
 TRUST = "{}"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.protocol import Refused
+from sandbox.cloud.protocol import Refused
 from sandbox.wire import UNKNOWN
 from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
 from sandbox.world.changes import UPDATABLE

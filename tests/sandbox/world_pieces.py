@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.eks.kubeconfig import kubeconfig
+from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.world import CloudError, Thing, World
 
 VPC = "aws:ec2/vpc:Vpc"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sandbox.aws.places import Place
+from sandbox.cloud.aws.places import Place
 from sandbox.world.rules.rule import Case, Moment, Refusal, Rule
 from sandbox.world.things import ATTACHMENT, INTERFACE, VOLUME, Thing, Things, value_at, values_at
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from sandbox.aws.offers import zones_selling
-from sandbox.aws.places import Place
+from sandbox.cloud.aws.offers import zones_selling
+from sandbox.cloud.aws.places import Place
 from sandbox.world import quotas
 from sandbox.world.nodes import (
     SUBNET,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sandbox.identity import ACCOUNT
+from sandbox.cloud.identity import ACCOUNT
 from sandbox.world.rules.rule import Case, Refusal, Rule
 from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, POLICY, PROFILE, ROLE, Things
 

@@ -1,4 +1,4 @@
-"""Versions of the run of the real eks provider that `sandbox.eks.cluster` repeats."""
+"""Versions of the run of the real eks provider that `sandbox.cloud.eks.cluster` repeats."""
 
 PULUMI_EKS = "4.4.0"
 AWS = "7.25.0"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.identity import autonamed
-from sandbox.protocol import Creation, Rule, Values
+from sandbox.cloud.identity import autonamed
+from sandbox.cloud.protocol import Creation, Rule, Values
 
 PACKAGE = "kubernetes:"
 # Kinds that get a namespace when none is given, of those in use. Others (custom resources among them) are left alone.

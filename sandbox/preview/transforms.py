@@ -14,7 +14,7 @@ from typing import Any
 import pulumi
 from pulumi.runtime.proto import callback_pb2
 
-from sandbox.protocol import Refused, Registration
+from sandbox.cloud.protocol import Refused, Registration
 
 Transform = Callable[[pulumi.ResourceTransformArgs], pulumi.ResourceTransformResult | None]
 _OPTIONS = {

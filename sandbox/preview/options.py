@@ -8,7 +8,7 @@ from typing import Any
 from pulumi.runtime.proto import alias_pb2, resource_pb2
 
 from sandbox import wire
-from sandbox.protocol import Registration, Values
+from sandbox.cloud.protocol import Registration, Values
 
 # Options that the engine ignores on components, with a warning (pulumi#9704). deletedWith and retainOnDelete are in the
 # engine's list too, but children inherit them, so there they do have an effect.
@@ -47,15 +47,10 @@ def from_request(request: resource_pb2.RegisterResourceRequest) -> Registration:
         property_dependencies={
             key: tuple(sorted(found.urns)) for key, found in sorted(request.propertyDependencies.items()) if found.urns
         },
-        provider=provider_urn(request.provider),
-        providers={package: provider_urn(one) for package, one in sorted(request.providers.items())},
+        provider=wire.provider_urn(request.provider),
+        providers={package: wire.provider_urn(one) for package, one in sorted(request.providers.items())},
         options=_options(request),
     )
-
-
-def provider_urn(reference: str) -> str:
-    """The URN in a provider reference, `<urn>::<id>`."""
-    return reference.rpartition("::")[0]
 
 
 def ignored_on_components(options: Values) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from sandbox.protocol import Values
+from sandbox.cloud.protocol import Values
 
 _EXEC_API = "client.authentication.k8s.io/v1beta1"
 

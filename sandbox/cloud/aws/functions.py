@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sandbox.aws.offers import OFFERINGS, ZONES, offerings
-from sandbox.aws.places import Place
-from sandbox.identity import ACCOUNT
-from sandbox.protocol import Answer, Question, Values
+from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.identity import ACCOUNT
+from sandbox.cloud.protocol import Answer, Question, Values
 
 
 def _place(question: Question) -> Place:

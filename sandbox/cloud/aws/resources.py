@@ -6,9 +6,9 @@ import base64
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.aws.places import Place
-from sandbox.identity import ACCOUNT, CREATED_AT, autonamed, digest
-from sandbox.protocol import Creation, Rule, Values
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.identity import ACCOUNT, CREATED_AT, autonamed, digest
+from sandbox.cloud.protocol import Creation, Rule, Values
 
 Computed = dict[str, Any]
 

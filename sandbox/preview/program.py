@@ -19,9 +19,9 @@ from pulumi.runtime.stack import run_in_stack
 
 from sandbox.cloud.answers import Cloud
 from sandbox.graph import Graph
-from sandbox.monitor import Monitor
-from sandbox.process import prepared
-from sandbox.transforms import Callbacks
+from sandbox.preview.monitor import Monitor
+from sandbox.preview.process import prepared
+from sandbox.preview.transforms import Callbacks
 
 ORGANIZATION = "organization"
 """What `pulumi.get_organization()` says, as the CLI does for a backend without organizations."""

@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.identity import ACCOUNT
-from sandbox.protocol import Values
+from sandbox.cloud.identity import ACCOUNT
+from sandbox.cloud.protocol import Values
 
 DEFAULT_REGION = "us-east-1"
 ZONES = {

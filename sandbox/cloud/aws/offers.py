@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sandbox.aws.places import Place
-from sandbox.protocol import Question, Values
+from sandbox.cloud.aws.places import Place
+from sandbox.cloud.protocol import Question, Values
 
 OFFERINGS = "aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings"
 ZONES = "aws:index/getAvailabilityZones:getAvailabilityZones"

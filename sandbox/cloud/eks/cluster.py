@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.eks import versions
-from sandbox.eks.kubeconfig import kubeconfig, text
+from sandbox.cloud.eks import versions
+from sandbox.cloud.eks.kubeconfig import kubeconfig, text
+from sandbox.cloud.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
 from sandbox.graph import Ref, Secret, holds_secret, plain, references
-from sandbox.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
 
 CLUSTER = "eks:index:Cluster"
 ADDON = "aws:eks/addon:Addon"

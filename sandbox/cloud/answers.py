@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from sandbox import identity, kubernetes
-from sandbox.aws import functions, resources
-from sandbox.eks import cluster
-from sandbox.protocol import (
+from sandbox.cloud import identity, kubernetes
+from sandbox.cloud.aws import functions, resources
+from sandbox.cloud.eks import cluster
+from sandbox.cloud.protocol import (
     Answer,
     Constructed,
     Created,

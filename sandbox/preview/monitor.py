@@ -15,10 +15,10 @@ from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
 
 from sandbox import wire
 from sandbox.cloud.answers import Cloud
+from sandbox.cloud.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
 from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
-from sandbox.options import from_request, ignored_on_components
-from sandbox.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
-from sandbox.transforms import Callbacks, Transform, transformed
+from sandbox.preview.options import from_request, ignored_on_components
+from sandbox.preview.transforms import Callbacks, Transform, transformed
 
 GET_RESOURCE = "pulumi:pulumi:getResource"
 SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
