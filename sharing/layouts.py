@@ -17,7 +17,7 @@ class Slices(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
-    profile: str = Field(description="MIG profile, e.g. `1g.24gb`.", json_schema_extra={"fix": "Write 1g.24gb, e.g."})
+    profile: str = Field(description="MIG profile, e.g. `1g.24gb`.")
     count: int = Field(default=1, ge=1, description="Slices of it on each card.")
 
 

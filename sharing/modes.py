@@ -71,7 +71,6 @@ LAYOUT = (
     "MIG: the slices of each card, a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`; "
     "the smallest that the card has when absent."
 )
-LAYOUT_HINT = "Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb, count: 2}]`."
 
 
 def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, Any]:
@@ -90,7 +89,7 @@ class _Whole(Mode):
     """A mode that leaves the card in one piece."""
 
     strategy: Strategy | None = Field(default=None, description=STRATEGY)
-    layout: LayoutSetting | None = Field(default=None, description=LAYOUT, json_schema_extra={"fix": LAYOUT_HINT})
+    layout: LayoutSetting | None = Field(default=None, description=LAYOUT)
 
     def without_effect(self) -> dict[str, Any]:
         return self.left_over("strategy", "layout")
@@ -125,13 +124,7 @@ class _Replicated(_Whole):
     plugin_key: ClassVar[str]
     """Key of this way of sharing in the plugin's config."""
 
-    replicas: int = Field(
-        default=DEFAULT_REPLICAS,
-        ge=2,
-        le=MOST_TIME_SLICES,
-        description="Shares per GPU.",
-        json_schema_extra={"fix": ONE_POD_PER_GPU},
-    )
+    replicas: int = Field(default=DEFAULT_REPLICAS, ge=2, le=MOST_TIME_SLICES, description="Shares per GPU.")
     allocation_policy: AllocationPolicy = Field(
         default="packed",
         description="On a node with several GPUs: fill one card before the next (`packed`) or spread (`distributed`).",
@@ -177,13 +170,7 @@ class Mps(_Replicated):
     plugin_key: ClassVar[str] = "mps"
     needs_mps_daemon: ClassVar[bool] = True
     mode: Literal["mps"] = Field(default="mps", description=MODE)
-    replicas: int = Field(
-        default=DEFAULT_REPLICAS,
-        ge=2,
-        le=MPS_MOST_REPLICAS,
-        description="Shares per GPU.",
-        json_schema_extra={"fix": ONE_POD_PER_GPU},
-    )
+    replicas: int = Field(default=DEFAULT_REPLICAS, ge=2, le=MPS_MOST_REPLICAS, description="Shares per GPU.")
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         return (
@@ -212,13 +199,12 @@ class Mig(Mode):
 
     mode: Literal["mig"] = Field(default="mig", description=MODE)
     strategy: Strategy = Field(default="single", description=STRATEGY)
-    layout: LayoutSetting | None = Field(default=None, description=LAYOUT, json_schema_extra={"fix": LAYOUT_HINT})
+    layout: LayoutSetting | None = Field(default=None, description=LAYOUT)
     replicas: int | None = Field(
         default=None,
         ge=2,
         le=MOST_TIME_SLICES,
         description="Pods that take turns on a slice; one has it for itself when absent.",
-        json_schema_extra={"fix": ONE_POD_PER_SLICE},
     )
     allocation_policy: AllocationPolicy | None = Field(
         default=None, description="Which of several slices is filled first, with `replicas`: `packed` when absent."

@@ -16,7 +16,7 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
     """Values that are fine alone and wrong together."""
     pools = config.pools()
     if config.lacks_sharing() and not touches(["sharing"], misread):
-        yield Problem("sharing", "", hints.MISSING, hints.WAYS_OUT["sharing"])
+        yield Problem("sharing", "", hints.MISSING, hints.hint("sharing"))
     for path, nodes in pools.items():
         if not {f"{path}.min", f"{path}.desired", f"{path}.max"} & misread:
             yield from _count_contradictions(path, nodes)

@@ -1,17 +1,20 @@
-"""The words for what pydantic finds: pydantic's own speak of Python, ours of the stack file."""
+"""What to write instead of what pydantic refuses: its own words speak of Python, ours of the stack file."""
 
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from functools import cache
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from sharing import versions
 from sharing.layouts import LIST, PRESET
-from sharing.modes import MODES, mode_names
+from sharing.modes import MODES, ONE_POD_PER_GPU, ONE_POD_PER_SLICE, mode_names
 from sharing.printable import visible
 from sharing.problems import Problem, did_you_mean, foreign_letters, near
 from stacks.stack_file.shape import StackConfig
@@ -20,28 +23,106 @@ from stacks.stack_file.yaml import EXAMPLE
 Loc = tuple[int | str, ...]
 """Where something stands: keys and numbers of list items."""
 MISSING = "is missing"
-BY_PROFILE = "The AWS CLI in the kubeconfig cannot send it: put role and setting into a profile, write `aws:profile`."
-WAYS_OUT = {
+_BY_PROFILE = "The AWS CLI in the kubeconfig cannot send it: put role and setting into a profile, write `aws:profile`."
+_ARN = "arn:aws:iam::111122223333:role/ci"
+HINTS = {
+    "aws:region": "Write `aws:region: us-east-1`, for example.",
+    "aws:profile": "Write a name that `aws configure list-profiles` prints.",
+    "aws:assumeRoles": f"Write `aws:assumeRoles: [{{roleArn: {_ARN}}}]`.",
+    "aws:assumeRoles[].roleArn": f"Write `roleArn: {_ARN}`, for example.",
+    "aws:assumeRoles[].sessionName": "Write 2 to 64 letters, digits or +=,.@-_.",
+    "aws:assumeRoles[].duration": "Write `duration: 2h`, for example.",
     **{
-        f"aws:assumeRoles[].{key}": BY_PROFILE
+        f"aws:assumeRoles[].{key}": _BY_PROFILE
         for key in ("externalId", "policy", "policyArns", "sourceIdentity", "tags", "transitiveTagKeys")
     },
-    "aws:assumeRoles[]": "Write `{roleArn: arn:aws:iam::111122223333:role/ci}`, for example.",
+    "aws:allowedAccountIds": 'Write `aws:allowedAccountIds: ["111122223333"]`.',
     "aws:defaultTags": "Write `aws:defaultTags: {tags: {team: ml}}`, for example.",
+    "aws:defaultTags.tags": "Write `tags: {team: ml}`, for example.",
     "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
     "sharing.mode": "Write `mode: timeslice`, for example.",
+    "sharing.layout": "Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb, count: 2}]`.",
+    "sharing.layout[].profile": "Write 1g.24gb, e.g.",
+    "sharing.timeslice.replicas": ONE_POD_PER_GPU,
+    "sharing.mps.replicas": ONE_POD_PER_GPU,
+    "sharing.mig.replicas": ONE_POD_PER_SLICE,
+    "gpu-nodes": "Write `tandem:gpu-nodes: {instance-types: [g4dn.xlarge]}`, for example.",
     "gpu-nodes.name": "Only pools in a list have names: `[{name: fast, …}]`.",
     "gpu-nodes.sharing": "Only pools in a list have their own; here `tandem:sharing` is all.",
+    "gpu-nodes.provisioner": "Write `node-group` or `karpenter`.",
+    "gpu-nodes.max": "Write `max: 1`; `desired: 0` parks the pool.",
+    "gpu-nodes.on-demand-fallback": "Write `on-demand-fallback: true` or `on-demand-fallback: false`.",
+    "gpu-nodes.replacement": "Write `create-first` or `delete-first`.",
+    "gpu-nodes.check-offers": "Write `check-offers: true` or `check-offers: false`.",
     "gpu-nodes[]": "Write `{name: fast, instance-types: [g6.xlarge]}`, for example.",
+    "gpu-nodes[].name": "Write `name: fast`, for example: lower-case letters, digits and dashes, 20 at most.",
     "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or leave it out.",
     "gpu-nodes[].sharing.mode": "Write `mode: timeslice`, for example.",
-    "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",
-    "models-clients.labels": 'Write `labels: {llm-client: "yes"}`, for example.',
     "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
     "models[]": 'Write `{name: "llama2:7b"}`, for example.',
+    "models[].name": "Write a tag as in `ollama pull`, e.g. llama2:7b.",
+    "models[].id": "Use lower-case letters, digits and dashes, a letter first, 40 at most.",
+    "models[].batch": "Write `batch: 512`, for example.",
+    "models[].prompt-cache-mib": (
+        "Write `prompt-cache-mib: 512`, or 0 for none. `-1` (no limit) would end in an OOM kill."
+    ),
+    "models[].architecture": "Write the name that `ollama show` prints, e.g. gemma3.",
+    "models[].encoder": "Write `encoder: true` or `encoder: false`.",
+    "models-clients": "Write `tandem:models-clients: {namespaces: [chat]}`, for example.",
+    "models-clients.namespaces": "Write the name that `kubectl get namespaces` prints.",
+    "models-clients.labels": 'Write `labels: {llm-client: "yes"}`, for example.',
+    "proof": "Write `proof: true` or `proof: false`.",
+    "cluster": "Write `tandem:cluster: {nat: none}`, for example.",
+    "cluster.kubernetes": f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.',
+    "cluster.cidr": "Write 10.0.0.0/16.",
+    "cluster.public-access-cidrs": "Write your public address, for example 203.0.113.7/32.",
+    "cluster.admins": f"Write `admins: [{_ARN}]`, for example.",
+    "cluster.system-nodes": "Write `system-nodes: {instance-types: [t3.medium]}`, for example.",
+    "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
+    "tags": "Write `tandem:tags: {team: ml}`, for example.",
 }
+"""What to write, by the path of the key. The hint of a list is also that of its items; that of `gpu-nodes` is also
+that of each pool in a list."""
 TOO_MANY = {"aws:assumeRoles": "Keep one. Chain roles in a profile with `source_profile`."}
-"""What to write where neither a hint nor a default says it."""
+"""What to write where a list is too long."""
+
+
+@cache
+def fields() -> dict[str, FieldInfo]:
+    """Every key of a stack file by its path; those of a sharing mode with the mode: `sharing.mps.replicas`."""
+    return dict(_fields_of(StackConfig, ""))
+
+
+def _fields_of(model: type[BaseModel], above: str) -> Iterator[tuple[str, FieldInfo]]:
+    for name, field in model.model_fields.items():
+        path = f"{above}{field.alias or name}"
+        yield path, field
+        for member, listed in _members(field.annotation):
+            mode = f"{member.model_fields['mode'].default}." if member in MODES else ""
+            yield from _fields_of(member, f"{path}{'[]' * listed}.{mode}")
+
+
+def _members(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
+    """The models that a field holds, and whether in a list."""
+    origin = typing.get_origin(annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, listed
+    elif origin in (list, typing.Annotated, typing.Union, types.UnionType):
+        for each in typing.get_args(annotation):
+            yield from _members(each, listed or origin is list)
+
+
+def hint(path: str) -> str:
+    """What to write for the key at a path of `fields`; empty where the table has nothing."""
+    for known in (path, _without_mode(path)):
+        for alike in (known, known.replace("gpu-nodes[].", "gpu-nodes.", 1), known.removeprefix("gpu-nodes[].")):
+            if found := HINTS.get(alike) or HINTS.get(alike.removesuffix("[]")):
+                return found
+    return ""
+
+
+def _without_mode(path: str) -> str:
+    return re.sub(rf"\bsharing\.({'|'.join(mode_names())})\.", "sharing.", path)
 
 
 def place(detail: ErrorDetails) -> Loc:
@@ -68,25 +149,25 @@ def pattern(loc: Loc) -> str:
 
 
 def problem(detail: ErrorDetails, loc: Loc) -> Problem:
-    """The problem that pydantic found at `loc`, with its rule and its way out."""
+    """The problem that pydantic found at `loc`, with its rule and its fix."""
     kind, path, value, context = detail["type"], where(loc), detail.get("input"), detail.get("ctx", {})
-    field = _field(*_home(detail, loc))
-    hint = _hint(field)
+    key = _path_with_mode(detail, loc)
+    fix = hint(key)
     if kind in ("missing", "union_tag_not_found") or (kind == "union_tag_invalid" and context["tag"] == "None"):
-        return Problem(path, "", MISSING, hint or WAYS_OUT.get(pattern(loc), EXAMPLE))
+        return Problem(path, "", MISSING, fix or EXAMPLE)
     if kind == "extra_forbidden":
-        way_out = WAYS_OUT.get(pattern(loc)) or did_you_mean(str(loc[-1]), keys(loc[:-1]))
-        return Problem(path, "", "unknown key", way_out)
+        return Problem(path, "", "unknown key", HINTS.get(key) or did_you_mean(str(loc[-1]), keys(loc[:-1])))
     if kind == "union_tag_invalid":
         tag = str(context["tag"])
         return Problem(path, _shown(tag), "unknown mode", did_you_mean(tag, mode_names()))
     if kind in ("literal_error", "enum"):
         rule = f"must be {context['expected']}".replace("'", "`")
         words = [word.strip("'` ") for word in context["expected"].replace(" or ", ",").split(",")]
-        fix = did_you_mean(str(value), words) if near(str(value), words) or not hint else hint
+        if near(str(value), words) or not fix:
+            fix = did_you_mean(str(value), words)
         return Problem(path, _shown(value), rule, fix)
     rule = _rule(kind, context, detail["msg"]).removeprefix(f"{value!r} ").removeprefix(f"{value} ")
-    return Problem(path, _shown(value), rule, _way_out(kind, value, loc, field))
+    return Problem(path, _shown(value), rule, _fix(kind, value, loc, key))
 
 
 def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
@@ -118,28 +199,27 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
     return str(context.get("error", message))
 
 
-def _way_out(kind: str, value: object, loc: Loc, field: FieldInfo | None) -> str:
-    key, hint = loc[-1], _hint(field)
-    otherwise = hint or WAYS_OUT.get(pattern(loc)) or _default(field)
+def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
+    key, fix, field = loc[-1], hint(path), _field(path)
     if isinstance(value, str) and foreign_letters(value):
-        return f"It is written with {foreign_letters(value)}. {hint}".rstrip()
+        return f"It is written with {foreign_letters(value)}. {fix}".rstrip()
     if kind in ("int_type", "int_from_float", "float_type", "bool_type"):
         # The hint of a number is about its bounds.
         plainer = _plainer(value)
         if kind == "bool_type" and plainer not in ("true", "false"):
-            return hint or _default(field)
+            return fix or _default(field)
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
         return _default(field)
     if kind == "too_long":
-        return TOO_MANY.get(pattern(loc), "Leave some out.")
-    if kind == "value_error" and not hint:
+        return TOO_MANY.get(path, "Leave some out.")
+    if kind == "value_error" and not fix:
         return "Write another."
-    if kind == "list_type" and isinstance(value, str) and field is not None and _model_of(field, listed=True) is None:
+    if kind == "list_type" and isinstance(value, str) and not fix and field is not None:
         return f"Write `{key}: [{value[:60]}]`."
-    if kind == "string_type" and isinstance(value, int | float) and not hint:
+    if kind == "string_type" and isinstance(value, int | float) and not fix:
         return f'Put it in quotes: "{_shown(value) if isinstance(value, bool) else value}".'
-    return otherwise
+    return fix or _default(field)
 
 
 def _plainer(value: object) -> str:
@@ -155,20 +235,6 @@ def _default(field: FieldInfo | None) -> str:
     if field.default is None:
         return "Remove the key."
     return f"Remove the key for the default, {_shown(field.default)}."
-
-
-def _hint(field: FieldInfo | None) -> str:
-    """The way out that a field gives, or the items of its list."""
-    items = (
-        [arg for arg in typing.get_args(field.annotation) if typing.get_origin(arg) is typing.Annotated]
-        if field
-        else []
-    )
-    within = [one for item in items for one in typing.get_args(item) if isinstance(one, FieldInfo)]
-    for extra in (each.json_schema_extra for each in (field, *within) if each):
-        if isinstance(extra, dict) and "fix" in extra:
-            return str(extra["fix"])
-    return ""
 
 
 def _shown(value: object) -> str:
@@ -187,44 +253,18 @@ def _shown(value: object) -> str:
 
 def keys(loc: Loc) -> list[str]:
     """The keys that the mapping at `loc` may have."""
-    if loc[-1:] == ("sharing",):
-        return list(dict.fromkeys(field.alias or name for mode in MODES for name, field in mode.model_fields.items()))
-    model: Any = _model_of(_field(StackConfig, loc), isinstance(loc[-1], int)) if loc else StackConfig
-    return [field.alias or name for name, field in model.model_fields.items()] if model else []
+    above = pattern(loc)
+    places = (_without_mode(path).rpartition(".") for path in fields())
+    return list(dict.fromkeys(key for home, _, key in places if home == above))
 
 
-def _home(detail: ErrorDetails, loc: Loc) -> tuple[type[BaseModel], Loc]:
-    """The model to look a place up in, and the place there: for sharing, the mode that the file has."""
-    for mode in MODES:
-        if detail["loc"][:2] == ("sharing", mode.model_fields["mode"].default):
-            return mode, loc[1:]
-    return StackConfig, loc
+def _path_with_mode(detail: ErrorDetails, loc: Loc) -> str:
+    """The path of the key in `fields`."""
+    found = detail["loc"]
+    mode = next((part for before, part in pairwise(found) if before == "sharing" and part in mode_names()), "")
+    return pattern(loc).replace("sharing.", f"sharing.{mode}.", 1) if mode else pattern(loc)
 
 
-def _field(model: type[BaseModel], loc: Loc) -> FieldInfo | None:
-    """The field at `loc`; the item of a list answers for the list."""
-    field: FieldInfo | None = None
-    current: type[BaseModel] | None = model
-    for part, after in zip(loc, (*loc[1:], ""), strict=True):
-        if isinstance(part, int):
-            continue
-        if current is None:
-            return field
-        found = {f.alias or name: f for name, f in current.model_fields.items()}.get(str(part))
-        if found is None:
-            return None
-        field, current = found, _model_of(found, isinstance(after, int))
-    return field
-
-
-def _model_of(field: FieldInfo | None, listed: bool) -> type[BaseModel] | None:
-    """The model that a field holds, or a list in it where `listed`; of a union, the member that has most to say."""
-    pending: list[tuple[Any, bool]] = [(field.annotation, False)] if field else []
-    while pending:
-        annotation, in_list = pending.pop()
-        origin = typing.get_origin(annotation)
-        if in_list is listed and isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            return annotation
-        if origin in (list, typing.Annotated, typing.Union, types.UnionType):
-            pending.extend((each, in_list or origin is list) for each in typing.get_args(annotation))
-    return None
+def _field(path: str) -> FieldInfo | None:
+    """The key at a path; the item of a list answers for the list."""
+    return fields().get(path) or fields().get(path.removesuffix("[]"))

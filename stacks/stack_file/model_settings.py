@@ -28,16 +28,11 @@ MODEL_NAME = (
 class ModelSettings(Section):
     """One model and how it is served."""
 
-    name: str = Field(
-        pattern=MODEL_NAME,
-        description="An Ollama tag, e.g. `llama2:7b`.",
-        json_schema_extra={"fix": "Write a tag as in `ollama pull`, e.g. llama2:7b."},
-    )
+    name: str = Field(pattern=MODEL_NAME, description="An Ollama tag, e.g. `llama2:7b`.")
     id: str | None = Field(
         default=None,
         pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
         description="Name of its release and Service; the tag with dashes when absent (`llama2-7b`, `llama2-7b-2`).",
-        json_schema_extra={"fix": "Use lower-case letters, digits and dashes, a letter first, 40 at most."},
     )
     context: int = Field(default=4096, ge=256, le=1_048_576, description="Tokens per request.")
     slots: int = Field(default=1, ge=1, le=64, description="Requests at a time; each has its own KV cache.")
@@ -49,16 +44,12 @@ class ModelSettings(Section):
         ge=32,
         le=8192,
         description="Tokens per step: fewer save memory and slow prompts down; Ollama's choice when absent.",
-        json_schema_extra={"fix": "Write `batch: 512`, for example."},
     )
     prompt_cache_mib: int = Field(
         default=PROMPT_CACHE_MIB,
         ge=0,
         le=1_048_576,
         description="RAM for earlier prompts, so that an interrupted conversation goes on faster; 0 = none (MiB).",
-        json_schema_extra={
-            "fix": "Write `prompt-cache-mib: 512`, or 0 for none. `-1` (no limit) would end in an OOM kill."
-        },
     )
     cache: Cache = Field(
         default="node",
@@ -80,7 +71,6 @@ class ModelSettings(Section):
         default=None,
         pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
         description="Own model: its `general.architecture`, e.g. `gemma3`.",
-        json_schema_extra={"fix": "Write the name that `ollama show` prints, e.g. gemma3."},
     )
     max_context: int | None = Field(
         default=None, ge=1, le=2**31, description="Own model: tokens that it was made for; unknown when absent."
@@ -147,9 +137,7 @@ class ModelSettings(Section):
         description="Own model: weights for pictures and sound, besides `weights-gib`.",
     )
     encoder: bool | None = Field(
-        default=None,
-        description="Own model: whether it makes embeddings and keeps no KV cache.",
-        json_schema_extra={"fix": "Write `encoder: true` or `encoder: false`."},
+        default=None, description="Own model: whether it makes embeddings and keeps no KV cache."
     )
 
     @property

@@ -4,7 +4,7 @@ import ipaddress
 import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
 PRIVATE_NETWORKS = [
     ipaddress.IPv4Network(block)
@@ -62,16 +62,8 @@ def _label_value(text: str) -> str:
     return text
 
 
-Cidr = Annotated[
-    str,
-    AfterValidator(_public_network),
-    Field(json_schema_extra={"fix": "Write your public address, for example 203.0.113.7/32."}),
-]
-VpcCidr = Annotated[str, AfterValidator(_vpc_network), Field(json_schema_extra={"fix": "Write 10.0.0.0/16."})]
-NamespaceName = Annotated[
-    str,
-    AfterValidator(_namespace_name),
-    Field(json_schema_extra={"fix": "Write the name that `kubectl get namespaces` prints."}),
-]
+Cidr = Annotated[str, AfterValidator(_public_network)]
+VpcCidr = Annotated[str, AfterValidator(_vpc_network)]
+NamespaceName = Annotated[str, AfterValidator(_namespace_name)]
 LabelKey = Annotated[str, AfterValidator(_label_key)]
 LabelValue = Annotated[str, AfterValidator(_label_value)]

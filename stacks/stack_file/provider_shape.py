@@ -25,11 +25,7 @@ def _account_from_number(value: object) -> object:
     return f"{value:012d}" if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-AccountId = Annotated[
-    str,
-    BeforeValidator(_account_from_number),
-    Field(pattern=r"^[0-9]{12}$", json_schema_extra={"fix": 'Write `aws:allowedAccountIds: ["111122223333"]`.'}),
-]
+AccountId = Annotated[str, BeforeValidator(_account_from_number), Field(pattern=r"^[0-9]{12}$")]
 
 
 class AssumedRole(Section):
@@ -37,23 +33,15 @@ class AssumedRole(Section):
 
     model_config = ConfigDict(alias_generator=to_camel)
 
-    role_arn: str = Field(
-        pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$",
-        description="ARN of the role.",
-        json_schema_extra={"fix": "Write `roleArn: arn:aws:iam::111122223333:role/ci`, for example."},
-    )
+    role_arn: str = Field(pattern=r"^arn:aws[a-z-]*:iam::[0-9]{12}:role/[\w+=,.@/-]+$", description="ARN of the role.")
     session_name: str | None = Field(
         default=None,
         # https://docs.aws.amazon.com/STS/latest/APIReference/API_AssumeRole.html, RoleSessionName
         pattern=r"^[A-Za-z0-9_+=,.@-]{2,64}$",
         description="Name of the session in AWS's records.",
-        json_schema_extra={"fix": "Write 2 to 64 letters, digits or +=,.@-_."},
     )
     duration: str | None = Field(
-        default=None,
-        pattern=r"^([0-9]+(\.[0-9]+)?(h|m|s|ms))+$",
-        description="How long a session lasts, e.g. `2h`.",
-        json_schema_extra={"fix": "Write `duration: 2h`, for example."},
+        default=None, pattern=r"^([0-9]+(\.[0-9]+)?(h|m|s|ms))+$", description="How long a session lasts, e.g. `2h`."
     )
 
 

@@ -28,24 +28,16 @@ class GpuNodes(Section):
     provisioner: Provisioner = Field(
         default="node-group",
         description="What brings the nodes: an EKS managed node group, or `karpenter` when pods wait.",
-        json_schema_extra={"fix": "Write `node-group` or `karpenter`."},
     )
     instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["g4dn.xlarge"],
-        description="EC2 types, all with the same GPU; several make spot capacity likelier.",
+        default=["g4dn.xlarge"], description="EC2 types, all with the same GPU; several make spot capacity likelier."
     )
     capacity: Capacity = Field(
         default="spot", description="`spot` is cheaper and may be taken away at two minutes' notice."
     )
     min: int = Field(default=0, ge=0, le=100, description="Fewest nodes.")
     desired: int = Field(default=1, ge=0, le=100, description="Nodes now; 0 parks the stack: nothing runs on a GPU.")
-    max: int = Field(
-        default=1,
-        ge=1,
-        le=100,
-        description="Most nodes.",
-        json_schema_extra={"fix": "Write `max: 1`; `desired: 0` parks the pool."},
-    )
+    max: int = Field(default=1, ge=1, le=100, description="Most nodes.")
     volume_gib: int = Field(
         default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
     )
@@ -53,18 +45,15 @@ class GpuNodes(Section):
         default=False,
         description="Karpenter with `capacity: spot`: whether it may buy on-demand, at two to three times the price, "
         "when there is no spot capacity.",
-        json_schema_extra={"fix": "Write `on-demand-fallback: true` or `on-demand-fallback: false`."},
     )
     replacement: Replacement = Field(
         default="create-first",
         description="When nodes must be replaced: `create-first` needs quota for both groups, `delete-first` stops the "
         "models.",
-        json_schema_extra={"fix": "Write `create-first` or `delete-first`."},
     )
     check_offers: bool = Field(
         default=True,
         description="Refuse types that the region does not offer, as far as tandem knows; with `false`, `up` asks AWS.",
-        json_schema_extra={"fix": "Write `check-offers: true` or `check-offers: false`."},
     )
 
 
@@ -72,11 +61,7 @@ class GpuPool(GpuNodes):
     """One of several pools of GPU nodes."""
 
     name: str = Field(
-        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$",
-        description="In a list of pools: what models call it.",
-        json_schema_extra={
-            "fix": "Write `name: fast`, for example: lower-case letters, digits and dashes, 20 at most."
-        },
+        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: what models call it."
     )
     sharing: Sharing | None = Field(
         default=None, description="In a list of pools: how this one shares its GPUs; as `sharing` says when absent."
@@ -107,11 +92,7 @@ class SystemNodes(Section):
 class ClusterSettings(Section):
     """Network and control plane."""
 
-    kubernetes: str = Field(
-        default=versions.KUBERNETES,
-        description="Kubernetes version.",
-        json_schema_extra={"fix": f'Write it in quotes: `kubernetes: "{versions.KUBERNETES}"`.'},
-    )
+    kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
     support: Support = Field(
         default="standard", description="EKS support that may be paid: `extended` is six times as dear."
     )
@@ -135,7 +116,6 @@ class ClusterSettings(Section):
     admins: Annotated[list[str], Field(max_length=50)] = Field(
         default=[],
         description="IAM roles and users (ARNs) that may run `up` and `destroy`, besides the one that runs `up`.",
-        json_schema_extra={"fix": "Write `admins: [arn:aws:iam::111122223333:role/ci]`, for example."},
     )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
@@ -166,24 +146,17 @@ class ModelClients(Section):
 class StackConfig(Section):
     """A whole stack file: its `tandem:` keys and `aws:region`."""
 
-    region: str = Field(
-        alias="aws:region",
-        pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$",
-        description="AWS region.",
-        json_schema_extra={"fix": "Write `aws:region: us-east-1`, for example."},
-    )
+    region: str = Field(alias="aws:region", pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$", description="AWS region.")
     profile: str | None = Field(
         alias="aws:profile",
         default=None,
         pattern=r"^[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
         description="Profile of your AWS configuration; the usual credentials when absent.",
-        json_schema_extra={"fix": "Write a name that `aws configure list-profiles` prints."},
     )
     assume_roles: Annotated[list[AssumedRole], BeforeValidator(from_json), Field(max_length=1)] = Field(
         alias="aws:assumeRoles",
         default=[],
         description="The role to assume, with `roleArn`; one at most, since the AWS CLI cannot assume two in a row.",
-        json_schema_extra={"fix": "Write `aws:assumeRoles: [{roleArn: arn:aws:iam::111122223333:role/ci}]`."},
     )
     allowed_account_ids: Annotated[list[AccountId], BeforeValidator(from_json), Field(max_length=20)] = Field(
         alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may be in; any when absent."
@@ -204,9 +177,7 @@ class StackConfig(Section):
         "pods in any namespace that have all `labels`.",
     )
     proof: bool = Field(
-        default=True,
-        description="Prove after every change of sharing, before models start, that the shares are real.",
-        json_schema_extra={"fix": "Write `proof: true` or `proof: false`."},
+        default=True, description="Prove after every change of sharing, before models start, that the shares are real."
     )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
     budget: Budget = Field(default=Budget(), description="What the stack may cost.")
