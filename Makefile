@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # `make help` lists the targets by the text after `##`.
-.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow check lint coverage mutants docs bench refresh lock sbom clean
+.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs bench refresh lock sbom clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -15,6 +15,10 @@ plan: .venv/plan  ## Plan a stack without AWS and without Pulumi (STACK=dev)
 # What most changes need: a minute on two cores.
 test: .venv/test  ## Run the tests that most changes need (a minute)
 	@.venv/bin/python -m pytest -n auto -m "not slow"
+
+# The wheel outside the checkout; what it needs comes from the package index. One test needs `pulumi` on the PATH.
+test-wheel: .venv/test  ## Build the wheel and test it in a new environment
+	@.venv/bin/python -m pytest tests/wheel
 
 # What goes through all there is: every order of creation, every key, every deletion, real processes. Two minutes.
 test-slow: .venv/test  ## Run the tests that go through everything

@@ -24,6 +24,7 @@ TIERS = {
     "engine": "engine",
     "ollama": "ollama",
     "live": "live",
+    "wheel": "wheel",
     "gpu": "program",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
@@ -33,6 +34,7 @@ ON_REQUEST = {
     "engine": "make test-engine",
     "live": "make test-live",
     "ollama": "make test-ollama",
+    "wheel": "make test-wheel",
 }
 """Folders that are left alone unless they are named: they take minutes. How each is run."""
 

@@ -1,0 +1,88 @@
+"""The wheel, and environments outside the checkout that have it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXTRAS = "aws,cluster,gguf,ollama,plots"
+
+
+@dataclass(frozen=True)
+class Environment:
+    """A virtual environment, and a folder that is not the checkout."""
+
+    prefix: Path
+    folder: Path
+
+    def run(self, program: str, *arguments: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs one of its programs as a user would, without anything of the checkout."""
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "VIRTUAL_ENV"))}
+        env = {**kept, "PATH": f"{self.prefix / 'bin'}:{os.environ['PATH']}", "PYTHONWARNINGS": "ignore"}
+        return subprocess.run(
+            [self.prefix / "bin" / program, *arguments], cwd=cwd or self.folder, env=env, capture_output=True, text=True
+        )
+
+
+def build(source: Path, target: Path) -> Path:
+    """The wheel of `source`, built by pip with the setuptools that is here."""
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w"]
+    subprocess.run([*command, target, source], check=True)
+    [wheel] = target.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="session")
+def sources(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What git tracks, or would: a build leaves its traces in a copy."""
+    target = tmp_path_factory.mktemp("sources")
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file() and not name.startswith("tests/"):
+            (target / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, target / name)
+    return target
+
+
+@pytest.fixture(scope="session")
+def wheel(sources: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build(sources, tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="session")
+def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Environment]:
+    """Installs the wheel with extras into an environment of its own, everything else from the package index."""
+
+    def new(extras: str) -> Environment:
+        home = tmp_path_factory.mktemp("installed")
+        prefix, folder = home / "venv", home / "project"
+        folder.mkdir()
+        uv = [sys.executable, "-m", "uv"]
+        subprocess.run([*uv, "venv", "--quiet", "--seed", "--python", sys.executable, prefix], check=True)
+        locks = [part for name in ("requirements.txt", "requirements-dev.txt") for part in ("-c", str(ROOT / name))]
+        target = ["--python", str(prefix / "bin" / "python"), f"{wheel}{extras}"]
+        subprocess.run([*uv, "pip", "install", "--quiet", *locks, *target], check=True)
+        shutil.copy(ROOT / "Pulumi.yaml", folder)
+        shutil.copy(ROOT / "Pulumi.dev.yaml", folder)
+        return Environment(prefix, folder)
+
+    return new
+
+
+@pytest.fixture(scope="session")
+def base(install: Callable[[str], Environment]) -> Environment:
+    """As `pip install tandem-gpu` makes it."""
+    return install("")
+
+
+@pytest.fixture(scope="session")
+def complete(install: Callable[[str], Environment]) -> Environment:
+    """With every extra that users have."""
+    return install(f"[{EXTRAS}]")

@@ -1,0 +1,38 @@
+"""Both under the stock mocks of Pulumi."""
+
+import json
+
+import pulumi
+
+
+class Mocks(pulumi.runtime.Mocks):
+    """Answers with what it was asked for."""
+
+    def new_resource(self, args):
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args):
+        return {}
+
+
+pulumi.runtime.set_mocks(Mocks(), project="foreign", stack="test")
+
+from components import Bucket
+from tandem.components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
+from tandem.sharing.gpus import gpus
+from tandem.sharing.modes import TimeSlicing
+
+
+@pulumi.runtime.test
+def both():
+    pools = [PoolSharing(sharing=TimeSlicing(replicas=4), gpu=gpus()["l4"])]
+    ours = DevicePluginSharing("ours", DevicePluginSharingArgs(pools=pools))
+    theirs = Bucket("theirs")
+
+    def show(resources):
+        print(json.dumps({"theirs": theirs.pulumi_resource_type, "resources": list(resources)}))
+
+    return ours.resource_names.apply(show)
+
+
+both()
