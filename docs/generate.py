@@ -34,7 +34,7 @@ from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
 from stacks.stack_file.shape import Budget, ClusterSettings, GpuNodes, GpuPool, StackConfig, SystemNodes
 from tandem.doctor.checks import CHECKS
-from tandem.report import PlanReport
+from tandem.planned.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
 BEFORE_UP = ROOT / "docs" / "how-to" / "before-your-first-up.md"

@@ -10,8 +10,7 @@ from pulumi.runtime.config import CONFIG, get_config_env
 
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from stacks.stack_file.errors import RefusedError
-from stacks.stack_file.judge import Plan, judge
+from stacks.stack_file.judge import Plan, RefusedError, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source
 

@@ -11,13 +11,34 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+COMMANDS = {
+    "plan": ("plan", "check a stack and show what it creates, costs and how long it takes"),
+    "choose": ("choose", "show the cheapest setups that hold your models, and write the best one as a stack file"),
+    "doctor": ("doctor", "before up: check what would stop it on this machine, in the account and in the cluster"),
+    "sandbox": ("sandbox", "run the real pulumi against an emulated AWS and Kubernetes"),
+    "modes": ("modes", "show which way of sharing goes on which instance type, and what it costs"),
+    "models": ("models", "list the models of the catalogue, or describe one that it lacks"),
+    "gpus": ("gpus", "list the GPU instance types, their memory and their prices"),
+    "leftovers": ("account", "after destroy: find what is left in the account, and what it costs"),
+    "quota": ("account", "before up: check the account's quotas, and that its zones have the instance types"),
+    "prices": ("account", "read today's prices from AWS, for `tandem plan --live-prices`"),
+    "verify": ("verify", "after up: prove that the shares are real and that every model is whole on its GPU"),
+    "watch": ("watch", "see live what the models, the GPUs and the pods do"),
+    "chat": ("chat", "let the two models talk to each other"),
+    "bench": ("bench", "measure the models alone and together"),
+    "report": ("report", "tell what `bench` measured: Markdown with plots"),
+}
+"""The commands in the order of `--help`: the room of each, and what it does."""
+QUICK = ("plan", "choose", "modes", "models", "gpus")
+"""Commands that end before garbage could matter."""
+
 
 def main(arguments: "Sequence[str] | None" = None) -> int:
     """Runs the command; returns its exit code."""
     try:
         return _answer(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        from tandem.calling import INTERRUPTED
+        from tandem.terminal import INTERRUPTED
 
         print("tandem: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -47,7 +68,7 @@ def entry() -> None:
     except OSError as error:
         import errno
 
-        from tandem.calling import complain
+        from tandem.terminal import complain
 
         if error.errno not in (errno.ENOSPC, errno.EDQUOT):
             raise
@@ -102,31 +123,37 @@ def _heard_again(lost: "sys.UnraisableHookArgs") -> None:
 def _answer(given: list[str]) -> int:
     import argparse
 
-    from tandem import calling
+    from tandem import terminal
 
     passed_on: list[str] = []
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
-    parsed = _parser().parse_args(given, argparse.Namespace(given=given, passed_on=passed_on, json=False))
-    return calling.answer(parsed)
+    called = given[0] if given and given[0] in COMMANDS else ""
+    parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called)
+    if called not in QUICK:
+        gc.enable()
+
+    def run() -> int:
+        _parser(called).parse_args(given, parsed)
+        return int(parsed.run(parsed))
+
+    return terminal.answer(run, parsed)
 
 
-def _parser() -> "argparse.ArgumentParser":
-    from tandem import choose, gpus, modes, plan_command
-    from tandem.account import command as account
-    from tandem.benchmark import arguments as benchmark
-    from tandem.calling import EXIT_CODES, Parser
-    from tandem.cluster import arguments as cluster
-    from tandem.conversation import arguments as conversation
-    from tandem.doctor import arguments as doctor
-    from tandem.models import arguments as models
-    from tandem.sandbox import arguments as sandbox
+def _parser(called: str = "") -> "argparse.ArgumentParser":
+    """Reads the arguments of the command that is called: no other room is imported. Of all, it knows the names."""
+    from tandem.terminal import EXIT_CODES, Parser
 
     parser = Parser(
         prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for room in (plan_command, choose, doctor, sandbox, modes, models, gpus, account, cluster, conversation, benchmark):
-        room.add(commands)
+    if called:
+        import importlib
+
+        importlib.import_module(f"tandem.{COMMANDS[called][0]}.command").add(commands)
+    else:
+        for name, (_, help) in COMMANDS.items():
+            commands.add_parser(name, help=help)
     return parser

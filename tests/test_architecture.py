@@ -20,16 +20,19 @@ MAY_IMPORT = {
     "tandem": {"sandbox", "stacks", "sharing"},
 }
 """Imports go towards `sharing`, which imports nothing of ours."""
+FLOORS = ("extras", "markdown", "terminal", "measured", "planned", "arguments", "deployed")
+"""What several rooms of `tandem` share, from the ground up: each imports only those before it."""
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "sharing.assessment",
     "sharing.names",
     "sharing.versions",
     "stacks.stack_file.judge",
-    "tandem.calling",
+    "tandem.arguments",
     "tandem.command",
-    "tandem.plan",
-    "tandem.plan_command",
+    "tandem.plan.command",
+    "tandem.planned.plan",
+    "tandem.terminal",
 )
 HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "matplotlib", "asyncio")
 CLOCKS = {f"time.{name}" for name in ("monotonic", "perf_counter", "process_time", "time")}
@@ -57,6 +60,50 @@ def test_imports_go_towards_the_rules(room: str) -> None:
     for path in sources(room):
         rooms = {name.split(".")[0] for name in imported(path)} & set(MAY_IMPORT)
         assert rooms <= MAY_IMPORT[room] | {room}, path
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    """Imports inside functions and those for types count: whoever reads one module of a cycle must read them all."""
+    graph = import_graph(*MAY_IMPORT)
+    open_: list[str] = []
+    done: set[str] = set()
+
+    def visit(module: str) -> None:
+        assert module not in open_, " -> ".join([*open_[open_.index(module) :], module])
+        if module not in done:
+            open_.append(module)
+            for other in sorted(graph[module]):
+                visit(other)
+            done.add(open_.pop())
+
+    for module in sorted(graph):
+        visit(module)
+
+
+def test_a_room_of_the_command_imports_no_other_room() -> None:
+    """What rooms share lies in the floors, each of which imports only those before it."""
+    for module, others in import_graph("tandem").items():
+        _, own, *_ = [*module.split("."), ""]
+        if own in ("", "command", "__main__"):
+            continue
+        below = FLOORS[: FLOORS.index(own)] if own in FLOORS else FLOORS
+        rooms = {other.split(".")[1] for other in others if other.startswith("tandem.")}
+        assert rooms <= {*below, own}, module
+
+
+def import_graph(*rooms: str) -> dict[str, set[str]]:
+    """The modules of ours that each module imports, wherever in it."""
+    paths = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in sources(*rooms)}
+    paths = {name.removesuffix(".__init__"): path for name, path in paths.items()}
+    graph: dict[str, set[str]] = {module: set() for module in paths}
+    for module, path in paths.items():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                graph[module] |= {name.name for name in node.names if name.name in paths}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                full = [f"{node.module}.{name.name}" for name in node.names]
+                graph[module] |= {name if name in paths else node.module for name in full} & set(paths)
+    return graph
 
 
 def test_rules_know_no_pulumi() -> None:
@@ -152,15 +199,15 @@ def _names(node: ast.AST) -> set[str]:
 
 
 def test_text_from_outside_gets_into_markup_by_one_function() -> None:
-    """`tandem.show.in_markup` also takes out line feeds, which would end a row of a table."""
+    """`tandem.terminal.in_markup` also takes out line feeds, which would end a row of a table."""
     using = [path for path in sources("tandem") if "rich.markup.escape" in imported(path)]
-    assert using == [ROOT / "tandem" / "show.py"]
+    assert using == [ROOT / "tandem" / "terminal.py"]
 
 
 def test_what_commands_print_passes_one_place() -> None:
-    """`print_line`, `print_json` and `Output` make text printable; elsewhere only constants are printed."""
+    """`print_line`, `print_json` and `open_console` make text printable; elsewhere only constants are printed."""
     for path in sources("tandem"):
-        if path.name in ("calling.py", "show.py") and path.parent.name == "tandem":
+        if path == ROOT / "tandem" / "terminal.py":
             continue
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):

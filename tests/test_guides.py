@@ -11,8 +11,8 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from tandem.account.quota import SPOT_ROLE_COMMAND
 from tandem.command import _parser
+from tandem.deployed.aws.quota import SPOT_ROLE_COMMAND
 from tests.tandem.account.emulated import LOADER
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -82,7 +82,7 @@ def test_every_command_of_a_guide_exists(guide: str) -> None:
     for program, *arguments in commands(guide):
         match Path(program).name:
             case "tandem":
-                _parser().parse_args(arguments)
+                _parser(arguments[0]).parse_args(arguments)
             case "python":
                 extras = set(re.findall(r"[a-z]+", arguments[-1]))
                 assert extras <= set(

@@ -7,15 +7,22 @@ from pathlib import Path
 
 from sharing.assessment import Assessment, assess
 from sharing.prices import Book
-from sharing.problems import Problem
+from sharing.problems import Problem, told
 from sharing.setup import Setup
 from stacks.stack_file.clients import warn_of_clients
 from stacks.stack_file.contradictions import find_contradictions, is_named_in_doubt
-from stacks.stack_file.errors import RefusedError
 from stacks.stack_file.provider_keys import HONOURED, refuse_keys
 from stacks.stack_file.repairs import validate
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source, read
+
+
+class RefusedError(Exception):
+    """A stack that must not be created: the message has every reason."""
+
+    def __init__(self, judged: "Judged") -> None:
+        super().__init__("\n".join(told(judged.name, "mistake", judged.problems)))
+        self.judged = judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,14 +5,14 @@ import sys
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.account import deletion, regions, show
+from tandem.account import deletion, regions
+from tandem.account import screen as show
 from tandem.account.deletion import Clock, Deletion, Outcome
-from tandem.account.leftovers import Inventory
 from tandem.account.record import Record
-from tandem.account.session import Account, explained
-from tandem.account.things import Kind
-from tandem.calling import CallError, complain, print_line
-from tandem.show import Output, in_markup
+from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.session import Account, explained
+from tandem.deployed.aws.things import Kind
+from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
     record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
     print_line(f"Every deletion is written to {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
-    with Output(stderr=True).status("deleting …") as status:
+    with open_console(stderr=True).status("deleting …") as status:
 
         def settle(one: Outcome) -> None:
             record.write(event="outcome", **_as_dict(one))

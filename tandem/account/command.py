@@ -2,26 +2,14 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tandem.calling import (
-    FAILED,
-    FINE,
-    USAGE,
-    CallError,
-    Commands,
-    accepted,
-    add_stack,
-    complain,
-    existing,
-    print_json,
-    stack_file,
-)
+from tandem.arguments import accepted, add_stack, existing, known_region, stack_file
+from tandem.terminal import FAILED, FINE, USAGE, CallError, Commands, complain, print_json, status
 
 if TYPE_CHECKING:
-    from tandem.account.session import Account
+    from tandem.deployed.aws.session import Account
 
 EXIT_CODES = {
     "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
@@ -35,7 +23,6 @@ def add(commands: Commands) -> None:
     left = _command(
         commands,
         "leftovers",
-        "after destroy: find what is left in the account, and what it costs",
         "Finds everything in the AWS account that carries the stack's tags, or was made by controllers of its cluster.",
         _leftovers,
     )
@@ -45,7 +32,6 @@ def add(commands: Commands) -> None:
     quota = _command(
         commands,
         "quota",
-        "before up: check the account's quotas, and that its zones have the instance types",
         "Compares the quotas of the AWS account with what the stack needs at `desired` and at `max` nodes.",
         _quota,
     )
@@ -53,7 +39,6 @@ def add(commands: Commands) -> None:
     prices = _command(
         commands,
         "prices",
-        "read today's prices from AWS, for `tandem plan --live-prices`",
         "Reads the on-demand list and the spot prices of each zone, and keeps them in the user's cache.",
         _prices,
     )
@@ -64,9 +49,9 @@ def add(commands: Commands) -> None:
 
 
 def _command(
-    commands: Commands, name: str, what: str, description: str, run: Callable[[argparse.Namespace], int]
+    commands: Commands, name: str, description: str, run: Callable[[argparse.Namespace], int]
 ) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, help=what, description=description, epilog=EXIT_CODES[name])
+    parser = commands.add_parser(name, description=description, epilog=EXIT_CODES[name])
     add_stack(parser)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     parser.add_argument(
@@ -81,7 +66,7 @@ def _add_region(parser: argparse.ArgumentParser) -> None:
 
 
 def _leftovers(parsed: argparse.Namespace) -> int:
-    from tandem.account.session import explained
+    from tandem.deployed.aws.session import explained
 
     if parsed.delete and not parsed.yes and not sys.stdin.isatty():
         raise CallError("--delete asks, and there is no terminal to answer in. --yes agrees to all.")
@@ -90,9 +75,10 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     stack, region = _stack_and_region(parsed)
     account = _account(parsed, region)
 
-    from tandem.account import leftovers, show
+    from tandem.account import screen as show
+    from tandem.deployed.aws import leftovers
 
-    with explained(region), _status("asking AWS what is there …"):
+    with explained(region), status("asking AWS what is there …"):
         found = leftovers.inventory(account, stack)
     if not parsed.json:
         show.inventory(found, account, deleting=parsed.delete)
@@ -115,9 +101,10 @@ def _quota(parsed: argparse.Namespace) -> int:
     judged = accepted(parsed.stack)
     account = _account(parsed, region)
 
-    from tandem.account import quota, show
+    from tandem.account import screen as show
+    from tandem.deployed.aws import quota
 
-    with _status("asking AWS for quotas …"):
+    with status("asking AWS for quotas …"):
         found = quota.answer(account, stack, replace(judged.setup, region=region))
     if parsed.json:
         print_json(quota.as_dict(found, stack, account))
@@ -130,8 +117,10 @@ def _prices(parsed: argparse.Namespace) -> int:
     import datetime
 
     from stacks.stack_file.errors import UnreadableError
-    from tandem.account import kept_prices, prices, show
-    from tandem.account.session import AccountError
+    from tandem.account import prices
+    from tandem.account import screen as show
+    from tandem.deployed.aws.session import AccountError
+    from tandem.planned import kept_prices
 
     now = datetime.datetime.now(datetime.UTC)
     regions = list(dict.fromkeys(parsed.region or [_stack_and_region(parsed)[1]]))
@@ -143,7 +132,7 @@ def _prices(parsed: argparse.Namespace) -> int:
             if parsed.kept:
                 kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
                 continue
-            with _status(f"asking AWS for the prices of {region} …"):
+            with status(f"asking AWS for the prices of {region} …"):
                 read = prices.read(_account(parsed, region), now)
             kept.append((read, kept_prices.keep(read)))
         except (AccountError, UnreadableError) as error:
@@ -187,7 +176,7 @@ def _account(parsed: argparse.Namespace, region: str) -> "Account":
     from stacks.stack_file.provider_shape import AssumedRole, from_json
     from stacks.stack_file.shape import SECTIONS
     from stacks.stack_file.yaml import read
-    from tandem.account.session import connect
+    from tandem.deployed.aws.session import connect
 
     path = stack_file(parsed.stack) if parsed.stack else None
     if path is None or not path.is_file():
@@ -199,22 +188,3 @@ def _account(parsed: argparse.Namespace, region: str) -> "Account":
     except ValidationError:
         raise CallError(f"`aws:assumeRoles` of {path} is not a list of roles. Check it with `tandem plan`.") from None
     return connect(region, profile if isinstance(profile, str) and profile else None, roles)
-
-
-def known_region(region: str) -> None:
-    """Raises `CallError` where no table of ours knows the region."""
-    from sharing.problems import did_you_mean
-    from tandem.account import kept_prices
-
-    if region not in kept_prices.regions():
-        raise CallError(f"there is no AWS region '{region}'. {did_you_mean(region, kept_prices.regions())}")
-
-
-@contextmanager
-def _status(text: str) -> Iterator[None]:
-    """A line on stderr about what is going on, in a terminal alone."""
-
-    from tandem.show import Output, in_markup
-
-    with Output(stderr=True).status(in_markup(text)):
-        yield

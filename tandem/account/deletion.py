@@ -5,9 +5,10 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from tandem.account import leftovers, regions
-from tandem.account.session import Account, explain, is_temporary
-from tandem.account.things import Kind, Owner, Thing
+from tandem.account import regions
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account, explain, is_temporary
+from tandem.deployed.aws.things import Kind, Owner, Thing
 
 What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
 DONE = ("deleted", "gone already")

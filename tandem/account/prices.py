@@ -9,8 +9,8 @@ from typing import Any
 
 from sharing import tables
 from sharing.gpus import instance_types
-from tandem.account.kept_prices import Kept
-from tandem.account.session import Account, AccountError, explained
+from tandem.deployed.aws.session import Account, AccountError, explained
+from tandem.planned.kept_prices import Kept
 
 LIST_REGION = "us-east-1"
 """Where AWS answers questions about its price list, for every region of the partition `aws`."""

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from tandem.account.session import AccountError
+from tandem.deployed.aws.session import AccountError
 
 
 class RecordError(AccountError):

@@ -16,9 +16,9 @@ from sharing.gpus import instance_types
 from sharing.offerings import family
 from sharing.prices import HOME_REGION
 from tandem.account import prices
-from tandem.account.kept_prices import Kept
-from tandem.account.session import Account, AccountError, connect, explained
-from tandem.calling import print_line
+from tandem.deployed.aws.session import Account, AccountError, connect, explained
+from tandem.planned.kept_prices import Kept
+from tandem.terminal import print_line
 
 DATA = Path(tables.__file__).parent / "data"
 READ = "AWS, read with `make refresh`; older rows: "

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from tandem.account import services
-from tandem.account.leftovers import Inventory
-from tandem.account.session import Account, explain
-from tandem.account.things import Owner
+from tandem.deployed.aws import services
+from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.session import Account, explain
+from tandem.deployed.aws.things import Owner
 
 BEGINNING = ("CREATING", "PENDING")
 RUNNING = ("ACTIVE", "UPDATING")

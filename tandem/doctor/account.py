@@ -28,7 +28,7 @@ def _enable(region: str) -> str:
 
 def check_quotas(case: Case) -> Iterator[Finding]:
     """Quotas against what the stack needs, less what everything else in the region uses."""
-    from tandem.account import quota
+    from tandem.deployed.aws import quota
 
     stack = case.planned_stack
     checks = quota.quota_checks(case.account(), stack.name, _setup(case))
@@ -55,8 +55,8 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 
 def check_offerings(case: Case) -> Iterator[Finding]:
     """Whether the zones of the stack, or those that a new one would take, offer its instance types."""
-    from tandem.account import quota
-    from tandem.account.placed import NOWHERE, placed
+    from tandem.deployed.aws import quota
+    from tandem.deployed.aws.placed import NOWHERE, placed
 
     account, cluster = case.account(), case.cluster
     where = placed(account, cluster) if cluster else NOWHERE
@@ -71,7 +71,7 @@ def check_offerings(case: Case) -> Iterator[Finding]:
 
 def check_spot_role(case: Case) -> Iterator[Finding]:
     """The role with which EC2 starts spot instances. `destroy` would delete it, so no stack creates it."""
-    from tandem.account import quota
+    from tandem.deployed.aws import quota
 
     setup = _setup(case)
     if not quota.spot_role_missing(case.account(), setup):
@@ -92,7 +92,7 @@ def wants_spot(case: Case) -> bool:
 
 
 def _spot_fix() -> str:
-    from tandem.account import quota
+    from tandem.deployed.aws import quota
 
     return quota.SPOT_ROLE_COMMAND
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sandbox.graph import Resource
     from stacks.stack_file.judge import Plan
     from stacks.stack_file.provider_shape import AssumedRole
-    from tandem.account.session import Account, AccountError
-    from tandem.plan import Planned
+    from tandem.deployed.aws.session import Account, AccountError
+    from tandem.planned.plan import Planned
 
 HOME_REGIONS = {"aws": "us-east-1", "aws-cn": "cn-north-1", "aws-us-gov": "us-gov-west-1"}
 """A region of each partition that is enabled in every account."""
@@ -105,7 +105,7 @@ class Case:
 
     @cached_property
     def _access(self) -> Access:
-        from tandem.account.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
+        from tandem.deployed.aws.session import NOT_ACCEPTED, NOT_ENABLED, AccountError, code, connect
 
         home = self._home_region()
         region = self.region or home
@@ -131,8 +131,8 @@ class Case:
     @cached_property
     def _cluster(self) -> Any:
         from sharing import names
-        from tandem.account import services
-        from tandem.account.leftovers import owner_of
+        from tandem.deployed.aws import services
+        from tandem.deployed.aws.leftovers import owner_of
 
         account, stack = self.account(), self.planned_stack.name
         raw = services.cluster(account, names.cluster_name(stack))

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from sharing.printable import one_line
-from tandem.calling import CallError
 from tandem.doctor import account, builds, credentials, deployed, machine, published, pulumi_state, registries, releases
 from tandem.doctor.case import Case
 from tandem.doctor.finding import Finding, unknown
 from tandem.extras import missing
+from tandem.terminal import CallError
 
 AT_ONCE = 4
 """Checks that run at the same time: most of their time is waiting for AWS, which throttles who asks more."""
@@ -229,7 +229,7 @@ def _findings(check: Check, case: Case) -> list[Finding]:
     except Exception as error:
         if not _is_of_aws(error):
             raise
-        from tandem.account.session import reason
+        from tandem.deployed.aws.session import reason
 
         found.append(_cleaned(_unchecked(reason(error, case.region))))
     return found

@@ -1,21 +1,45 @@
-"""How `tandem doctor` answers."""
+"""`tandem doctor`: its arguments, and how it answers."""
 
 import argparse
 import datetime
 from pathlib import Path
 
-from tandem.account.command import known_region
-from tandem.calling import accepted, print_json, stack_file
-from tandem.cluster.connection import project_of
+from tandem.arguments import accepted, known_region, stack_file
+from tandem.deployed.outputs import project_of
 from tandem.doctor import screen
 from tandem.doctor.case import Case, Stack
 from tandem.doctor.checks import examine
 from tandem.doctor.finding import exit_code
+from tandem.terminal import Commands, print_json, status
+
+EXIT_CODES = (
+    "Exit codes: 0 nothing would stop `pulumi up`, 1 something would, 2 wrong call, or something could not be checked. "
+    "1 beats 2."
+)
 
 
-def answer(parsed: argparse.Namespace) -> int:
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = commands.add_parser(
+        "doctor",
+        description="Checks what would stop `pulumi up`, and prints the fix beside it. Nothing is changed. Without a "
+        "stack it checks this machine and the account alone.",
+        epilog=EXIT_CODES,
+    )
+    parser.add_argument(
+        "stack", nargs="?", metavar="STACK|FILE", help="a stack (its file is Pulumi.STACK.yaml) or a file"
+    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument(
+        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or the usual credentials)"
+    )
+    parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
+    parser.set_defaults(run=_run)
+
+
+def _run(parsed: argparse.Namespace) -> int:
     """Examines what the arguments name, prints it, and returns the exit code."""
-    with screen.progress("checking this machine, the account and the stack …"):
+    with status("checking this machine, the account and the stack …"):
         case = _case(parsed)
         answers = examine(case)
     if parsed.json:
@@ -33,7 +57,7 @@ def _case(parsed: argparse.Namespace) -> Case:
         region = parsed.region or _ambient_region(parsed.profile)
         return Case(project=project_of(Path("Pulumi.yaml")), region=region, profile=parsed.profile, now=now)
 
-    from tandem import plan
+    from tandem.planned import plan
 
     judged = accepted(parsed.stack)
     return Case(

@@ -96,7 +96,7 @@ def _is_refusal(error: Exception) -> bool:
     """Whether AWS, or the lack of credentials, says no. Else nothing is known: the network may be away."""
     from botocore import exceptions
 
-    from tandem.account.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
+    from tandem.deployed.aws.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
 
     cause = error.__cause__ or error
     refusals = (

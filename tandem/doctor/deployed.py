@@ -20,7 +20,7 @@ PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 def check_cluster(case: Case) -> Iterator[Finding]:
     """The EKS cluster: there is none yet, or it is this stack's."""
-    from tandem.account import services
+    from tandem.deployed.aws import services
 
     name = names.cluster_name(case.planned_stack.name)
     there = services.cluster(case.account(), name)

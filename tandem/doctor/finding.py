@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tandem.calling import FAILED, FINE, USAGE
+from tandem.terminal import FAILED, FINE, USAGE
 
 Verdict = Literal["ok", "warning", "stops", "unknown"]
 

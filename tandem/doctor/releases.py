@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.connection import NotConnectedError
+from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, stops, unknown
 
@@ -29,8 +29,8 @@ class Revision:
 
 def check_releases(case: Case) -> Iterator[Finding]:
     """Whether the newest revision of each Helm release has come to an end."""
-    from tandem.cluster import kubeconfig
-    from tandem.cluster.kubernetes import cluster
+    from tandem.deployed import kubeconfig
+    from tandem.deployed.kubernetes import cluster
 
     raw = case.cluster
     if raw is None or "endpoint" not in raw:

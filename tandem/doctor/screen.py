@@ -1,16 +1,16 @@
 """What `tandem doctor` prints: one line per check, the fix beside it."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
+from rich.console import Console
 from rich.table import Table
 
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
 from tandem.doctor.finding import exit_code
-from tandem.show import Output, in_markup
+from tandem.terminal import in_markup, open_console
 
 SCHEMA_VERSION = 1
 WORDS = {"ok": "ok", "warning": "warning", "stops": "stops up", "unknown": "not checked"}
@@ -18,16 +18,9 @@ STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "b
 VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
 
-@contextmanager
-def progress(text: str) -> Iterator[None]:
-    """A line on stderr while the block runs, on a terminal alone."""
-    with Output(stderr=True).status(in_markup(text)):
-        yield
-
-
 def show(case: Case, answers: Sequence[Answered]) -> None:
     """Every finding, then the counts. A reader that is no terminal gets one line for each finding."""
-    console = Output(highlight=False)
+    console = open_console()
     width = max(len(answered.check.title) for answered in answers)
     first: dict[str, str] = {}
     for answered in answers:
@@ -45,7 +38,7 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
     console.print(_summary(case, answers), soft_wrap=not console.is_terminal)
 
 
-def _show_wrapped(console: Output, word: str, title: str, found: str, fix: str) -> None:
+def _show_wrapped(console: Console, word: str, title: str, found: str, fix: str) -> None:
     """A finding with its fix below it, both indented under what was found."""
     row = Table.grid(padding=(0, 2))
     row.add_column(no_wrap=True)

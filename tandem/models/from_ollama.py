@@ -6,10 +6,10 @@ from gguf import GGMLQuantizationType
 
 from sharing.metadata import Tensor
 from sharing.printable import printable
-from tandem import ollama_replies
+from tandem.deployed import ollama_replies
+from tandem.deployed.ollama import Ollama, same_tag
+from tandem.deployed.ollama_replies import Shown
 from tandem.models.gguf_file import Contents, UnreadableModelError, tensor_bytes
-from tandem.ollama import Ollama, same_tag
-from tandem.ollama_replies import Shown
 
 SAFETENSORS = "safetensors"
 
@@ -17,7 +17,7 @@ SAFETENSORS = "safetensors"
 def read_tag(server: Ollama) -> tuple[Contents, int]:
     """What a server says about its endpoint's model, and at most how many bytes a projector of its own has.
 
-    Raises `UnreadableModelError`, and `tandem.ollama.OllamaError` where the server does not answer.
+    Raises `UnreadableModelError`, and `tandem.deployed.ollama.OllamaError` where the server does not answer.
     """
     tag, answer = server.endpoint.model, server.show()
     contents = _contents(tag, answer)

@@ -13,8 +13,8 @@ from gguf.gguf_reader import ReaderField
 
 from sharing.metadata import MOST_BYTES, Tensor
 from sharing.printable import printable
-from tandem.calling import FAILED, CallError
-from tandem.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
+from tandem.deployed.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
+from tandem.terminal import FAILED, CallError
 
 MOST_HEADER = 256 * 2**20
 """Bytes before the tensors. The largest vocabularies of 2026 make 20 MiB of it."""

@@ -10,8 +10,8 @@ import httpx
 
 from sharing.metadata import MOST_BYTES
 from sharing.printable import printable
-from tandem.calling import CallError
 from tandem.models.gguf_file import Contents, UnreadableModelError, check_start, read_mapped
+from tandem.terminal import CallError
 
 FIRST_PIECE = 2**20
 """Bytes of the first request; each further one asks for twice as many."""

@@ -15,12 +15,13 @@ from sharing.models import Model, find
 from sharing.printable import printable
 from stacks.stack_file.edit import as_yaml, describe_model
 from stacks.stack_file.model_settings import MODEL_NAME, own_keys
-from tandem.calling import FINE, CallError, existing, print_json
-from tandem.connection import Endpoint, wrong_with
+from tandem.arguments import existing
+from tandem.deployed.endpoints import Endpoint, wrong_with
+from tandem.deployed.ollama import Ollama
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
-from tandem.ollama import Ollama
+from tandem.terminal import FINE, CallError, print_json
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
@@ -69,9 +70,9 @@ def show(description: Description, parsed: argparse.Namespace, file: Path | None
     """The keys as a stack file has them, and what is to know about them."""
     from rich.text import Text
 
-    from tandem.show import Output
+    from tandem.terminal import open_console
 
-    console = Output(highlight=False)
+    console = open_console()
     model = description.model
     settings = {"name": model.name, **description.own}
     lines = [f"{'- ' if key == 'name' else '  '}{key}: {as_yaml(value)}" for key, value in settings.items()]
@@ -157,7 +158,7 @@ def _waiting(parsed: argparse.Namespace) -> Iterator[None]:
     if parsed.json:
         yield
         return
-    from tandem.show import Output
+    from tandem.terminal import open_console
 
-    with Output(stderr=True).status(f"reading {printable(parsed.model)[:60]} …"):
+    with open_console(stderr=True).status(f"reading {printable(parsed.model)[:60]} …"):
         yield

@@ -11,7 +11,7 @@ from sharing.gpus import gpus
 from sharing.memory import need
 from sharing.models import MIB, Model, Served, models
 from sharing.problems import did_you_mean
-from tandem.calling import FINE, CallError, print_json
+from tandem.terminal import FINE, CallError, print_json
 
 SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
@@ -57,9 +57,9 @@ def show(found: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
-    from tandem.show import Output
+    from tandem.terminal import open_console
 
-    console = Output(highlight=False)
+    console = open_console()
     width = max(len("model"), *(len(model.name) for model in found))
     head = f"{'model':<{width}}  {'weights GiB':>11}  {'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
     console.print(Text(head, style="bold"), soft_wrap=True)

@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
-from tandem.calling import CallError
 from tandem.sandbox.processes import HOME, end_running
+from tandem.terminal import CallError
 
 OLDEST = (3, 250)
 """The engine of this minor version and later was run against the providers (3.260); what they rely on is older."""

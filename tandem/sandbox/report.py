@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from tandem.calling import SCHEMA_VERSION
 from tandem.sandbox.state import Findings, Managed, Unfinished, name_of
+from tandem.terminal import SCHEMA_VERSION
 
 
 def as_report(stack: str, found: Findings) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from pathlib import Path
 from sharing.choices import choose
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
-from tandem.base_stack import of_models
-from tandem.choose import CAPACITIES
+from tandem.choose.command import CAPACITIES
+from tandem.planned.base_stack import of_models
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAIR = ["llama2:7b", "mistral:7b"]

@@ -23,7 +23,7 @@ import pulumi
 from components import GpuCluster, GpuClusterArgs
 from sandbox.preview.program import run
 from stacks.stack_file.judge import judge_file
-from tandem.plan import program_graph
+from tandem.planned.plan import program_graph
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACKS = ("timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter", "dev")

@@ -12,9 +12,9 @@ import time
 
 import httpx
 
-from tandem.benchmark.measures import itl_ms, percentile, ttft_ms
-from tandem.benchmark.result import Load, Row, Server
-from tandem.benchmark.run import Bench, Case, Measured
+from tandem.bench.run import Bench, Case, Measured
+from tandem.measured.measures import itl_ms, percentile, ttft_ms
+from tandem.measured.result import Load, Row, Server
 from tests.tandem.scripted_ollama import scripted
 
 STREAMS = 32

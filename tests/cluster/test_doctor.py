@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tandem.cluster import kubeconfig
-from tandem.cluster.kubernetes import cluster as connect
+from tandem.deployed import kubeconfig
+from tandem.deployed.kubernetes import cluster as connect
 from tandem.doctor.releases import HELM, _pending, _revisions
 from tests.cluster.deployment import Deployment
 from tests.tandem.doctor.test_deployed import secret

@@ -20,19 +20,19 @@ import httpx
 import pytest
 
 from sandbox.graph import Graph
-from tandem.cluster import connection
-from tandem.cluster.connection import Connected, endpoints
-from tandem.cluster.kubernetes import Cluster
-from tandem.cluster.overfill import MARK, overfill
 from tandem.command import main
-from tandem.connection import NotConnectedError
+from tandem.deployed import connection
+from tandem.deployed.connection import Connected, endpoints
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.kubernetes import Cluster
+from tandem.verify.overfill import MARK, overfill
 from tests.cluster.deployment import Deployment
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
 from tests.control_plane.running import ControlPlane
-from tests.tandem.cluster.fake_ollama import GIB, FakeOllama, loaded, serving
-from tests.tandem.cluster.seen import promise
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.seen import promise
 
 GPU_NODE = "tandem-gpu-group-0"
 FOUND_OUT = {
@@ -506,7 +506,7 @@ def test_no_file_of_the_kubeconfig_is_left_behind(
 def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import socket
 
-    monkeypatch.setattr("tandem.cluster.kubernetes.CONNECT_SECONDS", 0.5)
+    monkeypatch.setattr("tandem.deployed.kubernetes.CONNECT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = {
             "clusters": [{"name": "c", "cluster": {"server": f"https://127.0.0.1:{silent.getsockname()[1]}"}}],

@@ -20,9 +20,9 @@ from sandbox.world.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
-from tandem.sandbox.command import AT_ONCE, CLOUD, Place, Sandbox, opened
 from tandem.sandbox.pulumi import executable
 from tandem.sandbox.state import Findings
+from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from tandem.sandbox.command import opened
 from tandem.sandbox.pulumi import executable
+from tandem.sandbox.verbs import opened
 from tests.engine.command_line import SLOW_PACE, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
 from tests.test_guides import GUIDES, HOW_TO, commands

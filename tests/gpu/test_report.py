@@ -60,7 +60,7 @@ def test_a_driver_that_hides_processes_is_measured_by_the_whole_gpu(tmp_path: Pa
 
 
 def test_a_report_shows_shares_and_two_servers(tmp_path: Path) -> None:
-    # The form of `tandem bench --json` (tandem/benchmark/summary.py), and of the share prober's verdict.
+    # The form of `tandem bench --json` (tandem/measured/summary.py), and of the share prober's verdict.
     row = {
         "workload": {"prompt_words": 64, "loop": "closed", "level": 4.0},
         "slowdown": {"llama2": 1.9, "mistral": 2.05},

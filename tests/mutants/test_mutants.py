@@ -71,12 +71,16 @@ def test_the_lines_after_a_fault_keep_their_numbers() -> None:
     ("path", "change", "part"),
     [
         ("tandem/account/clean_up.py", ("run(found)", "pass"), "deletion"),
-        ("tandem/account/ec2.py", ('after=("instances",), slow=True', "after=(), slow=True"), "order"),
-        ("tandem/account/ec2.py", ('after=("instances",), slow=True', "after=('instances',), slow=False"), "deletion"),
+        ("tandem/deployed/aws/ec2.py", ('after=("instances",), slow=True', "after=(), slow=True"), "order"),
+        (
+            "tandem/deployed/aws/ec2.py",
+            ('after=("instances",), slow=True', "after=('instances',), slow=False"),
+            "deletion",
+        ),
         ("components/gpu_cluster/__init__.py", ("f(a, depends_on=[x, y])", "f(a, depends_on=[x])"), "order"),
         ("components/gpu_cluster/__init__.py", ("f(a, depends_on=[x, y])", "f(depends_on=[x, y])"), "components"),
         ("tandem/account/prices.py", ("x = 1", "x = 2"), "tandem"),
-        ("tandem/account/quota.py", ("x = 1", "x = 2"), "quota"),
+        ("tandem/deployed/aws/quota.py", ("x = 1", "x = 2"), "quota"),
         ("sharing/quotas.py", ("x = 1", "x = 2"), "quota"),
         ("sandbox/world/quotas.py", ("x = 1", "x = 2"), "sandbox"),
         ("tandem/sandbox/state.py", ("x = 1", "x = 2"), "recovery"),
@@ -125,7 +129,7 @@ def test_before_it_survives_a_mutant_meets_all_tests_of_its_room(tmp_path: Path)
     def of_room(path: str) -> list[str]:
         return [name.removeprefix("tests/") for name in selection.of_room(Mutant(path, "", 1, 1, 0, 0, ""))]
 
-    assert of_room("tandem/account/ec2.py") == ["tandem/account/test_a.py::b"]
+    assert of_room("tandem/account/deletion.py") == ["tandem/account/test_a.py::b"]
     assert of_room("components/karpenter/a.py") == ["components/test_c.py::b", "program/test_d.py::b"]
 
 

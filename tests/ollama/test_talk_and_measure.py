@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tandem.benchmark.result_file import read
 from tandem.command import main
+from tandem.measured.result_file import read
 from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
 
 pytestmark = needs_ollama

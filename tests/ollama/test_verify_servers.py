@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from tandem.cluster.checks import Check, server_checks
-from tandem.cluster.servers import examine
-from tandem.connection import Endpoint
-from tandem.ollama import Ollama
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama
+from tandem.verify.checks import Check, server_checks
+from tandem.verify.servers import examine
 from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
-from tests.tandem.cluster.seen import promise
+from tests.tandem.seen import promise
 
 pytestmark = needs_ollama
 __all__ = ["card"]

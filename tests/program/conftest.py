@@ -12,7 +12,7 @@ from sandbox.graph import Graph
 from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
-from tandem.plan import program_graph
+from tandem.planned.plan import program_graph
 from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent.parent

@@ -10,7 +10,7 @@ import pytest
 
 from sandbox.graph import Graph, Resource, plain
 from sharing import artifacts, versions
-from tandem.cluster import overfill
+from tandem.verify import overfill
 
 RELEASE = "kubernetes:helm.sh/v3:Release"
 PLUGIN = "nvcr.io/nvidia/k8s-device-plugin:v0.20.0"

@@ -15,7 +15,7 @@ import pytest
 from components.ollama_pair.values import start_script
 from sandbox.graph import Graph, masked
 from stacks.stack_file.judge import Plan
-from tandem.plan import program_graph
+from tandem.planned.plan import program_graph
 from tests.program.conftest import STACKS
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"

@@ -8,7 +8,7 @@ import pytest
 from sandbox.graph import Graph
 from sharing import tables
 from stacks.stack_file.judge import Plan
-from tandem.first_token import NODE_CLAIM, first_token
+from tandem.planned.first_token import NODE_CLAIM, first_token
 
 NEEDS = {
     ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",

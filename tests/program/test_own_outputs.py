@@ -5,8 +5,8 @@ from collections.abc import Callable
 from sandbox.graph import Graph, masked
 from stacks.outputs import PoolOutputs, StackOutputs
 from stacks.stack_file.judge import Plan
-from tandem.running import Running
-from tandem.switch import switches
+from tandem.deployed.outputs import Running
+from tandem.plan.switch import switches
 
 
 def test_a_stack_that_is_up_as_its_file_says_switches_nothing(

@@ -12,7 +12,7 @@ from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
 from sharing.models import Served, models
 from stacks.stack_file.judge import Plan
-from tandem.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token
+from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token
 from tests.program.conftest import graph_with, source_of
 
 Graphs = Callable[[str], Graph]

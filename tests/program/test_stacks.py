@@ -15,9 +15,8 @@ from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
 from sandbox.preview.program import run
 from sharing import versions
 from stacks import program
-from stacks.stack_file.errors import RefusedError
-from stacks.stack_file.judge import Plan
-from tandem.plan import program_graph
+from stacks.stack_file.judge import Plan, RefusedError
+from tandem.planned.plan import program_graph
 from tests.program.conftest import graph_with, judge_with, source_of
 
 Graphs = Callable[[str], Graph]

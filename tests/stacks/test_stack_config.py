@@ -21,8 +21,7 @@ from sharing.gpus import gpus
 from sharing.memory import need
 from sharing.models import KvType, largest_vocabulary
 from stacks.program import load_plan
-from stacks.stack_file.errors import RefusedError
-from stacks.stack_file.judge import Judged, judge, judge_file
+from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
 from stacks.stack_file.provider_keys import HONOURED, REFUSED
 from stacks.stack_file.shape import SECTIONS, StackConfig, default_id
 from stacks.stack_file.yaml import Source

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpcore
 
-from tandem.benchmark.clocked import ClockedStream
+from tandem.bench.clocked import ClockedStream
 
 Event = bytes | float | Exception
 """Bytes that come, seconds that pass before anything does, or what the connection ends with."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sharing.setup import Pool, Setup
-from tandem.running import Running
+from tandem.deployed.outputs import Running
 
 
 def outputs(setup: Setup, *, older: bool = False) -> dict[str, Any]:

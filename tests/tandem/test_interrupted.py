@@ -38,14 +38,14 @@ runpy.run_module("tandem", run_name="__main__")
 @pytest.mark.parametrize(
     "module",
     [
-        "tandem.connection",
-        "tandem.cluster.watch",
-        "tandem.plan",
+        "tandem.deployed.endpoints",
+        "tandem.watch.watch",
+        "tandem.planned.plan",
         "kr8s",
         # Looked for by the thread of the event loop, while this one waits for it.
         "anyio._backends._asyncio",
         # In a destructor.
-        "tandem.cluster.watch!",
+        "tandem.watch.watch!",
         "kr8s!",
     ],
 )

@@ -23,18 +23,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tandem import command
-from tandem.benchmark.result_file import write
-from tandem.cluster import screen
-from tandem.cluster import verify as verification
 from tandem.command import main
-from tandem.show import Output
+from tandem.measured.result_file import write
+from tandem.terminal import open_console
+from tandem.verify import screen
+from tandem.verify import verify as verification
 from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated
-from tests.tandem.cluster.pretended import Cluster, connected, well
-from tests.tandem.cluster.seen import checks, facts, pending, restarting
+from tests.tandem.deployed.pretended import Cluster, connected, well
 from tests.tandem.models import gguf_files
 from tests.tandem.results import row, run, server, shared
+from tests.tandem.seen import checks, facts, pending, restarting
 
 pytestmark = pytest.mark.slow
 
@@ -188,7 +188,7 @@ def test_clusters(text: str, as_json: bool) -> None:
     with pytest.MonkeyPatch.context() as patch:
         port = SimpleNamespace(url="http://127.0.0.1:1", trouble=text)
         patch.setattr(Cluster, "forward", lambda *_: nullcontext(port), raising=False)
-        patch.setattr("tandem.cluster.arguments.reached", reached)
+        patch.setattr("tandem.deployed.connection.reached", reached)
         patch.setattr(verification, "verify", lambda *_, patience, **__: (patience.tell(text), verdict)[1])
         said("verify", "dev", *["--json"] * as_json)
         said("watch", "dev", "--once", *["--json"] * as_json)
@@ -198,7 +198,7 @@ def test_a_terminal_gets_only_colours_and_moves_of_richs_own() -> None:
     seen = replace(facts(), pods=[pending("llama2-7b", WORST), restarting("mistral-7b", WORST)])
     verdict = verification.Verdict(stack=WORST, cluster=WORST, checks=list(checks(seen).values()), waited_s=0)
     out = io.StringIO()
-    console = Output(file=out, force_terminal=True, width=100)
+    console = open_console(file=out, force_terminal=True, width=100)
     screen.verdict(verdict, console)
     with console.status(WORST):
         pass

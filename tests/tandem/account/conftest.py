@@ -18,7 +18,7 @@ from moto.core.utils import method_names_from_class
 
 from tandem.account import clean_up
 from tandem.account.deletion import Clock
-from tandem.account.session import Account, connect
+from tandem.deployed.aws.session import Account, connect
 from tests.tandem.account import whole_stack
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import LOADER, REGION, Emulated

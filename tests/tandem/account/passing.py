@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tandem.account.deletion import Clock, Deletion
-from tandem.account.leftovers import Inventory
-from tandem.account.session import Account
+from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.session import Account
 
 
 class Passing:

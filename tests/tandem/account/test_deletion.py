@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 
-from tandem.account import clean_up, leftovers, regions
-from tandem.account.session import Account
-from tandem.calling import CallError
+from tandem.account import clean_up, regions
 from tandem.command import main
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account
+from tandem.terminal import CallError
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, Emulated
 from tests.tandem.account.laws import Laws

@@ -11,10 +11,11 @@ import boto3
 import pytest
 from moto.ec2.models import ec2_backends
 
-from tandem.account import clean_up, leftovers
+from tandem.account import clean_up
 from tandem.account.deletion import Deletion
-from tandem.account.session import Account
 from tandem.command import main
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated, pairs
 from tests.tandem.account.passing import Passing

@@ -10,9 +10,9 @@ from botocore.exceptions import ClientError
 
 from sandbox.world.rules import ec2 as rules
 from sandbox.world.things import ATTACHED_POLICY, CLUSTER, INSTANCE, INTERFACE, NODE_GROUP, PROFILE
-from tandem.account import leftovers
-from tandem.account.session import Account
-from tandem.account.things import Thing as Left
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account
+from tandem.deployed.aws.things import Thing as Left
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.account.laws import Laws
 from tests.tandem.account.passing import Passing

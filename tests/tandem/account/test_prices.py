@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from sharing.prices import FRESH_DAYS
-from tandem.account import kept_prices
-from tandem.account.show import age
+from tandem.account.screen import age
 from tandem.command import main
+from tandem.planned import kept_prices
 from tests.tandem.account.emulated import Emulated
 
 Capture = pytest.CaptureFixture[str]

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tandem.account.quota import SPOT_ROLE
 from tandem.command import main
+from tandem.deployed.aws.quota import SPOT_ROLE
 from tests.tandem.account.creation import TRUST, Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
 

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from tandem.account import leftovers
-from tandem.account.session import Account
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, Emulated, Tags
 from tests.tandem.account.passing import Passing

@@ -14,7 +14,7 @@ import pytest
 
 from sharing import tables
 from tandem.account import refresh
-from tandem.account.session import Account
+from tandem.deployed.aws.session import Account
 from tests.tandem.account.emulated import Emulated
 
 NOW = datetime.datetime(2026, 11, 22, 9, tzinfo=datetime.UTC)

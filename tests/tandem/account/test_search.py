@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tandem.account import leftovers
-from tandem.account.session import Account
 from tandem.command import main
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated

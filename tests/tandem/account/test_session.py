@@ -8,8 +8,8 @@ import sys
 import pytest
 from botocore import exceptions
 
-from tandem.account import session
 from tandem.command import main
+from tandem.deployed.aws import session
 from tests.tandem.account.emulated import ENOUGH, Emulated
 
 Capture = pytest.CaptureFixture[str]

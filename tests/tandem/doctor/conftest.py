@@ -12,7 +12,7 @@ import pytest
 from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
-from tandem.plan import run
+from tandem.planned.plan import run
 from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.emulated import REGION
 from tests.tandem.fake_pulumi import bare_project

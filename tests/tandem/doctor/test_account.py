@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sharing import names
-from tandem.account.quota import SPOT_ROLE
+from tandem.deployed.aws.quota import SPOT_ROLE
 from tests.tandem.account.creation import ROLE, TRUST, Creation
 from tests.tandem.account.emulated import ENOUGH, OURS, Emulated
 from tests.tandem.doctor.conftest import Cases

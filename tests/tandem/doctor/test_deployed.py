@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from moto.eks.models import eks_backends
 
-from tandem.connection import NotConnectedError
+from tandem.deployed.endpoints import NotConnectedError
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, REGION, Emulated
 from tests.tandem.doctor.conftest import Cases
@@ -319,7 +319,7 @@ def api(up: Creation, monkeypatch: pytest.MonkeyPatch) -> Cluster:
         pretended.chosen = chosen
         yield pretended
 
-    monkeypatch.setattr("tandem.cluster.kubernetes.cluster", cluster)
+    monkeypatch.setattr("tandem.deployed.kubernetes.cluster", cluster)
     return pretended
 
 

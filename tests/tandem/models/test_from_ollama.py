@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from sharing.metadata import Tensor
-from tandem.connection import Endpoint
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama, OllamaError
 from tandem.models.from_ollama import read_tag
 from tandem.models.gguf_file import Contents, UnreadableModelError
-from tandem.ollama import Ollama, OllamaError
 from tests.tandem.fake_network import Network, whole
 
 URL = "http://127.0.0.1:11434"

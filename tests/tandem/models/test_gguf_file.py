@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sharing.metadata import Tensor
-from tandem.calling import CallError
 from tandem.models import gguf_file
 from tandem.models.gguf_file import UnreadableModelError, read, tensor_bytes
+from tandem.terminal import CallError
 from tests.tandem.models.gguf_files import (
     BLOCK,
     EMBEDDING,

@@ -8,10 +8,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tandem.calling import CallError
 from tandem.models import gguf_url
 from tandem.models.gguf_file import UnreadableModelError, read
 from tandem.models.gguf_url import read_url, shown
+from tandem.terminal import CallError
 from tests.tandem.models.gguf_files import write
 
 URL = "https://files.example/me/m.gguf?signature=secret#x"

@@ -12,8 +12,8 @@ from sharing.models import models
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, own_keys
 from tandem.command import main
+from tandem.deployed.ollama import Ollama
 from tandem.models.gguf_file import Contents, UnreadableModelError, read
-from tandem.ollama import Ollama
 from tests.tandem.models.gguf_files import BLOCK, EMBEDDING, LAYERS, write
 
 ROOT = Path(__file__).parents[3]

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import Thing, World
-from tandem.calling import FAILED, FINE
-from tandem.sandbox import command
-from tandem.sandbox.command import Place, Sandbox
+from tandem.sandbox import verbs as command
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished
+from tandem.sandbox.verbs import Place, Sandbox
+from tandem.terminal import FAILED, FINE
 from tests.kills.killing import advised
 
 VPC = Managed("urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc", "aws:ec2/vpc:Vpc", "vpc-1")

@@ -1,0 +1,149 @@
+"""Arguments that several commands share: the stack, the servers, numbers. Cheap to import."""
+
+import argparse
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tandem.terminal import CallError
+
+# The rules and YAML are imported where they are used: most of the time of an answer is imports.
+if TYPE_CHECKING:
+    from stacks.stack_file.judge import Plan
+
+DEFAULT_STACK = "timeslice"
+
+
+def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
+    """The argument that says which stack is meant."""
+    parser.add_argument(
+        "stack",
+        nargs="?" if default else None,
+        default=DEFAULT_STACK,
+        metavar="STACK|FILE",
+        help="a stack (its file is Pulumi.STACK.yaml) or a file" + (f" (default: {DEFAULT_STACK})" if default else ""),
+    )
+
+
+def stack_file(stack: str) -> Path:
+    """The file that `stack` means: itself when it looks like one, else `Pulumi.<stack>.yaml` here or above."""
+    if "/" in stack or stack.endswith((".yaml", ".yml")):
+        return Path(stack)
+    name = f"Pulumi.{stack}.yaml"
+    here = Path.cwd()
+    homes = [folder for folder in (here, *here.parents) if (folder / "Pulumi.yaml").is_file()]
+    return (homes[0] if homes else here) / name
+
+
+def existing(stack: str) -> Path:
+    """The file that `stack` means; raises `CallError`, with the nearest names, where it is not there."""
+    path = stack_file(stack)
+    if path.is_file():
+        return path
+    if path.is_dir():
+        raise CallError(f"{path} is a folder. Name a file in it.")
+
+    from sharing.problems import near
+
+    known = sorted(
+        found.name.removeprefix("Pulumi.").removesuffix(".yaml") for found in path.parent.glob("Pulumi.*.yaml")
+    )
+    close = near(path.stem.removeprefix("Pulumi."), known)
+    hint = f"Did you mean {' or '.join(close)}?" if close else f"Stacks there: {', '.join(known) or 'none'}."
+    raise CallError(f"there is no file {path}. {hint}")
+
+
+def accepted(stack: str) -> "Plan":
+    """The plan of a stack that is accepted; raises what `existing` raises, `RefusedError` and `UnreadableError`."""
+    path = existing(stack)
+
+    from stacks.stack_file.judge import judge_file
+
+    return judge_file(path).plan()
+
+
+def known_region(region: str) -> None:
+    """Raises `CallError` where no table of ours knows the region."""
+    from sharing.problems import did_you_mean
+    from tandem.planned import kept_prices
+
+    if region not in kept_prices.regions():
+        raise CallError(f"there is no AWS region '{region}'. {did_you_mean(region, kept_prices.regions())}")
+
+
+def add_servers(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say which servers a command talks to."""
+    parser.add_argument(
+        "stack", nargs="?", metavar="STACK|FILE", help="the stack that the servers belong to: its plan is used"
+    )
+    parser.add_argument(
+        "--url", action="append", default=[], metavar="NAME=URL", help="an Ollama server (repeat for the second)"
+    )
+    parser.add_argument(
+        "--model",
+        action="append",
+        default=[],
+        metavar="NAME=TAG",
+        help="the model to use on server NAME; required if it has several and none is called NAME",
+    )
+    add_cluster(parser)
+
+
+def add_cluster(parser: argparse.ArgumentParser) -> None:
+    """The arguments that say by which way a stack's cluster is reached."""
+    parser.add_argument("--kubeconfig", metavar="FILE", help="reach the cluster by this, without asking Pulumi")
+    parser.add_argument("--context", metavar="NAME", help="with --kubeconfig: the context (default: the current one)")
+
+
+def count(text: str) -> int:
+    """A whole number from 1 up."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1 (got {text})")
+    return number
+
+
+def amount(text: str) -> float:
+    """A number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not (number > 0 and math.isfinite(number)):
+        raise argparse.ArgumentTypeError(f"must be a number above 0 (got {text})")
+    return number
+
+
+def budget(text: str) -> float:
+    """Dollars per hour; also of an amount per month, e.g. `300/month`."""
+    from sharing.cost import HOURS_PER_MONTH
+
+    number, slash, unit = text.partition("/")
+    if slash and unit not in ("hour", "month"):
+        raise argparse.ArgumentTypeError(f"must be per hour or per month, e.g. 300/month (got {text})")
+    usd = amount(number)
+    return usd / HOURS_PER_MONTH if unit == "month" else usd
+
+
+def counts(text: str) -> list[int]:
+    """Whole numbers from 1 up, with commas between: in order, each once."""
+    return sorted({count(part.strip()) for part in text.split(",")})
+
+
+def amounts(text: str) -> list[float]:
+    """Numbers above 0, with commas between: in order, each once."""
+    return sorted({amount(part.strip()) for part in text.split(",")})
+
+
+def seconds(text: str) -> float:
+    """Seconds, from 0 up."""
+    number = float(text)
+    if not 0 <= number < math.inf:
+        raise ValueError(text)
+    return number
+
+
+seconds.__name__ = "number of seconds"  # argparse's "invalid … value"

@@ -1,0 +1,1 @@
+"""`tandem bench`: measures models alone and together."""

@@ -1,0 +1,99 @@
+"""How far a benchmark is, and what it brought, for people."""
+
+import sys
+from types import TracebackType
+
+from rich import box
+from rich import progress as bars
+from rich.table import Table
+
+from tandem.bench.run import Case
+from tandem.measured.measures import Spread, answered, reasons_against, tokens_per_s
+from tandem.measured.result import Run
+from tandem.measured.summary import Summary
+from tandem.terminal import in_markup, open_console
+
+
+class Progress:
+    """A bar in a terminal, a line a run elsewhere; on standard error."""
+
+    def __init__(self, runs: int, *, quiet: bool) -> None:
+        self._console = open_console(stderr=True)
+        self._runs, self._number, self._case = runs, 0, ""
+        self._bar = bars.Progress(
+            bars.TextColumn("{task.description}"),
+            bars.BarColumn(bar_width=12),
+            bars.MofNCompleteColumn(),
+            bars.TimeRemainingColumn(compact=True),
+            console=self._console,
+            transient=True,
+            disable=quiet or not self._console.is_terminal,
+        )
+        self._quiet = quiet
+
+    def __enter__(self) -> "Progress":
+        self._bar.start()
+        self._task = self._bar.add_task("", total=self._runs)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def begins(self, case: Case) -> None:
+        """A run begins."""
+        self._number += 1
+        self._case = str(case)
+        self._bar.update(self._task, description=in_markup(self._case))
+
+    def ended(self, run: Run) -> None:
+        """A run ended."""
+        self._bar.advance(self._task)
+        if self._quiet:
+            return
+        counted = [row for row in run.rows if row.counted]
+        failed = len(counted) - len(answered(counted))
+        speed = sum(tokens_per_s([row for row in run.rows if row.endpoint == one]) for one in run.endpoints)
+        remarks = [f"{failed} of {len(counted)} failed"] if failed else []
+        remarks += reasons_against(run)
+        told = "".join(f"; {remark}" for remark in remarks)
+        line = f"{self._number}/{self._runs} {self._case}: {run.seconds:.1f} s, {speed:.1f} tokens/s{told}"
+        self._console.print(in_markup(line), soft_wrap=not self._console.is_terminal)
+        sys.stderr.flush()
+
+
+def show(told: Summary) -> None:
+    """The figures as tables."""
+    console = open_console()
+    for workload in dict.fromkeys(one.workload for one in told.figures):
+        table = Table(
+            title=f"{workload}; ms: p50 / p95", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
+            pad_edge=False,
+        )  # fmt: skip
+        table.add_column("model")
+        for title in ("first token", "between", "request", "tokens/s", "failed"):
+            table.add_column(title, justify="right")
+        for one in told.figures:
+            if one.workload == workload:
+                who = f"{one.endpoint} {'together' if one.together else 'alone'}"
+                speed = f"{one.tokens_per_s.median:.1f}" if one.tokens_per_s else "–"
+                times = map(_two, (one.ttft_ms, one.itl_ms, one.latency_ms))
+                table.add_row(in_markup(who), *times, speed, str(one.errors))
+        console.print(table)
+    for shared in told.sharing:
+        cost = f", ${shared.usd_per_million:.2f} a million tokens" if shared.usd_per_million else ""
+        speed = f"each ran at {shared.speed:.2f} of its speed alone; " if shared.speed else ""
+        console.print(
+            f"{shared.workload}: together, {speed}"
+            f"{shared.tokens_per_s:.1f} tokens/s, fairness {shared.fairness:.2f}{cost}",
+            soft_wrap=not console.is_terminal,
+        )
+    if told.excluded:
+        reasons = sorted({reason for _, some in told.excluded for reason in some})
+        console.print(
+            f"{len(told.excluded)} of {told.runs} runs are not compared: {in_markup('; '.join(reasons))}",
+            soft_wrap=not console.is_terminal,
+        )
+
+
+def _two(some: Spread | None) -> str:
+    return f"{some.p50:.1f} / {some.p95:.1f}" if some else "–"

@@ -1,0 +1,85 @@
+"""What a result notes of one call of `tandem bench`: the servers that it found, the client, and the prompts' salt."""
+
+import datetime
+import os
+import platform
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import httpcore
+
+from tandem.deployed.ollama import Ollama
+from tandem.deployed.ollama_replies import Details
+from tandem.measured.result import Machine, Result, Server, Session, difference, identity
+from tandem.measured.summary import usual_servers
+
+
+def now() -> str:
+    """The time as a result has it."""
+    return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> Session:
+    """Asks the servers and looks at the client."""
+    return Session(
+        begun=now(),
+        command=["tandem", *given],
+        versions={"tandem": _tandem(), "httpcore": httpcore.__version__},
+        machine=_machine(),
+        salt=salt,
+        servers=[_server(server) for server in servers],
+    )
+
+
+def server_changes(result: Result) -> list[str]:
+    """A warning for each server of the latest session whose earlier runs used another one."""
+    usual = usual_servers(result)
+    return [
+        f"Server {now.id} is different than in the other runs: {difference(usual[now.id], now)}. "
+        "A report compares the runs of one server only: the one with most runs, or the earlier of two with as many. "
+        "For all runs on one server, write a new result with -o."
+        for now in result.servers
+        if now.id in usual and identity(usual[now.id]) != identity(now)
+    ]
+
+
+def _server(asked: Ollama) -> Server:
+    endpoint = asked.endpoint
+    found = next(model for model in asked.models() if model.name == endpoint.model)
+    details = found.details or Details()
+    return Server(
+        id=endpoint.id,
+        url=endpoint.url,
+        model=endpoint.model,
+        ollama=asked.version(),
+        digest=found.digest or "",
+        family=details.family or "",
+        parameter_size=details.parameter_size or "",
+        quantization=details.quantization_level or "",
+    )
+
+
+def _machine() -> Machine:
+    return Machine(
+        system=f"{platform.system()} {platform.release()}",
+        processor=_processor(),
+        cpus=os.cpu_count() or 0,
+        python=platform.python_version(),
+    )
+
+
+def _processor() -> str:
+    try:
+        listed = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        listed = []
+    names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _tandem() -> str:
+    try:
+        return metadata.version("tandem")
+    except metadata.PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,96 @@
+"""The talk on a screen: a colour for each model, words kept whole; plain text where there is no terminal."""
+
+import re
+
+from rich.cells import cell_len
+from rich.console import Console
+
+from sharing.printable import printable
+from tandem.chat.talk import Turn
+from tandem.deployed.ollama import Piece
+from tandem.terminal import in_markup
+
+COLOURS = ("cyan", "magenta")
+LONG_WORD = 24
+"""Cells from which a word is shown before it is complete: some languages put no spaces."""
+WORDS = re.compile(r"\n|[^\S\n]+|\S+")
+
+
+class Screen:
+    """Shows pieces as they come."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._turn = 0
+        self._style = ""
+        self._column = 0
+        self._word = ""
+        self._thinks = False
+
+    def add(self, turn: Turn, piece: Piece) -> None:
+        """Shows a piece; a new turn begins with its speaker's name."""
+        if turn.number != self._turn:
+            self.end_line()
+            self._turn, self._thinks = turn.number, False
+            self._style = COLOURS[(turn.number - 1) % len(COLOURS)]
+            gap = "\n" if turn.number > 1 else ""
+            self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
+        if piece.thinking and not self._thinks:
+            self._thinks = True
+            self._console.print("[dim](thinks)[/]", highlight=False)
+        text = printable(piece.text)
+        if not turn.text.strip():
+            return
+        if turn.text.strip() == piece.text.strip():
+            text = text.lstrip()
+        self._flow(text)
+        if piece.done_reason:
+            self.end_line()
+            if piece.done_reason == "length":
+                self._console.print("[dim](cut here)[/]", highlight=False)
+
+    def end_line(self) -> None:
+        """Shows what is held back and begins a new line, where the cursor is not at the beginning of one."""
+        self._put(self._word)
+        self._word = ""
+        if self._column:
+            self._console.print()
+            self._column = 0
+
+    def _flow(self, text: str) -> None:
+        if not self._console.is_terminal:
+            self._print(text)
+            self._column = 0 if text.endswith("\n") else 1
+            return
+        for part in WORDS.findall(text):
+            if part.isspace():
+                self._put(self._word)
+                self._word = ""
+                self._space(part)
+            else:
+                self._word += part
+                if cell_len(self._word) >= LONG_WORD:
+                    self._put(self._word)
+                    self._word = ""
+
+    def _space(self, space: str) -> None:
+        if space == "\n" or self._column + 1 >= self._console.width:
+            self._console.print()
+            self._column = 0
+        elif self._column:
+            self._print(" ")
+            self._column += 1
+
+    def _put(self, word: str) -> None:
+        if not word:
+            return
+        wide = cell_len(word)
+        if self._console.is_terminal and self._column and self._column + wide > self._console.width:
+            self._console.print()
+            self._column = 0
+        self._print(word)
+        self._column += wide
+
+    def _print(self, text: str) -> None:
+        self._console.print(text, end="", style=self._style, markup=False, highlight=False, soft_wrap=True)
+        self._console.file.flush()

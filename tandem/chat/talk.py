@@ -1,0 +1,113 @@
+"""Two models in turn. Each sees the talk from its own side: what it said itself, and what the other told it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tandem.deployed.ollama import Ollama, OllamaError, Piece
+
+OPEN, CLOSE = "<think>", "</think>"
+
+
+@dataclass(slots=True)
+class Speaker:
+    """One side of the talk."""
+
+    server: Ollama
+    label: str
+    """What people call it."""
+    messages: list[dict[str, str]] = field(default_factory=list)
+    """The talk as this model sees it: its own turns are the assistant's, the other's are the user's."""
+
+    @property
+    def id(self) -> str:
+        """The name of the endpoint."""
+        return self.server.endpoint.id
+
+    def told(self, system: str | None) -> "Speaker":
+        """The speaker with a system prompt, if there is one."""
+        if system:
+            self.messages.append({"role": "system", "content": system})
+        return self
+
+    def hears(self, text: str) -> None:
+        """Takes in what the other side said."""
+        self.messages.append({"role": "user", "content": text})
+
+    def answers(self, options: Mapping[str, Any]) -> Iterator[Piece]:
+        """The answer, as it comes. Remembered once it is complete, without what was thought.
+
+        Raises `OllamaError` when it breaks off, or says nothing: the other would have nothing to answer to.
+        """
+        said = ""
+        for piece in apart(self.server.chat(self.messages, options)):
+            said += piece.text
+            yield piece
+        if not said.strip():
+            raise OllamaError(self.server.endpoint, "gave an empty answer", "Try another prompt or model.")
+        self.messages.append({"role": "assistant", "content": said.strip()})
+
+
+@dataclass(slots=True)
+class Turn:
+    """What one speaker said in one go."""
+
+    number: int
+    """From 1."""
+    speaker: Speaker
+    text: str = ""
+    thinking: str = ""
+    done_reason: str | None = None
+    """None while the answer is incomplete."""
+
+
+def talk(
+    first: Speaker, second: Speaker, opening: str, turns: int, options: Mapping[str, Any]
+) -> Iterator[tuple[Turn, Piece]]:
+    """Lets the two talk for so many turns; every piece with the turn it belongs to, which has it already."""
+    speaker, listener = first, second
+    speaker.hears(opening)
+    for number in range(1, turns + 1):
+        turn = Turn(number, speaker)
+        for piece in speaker.answers(options):
+            turn.text += piece.text
+            turn.thinking += piece.thinking
+            turn.done_reason = piece.done_reason
+            yield turn, piece
+        listener.hears(turn.text.strip())
+        speaker, listener = listener, speaker
+
+
+def apart(pieces: Iterable[Piece]) -> Iterator[Piece]:
+    """The pieces with what stands between `<think>` and `</think>` at the beginning taken for thinking.
+
+    Ollama does this itself for models whose template it knows to think; for others the tags arrive as text.
+    """
+    held, thinks, decided = "", False, False
+    for piece in pieces:
+        held += piece.text
+        text = thinking = ""
+        if not decided:
+            begins = held.lstrip()
+            if begins.startswith(OPEN):
+                decided, thinks, held = True, True, begins.removeprefix(OPEN)
+            elif begins and not OPEN.startswith(begins):
+                decided = True
+        if decided and thinks:
+            thinking, closed, after = held.partition(CLOSE)
+            if closed:
+                thinks, held = False, after.lstrip()
+            else:
+                kept = _beginning_of(CLOSE, held)
+                thinking, held = held[: len(held) - kept], held[len(held) - kept :]
+        if piece.done_reason and thinks:
+            thinking, held = thinking + held, ""
+        if (decided and not thinks) or piece.done_reason:
+            text, held = held, ""
+        if text or thinking or piece.thinking or piece.done_reason:
+            yield Piece(text, piece.thinking + thinking, piece.done_reason)
+
+
+def _beginning_of(tag: str, text: str) -> int:
+    """How many characters at the end of `text` may be the beginning of `tag`."""
+    return next((size for size in range(len(tag) - 1, 0, -1) if text.endswith(tag[:size])), 0)

@@ -1,0 +1,1 @@
+"""`tandem choose`: the cheapest setups that hold given models."""

@@ -1,0 +1,179 @@
+"""`tandem choose`: the cheapest setups that hold given models, and the best of them as a stack file."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sharing.printable import printable
+from tandem.arguments import budget, count, existing, stack_file
+from tandem.terminal import FAILED, FINE, CallError, Commands, add_command, print_json, print_line
+
+# The rules and rich are imported where they are used: every command reads this file.
+if TYPE_CHECKING:
+    from sharing.choices import Choice, Choices
+    from sharing.setup import Capacity
+    from tandem.planned.base_stack import BaseStack
+
+SCHEMA_VERSION = 1
+HOME_REGION = "us-east-1"
+CAPACITIES: dict[str, tuple["Capacity", ...]] = {
+    "any": ("spot", "on-demand"),
+    "spot": ("spot",),
+    "on-demand": ("on-demand",),
+}
+ROWS = 12
+"""Rows that fit a screen of 24 lines with what stands around them."""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = add_command(
+        commands,
+        "choose",
+        run,
+        description="Tries the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
+        "ranks the setups that fit by the price of the whole stack. No AWS account, no network.",
+    )
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="an Ollama tag, for example llama2:7b")
+    parser.add_argument("--stack", metavar="STACK|FILE", help="take models and cluster of this stack file instead")
+    parser.add_argument("--context", type=count, metavar="N", help="tokens per request, for every model")
+    parser.add_argument("--slots", type=count, metavar="N", help="requests at a time, for every model")
+    parser.add_argument("--region", metavar="R", help=f"AWS region (default: {HOME_REGION}, or the stack file's)")
+    parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="default: %(default)s")
+    parser.add_argument(
+        "--budget",
+        type=budget,
+        metavar="USD",
+        help="the most that the whole stack may cost per hour, e.g. 0.41, or per month: 300/month",
+    )
+    parser.add_argument("--rows", type=count, default=ROWS, metavar="N", help="setups to show (default: %(default)s)")
+    parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` read from AWS")
+    parser.add_argument("--write", metavar="STACK|FILE", help="write the first setup as this stack file")
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite a file that exists")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    from sharing.choices import choose
+
+    target = _target(parsed)
+    base = _base(parsed)
+    found = choose(base.setup, CAPACITIES[parsed.capacity])
+    written = _write(base, found.fitting[0], target, parsed) if target and found.fitting else None
+    if parsed.json:
+        print_json(as_dict(base, found, parsed, written))
+    else:
+        from tandem.choose import screen as show_choose
+
+        show_choose.table(base.setup, found, parsed.rows)
+        if written:
+            print_line("", sys.stdout)
+            print_line(f"Wrote {written}. Run `tandem plan {written}` for the whole plan.", sys.stdout)
+    return FINE if found.fitting else FAILED
+
+
+def as_dict(base: "BaseStack", found: "Choices", parsed: argparse.Namespace, written: Path | None) -> dict[str, Any]:
+    """The choices as `--json` prints them, the cheapest first; dollars are those of the whole stack."""
+    from dataclasses import asdict
+
+    holds = found.fitting or found.over_budget or found.not_judged
+    miss = None if holds else found.refusal or found.nearest_miss
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "region": base.setup.region,
+        "capacity": parsed.capacity,
+        "budget_usd_per_hour": base.setup.max_usd_per_hour,
+        "models": [tenant.served.model.name for tenant in base.setup.tenants],
+        "setups": [_choice(choice) for choice in found.fitting],
+        "not_judged": [_choice(choice) for choice in found.not_judged],
+        "cheapest_over_budget": _choice(found.over_budget[0]) if found.over_budget and not found.fitting else None,
+        "nearest_miss": asdict(miss) if miss else None,
+        "written": str(written) if written else None,
+    }
+
+
+def _choice(choice: "Choice") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    from tandem.planned.base_stack import sharing_values
+
+    cell, bill, tightest = choice.cell, choice.bill, choice.tightest
+    return {
+        "instance_type": cell.instance.name,
+        "gpu": cell.instance.gpu.name,
+        "gpus": cell.instance.gpus,
+        "way": cell.way,
+        "sharing": sharing_values(cell.pool.sharing),
+        "nodes": cell.nodes,
+        "capacity": cell.pool.capacity,
+        "price_note": cell.price_note,
+        "price_known": not bill.unpriced,
+        "usd_per_hour": round(bill.usd_per_hour, 4),
+        "usd_per_month": round(bill.usd_per_month, 2),
+        "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),
+        "isolation": choice.isolation,
+        "margin_mib": round(tightest.room),
+        "margin_of_mib": tightest.card_mib if tightest.share_mib is None else tightest.share_mib,
+        "warnings": [asdict(warning) for warning in cell.warnings],
+    }
+
+
+def _base(parsed: argparse.Namespace) -> "BaseStack":
+    """The stack to try setups for; raises `CallError` for a wrong call."""
+    import datetime
+    from dataclasses import replace
+
+    from tandem.planned import base_stack
+
+    if bool(parsed.models) == bool(parsed.stack):
+        raise CallError("`choose` needs models or a stack. Write `tandem choose llama2:7b mistral:7b`, for example.")
+    today = datetime.date.today()
+    settings = {key: value for key in ("context", "slots") if (value := getattr(parsed, key)) is not None}
+    if parsed.region:
+        base_stack.require_region(parsed.region)
+    if parsed.stack:
+        base = base_stack.of_file(existing(parsed.stack), settings, parsed.region, parsed.budget, today)
+    else:
+        base = base_stack.of_models(parsed.models, settings, parsed.region or HOME_REGION, parsed.budget, today)
+    if not parsed.live_prices:
+        return base
+    from tandem.planned import kept_prices
+
+    return replace(base, setup=replace(base.setup, book=kept_prices.load(base.setup.region, today).book))
+
+
+def _target(parsed: argparse.Namespace) -> Path | None:
+    """The file to write; asks, or raises `CallError`, where it exists."""
+    if not parsed.write:
+        if parsed.force:
+            raise CallError("--force is for --write. Write both.")
+        return None
+    path = stack_file(parsed.write)
+    if path.is_dir() or not path.parent.is_dir():
+        raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
+    if not path.exists() or parsed.force:
+        return path
+    if parsed.json or not sys.stdin.isatty():
+        raise CallError(f"{path} exists. Use --force to overwrite it.")
+    if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
+        raise CallError("Nothing was written. Choose another name.")
+    return path
+
+
+def _write(base: "BaseStack", best: "Choice", path: Path, parsed: argparse.Namespace) -> Path:
+    cell, bill = best.cell, best.bill
+    comments = [
+        f"Written by `tandem choose`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
+        f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
+        f"{bill.price_origin}. Pulumi.dev.yaml explains every key.",
+    ]
+    if base.setup.public_access_cidrs == ("0.0.0.0/0",):
+        comments.append(
+            "The whole internet reaches the Kubernetes API, which IAM guards: narrow `public-access-cidrs`."
+        )
+    try:
+        path.write_text(base.written(best.setup, comments), encoding="utf-8")
+    except OSError as error:
+        raise CallError(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
+    return path

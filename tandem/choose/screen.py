@@ -1,0 +1,92 @@
+"""The cheapest setups for people: a table, what is doubtful about its rows, or why nothing fits."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from sharing.choices import Choice, Choices
+from sharing.offering_rules import read_prices
+from sharing.setup import Setup
+from tandem.terminal import line, open_console, say
+
+HEAD = f"{'$/hour':>8} {'$/month':>7}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {'isolation':<9} {'margin':>6}"
+MOST_DOUBTS = 4
+MOST_TYPES = 3
+
+
+def table(setup: Setup, found: Choices, most: int) -> None:
+    """The first `most` setups, or the nearest miss."""
+    console = open_console()
+    if not found.fitting:
+        _nothing(console, setup, found)
+        return
+    shown = found.fitting[:most]
+    tenants = setup.tenants
+    models = " and ".join(tenant.served.model.name for tenant in tenants[:3])
+    models += f" and {len(tenants) - 3} more" if len(tenants) > 3 else ""
+    say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
+    line(console, HEAD, "bold")
+    doubts = _doubts(shown)
+    for choice in shown:
+        line(console, _row(choice, doubts))
+    oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
+    say(console, 0, "$", f"is the whole stack. {oldest.bill.price_origin}{_or_newer(shown)}.", "bold")
+    for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
+        say(console, 0, letter, doubt, "yellow")
+    _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
+
+
+def _or_newer(shown: Sequence[Choice]) -> str:
+    """What to add to the oldest date of the prices."""
+    return ", or newer" if len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1 else ""
+
+
+def _row(choice: Choice, doubts: dict[str, str]) -> str:
+    cell, bill, tightest = choice.cell, choice.bill, choice.tightest
+    letters = "".join(doubts[doubt] for doubt in choice.doubts)
+    nodes = f"{cell.nodes} × {cell.instance.name}"
+    limit = tightest.card_mib if tightest.share_mib is None else tightest.share_mib
+    return (
+        f"{bill.usd_per_hour:>8.3f} {bill.usd_per_month:>7.0f}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} "
+        f"{choice.isolation:<9} {tightest.room / limit:>6.0%} {letters}"
+    )
+
+
+def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
+    """A letter for each doubt about the rows."""
+    found = dict.fromkeys(doubt for choice in shown for doubt in choice.doubts)
+    return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
+
+
+def _nothing(console: Console, setup: Setup, found: Choices) -> None:
+    if not found.over_budget and not found.not_judged:
+        refusal = found.refusal
+        reason = f"can run: {refusal}" if refusal else f"holds the models. The nearest setup: {found.nearest_miss}"
+        say(console, 0, "Nothing", reason, "red")
+        return
+    known = "is known to fit" if found.not_judged else "fits"
+    reason = f"{known} within ${setup.max_usd_per_hour:.2f} per hour."
+    if found.over_budget:
+        reason += _cheapest(found.over_budget[0])
+    say(console, 0, "Nothing", reason, "red")
+    _unpriced(console, setup, found.not_judged)
+
+
+def _cheapest(nearest: Choice) -> str:
+    """A setup that holds the models for more than the budget."""
+    cell, bill = nearest.cell, nearest.bill
+    return (
+        f" The cheapest setup that holds the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
+        f"{cell.pool.capacity}: ${bill.usd_per_hour:.3f} per hour, and up to ${bill.replacing_usd_per_hour:.3f} while "
+        f"its nodes are replaced. Raise the budget to {bill.least_budget:.2f}."
+    )
+
+
+def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:
+    """Setups that hold the models, too, for a price that nobody knows."""
+    setups = [choice for choice in left_out if choice.bill.unpriced]
+    types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
+    if types:
+        named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
+        reason = f"{len(setups)} more setups: the prices of {named} in {setup.region} are unknown."
+        say(console, 0, "Not ranked:", f"{reason} {read_prices(setup.region)}", "yellow")

@@ -1,0 +1,332 @@
+"""Kinds of things that EC2 keeps: instances and what belongs to them, the network."""
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from sharing import prices
+from sharing.cost import HOURS_PER_MONTH
+from sharing.gpus import instance_types
+from sharing.system import system_types
+from tandem.deployed.aws.session import Account, AccountError, InUseError, code
+from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
+
+GONE = ("terminated", "deleted")
+GOING = ("shutting-down", "deleting")
+NODE_GROUP_TAG = "eks:nodegroup-name"
+EKS_CLUSTER_TAG = "eks:cluster-name"
+MONTHLY = {"gp3": "ebs-gp3", "gp2": "ebs-gp2"}
+"""Volume types whose price a gigabyte and month is known."""
+
+Raw = Mapping[str, Any]
+
+
+def _find(
+    account: Account,
+    owner: Owner,
+    *,
+    title: str,
+    operation: str,
+    key: str,
+    id_key: str,
+    detail: Callable[[Raw], str],
+    price: Callable[[Raw, str], float | None],
+    more: Mapping[str, Any] | None = None,
+) -> Iterator[Thing]:
+    seen = set()
+    for tag, value in owner.telling:
+        filters = [{"Name": f"tag:{tag}", "Values": [value]}]
+        for raw in _each(account, operation, key, Filters=filters, **(more or {})):
+            tags, state = _tags_of(raw), _state(raw)
+            if raw[id_key] not in seen and owner.owns(tags) and not _is_gone(raw):
+                seen.add(raw[id_key])
+                yield Thing(
+                    kind=title,
+                    id=raw[id_key],
+                    tags=tags,
+                    detail=detail(raw),
+                    usd_per_day=price(raw, account.region),
+                    raw=raw,
+                    going=state in GOING,
+                )
+
+
+def _each(account: Account, operation: str, key: str, **arguments: Any) -> Iterator[Raw]:
+    for page in account.pages("ec2", operation, **arguments):
+        # Instances come in reservations.
+        yield from [one for each in page[key] for one in each["Instances"]] if key == "Reservations" else page[key]
+
+
+def _state(raw: Raw) -> str:
+    state = raw.get("State", "")
+    # Endpoints have theirs in capitals in EC2's model, and in small letters in its answers.
+    return str(state["Name"] if isinstance(state, Mapping) else state).lower()
+
+
+def _is_gone(raw: Raw) -> bool:
+    # A NAT gateway that could not be created goes within the hour (userguide/nat-gateway-troubleshooting.html);
+    # an endpoint that could not be created stays.
+    return _state(raw) in GONE or (_state(raw) == "failed" and "NatGatewayId" in raw)
+
+
+def _tags_of(raw: Raw) -> dict[str, str]:
+    return from_list(raw.get("Tags") or raw.get("TagSet"))
+
+
+def _kind(
+    title: str,
+    operation: str,
+    key: str,
+    id_key: str,
+    delete: Callable[[Account, Thing], None],
+    *,
+    detail: Callable[[Raw], str] = lambda raw: "",
+    price: Callable[[Raw, str], float | None] = lambda raw, region: 0.0,
+    more: Mapping[str, Any] | None = None,
+    after: tuple[str, ...] = (),
+    slow: bool = False,
+    minutes: int = 5,
+    note: str = "",
+) -> Kind:
+    find = partial(
+        _find, title=title, operation=operation, key=key, id_key=id_key, detail=detail, price=price, more=more
+    )
+    tags = partial(_tags, operation=operation, key=key, id_key=id_key)
+    return Kind(title=title, find=find, tags=tags, delete=delete, after=after, slow=slow, minutes=minutes, note=note)
+
+
+def _tags(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Tags | None:
+    raw = _look(account, thing, operation=operation, key=key, id_key=id_key)
+    return None if raw is None else _tags_of(raw)
+
+
+def _look(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Raw | None:
+    """Asks for that one id, not by a tag: so that tags and being there are both of this moment."""
+    try:
+        found = list(_each(account, operation, key, **{f"{id_key}s": [thing.id]}))
+    except Exception as error:
+        if "NotFound" in code(error):
+            return None
+        raise
+    return next((raw for raw in found if raw[id_key] == thing.id and not _is_gone(raw)), None)
+
+
+def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Thing], None]:
+    """A deletion that is one call with the id."""
+
+    def delete(account: Account, thing: Thing) -> None:
+        answer = getattr(account.client("ec2"), operation)(**{argument: [thing.id] if many else thing.id})
+        # Some calls fail without raising.
+        for failed in answer.get("Unsuccessful", ()):
+            raise AccountError(failed["Error"].get("Message") or failed["Error"].get("Code", "AWS did not do it"))
+
+    return delete
+
+
+def _terminate(account: Account, thing: Thing) -> None:
+    group = thing.tags.get(NODE_GROUP_TAG)
+    if group and _node_group_lives(account, thing.tags.get(EKS_CLUSTER_TAG, ""), group):
+        raise InUseError(f"its node group {group} would replace it: delete that first")
+    account.client("ec2").terminate_instances(InstanceIds=[thing.id])
+
+
+def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
+    try:
+        account.client("eks").describe_nodegroup(clusterName=cluster, nodegroupName=group)
+    except Exception as error:
+        if code(error) == "ResourceNotFoundException":
+            return False
+        raise
+    return True
+
+
+# These two ask again what is attached: a second try must not take off what the first has taken off.
+def _delete_route_table(account: Account, thing: Thing) -> None:
+    client = account.client("ec2")
+    now = _look(account, thing, operation="describe_route_tables", key="RouteTables", id_key="RouteTableId") or {}
+    for association in now.get("Associations", ()):
+        if not association.get("Main"):
+            client.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
+    client.delete_route_table(RouteTableId=thing.id)
+
+
+def _delete_gateway(account: Account, thing: Thing) -> None:
+    client = account.client("ec2")
+    key, id_key = "InternetGateways", "InternetGatewayId"
+    now = _look(account, thing, operation="describe_internet_gateways", key=key, id_key=id_key) or {}
+    for attachment in now.get("Attachments", ()):
+        client.detach_internet_gateway(InternetGatewayId=thing.id, VpcId=attachment["VpcId"])
+    client.delete_internet_gateway(InternetGatewayId=thing.id)
+
+
+def instance_price(instance_type: str, capacity: str, region: str) -> float | None:
+    """Dollars an hour of a running instance; None where no table knows the type."""
+    if instance_type in instance_types():
+        seen = prices.spot(instance_type, region) if capacity == "spot" else None
+        return (seen or prices.on_demand(instance_type, region)).usd_per_hour
+    if instance_type in system_types():
+        return prices.system_node(instance_type, region).usd_per_hour
+    return None
+
+
+def _instance_day(raw: Raw, region: str) -> float | None:
+    if raw["State"]["Name"] not in ("pending", "running"):
+        return 0.0
+    hourly = instance_price(raw["InstanceType"], raw.get("InstanceLifecycle") or "on-demand", region)
+    return None if hourly is None else hourly * 24
+
+
+def _instance(raw: Raw) -> str:
+    return f"{raw['InstanceType']}, {raw.get('InstanceLifecycle') or 'on-demand'}, {raw['State']['Name']}"
+
+
+def gib_day(item: str, gib: float, region: str) -> float:
+    """Dollars a day of so many gigabytes at a price a month."""
+    return gib * prices.service(item, region).usd_per_hour * 24 / HOURS_PER_MONTH
+
+
+def _volume_day(raw: Raw, region: str) -> float | None:
+    item = MONTHLY.get(raw.get("VolumeType", ""))
+    return gib_day(item, raw["Size"], region) if item else None
+
+
+def _hourly(item: str) -> Callable[[Raw, str], float | None]:
+    return lambda raw, region: 24 * prices.service(item, region).usd_per_hour
+
+
+def _endpoint_day(raw: Raw, region: str) -> float | None:
+    if raw.get("VpcEndpointType", "Gateway") == "Gateway":
+        return 0.0
+    return len(raw.get("SubnetIds", ())) * 24 * prices.service("vpc-endpoint-hour", region).usd_per_hour
+
+
+INSTANCES = _kind(
+    "instances",
+    "describe_instances",
+    "Reservations",
+    "InstanceId",
+    _terminate,
+    detail=_instance,
+    price=_instance_day,
+    after=("node groups",),
+    slow=True,
+    minutes=15,
+)
+LAUNCH_TEMPLATES = _kind(
+    "launch templates",
+    "describe_launch_templates",
+    "LaunchTemplates",
+    "LaunchTemplateId",
+    _call("delete_launch_template", "LaunchTemplateId"),
+    detail=lambda raw: raw.get("LaunchTemplateName", ""),
+    # EKS then says Ec2LaunchTemplateNotFound of the group (eks API_Issue).
+    after=("node groups",),
+)
+ENDPOINTS = _kind(
+    "VPC endpoints",
+    "describe_vpc_endpoints",
+    "VpcEndpoints",
+    "VpcEndpointId",
+    _call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
+    detail=lambda raw: raw.get("ServiceName", ""),
+    price=_endpoint_day,
+    slow=True,
+    minutes=10,
+)
+INTERFACES = _kind(
+    "network interfaces",
+    "describe_network_interfaces",
+    "NetworkInterfaces",
+    "NetworkInterfaceId",
+    _call("delete_network_interface", "NetworkInterfaceId"),
+    detail=lambda raw: raw.get("Status", ""),
+    after=("instances",),
+)
+NAT_GATEWAYS = _kind(
+    "NAT gateways",
+    "describe_nat_gateways",
+    "NatGateways",
+    "NatGatewayId",
+    _call("delete_nat_gateway", "NatGatewayId"),
+    price=_hourly("nat-gateway-hour"),
+    # EC2 lets it go at any time, and nodes that still run lose their way to EKS.
+    after=("node groups", "instances"),
+    slow=True,
+    minutes=10,
+)
+ADDRESSES = _kind(
+    "elastic IPs",
+    "describe_addresses",
+    "Addresses",
+    "AllocationId",
+    _call("release_address", "AllocationId"),
+    detail=lambda raw: raw.get("PublicIp", ""),
+    price=_hourly("public-ipv4-hour"),
+    after=("NAT gateways",),
+)
+SNAPSHOTS = _kind(
+    "snapshots",
+    "describe_snapshots",
+    "Snapshots",
+    "SnapshotId",
+    _call("delete_snapshot", "SnapshotId"),
+    detail=lambda raw: f"of {raw['VolumeSize']} GiB, at most",
+    price=lambda raw, region: gib_day("ebs-snapshot", raw["VolumeSize"], region),
+    more={"OwnerIds": ["self"]},
+    note="A snapshot is a copy that cannot be made again.",
+)
+VOLUMES = _kind(
+    "volumes",
+    "describe_volumes",
+    "Volumes",
+    "VolumeId",
+    _call("delete_volume", "VolumeId"),
+    detail=lambda raw: f"{raw['Size']} GiB {raw.get('VolumeType', '')}, {raw['State']}",
+    price=_volume_day,
+    after=("node groups", "instances"),
+    note="What lies on them is lost.",
+)
+SECURITY_GROUPS = _kind(
+    "security groups",
+    "describe_security_groups",
+    "SecurityGroups",
+    "GroupId",
+    _call("delete_security_group", "GroupId"),
+    detail=lambda raw: raw.get("GroupName", ""),
+    after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces"),
+)
+ROUTE_TABLES = _kind(
+    "route tables",
+    "describe_route_tables",
+    "RouteTables",
+    "RouteTableId",
+    _delete_route_table,
+    # As for NAT gateways: nodes that still run lose their way to EKS.
+    after=("node groups", "instances"),
+)
+SUBNETS = _kind(
+    "subnets",
+    "describe_subnets",
+    "Subnets",
+    "SubnetId",
+    _call("delete_subnet", "SubnetId"),
+    detail=lambda raw: f"{raw['CidrBlock']} in {raw['AvailabilityZone']}",
+    after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces", "NAT gateways"),
+)
+INTERNET_GATEWAYS = _kind(
+    "internet gateways",
+    "describe_internet_gateways",
+    "InternetGateways",
+    "InternetGatewayId",
+    _delete_gateway,
+    after=("node groups", "instances", "NAT gateways"),
+)
+VPCS = _kind(
+    "VPCs",
+    "describe_vpcs",
+    "Vpcs",
+    "VpcId",
+    _call("delete_vpc", "VpcId"),
+    detail=lambda raw: raw["CidrBlock"],
+    after=("VPC endpoints", "security groups", "route tables", "subnets", "internet gateways"),
+)

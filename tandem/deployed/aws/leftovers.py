@@ -1,0 +1,167 @@
+"""What of a stack is still in the account, and what it costs a day."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from sharing import names
+from tandem.deployed.aws import ec2, services
+from tandem.deployed.aws.session import DENIED, Account, code, reason
+from tandem.deployed.aws.things import Kind, Owner, Thing, from_list
+
+SCHEMA_VERSION = 1
+KINDS: tuple[Kind, ...] = (
+    services.NODE_GROUPS,
+    ec2.INSTANCES,
+    services.ADDONS,
+    services.CLUSTERS,
+    ec2.LAUNCH_TEMPLATES,
+    ec2.ENDPOINTS,
+    ec2.INTERFACES,
+    ec2.NAT_GATEWAYS,
+    ec2.ADDRESSES,
+    ec2.SNAPSHOTS,
+    ec2.VOLUMES,
+    ec2.SECURITY_GROUPS,
+    ec2.ROUTE_TABLES,
+    ec2.SUBNETS,
+    ec2.INTERNET_GATEWAYS,
+    ec2.VPCS,
+    services.LOGS,
+    services.RULES,
+    services.QUEUES,
+    services.PROFILES,
+    services.ROLES,
+    services.POLICIES,
+)
+"""Every kind that can be deleted, in the order in which that works: `Kind.after` says which must be deleted before."""
+OTHER = "other"
+LOOKED_AT = frozenset(
+    {
+        *(f"ec2:{kind}" for kind in ("instance", "launch-template", "vpc-endpoint", "network-interface", "natgateway")),
+        *(f"ec2:{kind}" for kind in ("elastic-ip", "snapshot", "volume", "security-group", "route-table", "subnet")),
+        *(f"ec2:{kind}" for kind in ("internet-gateway", "vpc", "security-group-rule")),
+        *(f"eks:{kind}" for kind in ("cluster", "nodegroup", "addon", "access-entry", "podidentityassociation")),
+        *(f"iam:{kind}" for kind in ("role", "policy", "instance-profile")),
+        "events:rule",
+        "sqs:",
+    }
+)
+"""What the tagging service also knows, by service and type: its answers lag behind, the services' own do not.
+Access entries and pod identities have no life without their cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inventory:
+    """Everything of the stack that could be found."""
+
+    owner: Owner
+    things: tuple[Thing, ...]
+    """Most expensive first."""
+    unseen: Mapping[str, str]
+    """What could not be looked at, and why, by title of the kind."""
+
+    @property
+    def usd_per_day(self) -> float:
+        """Dollars a day, as far as prices are known."""
+        return sum(thing.usd_per_day or 0.0 for thing in self.things)
+
+
+def owner_of(account: Account, stack: str) -> Owner:
+    """The stack as this account knows it."""
+    name = names.cluster_name(stack)
+    owner = Owner(stack=stack, own_tags=names.own_tags(stack), cluster=name, region=account.region, by_cluster=False)
+    there = services.cluster(account, name)
+    if there is not None and not owner.owns(there.get("tags") or {}):
+        return owner
+    return Owner(stack=stack, own_tags=owner.own_tags, cluster=name, region=account.region)
+
+
+def inventory(account: Account, stack: str) -> Inventory:
+    """Asks every service. One that may not be asked is named in `unseen`; the others are looked at all the same.
+
+    Any other error ends the search, so that nothing is deleted on half of the facts.
+    """
+    unseen: dict[str, str] = {}
+    things: list[Thing] = []
+    try:
+        owner = owner_of(account, stack)
+    except ClientError as error:
+        if code(error) not in DENIED:
+            raise
+        # Whose cluster bears the name is not known, so the name is no claim.
+        tags = names.own_tags(stack)
+        owner = Owner(
+            stack=stack, own_tags=tags, cluster=names.cluster_name(stack), region=account.region, by_cluster=False
+        )
+    for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
+        try:
+            things += find(account, owner)
+        except ClientError as error:
+            if code(error) not in DENIED:
+                raise
+            unseen[title] = reason(error, account.region)
+    expensive_first = sorted(things, key=lambda thing: -_weight(thing))
+    return Inventory(owner=owner, things=tuple(expensive_first), unseen=unseen)
+
+
+def _weight(thing: Thing) -> float:
+    """Cost for sorting; a thing without a known price may be expensive, so it stands before the free ones."""
+    return 0.000001 if thing.usd_per_day is None else thing.usd_per_day
+
+
+def _others(account: Account, owner: Owner) -> Iterator[Thing]:
+    """What carries the tags and is of no kind above, as far as AWS's tagging service knows; and EKS's own log group."""
+    filters = [{"Key": key, "Values": [value]} for key, value in owner.own_tags.items()]
+    for page in account.pages("resourcegroupstaggingapi", "get_resources", TagFilters=filters):
+        for raw in page["ResourceTagMappingList"]:
+            arn, tags = raw["ResourceARN"], from_list(raw.get("Tags"))
+            if _type(arn) not in LOOKED_AT and not _is_cluster_log(arn) and owner.owns(tags):
+                yield Thing(kind=OTHER, id=arn, tags=tags, detail="named by the tagging service", usd_per_day=None)
+    if not owner.by_cluster:
+        return
+    name = f"{services.LOG_GROUPS}{owner.cluster}/cluster"
+    for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=name):
+        for raw in page["logGroups"]:
+            if raw["logGroupName"] == name and not services.LOGS.tags(account, _log(raw)):
+                way_out = f"without tags, made by EKS: aws logs delete-log-group --log-group-name {name}"
+                yield Thing(kind=OTHER, id=name, tags={}, detail=way_out)
+
+
+def _log(raw: Any) -> Thing:
+    return Thing(kind=OTHER, id=raw["logGroupName"], tags={}, raw=raw)
+
+
+def _is_cluster_log(arn: str) -> bool:
+    return f":log-group:{services.LOG_GROUPS}" in arn
+
+
+def _type(arn: str) -> str:
+    """`ec2:volume` for `arn:aws:ec2:us-east-1:123456789012:volume/vol-1`; `sqs:` where the name has no type."""
+    parts = arn.split(":", 5)
+    kind = parts[5].partition("/")[0] if "/" in parts[5] else ""
+    return f"{parts[2]}:{kind}"
+
+
+def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
+    """The inventory for machines."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "stack": found.owner.stack,
+        "account": account.id,
+        "region": account.region,
+        "usd_per_day": round(found.usd_per_day, 4),
+        "left": [
+            {
+                "kind": thing.kind,
+                "id": thing.id,
+                "name": thing.name,
+                "detail": thing.detail,
+                "usd_per_day": None if thing.usd_per_day is None else round(thing.usd_per_day, 4),
+            }
+            for thing in found.things
+        ],
+        "unseen": [f"{title}: {why}" for title, why in found.unseen.items()],
+    }

@@ -1,0 +1,37 @@
+"""Where a stack that is up has its subnets and its node groups: it stays there, whatever is sold elsewhere."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.names import POOL_LABEL, TAG_ZONES
+from sharing.zones import Group
+from tandem.deployed.aws import services
+from tandem.deployed.aws.session import Account
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The zones of a stack that is up."""
+
+    zones: tuple[str, ...]
+    groups: dict[str, Group]
+    """The node group of each pool that has one."""
+
+
+NOWHERE = Placed((), {})
+"""Of a stack that is not up."""
+
+
+def placed(account: Account, cluster: Any) -> Placed:
+    """Asks EC2 and EKS, by what EKS says of the cluster; raises what boto3 raises."""
+    ec2 = account.client("ec2")
+    # The cluster names only the subnets of the control plane.
+    [first, *_] = ec2.describe_subnets(SubnetIds=cluster["resourcesVpcConfig"]["subnetIds"])["Subnets"]
+    own = ec2.describe_subnets(Filters=[{"Name": "vpc-id", "Values": [first["VpcId"]]}])["Subnets"]
+    groups = {}
+    for name in services.node_groups(account, cluster["name"]):
+        raw = account.client("eks").describe_nodegroup(clusterName=cluster["name"], nodegroupName=name)["nodegroup"]
+        zones = (raw.get("tags") or {}).get(TAG_ZONES, "").split()
+        if pool := (raw.get("labels") or {}).get(POOL_LABEL):
+            groups[pool] = Group(zones=tuple(zones), types=frozenset(raw.get("instanceTypes") or ()))
+    return Placed(tuple(sorted({subnet["AvailabilityZone"] for subnet in own})), groups)

@@ -1,0 +1,328 @@
+"""Kinds of things outside EC2: EKS, logs, events, queues, IAM."""
+
+import datetime
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from sharing import prices
+from sharing.cost import HOURS_PER_MONTH, in_extended_support
+from tandem.deployed.aws.session import Account, InUseError, code
+from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
+
+GONE = ("ResourceNotFoundException", "NoSuchEntity", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
+DELETING = "DELETING"
+LOG_GROUPS = "/aws/eks/"
+"""Where EKS writes its logs; log groups elsewhere are found by the tagging service."""
+ALL_REGIONS = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."
+
+
+def clusters(account: Account) -> Iterator[str]:
+    """Names of all EKS clusters in the region."""
+    for page in account.pages("eks", "list_clusters"):
+        yield from page["clusters"]
+
+
+def there(ask: Callable[[], Any]) -> Any:
+    """The answer, or None when AWS says that there is no such thing."""
+    try:
+        return ask()
+    except Exception as error:
+        if code(error) in GONE:
+            return None
+        raise
+
+
+def cluster(account: Account, name: str) -> Any:
+    """What EKS says of the cluster; None when there is none."""
+    answer = there(lambda: account.client("eks").describe_cluster(name=name))
+    return answer and answer["cluster"]
+
+
+def node_groups(account: Account, name: str) -> list[str]:
+    """Names of the cluster's node groups."""
+    found = there(lambda: list(account.pages("eks", "list_nodegroups", clusterName=name)))
+    return [group for page in found or () for group in page["nodegroups"]]
+
+
+def _find_clusters(account: Account, owner: Owner) -> Iterator[Thing]:
+    for name in clusters(account):
+        raw = cluster(account, name)
+        if raw and owner.owns(raw.get("tags") or {}):
+            yield Thing(
+                kind=CLUSTERS.title,
+                id=name,
+                tags=raw["tags"],
+                detail=f"Kubernetes {raw['version']}, {raw['status']}",
+                usd_per_day=_cluster_day(raw["version"], account.region),
+                raw=raw,
+                going=raw["status"] == DELETING,
+            )
+
+
+def _cluster_day(version: str, region: str) -> float:
+    support = "extended" if in_extended_support(version, datetime.date.today()) else "standard"
+    return 24 * prices.service(f"eks-{support}", region).usd_per_hour
+
+
+def _cluster_tags(account: Account, thing: Thing) -> Tags | None:
+    raw = cluster(account, thing.id)
+    return None if raw is None else raw.get("tags") or {}
+
+
+def _part(account: Account, thing: Thing, kind: str) -> Any:
+    within, _, name = thing.id.partition("/")
+    arguments = {"clusterName": within, "nodegroupName" if kind == "nodegroup" else "addonName": name}
+    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**arguments))
+    return answer and answer[kind]
+
+
+def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterator[Thing]:
+    """Node groups, or add-ons, of every cluster: a component may be used in a cluster of someone else's."""
+    for within in clusters(account):
+        pages = there(lambda name=within: list(account.pages("eks", f"list_{kind}s", clusterName=name)))  # type: ignore[misc]
+        for name in (name for page in pages or () for name in page[f"{kind}s"]):
+            probe = Thing(kind=title, id=f"{within}/{name}", tags={})
+            raw = _part(account, probe, kind)
+            if raw and owner.owns(tags := raw.get("tags") or {}):
+                going = raw["status"] == DELETING
+                yield Thing(kind=title, id=probe.id, tags=tags, detail=raw["status"], raw=raw, going=going)
+
+
+def _part_tags(kind: str) -> Callable[[Account, Thing], Tags | None]:
+    def tags(account: Account, thing: Thing) -> Tags | None:
+        raw = _part(account, thing, kind)
+        return None if raw is None else raw.get("tags") or {}
+
+    return tags
+
+
+def _delete_node_group(account: Account, thing: Thing) -> None:
+    within, _, name = thing.id.partition("/")
+    account.client("eks").delete_nodegroup(clusterName=within, nodegroupName=name)
+
+
+def _delete_addon(account: Account, thing: Thing) -> None:
+    within, _, name = thing.id.partition("/")
+    # Its objects go with the cluster: no node is left on which anything could tidy up.
+    account.client("eks").delete_addon(clusterName=within, addonName=name, preserve=True)
+
+
+def _delete_cluster(account: Account, thing: Thing) -> None:
+    account.client("eks").delete_cluster(name=thing.id)
+
+
+NODE_GROUPS = Kind(
+    title="node groups",
+    find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
+    tags=_part_tags("nodegroup"),
+    delete=_delete_node_group,
+    slow=True,
+    minutes=25,
+    note="Their instances go with them.",
+)
+ADDONS = Kind(
+    title="add-ons",
+    find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
+    tags=_part_tags("addon"),
+    delete=_delete_addon,
+    slow=True,
+    minutes=10,
+)
+CLUSTERS = Kind(
+    title="EKS clusters",
+    find=_find_clusters,
+    tags=_cluster_tags,
+    delete=_delete_cluster,
+    # Not after add-ons: one that cannot be deleted goes with its cluster.
+    after=("node groups",),
+    slow=True,
+    minutes=20,
+)
+
+
+def _find_logs(account: Account, owner: Owner) -> Iterator[Thing]:
+    for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=LOG_GROUPS):
+        for raw in page["logGroups"]:
+            tags = _log_tags_of(account, raw["arn"])
+            if tags and owner.owns(tags):
+                gigabytes = raw.get("storedBytes", 0) / 1e9
+                usd = gigabytes * prices.service("log-storage", account.region).usd_per_hour * 24 / HOURS_PER_MONTH
+                detail = f"{gigabytes:.2f} GB"
+                yield Thing(
+                    kind="log groups", id=raw["logGroupName"], tags=tags, detail=detail, usd_per_day=usd, raw=raw
+                )
+
+
+def _log_tags_of(account: Account, arn: str) -> Tags | None:
+    # Tags are asked for without the `:*` that describes the streams.
+    answer = there(lambda: account.client("logs").list_tags_for_resource(resourceArn=arn.removesuffix(":*")))
+    return None if answer is None else dict(answer["tags"])
+
+
+LOGS = Kind(
+    title="log groups",
+    find=_find_logs,
+    tags=lambda account, thing: _log_tags_of(account, thing.raw["arn"]),
+    delete=lambda account, thing: account.client("logs").delete_log_group(logGroupName=thing.id),
+    # EKS writes to it until the cluster is deleted, and creates it again (terraform-aws-modules/terraform-aws-eks#920).
+    after=("EKS clusters",),
+)
+
+
+def _find_rules(account: Account, owner: Owner) -> Iterator[Thing]:
+    for page in account.pages("events", "list_rules"):
+        for raw in page["Rules"]:
+            thing = Thing(kind="EventBridge rules", id=raw["Name"], tags={}, raw=raw)
+            if (tags := _rule_tags(account, thing)) and owner.owns(tags):
+                yield Thing(kind=thing.kind, id=thing.id, tags=tags, raw=raw)
+
+
+def _rule_tags(account: Account, thing: Thing) -> Tags | None:
+    answer = there(lambda: account.client("events").list_tags_for_resource(ResourceARN=thing.raw["Arn"]))
+    return None if answer is None else from_list(answer["Tags"])
+
+
+def _delete_rule(account: Account, thing: Thing) -> None:
+    client = account.client("events")
+    pages = account.pages("events", "list_targets_by_rule", Rule=thing.id)
+    if targets := [target["Id"] for page in pages for target in page["Targets"]]:
+        client.remove_targets(Rule=thing.id, Ids=targets)
+    client.delete_rule(Name=thing.id)
+
+
+RULES = Kind(title="EventBridge rules", find=_find_rules, tags=_rule_tags, delete=_delete_rule)
+
+
+def _find_queues(account: Account, owner: Owner) -> Iterator[Thing]:
+    # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
+    for page in account.pages("sqs", "list_queues", MaxResults=1000):
+        for url in page.get("QueueUrls", ()):
+            thing = Thing(kind="SQS queues", id=url, tags={})
+            if (tags := _queue_tags(account, thing)) and owner.owns(tags):
+                yield Thing(kind=thing.kind, id=url, tags=tags)
+
+
+def _queue_tags(account: Account, thing: Thing) -> Tags | None:
+    answer = there(lambda: account.client("sqs").list_queue_tags(QueueUrl=thing.id))
+    return None if answer is None else answer.get("Tags", {})
+
+
+QUEUES = Kind(
+    title="SQS queues",
+    find=_find_queues,
+    tags=_queue_tags,
+    delete=lambda account, thing: account.client("sqs").delete_queue(QueueUrl=thing.id),
+)
+
+
+def _find_roles(account: Account, owner: Owner) -> Iterator[Thing]:
+    # The one call of IAM that lists roles with their tags: without it, one more call for each role.
+    for page in account.pages("iam", "get_account_authorization_details", Filter=["Role"]):
+        for raw in page["RoleDetailList"]:
+            if owner.owns(tags := from_list(raw.get("Tags"))):
+                yield Thing(kind="IAM roles", id=raw["RoleName"], tags=tags)
+
+
+def _role_tags(account: Account, thing: Thing) -> Tags | None:
+    answer = there(lambda: account.client("iam").get_role(RoleName=thing.id))
+    return None if answer is None else from_list(answer["Role"].get("Tags"))
+
+
+def _delete_role(account: Account, thing: Thing) -> None:
+    client, role = account.client("iam"), {"RoleName": thing.id}
+    for page in account.pages("iam", "list_instance_profiles_for_role", **role):
+        for profile in page["InstanceProfiles"]:
+            # Not ours, or kept: asked before anything is taken from the role.
+            raise InUseError(f"the instance profile {profile['InstanceProfileName']} has it")
+    for page in account.pages("iam", "list_attached_role_policies", **role):
+        for policy in page["AttachedPolicies"]:
+            client.detach_role_policy(**role, PolicyArn=policy["PolicyArn"])
+    for page in account.pages("iam", "list_role_policies", **role):
+        for name in page["PolicyNames"]:
+            client.delete_role_policy(**role, PolicyName=name)
+    client.delete_role(**role)
+
+
+ROLES = Kind(
+    title="IAM roles",
+    find=_find_roles,
+    tags=_role_tags,
+    delete=_delete_role,
+    # EKS then says IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
+    after=("node groups", "instances", "EKS clusters", "instance profiles"),
+    in_all_regions=True,
+    note=ALL_REGIONS,
+)
+
+
+def _find_profiles(account: Account, owner: Owner) -> Iterator[Thing]:
+    for page in account.pages("iam", "list_instance_profiles"):
+        for raw in page["InstanceProfiles"]:
+            thing = Thing(kind="instance profiles", id=raw["InstanceProfileName"], tags={}, raw=raw)
+            if (tags := _profile_tags(account, thing)) and owner.owns(tags):
+                yield Thing(kind=thing.kind, id=thing.id, tags=tags, raw=raw)
+
+
+def _profile(account: Account, thing: Thing) -> Any:
+    answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=thing.id))
+    return answer and answer["InstanceProfile"]
+
+
+def _profile_tags(account: Account, thing: Thing) -> Tags | None:
+    raw = _profile(account, thing)
+    return None if raw is None else from_list(raw.get("Tags"))
+
+
+def _delete_profile(account: Account, thing: Thing) -> None:
+    client, profile = account.client("iam"), {"InstanceProfileName": thing.id}
+    # Asked again: a second try must not take off what the first has taken off.
+    for role in (_profile(account, thing) or {}).get("Roles", ()):
+        client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
+    client.delete_instance_profile(**profile)
+
+
+PROFILES = Kind(
+    title="instance profiles",
+    find=_find_profiles,
+    tags=_profile_tags,
+    delete=_delete_profile,
+    # IAM lets it go at any time, and instances that still run lose their permissions (API_DeleteInstanceProfile).
+    after=("node groups", "instances"),
+    in_all_regions=True,
+    note=ALL_REGIONS,
+)
+
+
+def _find_policies(account: Account, owner: Owner) -> Iterator[Thing]:
+    for page in account.pages("iam", "list_policies", Scope="Local"):
+        for raw in page["Policies"]:
+            thing = Thing(kind="IAM policies", id=raw["Arn"], tags={}, detail=raw["PolicyName"])
+            if (tags := _policy_tags(account, thing)) and owner.owns(tags):
+                yield Thing(kind=thing.kind, id=thing.id, tags=tags, detail=thing.detail)
+
+
+def _policy_tags(account: Account, thing: Thing) -> Tags | None:
+    pages = there(lambda: list(account.pages("iam", "list_policy_tags", PolicyArn=thing.id)))
+    return None if pages is None else from_list(tag for page in pages for tag in page["Tags"])
+
+
+def _delete_policy(account: Account, thing: Thing) -> None:
+    client, policy = account.client("iam"), {"PolicyArn": thing.id}
+    if count := client.get_policy(**policy)["Policy"].get("AttachmentCount", 0):
+        raise InUseError(f"it is attached in {count} place{'s' if count > 1 else ''}")
+    versions = [one for page in account.pages("iam", "list_policy_versions", **policy) for one in page["Versions"]]
+    for version in versions:
+        if not version["IsDefaultVersion"]:
+            client.delete_policy_version(**policy, VersionId=version["VersionId"])
+    client.delete_policy(**policy)
+
+
+POLICIES = Kind(
+    title="IAM policies",
+    find=_find_policies,
+    tags=_policy_tags,
+    delete=_delete_policy,
+    after=("IAM roles",),
+    in_all_regions=True,
+    note=ALL_REGIONS,
+)

@@ -1,0 +1,192 @@
+"""Access to an AWS account, and what to say where it is refused: one line, with the fix."""
+
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sharing.printable import one_line
+from tandem.terminal import CallError
+
+if TYPE_CHECKING:
+    from stacks.stack_file.provider_shape import AssumedRole
+
+EXPIRED = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
+NOT_ACCEPTED = ("InvalidClientTokenId", "UnrecognizedClientException", "AuthFailure", "SignatureDoesNotMatch")
+DENIED = ("AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "UnauthorizedAccess", "AuthorizationError")
+NOT_ENABLED = ("OptInRequired", "RegionDisabledException", "SubscriptionRequiredException")
+THROTTLED = (
+    *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
+    *("RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "PriorRequestNotComplete"),
+)
+"""As in botocore 1.44, retries/standard.py."""
+IN_USE = (
+    *("DependencyViolation", "DeleteConflict", "ResourceInUseException", "VolumeInUse", "IncorrectState"),
+    *("InvalidIPAddress.InUse", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"),
+    *("ConcurrentModification", "ConcurrentModificationException"),
+)
+"""What passes when something else has been deleted; Terraform's AWS provider tries again for minutes."""
+NOT_THERE = ("NoSuch", "NotFound", "NonExistent", "DoesNotExist")
+"""Parts of the codes for what does not exist: after a lost answer, that of the second try."""
+
+
+class AccountError(CallError):
+    """What keeps a command from its work, as one line with the way out."""
+
+
+class InUseError(AccountError):
+    """Something that may go away by itself still uses it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An AWS account, seen in one region."""
+
+    id: str
+    region: str
+    session: Any
+    """A `boto3.Session`."""
+    caller: str = ""
+    """ARN of whose credentials these are; of a role, that of a session."""
+    _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Clients may be used by several threads at a time; a session may not make two at a time."""
+
+    def client(self, service: str, region: str | None = None) -> Any:
+        """The boto3 client of a service; made once."""
+        key = (service, region or self.region)
+        with self._lock:
+            if key not in self._clients:
+                self._clients[key] = self.session.client(service, region_name=key[1], config=_config())
+            return self._clients[key]
+
+    def pages(self, service: str, operation: str, **arguments: Any) -> Iterator[Any]:
+        """The answers to `operation`, page by page where AWS pages them."""
+        client = self.client(service)
+        if client.can_paginate(operation):
+            yield from client.get_paginator(operation).paginate(**arguments)
+        else:
+            yield getattr(client, operation)(**arguments)
+
+
+def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRole]" = ()) -> Account:
+    """The account of the ambient credentials, or of `profile`, or to which roles lead that these assume.
+
+    Raises `AccountError` when it does not let us in.
+    """
+    import boto3
+
+    with explained(region):
+        session = boto3.Session(profile_name=profile, region_name=region)
+        try:
+            identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
+        except RuntimeError as error:
+            # botocore's way to say that what AWS_CREDENTIAL_EXPIRATION names has passed (credentials.py, 1.44).
+            raise AccountError(f"the AWS credentials have expired: {error} `aws sso login` renews them.") from error
+    account = Account(id=identity["Account"], region=region, session=session, caller=identity["Arn"])
+    for role in roles:
+        account = _assume(account, role)
+    return account
+
+
+def _assume(account: Account, role: "AssumedRole") -> Account:
+    import boto3
+
+    duration = {"DurationSeconds": _seconds(role.duration)} if role.duration else {}
+    with explained(account.region):
+        answer = account.client("sts").assume_role(
+            RoleArn=role.role_arn, RoleSessionName=role.session_name or "tandem", **duration
+        )
+    keys = answer["Credentials"]
+    session = boto3.Session(
+        aws_access_key_id=keys["AccessKeyId"],
+        aws_secret_access_key=keys["SecretAccessKey"],
+        aws_session_token=keys["SessionToken"],
+        region_name=account.region,
+    )
+    return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=role.role_arn)
+
+
+def _seconds(duration: str) -> int:
+    """Seconds of a duration as Go writes it, e.g. `1h30m`."""
+    parts = re.findall(r"(\d+)(h|m|s)", duration)
+    return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in parts)
+
+
+@contextmanager
+def explained(region: str) -> Iterator[None]:
+    """Turns what boto3 raises inside into an `AccountError`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise AccountError(reason(error, region)) from error
+
+
+def code(error: Exception) -> str:
+    """AWS's code of the error, e.g. `AccessDenied`; empty when it is not from AWS."""
+    answer = getattr(error, "response", None)
+    return str(answer.get("Error", {}).get("Code", "")) if isinstance(answer, dict) else ""
+
+
+def reason(error: Exception, region: str) -> str:
+    """Why AWS could not be asked, or did not do as asked, and what to do about it."""
+    from botocore import exceptions
+
+    said = one_line(str(error))
+    found = code(error)
+    if isinstance(error, exceptions.ProfileNotFound):
+        return f"{said}. `aws configure list-profiles` shows which there are."
+    if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
+        return "there are no AWS credentials. `aws configure` or `aws sso login` sets them, --profile names others."
+    if found in EXPIRED or isinstance(
+        error, exceptions.SSOError | exceptions.TokenRetrievalError | exceptions.CredentialRetrievalError
+    ):
+        return f"the AWS credentials have expired or cannot be renewed ({found or said}). `aws sso login` renews them."
+    if found in NOT_ACCEPTED or found in NOT_ENABLED:
+        return (
+            f"AWS does not accept these credentials in {region} ({found}). Check them with `aws sts "
+            f"get-caller-identity`, or enable the region with `aws account enable-region --region-name {region}`."
+        )
+    if found in DENIED:
+        asked = getattr(error, "operation_name", "the call")
+        return f"these credentials may not call {asked} ({found}). Ask for that permission, or take another --profile."
+    if found in THROTTLED:
+        return f"AWS is being asked too often ({found}). Wait a minute and try again."
+    if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
+        return f"AWS cannot be reached: {said}. Look at network, proxy, AWS_ENDPOINT_URL, and the region, {region}."
+    return said
+
+
+def explain(error: Exception, region: str) -> str:
+    """Why a call did not do as asked, whatever was raised: also what nobody expected has its name."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    if isinstance(error, AccountError):
+        return str(error)
+    if isinstance(error, BotoCoreError | ClientError):
+        return reason(error, region)
+    return one_line(f"unexpected {type(error).__name__}: {error}")
+
+
+def is_temporary(error: Exception) -> bool:
+    """Whether the same call may succeed in some minutes: AWS is busy, out of reach, or something still goes away."""
+    from botocore import exceptions
+
+    if isinstance(error, InUseError | exceptions.ConnectionError | exceptions.HTTPClientError):
+        return True
+    if not isinstance(error, exceptions.ClientError):
+        return False
+    found = code(error)
+    status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+    passing = found in THROTTLED or found in EXPIRED or found in IN_USE
+    return passing or status >= 500 or any(part in found for part in NOT_THERE)
+
+
+def _config() -> Any:
+    from botocore.config import Config
+
+    return Config(connect_timeout=5, read_timeout=60, retries={"mode": "standard", "max_attempts": 5})

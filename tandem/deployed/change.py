@@ -1,0 +1,218 @@
+"""A pool of a running stack beside what is planned for it: what becomes another, and which nodes that takes."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal
+
+from sharing.gpus import instance_types
+from sharing.modes import MODES, Shares
+from sharing.setup import Pool, Setup, Tenant
+from tandem.deployed.outputs import Running, RunningPool, RunningShares
+
+Nodes = Literal["same", "new", "new pool", "drift"]
+"""Which nodes the pool has afterwards: those that are there; those of another group; those of a new Karpenter pool,
+which comes when the old one has gone with its nodes; or those by which Karpenter replaces what no longer fits its pool,
+one at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A pool before and after. What the outputs do not tell is taken to stay as it is."""
+
+    pool: Pool
+    was: RunningPool
+    setup: Setup
+    running: Running
+
+    @property
+    def is_any(self) -> bool:
+        """Whether anything becomes another."""
+        return self.sharing_differs or self.provisioner_differs or self.types_differ or self.capacity_differs
+
+    @property
+    def sharing_differs(self) -> bool:
+        """Whether the nodes come to offer other shares."""
+        return self.mode_differs or self.cut_differs or self.gpu_differs or self.size_differs
+
+    @cached_property
+    def mode_differs(self) -> bool:
+        """Whether mode or settings do; without being told, mode or number of shares."""
+        if self.was.config:
+            return self.was.config != self.pool.sharing.config_name
+        per_gpu = sum(shares.per_gpu for shares in self.pool.offers)
+        return (self.was.mode, self.was.per_gpu) != (self.pool.sharing.mode, per_gpu)
+
+    @cached_property
+    def cut_differs(self) -> bool:
+        """Whether cards are cut otherwise; without being told, whether slices have another number, name or size."""
+        if self.was.cut:
+            return self.was.cut != self._cut
+        cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
+        return cut_before != cut_after or (cut_after and _slices(self.was.shares) != _slices(self.pool.offers))
+
+    @property
+    def gpu_differs(self) -> bool:
+        """Whether the nodes get another card."""
+        return self.was.gpu not in (None, self._gpu)
+
+    @property
+    def size_differs(self) -> bool:
+        """Whether a node gets another number of GPUs."""
+        known = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
+        return bool(known) and min(known) != self.pool.smallest.gpus
+
+    @property
+    def types_differ(self) -> bool:
+        """Whether nodes must be of other instance types. Karpenter keeps a node of a type that is still allowed."""
+        if self.was.instance_types is None:
+            return False
+        if self.pool.provisioner == "karpenter":
+            return not set(self.was.instance_types) <= set(self.pool.instance_types)
+        return self.was.instance_types != self.pool.instance_types
+
+    @property
+    def capacity_differs(self) -> bool:
+        """Whether nodes must be of the other capacity. A pool that may fall back to on-demand keeps what it has."""
+        return self.was.capacity not in (None, self.pool.capacity) and not self.pool.on_demand_fallback
+
+    @property
+    def provisioner_differs(self) -> bool:
+        """Whether Karpenter takes the place of a node group, or the other way round."""
+        return self.was.provisioner not in (None, self.pool.provisioner)
+
+    @cached_property
+    def nodes(self) -> Nodes:
+        """Which nodes get the new sharing."""
+        if self.provisioner_differs:
+            return "new"
+        if self.pool.provisioner == "karpenter":
+            return "new pool" if self.sharing_differs else "drift"
+        others = self.cut_differs or self.gpu_differs or self.types_differ or self.capacity_differs
+        return "new" if others else "same"
+
+    @property
+    def proves(self) -> bool:
+        """Whether shares are to be proved: others than those that were."""
+        return not self.setup.unproved(self.pool) and self.sharing_differs
+
+    @property
+    def lives(self) -> bool:
+        """Whether the pool has nodes afterwards."""
+        return self.setup.nodes_of(self.pool) > 0
+
+    @property
+    def more_nodes(self) -> int:
+        """Nodes that a group gets beside those that it has."""
+        return max(self.pool.desired - self.was.nodes, 0)
+
+    @property
+    def tenants(self) -> list[Tenant]:
+        """The models that are to be there."""
+        return self.setup.tenants_of(self.pool)
+
+    @property
+    def stops(self) -> tuple[str, ...]:
+        """Ids of those that run now."""
+        ids = [tenant.served.id for tenant in self.tenants] if self.was.nodes else []
+        return tuple(id for id in ids if id in self.running.endpoints)
+
+    @property
+    def strange_nodes(self) -> bool:
+        """Whether a pod may come to a node that has never had one of this pool's."""
+        return self.nodes != "same" or self.more_nodes > 0
+
+    def has_files(self, tenant: Tenant) -> bool:
+        """Whether a model's files are surely where its pod starts."""
+        if tenant.served.id not in self.running.endpoints:
+            return False
+        return tenant.cache == "volume" or (not self.strange_nodes and self.was.nodes == 1)
+
+    def may_have_files(self, tenant: Tenant) -> bool:
+        """Whether that depends on the node, of several, on which it starts."""
+        return tenant.served.id in self.running.endpoints and self.nodes == "same" and self.was.nodes > 0
+
+    @property
+    def before(self) -> str:
+        """Mode and settings as they are, and of the rest what becomes another."""
+        config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} a card)"
+        return self._said(config, self.was)
+
+    @property
+    def after(self) -> str:
+        """The same as it will be."""
+        after = RunningPool(
+            mode=self.pool.sharing.mode,
+            nodes=self.pool.desired,
+            shares=(),
+            gpu=self._gpu,
+            instance_types=self.pool.instance_types,
+            capacity=self.pool.capacity,
+            provisioner=self.pool.provisioner,
+            cut=self._cut,
+        )
+        return self._said(self.pool.sharing.config_name, after)
+
+    def _said(self, config: str, pool: RunningPool) -> str:
+        said = [config]
+        if self.cut_differs and not self.mode_differs and pool.cut:
+            said.append(f"cut {pool.cut}")
+        if self.gpu_differs:
+            said.append(f"on {pool.gpu}")
+        elif self.types_differ:
+            said.append(f"on {', '.join(pool.instance_types or ())}")
+        if self.capacity_differs:
+            said.append(f"({pool.capacity})")
+        if self.provisioner_differs:
+            said.append(f"by {pool.provisioner}")
+        return " ".join(said)
+
+    @property
+    def _cut(self) -> str:
+        return self.pool.sharing.cut(self.pool.smallest.gpu)
+
+    @property
+    def _gpu(self) -> str:
+        return self.pool.smallest.gpu.name
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """A stack file beside the stack that runs."""
+
+    pools: tuple[Change, ...]
+    """Those in both."""
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    new_models: tuple[str, ...]
+    gone_models: tuple[str, ...]
+    """Models that run and are no longer asked for."""
+
+    @property
+    def changes(self) -> list[Change]:
+        """The pools in which anything becomes another."""
+        return [change for change in self.pools if change.is_any]
+
+
+def compare(setup: Setup, running: Running) -> Comparison:
+    """What becomes another when `setup` is put in place of what runs."""
+    planned, served = {pool.name: pool for pool in setup.pools}, [tenant.served.id for tenant in setup.tenants]
+    return Comparison(
+        pools=tuple(
+            Change(pool=pool, was=running.pools[name], setup=setup, running=running)
+            for name, pool in planned.items()
+            if name in running.pools
+        ),
+        new=tuple(name for name in planned if name not in running.pools),
+        gone=tuple(name for name in running.pools if name not in planned),
+        new_models=tuple(id for id in served if id not in running.endpoints),
+        gone_models=tuple(id for id in running.endpoints if id not in served),
+    )
+
+
+def cuts(mode: str) -> bool:
+    """Whether a mode, by its name, has cards cut."""
+    return any(known.needs_mig_manager for known in MODES if known.model_fields["mode"].default == mode)
+
+
+def _slices(shares: tuple[RunningShares, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:
+    return {(kind.resource, kind.per_gpu, kind.memory_mib) for kind in shares}

@@ -1,0 +1,178 @@
+"""A port of this machine that leads into a pod, through the Kubernetes API: nothing has to be public.
+
+Made of kr8s's websocket and not of its `PortForward`: that one never stops trying, without a pause, where it is
+forbidden or its pod is gone (0.20.15), and tells no reason. Here each connection looks for the pod anew, so a pod that
+was replaced is found again, and `trouble` says why the last one failed.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import httpx_ws
+import kr8s
+from kr8s.asyncio import Api
+from kr8s.asyncio.objects import APIObject, Pod
+
+from sharing.printable import one_line
+from tandem.deployed.answers import FORWARD_REFUSED, Listing, Thing, plain
+from tandem.deployed.objects import is_ready, name, node_of, state
+from tandem.deployed.replies import MalformedError, checked
+
+LOOPBACK = "127.0.0.1"
+CHUNK = 64 * 1024
+DATA, ERRORS = b"\0", b"\1"
+"""Channels of the protocol: the first byte of each frame."""
+FIND_SECONDS = 20.0
+PAGE = "100"
+"""Objects that are asked for at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a port leads: to the ready pod with these labels."""
+
+    name: str
+    """What messages call it."""
+    namespace: str
+    labels: Mapping[str, str]
+    port: int
+    node: str = ""
+    """Only a pod on this node; any when empty."""
+
+
+class Forward:
+    """One forwarded port. `url` is its address here."""
+
+    def __init__(self, api: Api, target: Target) -> None:
+        self._api, self._target = api, target
+        self._open: set[asyncio.Task[None]] = set()
+        self.url = ""
+        self.pod = ""
+        """The pod that the last connection went to."""
+        self.trouble = ""
+        """Why the last connection failed; empty after one that did not."""
+
+    async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Serves one connection; never raises, since nobody listens to a server's tasks."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._open.add(task)
+        try:
+            await self._serve(reader, writer)
+        except asyncio.CancelledError:
+            pass  # dropped: asyncio tells the end of a cancelled connection as an error
+        except NoPodError as error:
+            self.trouble = str(error)
+        except kr8s.ServerError as error:
+            self.trouble = f"the cluster refuses: {one_line(str(error))}"
+        except MalformedError as error:
+            self.trouble = f"the cluster does not list pods as Kubernetes does ({error})"
+        except httpx_ws.WebSocketUpgradeError as error:
+            self.trouble = f"{FORWARD_REFUSED} to {self.pod} ({error.response.status_code})"
+        # Whatever else a server between here and the pod makes of it: nobody listens to a server's tasks.
+        except Exception as error:
+            self.trouble = f"the connection to {self.pod or self._target.name} broke off ({type(error).__name__})"
+        finally:
+            self._open.discard(task)
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+
+    async def drop(self) -> None:
+        """Ends what is still open."""
+        dropped = list(self._open)
+        for task in dropped:
+            task.cancel()
+        await asyncio.gather(*dropped, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with anyio.fail_after(FIND_SECONDS):
+            self.pod = await self._ready_pod()
+        into = self._api.open_websocket(
+            url=f"pods/{self.pod}/portforward",
+            namespace=self._target.namespace,
+            params={"ports": str(self._target.port)},
+        )
+        async with into as socket:
+            sending = asyncio.ensure_future(_send(reader, socket))
+            receiving = asyncio.ensure_future(self._receive(socket, writer))
+            try:
+                await asyncio.wait((sending, receiving), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in (sending, receiving):
+                    one.cancel()
+                await asyncio.gather(sending, receiving, return_exceptions=True)
+
+    async def _ready_pod(self) -> str:
+        target = self._target
+        found = await listed(self._api, Pod, target.namespace, target.labels)
+        pods = [pod for pod in found if target.node in ("", node_of(pod))]
+        ready = [name(pod) for pod in pods if is_ready(pod)]
+        if ready:
+            return ready[0]
+        raise NoPodError(f"{target.name} has no pod that is ready{f' ({state(pods[0])})' if pods else ''}")
+
+    async def _receive(self, socket: httpx_ws.AsyncWebSocketSession, writer: asyncio.StreamWriter) -> None:
+        """Each channel begins with a frame that repeats the port."""
+        begun = set()
+        with suppress(httpx_ws.WebSocketDisconnect, httpx_ws.WebSocketNetworkError, ConnectionError):
+            while True:
+                frame = await socket.receive_bytes()
+                channel, data = frame[:1], frame[1:]
+                if channel not in begun:
+                    begun.add(channel)
+                elif channel == ERRORS:
+                    self.trouble = f"{self.pod}: {one_line(data)}"
+                    return
+                else:
+                    self.trouble = ""
+                    writer.write(data)
+                    await writer.drain()
+
+
+async def listed(
+    api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
+    """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for odd answers."""
+    found: list[Thing] = []
+    params = {"limit": PAGE}
+    if labels:
+        params["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
+    while True:
+        asked = api.call_api("GET", version=kind.version, url=kind.endpoint, namespace=namespace, params=params)
+        async with asked as response:
+            page = checked(Listing, response.content)
+        found += page.items
+        if not (page.metadata and page.metadata.next):
+            return plain(found)
+        params["continue"] = page.metadata.next
+
+
+class NoPodError(Exception):
+    """Nothing is there to forward to."""
+
+
+async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession) -> None:
+    with suppress(httpx_ws.HTTPXWSException, ConnectionError):
+        while data := await reader.read(CHUNK):
+            await socket.send_bytes(DATA + data)
+
+
+@asynccontextmanager
+async def forwarded(api: Api, target: Target) -> AsyncIterator[Forward]:
+    """A forwarded port while the block runs."""
+    forward = Forward(api, target)
+    server = await asyncio.start_server(forward.accept, host=LOOPBACK, port=0)
+    port = server.sockets[0].getsockname()[1]
+    forward.url = f"http://{LOOPBACK}:{port}"
+    try:
+        yield forward
+    finally:
+        server.close()
+        await forward.drop()
+        # From 3.12 on it waits for the connections, which have just been dropped.
+        await server.wait_closed()

@@ -1,0 +1,162 @@
+"""Nodes and pods as the Kubernetes API gives them, read for what matters here."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.names import POOL_LABEL
+from sharing.printable import one_line
+from tandem.planned.promise import BATCH
+
+Object = Mapping[str, Any]
+WHOLE = re.compile(r"(?P<digits>[0-9]{1,15})(?P<suffix>[kM]?)")
+THOUSANDS = {"": 1, "k": 1_000, "M": 1_000_000}
+INSTANCE_LABEL = "app.kubernetes.io/instance"
+"""Label of a model's pods: the chart gives it the release's name, which is the model's id."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What Kubernetes says of a stack, as its API does."""
+
+    nodes: Sequence[Object]
+    daemon_sets: Mapping[str, Sequence[Object]]
+    """By namespace."""
+    pods: Sequence[Object]
+    """Of the models' namespace."""
+    deployments: Sequence[Object] = ()
+    """Of the same."""
+
+
+def name(thing: Object) -> str:
+    """Its name."""
+    return str(thing["metadata"]["name"])
+
+
+def labels(thing: Object) -> Mapping[str, str]:
+    """Its labels."""
+    found: Mapping[str, str] = thing["metadata"].get("labels") or {}
+    return found
+
+
+def is_ready(thing: Object) -> bool:
+    """Whether a pod or node is ready, and stays."""
+    conditions = thing.get("status", {}).get("conditions") or []
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and not is_leaving(thing)
+
+
+def is_leaving(thing: Object) -> bool:
+    """Whether it is being deleted."""
+    return "deletionTimestamp" in thing["metadata"]
+
+
+def node_of(pod: Object) -> str:
+    """The node that the scheduler chose for a pod; empty before it has."""
+    return str(pod.get("spec", {}).get("nodeName") or "")
+
+
+def allocatable(node: Object, resource: str) -> int:
+    """How much of an extended resource a node offers."""
+    return _count((node.get("status", {}).get("allocatable") or {}).get(resource))
+
+
+def taint(node: Object, key: str) -> str:
+    """The value of a node's taint; empty where it has none."""
+    taints = node.get("spec", {}).get("taints") or []
+    return next((str(one.get("value") or "") for one in taints if one["key"] == key), "")
+
+
+def tolerated(pod: Object, key: str) -> str:
+    """The value of a taint that a pod tolerates; empty where it tolerates any, or none."""
+    tolerations = pod.get("spec", {}).get("tolerations") or []
+    return next((str(one.get("value") or "") for one in tolerations if one.get("key") == key), "")
+
+
+def is_cordoned(node: Object) -> bool:
+    """Whether a node takes no new pods (`kubectl cordon`)."""
+    return bool(node.get("spec", {}).get("unschedulable"))
+
+
+def requested(pod: Object, resource: str) -> int:
+    """How much of an extended resource a pod holds."""
+    containers = pod.get("spec", {}).get("containers") or []
+    limits = [(one.get("resources") or {}).get("limits") or {} for one in containers]
+    return sum(_count(limit.get(resource)) for limit in limits)
+
+
+def settings(thing: Object) -> dict[str, str]:
+    """What the first container of a pod, or of the pods of a Deployment, is started with: its environment, and `batch`.
+
+    The batch is the last word of the hook that loads the model (components/ollama_pair/model_start.sh).
+    """
+    spec = thing.get("spec", {})
+    inner = (spec.get("template") or {}).get("spec") or spec
+    container = (inner.get("containers") or [{}])[0]
+    found = {one["name"]: one.get("value") or "" for one in container.get("env") or []}
+    hook = (container.get("lifecycle") or {}).get("postStart") or {}
+    command = (hook.get("exec") or {}).get("command") or []
+    return {**found, **({BATCH: command[-1]} if command else {})}
+
+
+def _count(quantity: object) -> int:
+    """A quantity of an extended resource, which is whole; Kubernetes writes 1000 as 1k."""
+    found = WHOLE.fullmatch(str(quantity or "0"))
+    return int(found["digits"]) * THOUSANDS[found["suffix"]] if found else 0
+
+
+def unplaced(pod: Object) -> str:
+    """The scheduler's own words for why a pod has no node; empty where it has said nothing, or has placed it."""
+    return condition(pod, "PodScheduled", "False")
+
+
+def condition(thing: Object, type: str, status: str) -> str:
+    """What a condition of a thing says; empty where it has none with this status."""
+    conditions = thing.get("status", {}).get("conditions") or []
+    found = [one for one in conditions if one["type"] == type and one["status"] == status]
+    return str(found[0].get("message") or found[0].get("reason") or "") if found else ""
+
+
+def restarts(pod: Object) -> int:
+    """How often its containers were started again."""
+    return sum(one.get("restartCount", 0) for one in pod.get("status", {}).get("containerStatuses") or [])
+
+
+def state(pod: Object) -> str:
+    """A pod in words: ready, or its phase and why; restarts, and what its container said last."""
+    told = ["being deleted" if is_leaving(pod) else "ready" if is_ready(pod) else _phase(pod), unplaced(pod)]
+    for container in _containers(pod):
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        told.append(": ".join(filter(None, (waiting.get("reason"), waiting.get("message")))))
+        if count := container.get("restartCount", 0):
+            ended = (container.get("lastState") or {}).get("terminated") or {}
+            reason = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode', 'unknown')}"
+            last = one_line(ended.get("message") or "") or reason
+            told.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
+    return ", ".join(filter(None, map(one_line, told)))
+
+
+def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
+    """What is known of its containers; of those that start first, only the ones that hold up the others."""
+    status = pod.get("status", {})
+    for one in status.get("initContainerStatuses") or []:
+        if ((one.get("state") or {}).get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
+            yield one
+    yield from status.get("containerStatuses") or []
+
+
+def _phase(pod: Object) -> str:
+    phase = str(pod.get("status", {}).get("phase") or "Unknown")
+    return "Running, not ready" if phase == "Running" else phase
+
+
+def nodes_of(pool: str, facts: Facts) -> list[Object]:
+    """The nodes of a pool, ready or not."""
+    return [node for node in facts.nodes if labels(node).get(POOL_LABEL) == pool]
+
+
+def pod_of(model: str, pods: Sequence[Object]) -> Object | None:
+    """The pod of a model: of several the ready one, none that is being deleted."""
+    own = [pod for pod in pods if labels(pod).get(INSTANCE_LABEL) == model and not is_leaving(pod)]
+    return min(own, key=lambda pod: (not is_ready(pod), name(pod)), default=None)

@@ -1,0 +1,272 @@
+"""The one client of Ollama servers: `chat`, `bench`, `verify`, `watch` and `models inspect` ask through it."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpcore
+
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama_replies import (
+    Chatted,
+    Embedded,
+    Failure,
+    Generated,
+    Model,
+    Ps,
+    Shown,
+    Tags,
+    Version,
+    refusal,
+)
+from tandem.deployed.replies import MalformedError, Shape, checked
+from tandem.deployed.wire import ERROR, Answer, LateError, NotReachedError, Wire, WireError
+from tandem.terminal import FAILED, CallError
+
+ANSWER_SECONDS = 30.0
+"""How long a question that needs no model may take."""
+SHOW_SECONDS = 120.0
+LOAD_SECONDS = 600.0
+"""Ollama itself gives up on a load that does not move for five minutes."""
+MOST_BYTES = 8 * 2**20
+"""Of a reply: a list of 10,000 models has half as many. Parsed, it takes up to 16 times its size."""
+MOST_SHOWN_BYTES = 64 * 2**20
+"""Of a description. That of a vocabulary of 262,144 tokens has 20 MiB."""
+MOST_SAID_BYTES = 256 * 2**10
+BYTES_PER_TOKEN = 2**10
+"""Of a streamed answer: a line for each token has some 250 bytes; the last line of `/api/generate` has 8 a token."""
+NOT_FOUND = 404
+PROBE = "Say hello."
+PROBE_TOKENS = 16
+NANOSECONDS = 1e9
+LOOK = "Read the server's log."
+REACH = "Start it, or forward its port again."
+USE_HTTP = "If it has no certificate, begin its address with http://."
+IS_IT_OLLAMA = "Check that the address leads to Ollama."
+
+
+class OllamaError(CallError):
+    """A server that does not do what it should."""
+
+    exit_code = FAILED
+
+    def __init__(self, endpoint: Endpoint, what: str, fix: str) -> None:
+        super().__init__(f"{endpoint.id} ({endpoint.url}) {what}. {fix}")
+        self.what = what
+        """What it does instead, without its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of an answer, as it arrives."""
+
+    text: str = ""
+    thinking: str = ""
+    done_reason: str | None = None
+    """In the last piece: `stop`, `length`, …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """A loaded model, as `/api/ps` lists it."""
+
+    size: int
+    """Bytes, wherever they are. Since Ollama 0.30 those on the GPU are as many only if no layer is on the CPU."""
+    size_vram: int
+    """Bytes of them on the GPU."""
+    context: int
+    """Tokens."""
+    expires: str
+    """When it is unloaded, as ISO 8601; Ollama writes a far future for never."""
+
+
+class Ollama:
+    """One server. Use as a context manager: it keeps a connection open."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        timeout: float = ANSWER_SECONDS,
+        option: str = "",
+        encoder: bool = False,
+        trouble: Callable[[], str] = str,
+        network: httpcore.NetworkBackend | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`timeout` in seconds, of a reply that needs no model, or between two words; `encoder`: it only embeds.
+
+        `option` of the command line sets the timeout; empty where none does.
+        `trouble` says why a forwarded port does not lead to the server; empty where it does.
+        """
+        self.endpoint = endpoint
+        self._timeout, self._option, self._encoder, self._trouble = timeout, option, encoder, trouble
+        self._wire = Wire(endpoint.url, network=network, clock=clock)
+
+    def __enter__(self) -> "Ollama":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connection."""
+        self._wire.close()
+
+    def version(self) -> str:
+        """The server's version, e.g. `0.32.15`."""
+        return self._ask(Version, "GET", "/api/version").version
+
+    def models(self) -> list[Model]:
+        """The models that the server holds, by name."""
+        return sorted(self._ask(Tags, "GET", "/api/tags").models or [], key=lambda model: model.name)
+
+    def show(self) -> Shown:
+        """All that the server knows about the model: metadata with every list, tensors, projector."""
+        asked = {"model": self.endpoint.model, "verbose": True}
+        return self._ask(Shown, "POST", "/api/show", asked, seconds=SHOW_SECONDS, most_bytes=MOST_SHOWN_BYTES)
+
+    def with_model(self) -> Endpoint:
+        """The endpoint with its model named; raises `OllamaError` where that is not there, or is not clear."""
+        held = [model.name for model in self.models()]
+        wanted = self.endpoint.model
+        for name in held:
+            if same_tag(name, wanted or self.endpoint.id):
+                return replace(self.endpoint, model=name)
+        if wanted:
+            raise self._not_pulled(wanted, held)
+        if not held:
+            raise OllamaError(self.endpoint, "holds no model yet", "Run `ollama pull NAME` there.")
+        if len(held) > 1:
+            example = f"--model {self.endpoint.id}={held[0]}"
+            raise OllamaError(self.endpoint, f"holds {', '.join(held)}", f"Choose one with `{example}`.")
+        return replace(self.endpoint, model=held[0])
+
+    def memory(self) -> Memory | None:
+        """Where the endpoint's model is, or None while it is not loaded."""
+        for model in self._ask(Ps, "GET", "/api/ps").models or []:
+            if same_tag(model.name, self.endpoint.model):
+                return Memory(
+                    size=model.size,
+                    size_vram=model.size_vram,
+                    context=model.context_length,
+                    expires=model.expires_at,
+                )
+        return None
+
+    def load(self) -> float:
+        """Loads the model; returns the seconds that it took."""
+        answer = self._embed("hello") if self._encoder else self._generate({})
+        return (answer.load_duration or 0) / NANOSECONDS
+
+    def probe(self) -> tuple[int, float]:
+        """Answers a tiny prompt; returns its tokens and tokens per second (0 for an embedding model)."""
+        if self._encoder:
+            embeddings = self._embed(PROBE).embeddings
+            return len(embeddings[0]) if embeddings else 0, 0.0
+        # Temperature 0 and a seed: the same each time. None of these makes Ollama load the model again.
+        options = {"num_predict": PROBE_TOKENS, "temperature": 0, "seed": 1}
+        answer = self._generate({"prompt": PROBE, "options": options})
+        tokens, duration = answer.eval_count or 0, answer.eval_duration or 0
+        return tokens, tokens * NANOSECONDS / duration if duration else 0.0
+
+    def chat(self, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> Iterator[Piece]:
+        """The answer to `messages`, as it comes. Raises `OllamaError` when it breaks off, or says nothing for long."""
+        asked = {"model": self.endpoint.model, "messages": list(messages), "stream": True, "options": dict(options)}
+        most = most_said_bytes(options.get("num_predict", 0))
+        with self._answer("POST", "/api/chat", asked, self._timeout, most) as answer:
+            if answer.status >= ERROR:
+                raise self._refused(answer.status, answer.body())
+            for line in answer.lines():
+                part = self._checked(Chatted, "/api/chat", line)
+                if part.error:
+                    raise OllamaError(self.endpoint, f"broke off: {part.reason or 'it gives no reason'}", LOOK)
+                text, thinking = (part.message.content, part.message.thinking) if part.message else ("", "")
+                if text or thinking:
+                    answer.progressed()
+                yield Piece(text or "", thinking or "", (part.done_reason or "stop") if part.done else None)
+                if part.done:
+                    return
+        # Seen with one token repeated thirty times: the stream just ends, status 200.
+        raise OllamaError(self.endpoint, "broke off: its answer ended without the word that it is done", LOOK)
+
+    def _generate(self, body: Mapping[str, Any]) -> Generated:
+        asked = {"model": self.endpoint.model, "stream": False, **body}
+        return self._ask(Generated, "POST", "/api/generate", asked, seconds=LOAD_SECONDS)
+
+    def _embed(self, text: str) -> Embedded:
+        asked = {"model": self.endpoint.model, "input": text}
+        return self._ask(Embedded, "POST", "/api/embed", asked, seconds=LOAD_SECONDS)
+
+    def _ask(
+        self,
+        shape: type[Shape],
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        *,
+        seconds: float | None = None,
+        most_bytes: int | None = None,
+    ) -> Shape:
+        with self._answer(method, path, body, seconds or self._timeout, most_bytes or MOST_BYTES) as answer:
+            status, content = answer.status, answer.body()
+        if status >= ERROR or self._checked(Failure, path, content).error:
+            raise self._refused(status, content)
+        return self._checked(shape, path, content)
+
+    @contextmanager
+    def _answer(
+        self, method: str, path: str, body: Mapping[str, Any] | None, seconds: float, most_bytes: int
+    ) -> Iterator[Answer]:
+        try:
+            with self._wire.answer(method, path, body, seconds=seconds, most_bytes=most_bytes) as answer:
+                yield answer
+        except NotReachedError as error:
+            what = self._trouble() or str(error)
+            raise OllamaError(self.endpoint, what, USE_HTTP if speaks_no_tls(what) else REACH) from None
+        except LateError as error:
+            fix = f"Raise `{self._option}`, or {LOOK[0].lower()}{LOOK[1:]}" if self._option else LOOK
+            raise OllamaError(self.endpoint, f"{error} ({path})", fix) from None
+        except WireError as error:
+            raise OllamaError(self.endpoint, self._trouble() or f"{error} ({path})", LOOK) from None
+
+    def _checked(self, shape: type[Shape], path: str, content: bytes) -> Shape:
+        try:
+            return checked(shape, content)
+        except MalformedError as error:
+            raise OllamaError(self.endpoint, f"does not answer {path} as Ollama does ({error})", IS_IT_OLLAMA) from None
+
+    def _refused(self, status: int, content: bytes) -> OllamaError:
+        said = refusal(status, content)
+        inner = urlsplit(self.endpoint.url).path
+        if status == NOT_FOUND and inner and "model" not in said:
+            return OllamaError(self.endpoint, f"answers with {said}", f"Give the address without the path {inner}.")
+        if status == NOT_FOUND and self.endpoint.model and "not found" in said:
+            return self._not_pulled(self.endpoint.model, [])
+        return OllamaError(self.endpoint, f"answers with {said}", LOOK)
+
+    def _not_pulled(self, model: str, held: Sequence[str]) -> OllamaError:
+        has = f"; it has {', '.join(held)}" if held else ""
+        return OllamaError(self.endpoint, f"has no model {model}{has}", f"Run `ollama pull {model}` there.")
+
+
+def most_said_bytes(tokens: int) -> int:
+    """How large a streamed answer of so many tokens may be."""
+    return min(MOST_SAID_BYTES + BYTES_PER_TOKEN * max(0, tokens), MOST_SHOWN_BYTES)
+
+
+def speaks_no_tls(what: str) -> bool:
+    """Whether TLS met plain text. OpenSSL has another reason since 3.2 (urllib3, pull request 3271)."""
+    return "[SSL" in what and ("wrong version number" in what or "record layer failure" in what)
+
+
+def same_tag(one: str, other: str) -> bool:
+    """Whether two names mean the same model: Ollama adds `:latest` to a name without a tag."""
+
+    def whole(tag: str) -> str:
+        return tag if ":" in tag.rpartition("/")[2] else f"{tag}:latest"
+
+    return whole(one) == whole(other)

@@ -1,0 +1,143 @@
+"""What an Ollama server replies, as far as it is read here. Source: ollama v0.32.15, api/types.go."""
+
+from typing import Any
+
+from pydantic import Field
+
+from sharing.printable import one_line
+from tandem.deployed.replies import MalformedError, Number, Reply, Text, checked
+
+LONGEST_REASON = 300
+"""Characters of a server's own words that are shown."""
+MOST_TENSORS = 65_536
+MOST_DIMENSIONS = 4
+"""GGML_MAX_DIMS of ggml.h."""
+
+
+class _EngineError(Reply):
+    message: Text
+
+
+class Failure(Reply):
+    """An error, alone or in a stream: a text of Ollama's own, or an object of the engine below it."""
+
+    error: Text | _EngineError | None = None
+
+    @property
+    def reason(self) -> str:
+        """Why, in the server's words; empty where it is no failure."""
+        said = self.error.message if isinstance(self.error, _EngineError) else self.error
+        return (said or "")[:LONGEST_REASON]
+
+
+class Version(Reply):
+    """`/api/version`."""
+
+    version: Text
+
+
+class Details(Reply):
+    """What kind of model it is."""
+
+    format: Text | None = None
+    family: Text | None = None
+    parameter_size: Text | None = None
+    quantization_level: Text | None = None
+
+
+class Model(Reply):
+    """A model that the server holds."""
+
+    name: Text
+    digest: Text | None = None
+    size: Number | None = None
+    """Bytes."""
+    details: Details | None = None
+
+
+class Tags(Reply):
+    """`/api/tags`."""
+
+    models: list[Model] | None = None
+
+
+class Loaded(Reply):
+    """A model in the server's memory."""
+
+    name: Text
+    size: Number = 0
+    """Bytes that it takes, wherever they are."""
+    size_vram: Number = 0
+    """Bytes of them on the GPU."""
+    context_length: Number = 0
+    """Tokens."""
+    expires_at: Text = ""
+    """When it is unloaded, as ISO 8601; a far future means never."""
+
+
+class Ps(Reply):
+    """`/api/ps`."""
+
+    models: list[Loaded] | None = None
+
+
+class Tensor(Reply):
+    """A tensor of a model."""
+
+    name: Text
+    type: Text
+    shape: list[Number] = Field(max_length=MOST_DIMENSIONS)
+
+
+class Shown(Reply):
+    """`/api/show`, verbose."""
+
+    details: Details | None = None
+    model_info: dict[str, Any] | None = None
+    tensors: list[Tensor] | None = Field(default=None, max_length=MOST_TENSORS)
+    projector_info: dict[str, Any] | None = None
+    remote_host: Text | None = None
+
+
+class Generated(Failure):
+    """A line of `/api/generate`, or all of it. The last has the figures, times in nanoseconds."""
+
+    response: str | None = None
+    thinking: str | None = None
+    done: bool = False
+    done_reason: Text | None = None
+    prompt_eval_count: Number | None = None
+    eval_count: Number | None = None
+    total_duration: Number | None = None
+    load_duration: Number | None = None
+    prompt_eval_duration: Number | None = None
+    eval_duration: Number | None = None
+
+
+class _Message(Reply):
+    content: str | None = None
+    thinking: str | None = None
+
+
+class Chatted(Failure):
+    """A line of `/api/chat`."""
+
+    message: _Message | None = None
+    done: bool = False
+    done_reason: Text | None = None
+
+
+class Embedded(Reply):
+    """`/api/embed`."""
+
+    embeddings: list[list[Any]] | None = None
+    load_duration: Number | None = None
+
+
+def refusal(status: int, body: bytes) -> str:
+    """What a server says that refuses, e.g. `503: server busy`."""
+    try:
+        said = checked(Failure, body).reason
+    except MalformedError:
+        said = one_line(body[:LONGEST_REASON])
+    return f"{status}: {said}" if said else str(status)

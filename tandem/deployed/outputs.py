@@ -1,0 +1,164 @@
+"""What a stack that is up says of itself: the outputs of its last `up`, as far as a switch is judged by them."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sharing.printable import one_line
+from sharing.setup import Capacity, Provisioner
+from tandem.deployed.endpoints import NotConnectedError
+
+PULUMI_SECONDS = 120
+WITHOUT_PULUMI = "or name the cluster: --kubeconfig FILE (`aws eks update-kubeconfig` writes one)"
+OUTPUTS_FILE = "or pass --outputs FILE"
+
+
+class _Output(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class RunningShares(_Output):
+    """Shares of one kind, as they were deployed."""
+
+    resource: str
+    per_gpu: int
+    memory_mib: int | None = None
+
+
+class RunningPool(_Output):
+    """A pool as it was deployed. What is None was not told: the outputs are of an older program."""
+
+    mode: str
+    nodes: int
+    """0 for a parked pool."""
+    shares: tuple[RunningShares, ...]
+    config: str | None = None
+    """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
+    gpu: str | None = None
+    instance_types: tuple[str, ...] | None = None
+    capacity: Capacity | None = None
+    provisioner: Provisioner | None = None
+    cut: str | None = None
+    """What each card is cut into (`Sharing.cut`)."""
+
+    @property
+    def per_gpu(self) -> int:
+        """Shares of a card, of all kinds."""
+        return sum(shares.per_gpu for shares in self.shares)
+
+
+class Running(_Output):
+    """A whole stack as it was deployed."""
+
+    pools: dict[str, RunningPool] = Field(min_length=1)
+    endpoints: dict[str, Any]
+    """By the ids of the models."""
+
+
+def of_stack(stack: str, file: Path) -> Running:
+    """What Pulumi has of `stack`, whose file is `file`; secrets are not asked for.
+
+    Raises `NotConnectedError` where there is no Pulumi, no such stack, or where it is not up.
+    """
+    told = stack_outputs(stack, project_of(file), secrets=False, otherwise=OUTPUTS_FILE)
+    return read_outputs(told, f"the outputs of stack {stack}", stack)
+
+
+def of_file(path: Path, stack: str) -> Running:
+    """What `pulumi stack output --json` of `stack` printed into the file at `path`; raises `NotConnectedError`."""
+    again = f"`pulumi stack output --json --stack {stack} > {path}` writes it."
+    try:
+        # Some shells put a mark in front of what they redirect.
+        told = json.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise NotConnectedError(f"cannot read the outputs in {path}: {error.strerror}. {again}") from None
+    except (ValueError, RecursionError):
+        raise NotConnectedError(f"{path} is no JSON. {again}") from None
+    if not isinstance(told, dict):
+        raise NotConnectedError(f"{path} holds no JSON object. {again}")
+    return read_outputs(told, str(path), stack)
+
+
+def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> Running:
+    """The stack that these outputs describe; raises `NotConnectedError` for those of none, or of another program."""
+    if not told:
+        raise NotConnectedError(
+            f"stack {stack} is not up: it has no outputs, and nothing to switch. `pulumi up --stack {stack}` first."
+        )
+    try:
+        return Running.model_validate(told)
+    except ValidationError as error:
+        first, *others = error.errors(include_url=False, include_input=False)
+        where = ".".join(map(str, first["loc"]))
+        found = "is missing" if first["type"] == "missing" else f"is not as expected ({first['msg']})"
+        more = f", and {len(others)} more" if others else ""
+        raise NotConnectedError(
+            f"{name}: {where} {found}{more}. They are of another program than this, or not whole: "
+            f"`pulumi up --stack {stack}` with the file as it is deployed writes them anew."
+        ) from None
+
+
+def project_of(file: Path) -> Path:
+    """The folder of the stack file's project: its own, or the nearest above that has a Pulumi.yaml."""
+    home = file.absolute().parent
+    return next((folder for folder in (home, *home.parents) if (folder / "Pulumi.yaml").is_file()), home)
+
+
+def stack_outputs(
+    stack: str, project: Path, *, secrets: bool = True, otherwise: str = WITHOUT_PULUMI
+) -> dict[str, Any]:
+    """What `pulumi stack output` says, with `secrets` or `[secret]` in their place.
+
+    Raises `NotConnectedError`, which shows no secret and ends with `otherwise`, the way out without Pulumi.
+    """
+    program = shutil.which("pulumi")
+    if program is None:
+        raise NotConnectedError(
+            "there is no `pulumi` on the PATH to ask for the stack's outputs. Get it from "
+            f"https://www.pulumi.com/docs/install/, {otherwise}."
+        )
+    shown = ["--show-secrets"] if secrets else []
+    command = [program, "stack", "output", "--json", *shown, "--stack", stack, "--non-interactive"]
+    environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        done = subprocess.run(
+            command,
+            cwd=project,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=PULUMI_SECONDS,
+        )
+    except OSError as error:
+        raise NotConnectedError(f"`pulumi` cannot be run ({error.strerror}). Install it again, {otherwise}.") from None
+    except subprocess.TimeoutExpired:
+        raise NotConnectedError(f"`pulumi stack output` gave no answer in {PULUMI_SECONDS} s.") from None
+    if done.returncode:
+        raise _told_by_pulumi(stack, project, done.stderr, otherwise)
+    try:
+        outputs = json.loads(done.stdout)
+    except (ValueError, RecursionError):
+        outputs = None
+    if not isinstance(outputs, dict):
+        raise NotConnectedError(f"`pulumi stack output` of stack {stack} printed no JSON object.")
+    return outputs
+
+
+def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
+    why = one_line(why.removeprefix("error:")).rstrip(".")
+    if "no stack named" in why:
+        return NotConnectedError(
+            f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
+            f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."
+        )
+    return NotConnectedError(f"cannot read the outputs of stack {stack}: {why}. Run `pulumi login`, {otherwise}.")

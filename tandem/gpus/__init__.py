@@ -1,0 +1,1 @@
+"""`tandem gpus`: the GPU instance types of the catalogue."""

@@ -1,0 +1,1 @@
+"""What a benchmark measured: the file, the figures, the comparison."""

@@ -1,0 +1,170 @@
+"""The definitions. Times in milliseconds, of requests that were answered to the end; those with an error have none.
+
+They are the ones that aiperf, inference-perf and guidellm share, and the comparisons of alone and together on top.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from tandem.measured.result import Memory, Row, Run
+
+GOOD_REPEATS = 3
+MIB = 2**20
+
+
+def percentile(sample: Iterable[float], percent: float) -> float:
+    """The value below which `percent` of the sample lies, by linear interpolation between the two nearest ranks.
+
+    The smallest value is the 0th, the largest the 100th percentile (numpy's default, "type 7"). Raises `ValueError` for
+    an empty sample.
+    """
+    ordered = sorted(sample)
+    if not ordered:
+        raise ValueError("no percentile of an empty sample")
+    place = (len(ordered) - 1) * percent / 100
+    below = int(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def ttft_ms(row: Row) -> float:
+    """Time to first token: from the request's first byte on the socket to the first piece that is not empty.
+
+    A thought is a piece, too: the model works for it.
+    """
+    return row.arrivals_us[0] / 1e3
+
+
+def latency_ms(row: Row) -> float:
+    """Request latency: from the request's first byte on the socket to the last piece that is not empty."""
+    return row.arrivals_us[-1] / 1e3
+
+
+def itl_ms(row: Row) -> float:
+    """Inter-token latency: (latency - time to first token) / (output tokens - 1); tokens as the server counts them.
+
+    Raises `ZeroDivisionError` for an answer of one token, which has none: see `has_itl`.
+    """
+    return (latency_ms(row) - ttft_ms(row)) / (row.tokens - 1)
+
+
+def has_itl(row: Row) -> bool:
+    """Whether the answer is long enough to have an inter-token latency."""
+    return row.tokens > 1 and len(row.arrivals_us) > 1
+
+
+def gaps_ms(row: Row) -> list[float]:
+    """The time between each piece and the one before: what a reader sees as stutter."""
+    pairs = zip(row.arrivals_us, row.arrivals_us[1:], strict=False)
+    return [(later - earlier) / 1e3 for earlier, later in pairs]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Three percentiles of one sample."""
+
+    p50: float
+    p95: float
+    p99: float
+
+
+def spread(sample: Sequence[float]) -> Spread | None:
+    """The percentiles; None for an empty sample."""
+    if not sample:
+        return None
+    return Spread(percentile(sample, 50), percentile(sample, 95), percentile(sample, 99))
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A figure of each repeat: the median, the lowest and the highest."""
+
+    median: float
+    lowest: float
+    highest: float
+
+
+def span(sample: Sequence[float]) -> Span | None:
+    """The median with its range; None for an empty sample."""
+    return Span(percentile(sample, 50), min(sample), max(sample)) if sample else None
+
+
+def answered(rows: Iterable[Row]) -> list[Row]:
+    """The counted requests that were answered to the end."""
+    return [row for row in rows if row.counted and row.error is None]
+
+
+def window_us(rows: Sequence[Row]) -> tuple[int, int] | None:
+    """From the first counted request to the last piece of a counted answer; None where nothing was answered."""
+    good = answered(rows)
+    if not good:
+        return None
+    begin = min(row.sent_us for row in rows if row.counted)
+    return begin, max(row.sent_us + row.arrivals_us[-1] for row in good)
+
+
+def tokens_per_s(rows: Sequence[Row]) -> float:
+    """Output token throughput: output tokens over the time from the first request to the last answer.
+
+    All tokens that arrived in that time, those of requests that only keep the load up as well: without them the end of
+    a run, where fewer and fewer requests are left, would count as if the server had become slow.
+    """
+    frame = window_us(rows)
+    if frame is None or frame[1] <= frame[0]:
+        return 0.0
+    begin, end = frame
+    tokens = 0.0
+    for row in rows:
+        inside = sum(begin <= row.sent_us + arrival <= end for arrival in row.arrivals_us)
+        # Several tokens may come in one piece; an answer that was cut off has no count of the server's.
+        tokens += inside * (row.tokens / len(row.arrivals_us) if row.tokens and row.arrivals_us else 1)
+    return tokens / ((end - begin) / 1e6)
+
+
+def goodput(rows: Sequence[Row], most_ttft_ms: float, most_itl_ms: float) -> float:
+    """Requests a second that met both goals, of the counted ones."""
+    frame = window_us(rows)
+    if frame is None or frame[1] <= frame[0]:
+        return 0.0
+    met = [
+        row for row in answered(rows)
+        if ttft_ms(row) <= most_ttft_ms and (not has_itl(row) or itl_ms(row) <= most_itl_ms)
+    ]  # fmt: skip
+    return len(met) / ((frame[1] - frame[0]) / 1e6)
+
+
+def jain(shares: Sequence[float]) -> float:
+    """Jain's fairness index: (sum)² / (n × sum of squares). 1 when all are equal, 1/n when one has everything."""
+    squares = sum(share * share for share in shares)
+    return sum(shares) ** 2 / (len(shares) * squares) if squares else 0.0
+
+
+def usd_per_million(usd_per_hour: float, tokens_a_second: float) -> float:
+    """Dollars for a million output tokens, at that speed all the time."""
+    return usd_per_hour / 3600 / tokens_a_second * 1e6
+
+
+def reasons_against(run: Run) -> list[str]:
+    """Why a run must not be compared; empty when it may.
+
+    A model that is partly on the CPU is ten times slower for a reason that has nothing to do with sharing, and a model
+    whose place is not known may be.
+    """
+    reasons = []
+    for endpoint in run.endpoints:
+        looks = [run.memory_start.get(endpoint), run.memory_end.get(endpoint)]
+        reasons += list(dict.fromkeys(filter(None, (reason_against_place(endpoint, memory) for memory in looks))))[:1]
+        if not answered(row for row in run.rows if row.endpoint == endpoint):
+            reasons.append(f"{endpoint} answered nothing")
+    return reasons
+
+
+def reason_against_place(endpoint: str, memory: Memory | None) -> str | None:
+    """Why a model that is loaded like this must not be compared, or None."""
+    if memory is None or memory.size <= 0:
+        return f"the place of {endpoint} is unknown: its server did not list it as loaded"
+    if memory.size_vram >= memory.size:
+        return None
+    part = int(100 * memory.size_vram / memory.size)  # never 100 % of a model that is not all there
+    where = "partly on the CPU" if part else "on the CPU"
+    return f"{endpoint} was {where}: {part}% of its {max(1, round(memory.size / MIB)):,} MiB was on the GPU"

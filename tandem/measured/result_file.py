@@ -1,0 +1,169 @@
+"""The file of a result: reserved for one writer, written whole, and read with every doubt."""
+
+import fcntl
+import json
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from sharing.printable import as_json
+from tandem.measured.result import SCHEMA_VERSION, Result
+from tandem.terminal import FAILED, CallError
+
+MOST_BYTES = 512 * 2**20
+"""Of a result that is read. One of 350,000 requests with 128 pieces each has 450 MiB."""
+NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
+
+
+class ResultError(CallError):
+    """A file that is no result, or not a whole one; the text names it."""
+
+
+class NotWrittenError(CallError):
+    """A result that could not be written; what was there before is still there, whole."""
+
+    exit_code = FAILED
+
+
+@contextmanager
+def reserve(path: Path) -> Iterator[None]:
+    """Keeps other benchmarks away from the result at `path` while the block runs; raises `CallError` where one has it.
+
+    The lock is a file beside the result, since each write replaces the result itself. The kernel drops a flock with its
+    process, however that ends (flock(2)), so no lock is ever stale.
+    """
+    lock = path.with_name(f".{path.name}.lock")
+    try:
+        handle = _lock(lock)
+    except BlockingIOError:
+        raise CallError(
+            f"{path} is being written by another `tandem bench`. Wait until it ends, or name another file with -o."
+        ) from None
+    except OSError as error:
+        raise CallError(f"{path} cannot be written: {error.strerror}. Name another file with -o.") from error
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+
+
+def _lock(lock: Path) -> int:
+    while True:
+        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):
+                return handle
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)  # the one before deleted this file after it was opened here
+
+
+def write(result: Result, path: Path) -> None:
+    """Puts the result at `path`, whole: a reader, or a crash, meets the old file or the new one.
+
+    Raises `NotWrittenError`. To be called by one process at a time: see `reserve`.
+    """
+    text = NUMBERS.sub(_in_one_line, as_json(asdict(result), indent=1)) + "\n"
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.unlink(missing_ok=True)  # of a process that was killed
+        try:
+            with part.open("x", encoding="utf-8") as file:  # with the mode that the umask leaves
+                if path.exists():
+                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())  # a full disk may only be noticed here
+            part.replace(path)
+        except BaseException:
+            part.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise NotWrittenError(f"{path} cannot be written: {error.strerror}.") from error
+
+
+def read(path: Path) -> Result:
+    """The result at `path`, which may come from anybody; raises `ResultError`."""
+    document = _json(path)
+    if not isinstance(document, dict) or document.get("kind") != "tandem bench":
+        raise ResultError(f"{path} is not a `tandem bench` result. Name a file that `tandem bench` wrote.")
+    version = document.get("schema_version")
+    if version != SCHEMA_VERSION:
+        raise ResultError(
+            f"{path} has schema version {_shortened(version)}, and this tandem reads {SCHEMA_VERSION}. "
+            "Use the tandem that wrote it, or measure again."
+        )
+    try:
+        result = TypeAdapter(Result).validate_python(document)
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))[:100]
+        mistakes = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
+    else:
+        mistakes = list(islice(_contradictions(result), 1))
+    if mistakes:
+        raise ResultError(f"{path} is damaged ({', '.join(mistakes)}). Copy it again, or measure again.")
+    return result
+
+
+def _json(path: Path) -> object:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+    except OSError as error:
+        raise ResultError(f"{path} cannot be read: {error.strerror}. Name another file.") from error
+    if len(content) > MOST_BYTES:
+        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Name a file that `tandem bench` wrote.")
+    try:
+        document: object = json.loads(content.decode())
+    except UnicodeDecodeError as error:
+        raise ResultError(f"{path} is not text. Name a file that `tandem bench` wrote.") from error
+    except json.JSONDecodeError as error:
+        raise ResultError(
+            f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may have been cut off."
+        ) from error
+    except RecursionError as error:
+        raise ResultError(f"{path} is nested too deeply. Name a file that `tandem bench` wrote.") from error
+    except ValueError as error:  # Python reads no whole number of more than 4,300 digits
+        raise ResultError(f"{path} has a number that is too long. Name a file that `tandem bench` wrote.") from error
+    return document
+
+
+def _contradictions(result: Result) -> Iterator[str]:
+    """What no field alone shows."""
+    models = [[(server.id, server.model) for server in session.servers] for session in result.sessions]
+    if any(each != models[0] for each in models):
+        yield "sessions: the models differ"
+    ids = [id for id, _ in models[0]]
+    if len(set(ids)) < len(ids):
+        yield "sessions.0.servers: two have the same id"
+    seen = set()
+    for number, run in enumerate(result.runs):
+        if run.session >= len(result.sessions):
+            yield f"runs.{number}.session: there are only {len(result.sessions)} sessions"
+        if run.key in seen:
+            yield f"runs.{number}: an earlier run is the same one"
+        seen.add(run.key)
+        if not set(run.endpoints) <= set(ids) or len(set(run.endpoints)) < len(run.endpoints):
+            yield f"runs.{number}.endpoints: not the servers of the result"
+        for row in run.rows:
+            if row.error is None and not row.arrivals_us:
+                yield f"runs.{number}.rows: a request without pieces and without an error"
+
+
+def _shortened(value: object) -> str:
+    return repr(value)[:40] if isinstance(value, int | str | float | None) else "unknown"
+
+
+def _in_one_line(found: re.Match[str]) -> str:
+    return "[" + re.sub(r"\s+", " ", found[1]) + "]"

@@ -1,0 +1,289 @@
+"""What a result says: figures of each model alone and together, and what being together costs."""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
+
+from tandem.measured import measures
+from tandem.measured.comparison import Comparison, compare
+from tandem.measured.measures import Span, Spread, answered, span, spread
+from tandem.measured.result import Result, Row, Run, Server, difference, identity
+
+
+class Workload(NamedTuple):
+    """What was asked, whoever was asked."""
+
+    prompt_words: int
+    loop: str
+    level: float
+
+    def __str__(self) -> str:
+        load = f"{self.level:g} at a time" if self.loop == "closed" else f"{self.level:g} a second"
+        return f"{self.prompt_words} words, {load}"
+
+
+class Goals(NamedTuple):
+    """What makes a request good, in milliseconds."""
+
+    ttft_ms: float
+    itl_ms: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    """One model under one workload, alone or together: all repeats that may be compared."""
+
+    endpoint: str
+    together: bool
+    workload: Workload
+    repeats: int
+    requests: int
+    errors: int
+    prompt_tokens: float
+    """Median, as the server counts them."""
+    ttft_ms: Spread | None
+    itl_ms: Spread | None
+    gap_ms: Spread | None
+    latency_ms: Spread | None
+    tokens_per_s: Span | None
+    goodput: Span | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeat:
+    """All models together in one repeat, against each alone in the same repeat."""
+
+    slowdown: dict[str, float]
+    """Median inter-token latency together over alone, for each model."""
+    speed: float | None
+    """1 / slowdown, the geometric mean over the models: 1 = as if each had the GPU for itself."""
+    ttft_ratio: dict[str, float]
+    """95th percentile of the time to first token, together over alone, for each model."""
+    tokens_per_s: float
+    """Of all models, together."""
+    throughput_ratio: float
+    """That, over the sum of what each does alone: 1 = as good as a GPU for each."""
+    fairness: float
+    """Jain's index of what each model keeps of its throughput."""
+    usd_per_million: float | None
+    """Dollars for a million output tokens, whichever model's."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sharing(Repeat):
+    """The same under one workload: each figure is the median of the repeats."""
+
+    workload: Workload
+    repeats: list[Repeat]
+
+    def span(self, figure: str) -> Span | None:
+        """A figure of `Repeat` with its range over the repeats."""
+        return span([value for value in (getattr(one, figure) for one in self.repeats) if value is not None])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summary:
+    """A whole result."""
+
+    label: str
+    figures: list[Figures]
+    sharing: list[Sharing]
+    excluded: list[tuple[str, list[str]]]
+    """Runs that are not compared, and why not."""
+    errors: dict[str, int]
+    """How often which error came, in all runs."""
+    runs: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """The summary as JSON takes it."""
+        told = asdict(self)
+        for entry in (*told["figures"], *told["sharing"]):
+            entry["workload"] = entry["workload"]._asdict()
+        return told
+
+
+def summary(result: Result, goals: Goals | None = None) -> Summary:
+    """The figures of a result. Runs that must not be compared are named and left out."""
+    kept: dict[tuple[Workload, tuple[str, ...]], list[Run]] = defaultdict(list)
+    excluded = []
+    usual = usual_servers(result)
+    for run in result.runs:
+        reasons = [*measures.reasons_against(run), *_reasons_against_servers(run, result, usual)]
+        if reasons:
+            excluded.append((name(run), reasons))
+        else:
+            kept[_workload(run), tuple(run.endpoints)].append(run)
+    ids = [server.id for server in result.servers]
+    return Summary(
+        label=result.label,
+        figures=[
+            _figures(endpoint, workload, runs, goals)
+            for (workload, endpoints), runs in sorted(kept.items(), key=lambda item: (item[0][0], len(item[0][1])))
+            for endpoint in endpoints
+        ],
+        sharing=_sharing(kept, ids, result.usd_per_hour),
+        excluded=excluded,
+        errors=dict(Counter(row.error for run in result.runs for row in run.rows if row.counted and row.error)),
+        runs=len(result.runs),
+    )
+
+
+def usual_servers(result: Result) -> dict[str, Server]:
+    """For each endpoint the server that most of its runs were measured with; of equally many, the earliest one."""
+    seen: dict[str, dict[tuple[str, ...], list[tuple[int, Server]]]] = defaultdict(lambda: defaultdict(list))
+    for run in result.runs:
+        for server in _servers(run, result):
+            seen[server.id][identity(server)].append((run.session, server))
+    return {
+        endpoint: max(kinds.values(), key=lambda kind: (len(kind), -min(session for session, _ in kind)))[0][1]
+        for endpoint, kinds in seen.items()
+    }
+
+
+def _reasons_against_servers(run: Run, result: Result, usual: dict[str, Server]) -> list[str]:
+    """Figures of different servers are never combined: an update of Ollama in the middle would count as noise."""
+    return [
+        f"server {server.id} was different than in the other runs: {difference(usual[server.id], server)}"
+        for server in _servers(run, result)
+        if identity(server) != identity(usual[server.id])
+    ]
+
+
+def _servers(run: Run, result: Result) -> list[Server]:
+    return [server for server in result.sessions[run.session].servers if server.id in run.endpoints]
+
+
+def _workload(run: Run) -> Workload:
+    return Workload(run.prompt_words, run.loop, run.level)
+
+
+def reference(told: Sequence[Summary]) -> Workload | None:
+    """The workload that the answer is about: in all results, closed before open, shortest prompts, highest level."""
+    common = set.intersection(*({shared.workload for shared in one.sharing} for one in told))
+    return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
+
+
+def compare_costs(told: Sequence[Summary]) -> list[Comparison]:
+    """The cheapest target at that workload against each other one, where two or more have a price."""
+    common = reference(told)
+    costs = {
+        one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
+        for one in told
+        for shared in one.sharing
+        if shared.workload == common
+    }
+    priced = {label: each for label, each in costs.items() if each}
+    return compare(priced) if len(priced) > 1 else []
+
+
+def name(run: Run) -> str:
+    """A run in words."""
+    return f"{' + '.join(run.endpoints)}, {_workload(run)}, repeat {run.repeat}"
+
+
+def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goals | None) -> Figures:
+    by_run = [[row for row in run.rows if row.endpoint == endpoint] for run in runs]
+    rows = [row for some in by_run for row in some if row.counted]
+    good = answered(rows)
+    return Figures(
+        endpoint=endpoint,
+        together=len(runs[0].endpoints) > 1,
+        workload=workload,
+        repeats=len(runs),
+        requests=len(rows),
+        errors=len(rows) - len(good),
+        prompt_tokens=measures.percentile([row.prompt_tokens for row in good], 50),
+        ttft_ms=spread([measures.ttft_ms(row) for row in good]),
+        itl_ms=spread([measures.itl_ms(row) for row in good if measures.has_itl(row)]),
+        gap_ms=spread([gap for row in good for gap in measures.gaps_ms(row)]),
+        latency_ms=spread([measures.latency_ms(row) for row in good]),
+        tokens_per_s=span([measures.tokens_per_s(some) for some in by_run]),
+        goodput=span([measures.goodput(some, *goals) for some in by_run]) if goals else None,
+    )
+
+
+def _sharing(
+    kept: Mapping[tuple[Workload, tuple[str, ...]], list[Run]], endpoints: Sequence[str], usd_per_hour: float | None
+) -> list[Sharing]:
+    """For each workload, the repeats of which every run may be compared: each model alone, and all together."""
+    if len(endpoints) < 2:
+        return []
+    groups = [*((endpoint,) for endpoint in endpoints), tuple(endpoints)]
+    told = []
+    for workload in sorted({workload for workload, _ in kept}):
+        by_group = [{run.repeat: run for run in kept.get((workload, group), [])} for group in groups]
+        whole = sorted(set.intersection(*map(set, by_group)))
+        repeats = [_repeat([runs[number] for runs in by_group], usd_per_hour) for number in whole]
+        if repeats:
+            told.append(_medians(workload, repeats))
+    return told
+
+
+def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
+    """The figures of one repeat; the last of the runs is the one of all models together."""
+    *alone, together = runs
+    pairs = [
+        (endpoint, before.rows, [row for row in together.rows if row.endpoint == endpoint])
+        for before in alone
+        for endpoint in before.endpoints
+    ]
+    slowdown = _ratios((endpoint, _itl_p50(before), _itl_p50(after)) for endpoint, before, after in pairs)
+    before_s = [measures.tokens_per_s(before) for _, before, _ in pairs]
+    after_s = [measures.tokens_per_s(after) for _, _, after in pairs]
+    total = sum(after_s)
+    return Repeat(
+        slowdown=slowdown,
+        speed=_speed(slowdown) if len(slowdown) == len(pairs) else None,
+        ttft_ratio=_ratios((endpoint, _ttft_p95(before), _ttft_p95(after)) for endpoint, before, after in pairs),
+        tokens_per_s=total,
+        throughput_ratio=total / sum(before_s) if sum(before_s) else 0.0,
+        fairness=measures.jain([after / before for after, before in zip(after_s, before_s, strict=True) if before]),
+        usd_per_million=measures.usd_per_million(usd_per_hour, total) if usd_per_hour and total else None,
+    )
+
+
+def _medians(workload: Workload, repeats: list[Repeat]) -> Sharing:
+    def median(figure: str) -> float | None:
+        found = span([value for value in (getattr(one, figure) for one in repeats) if value is not None])
+        return found.median if found else None
+
+    def medians(figure: str) -> dict[str, float]:
+        each = [getattr(one, figure) for one in repeats]
+        return {key: measures.percentile([one[key] for one in each if key in one], 50) for key in _keys(each)}
+
+    return Sharing(
+        workload=workload,
+        repeats=repeats,
+        slowdown=medians("slowdown"),
+        speed=median("speed"),
+        ttft_ratio=medians("ttft_ratio"),
+        tokens_per_s=median("tokens_per_s") or 0.0,
+        throughput_ratio=median("throughput_ratio") or 0.0,
+        fairness=median("fairness") or 0.0,
+        usd_per_million=median("usd_per_million"),
+    )
+
+
+def _ratios(figures: Iterable[tuple[str, float | None, float | None]]) -> dict[str, float]:
+    """Together over alone, where neither is missing or zero: pieces that all came at one moment have no pace."""
+    return {endpoint: after / before for endpoint, before, after in figures if before and after}
+
+
+def _speed(slowdown: Mapping[str, float]) -> float:
+    return math.exp(-sum(map(math.log, slowdown.values())) / len(slowdown))
+
+
+def _itl_p50(rows: Sequence[Row]) -> float | None:
+    found = spread([measures.itl_ms(row) for row in answered(rows) if measures.has_itl(row)])
+    return found.p50 if found else None
+
+
+def _ttft_p95(rows: Sequence[Row]) -> float | None:
+    found = spread([measures.ttft_ms(row) for row in answered(rows)])
+    return found.p95 if found else None
+
+
+def _keys(some: Iterable[Mapping[str, float]]) -> list[str]:
+    return list(dict.fromkeys(key for one in some for key in one))

@@ -1,0 +1,1 @@
+"""`tandem modes`: every sharing mode on every instance type."""

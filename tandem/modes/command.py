@@ -1,0 +1,130 @@
+"""`tandem modes`: every sharing mode on every instance type, what it costs there or why it is refused."""
+
+import argparse
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from tandem.arguments import existing
+from tandem.terminal import FINE, CallError, Commands, add_command, print_json
+
+# The rules and rich are imported where they are used: `tandem plan` reads this file, too.
+if TYPE_CHECKING:
+    from sharing.matrix import Cell
+    from sharing.setup import Provisioner, Setup
+
+SCHEMA_VERSION = 1
+HOME_REGION = "us-east-1"
+WAYS = {
+    "exclusive": ("exclusive",),
+    "timeslice": ("timeslice",),
+    "mps": ("mps",),
+    "mig": ("mig-single", "mig-mixed"),
+    "mig-single": ("mig-single",),
+    "mig-mixed": ("mig-mixed",),
+}
+"""What `--mode` may be, and the ways of sharing (`sharing.matrix.WAYS`) that it means."""
+PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
+PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048})
+"""The models of the example stack `timeslice`."""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = add_command(
+        commands,
+        "modes",
+        run,
+        description="Tries the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
+        "every sharing mode, on every GPU instance type, with every provisioner. No AWS account, no network.",
+    )
+    parser.add_argument(
+        "stack", nargs="?", metavar="STACK|FILE", help="a stack whose models to try (default: the example models)"
+    )
+    parser.add_argument("--type", metavar="TYPE", help="only this instance type, with reasons and fixes")
+    parser.add_argument("--mode", choices=WAYS, help="only this sharing mode")
+    parser.add_argument("--provisioner", choices=PROVISIONERS, help="only this provisioner")
+    parser.add_argument("--region", metavar="R", help="AWS region (default: us-east-1, or the stack file's)")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    from sharing.matrix import cells
+
+    setup = _setup(parsed)
+    types = [parsed.type] if parsed.type else None
+    ways = WAYS[parsed.mode] if parsed.mode else tuple(dict.fromkeys(way for some in WAYS.values() for way in some))
+    provisioners = (parsed.provisioner,) if parsed.provisioner else PROVISIONERS
+    found = list(cells(setup, types=types, ways=ways, provisioners=provisioners))
+    if parsed.json:
+        print_json(as_dict(setup, found))
+        return FINE
+
+    from tandem.modes import screen as show_modes
+
+    if parsed.type:
+        show_modes.row(setup, found)
+    else:
+        show_modes.grid(setup, found)
+    return FINE
+
+
+def _setup(parsed: argparse.Namespace) -> "Setup":
+    """The models of the stack, or the example models, on the day of the price table."""
+    import datetime
+
+    from sharing import tables
+    from sharing.gpus import instance_types
+    from sharing.problems import did_you_mean
+    from tandem.planned import base_stack
+
+    name, day = parsed.type, datetime.date.fromisoformat(tables.read("gpu_prices").date)
+    if name is not None and name not in instance_types():
+        raise CallError(f"unknown GPU instance type '{name}'. {did_you_mean(name, instance_types())}")
+    if parsed.region:
+        base_stack.require_region(parsed.region)
+    if parsed.stack:
+        return base_stack.of_file(existing(parsed.stack), {}, parsed.region, None, day).setup
+    return base_stack.of_values({"models": list(PAIR)}, parsed.region or HOME_REGION, day).setup
+
+
+def as_dict(setup: "Setup", found: Sequence["Cell"]) -> dict[str, Any]:
+    """The matrix as `--json` prints it: one entry a cell, dollars an hour for all GPU nodes of the cell."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "region": setup.region,
+        "price_date": setup.today.isoformat(),
+        "models": [tenant.served.model.name for tenant in setup.tenants],
+        "cells": [_cell(cell) for cell in found],
+    }
+
+
+def _cell(cell: "Cell") -> dict[str, Any]:
+    from dataclasses import asdict
+
+    instance, sharing = cell.instance, cell.pool.sharing
+    return {
+        "instance_type": instance.name,
+        "gpu": instance.gpu.name,
+        "gpus": instance.gpus,
+        "way": cell.way,
+        "provisioner": cell.pool.provisioner,
+        "verdict": "plans" if cell.plans else "refused",
+        "sharing": sharing.model_dump(mode="json", by_alias=True, exclude_none=True),
+        "nodes": cell.nodes,
+        "capacity": "spot" if cell.is_spot else "on-demand",
+        "usd_per_hour": round(cell.usd_per_hour, 4),
+        "on_demand_usd_per_hour": round(cell.on_demand_usd_per_hour, 4),
+        "shares": [
+            {
+                "resource": shares.resource,
+                "profile": shares.profile,
+                "per_gpu": shares.per_gpu,
+                "memory_mib": shares.memory_mib,
+                "enforced": shares.enforced,
+            }
+            for shares in cell.pool.offers
+        ],
+        "rule": cell.broken,
+        "problem": asdict(cell.problem) if cell.problem else None,
+        "warnings": [asdict(warning) for warning in cell.warnings],
+    }

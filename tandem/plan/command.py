@@ -1,0 +1,135 @@
+"""`tandem plan`: what it may be told, and how the plan is shown."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tandem.arguments import add_stack, existing, stack_file
+from tandem.terminal import (
+    FAILED,
+    FINE,
+    USAGE,
+    CallError,
+    Commands,
+    add_command,
+    open_console,
+    print_json,
+    print_line,
+    tell,
+)
+
+if TYPE_CHECKING:
+    from sharing.prices import Book
+    from stacks.stack_file.judge import Judged, Plan
+    from tandem.plan.switch import Switches
+    from tandem.planned.report import PlanReport
+
+NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = add_command(
+        commands,
+        "plan",
+        _run,
+        description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
+    )
+    add_stack(parser)
+    parser.add_argument(
+        "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="refuse also what is not judged: an unknown offer, a budget without prices",
+    )
+    against = parser.add_mutually_exclusive_group()
+    against.add_argument(
+        "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
+    )
+    against.add_argument(
+        "--outputs",
+        type=Path,
+        metavar="FILE",
+        help="the same, without Pulumi: FILE is what `pulumi stack output --json` printed",
+    )
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    from stacks.stack_file.errors import UnreadableError
+    from stacks.stack_file.judge import judge_file
+
+    is_up = parsed.running or parsed.outputs is not None
+    try:
+        path = existing(parsed.stack)
+        judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+        switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
+    except (CallError, UnreadableError) as error:
+        if not parsed.json:
+            raise
+        print_json(_unread(parsed.stack, str(error)).as_dict())
+        return USAGE
+    if parsed.json:
+        from tandem.plan.switch import switch_report
+        from tandem.planned.plan import run
+        from tandem.planned.report import report
+
+        planned = None if judged.refused else run(judged.plan())
+        print_json(report(judged, planned, switch_report(switch) if switch else None).as_dict())
+        return FAILED if judged.refused else FINE
+    if judged.refused and is_up:
+        tell(judged)
+        print_line(NOTHING_STOPPED, sys.stdout)
+        return FAILED
+    _show(judged, switch)
+    return FINE
+
+
+def _live_prices(region: object) -> "Book | None":
+    from tandem.planned import kept_prices
+
+    return kept_prices.of_region(region)
+
+
+def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
+    """What becomes of the running stack when the accepted one is put in its place: the stack of `file` as Pulumi knows
+    it, or as the file `outputs` tells.
+
+    Raises `tandem.deployed.endpoints.NotConnectedError` where neither says.
+    """
+    from tandem.deployed import outputs as running
+    from tandem.plan.switch import switches
+
+    runs = running.of_file(outputs, plan.stack) if outputs else running.of_stack(plan.stack, file)
+    return switches(plan.setup, runs, proof=plan.config.proof)
+
+
+def _show(judged: "Judged", switch: "Switches | None") -> None:
+    accepted = judged.plan()
+
+    from tandem.plan import screen
+    from tandem.planned.plan import run
+
+    console = open_console()
+    screen.headline(console, judged.name, accepted)
+    tell(judged)
+    screen.rules(console, accepted)
+    sys.stdout.flush()
+    with console.status("running the program in this process …"):
+        planned = run(accepted)
+    screen.resources(console, planned, is_up=switch is not None)
+    if switch:
+        from tandem.plan import switch_screen
+
+        switch_screen.show(console, switch)
+
+
+def _unread(stack: str, message: str) -> "PlanReport":
+    """A file that cannot be read, in the shape of a plan."""
+    from stacks.stack_file.judge import stack_name
+    from tandem.planned.report import PlanReport, ProblemReport
+
+    problem = ProblemReport(path="", found="", rule=message, fix="")
+    return PlanReport(stack=stack_name(stack_file(stack)), mode=None, verdict="refused", problems=[problem])

@@ -1,0 +1,289 @@
+"""What `pulumi up` does to a running stack whose sharing is changed: step by step, and how long models are away."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from sharing.artifacts import images_mib
+from sharing.setup import Setup, Tenant
+from tandem.deployed.change import Change, compare, cuts
+from tandem.deployed.outputs import Running
+from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
+from tandem.planned.first_token import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
+from tandem.planned.report import (
+    DowntimeReport,
+    PoolSwitchReport,
+    SwitchReport,
+    SwitchStepReport,
+    SwitchVcpuReport,
+)
+
+NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
+NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
+DAEMON_SET = "kubernetes:apps/v1:DaemonSet"
+JOB = "kubernetes:batch/v1:Job"
+EVICTION = "kubernetes:core/v1:Pod evict"
+
+TOLD = ("config", "gpu", "provisioner", "instance_types", "capacity")
+"""What outputs tell of a pool beside its mode and shares, and did not always."""
+
+Kind = Literal["stop", "nodes", "plugin", "proof", "start"]
+Plugin = Literal["operator", "chart"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """Something that `up` does, or waits for."""
+
+    kind: Kind
+    what: str
+    minutes: float
+    plus_minus: float
+    away: bool
+    """Whether the models do not answer meanwhile."""
+    model: str = ""
+    """The one that it is about; empty for all of the pool."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Downtime:
+    """How long a model does not answer."""
+
+    model: str
+    minutes: float
+    plus_minus: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A pool whose sharing becomes another."""
+
+    pool: str
+    before: str
+    """Mode and settings, and of the rest what becomes another, e.g. `timeslice-2 on t4`."""
+    after: str
+    stops: tuple[str, ...]
+    """Ids of the models that run there and are stopped."""
+    parks: bool
+    """Whether no node is left: then they stay away."""
+    steps: tuple[Step, ...]
+    """In the order in which they are done."""
+    replaced: tuple[str, ...]
+    """Types of what is deleted and created again."""
+    vcpus: tuple[Vcpus, ...]
+    """What the pool needs of the account's quotas meanwhile; empty where the outputs do not say enough."""
+
+    @property
+    def downtimes(self) -> tuple[Downtime, ...]:
+        """Of each model that is stopped and comes again."""
+        return () if self.parks else tuple(self._downtime(model) for model in self.stops)
+
+    def _downtime(self, model: str) -> Downtime:
+        steps = [step for step in self.steps if step.away and step.model in ("", model)]
+        minutes = sum(step.minutes for step in steps)
+        return Downtime(model=model, minutes=minutes, plus_minus=math.hypot(*(step.plus_minus for step in steps)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """What becomes of the pools of a running stack."""
+
+    pools: tuple[Switch, ...]
+    """Those whose sharing becomes another."""
+    new: tuple[str, ...]
+    gone: tuple[str, ...]
+    gone_models: tuple[str, ...]
+    """Models that run and are no longer asked for."""
+    untold: tuple[str, ...]
+    """What the outputs of an older program do not tell of some pool, so that it is taken to stay as it is."""
+
+
+def switches(setup: Setup, running: Running, *, proof: bool = True) -> Switches:
+    """What changes when `setup` is put in place of what runs; with `proof` its shares are proved on the way."""
+    compared = compare(setup, running)
+    return Switches(
+        pools=tuple(_switch(change, proof=proof) for change in compared.changes),
+        new=compared.new,
+        gone=compared.gone,
+        gone_models=compared.gone_models,
+        untold=tuple(key for key in TOLD if any(key not in pool.was.model_fields_set for pool in compared.pools)),
+    )
+
+
+def _exchange(change: Change) -> Plugin | None:
+    """What serves the pool's nodes next: the operator partitions GPUs, the chart serves whole ones; None: no change."""
+    after = change.pool.sharing.needs_mig_manager
+    if cuts(change.was.mode) == after:
+        return None
+    return "operator" if after else "chart"
+
+
+def _switch(change: Change, *, proof: bool) -> Switch:
+    return Switch(
+        pool=change.pool.name,
+        before=change.before,
+        after=change.after,
+        stops=change.stops,
+        parks=not change.lives,
+        steps=tuple(_steps(change, proof=proof and change.proves)),
+        replaced=_replaced(change),
+        vcpus=vcpus_meanwhile(change),
+    )
+
+
+def _replaced(change: Change) -> tuple[str, ...]:
+    if change.nodes in ("same", "drift"):
+        return ()
+    if change.nodes == "new pool":
+        return (NODE_POOL,)
+    if change.provisioner_differs:
+        return (NODE_POOL if change.was.provisioner == "karpenter" else NODE_GROUP,)
+    return (NODE_GROUP,)
+
+
+def _steps(change: Change, *, proof: bool) -> Iterator[Step]:
+    if change.nodes == "same":
+        yield _same_nodes(change)
+        yield from _eviction(change)
+        yield from _sharing(change, proof=proof, away=True)
+    elif change.nodes == "new pool":
+        yield from _eviction(change)
+        yield _step("nodes", "Karpenter's pool goes, with its nodes", f"{NODE_POOL} delete", away=True)
+        if change.lives:
+            yield _step("nodes", "a new pool brings a node", NODE_CLAIM, away=True)
+        yield from _sharing(change, proof=proof, away=True)
+    elif change.nodes == "drift":
+        if change.was.nodes and change.lives:
+            yield _step("nodes", "Karpenter brings a node that fits, then empties the old one", NODE_CLAIM, away=False)
+        yield from _sharing(change, proof=False, away=False)
+        yield from _eviction(change)
+    elif change.pool.replacement == "delete-first" and not change.provisioner_differs:
+        yield from _eviction(change)
+        yield _step("nodes", "the old node group is deleted (delete-first)", f"{NODE_GROUP} delete", away=True)
+        yield _step("nodes", "a new node group is created", NODE_GROUP, away=True)
+        yield from _sharing(change, proof=proof, away=True)
+    else:
+        # The old nodes go when the new ones are there and have proved their shares.
+        yield from _new_nodes(change, proof=proof)
+        yield from _sharing(change, proof=proof, away=False)
+        yield from _eviction(change)
+    if change.lives:
+        yield from _starts(change)
+
+
+def _same_nodes(change: Change) -> Step:
+    """The update by which the pods of the old mode are evicted."""
+    marked = f"the node group's taint says {change.after}"
+    if not change.more_nodes:
+        return _step("nodes", marked, f"{NODE_GROUP} update", away=True)
+    joining = f"{change.more_nodes} {'more ' if change.was.nodes else ''}node{'s' * (change.more_nodes > 1)}"
+    return _step("nodes", f"{marked}; {joining} to join", NODE_GROUP, away=True)
+
+
+def _new_nodes(change: Change, *, proof: bool) -> Iterator[Step]:
+    if change.pool.provisioner == "node-group":
+        yield _step(
+            "nodes", "a new node group is created, which needs quota beside the old one", NODE_GROUP, away=False
+        )
+    elif change.lives:
+        # Karpenter brings a node when a pod waits for one.
+        yield _step("nodes", f"a node comes for the {'proof' if proof else 'models'}", NODE_CLAIM, away=not proof)
+
+
+def _eviction(change: Change) -> Iterator[Step]:
+    if change.stops:
+        yield _step("stop", "the models finish their requests", EVICTION, away=True)
+
+
+def _sharing(change: Change, *, proof: bool, away: bool) -> Iterator[Step]:
+    """The nodes come to offer the new shares, and are asked whether those are real."""
+    if not change.lives:
+        return
+    if plugin := _exchange(change):
+        names = ("the GPU Operator", "the device plugin's chart")
+        comes, goes = names if plugin == "operator" else names[::-1]
+        yield _step("plugin", f"{comes} takes the place of {goes}", RELEASE, away=away)
+    elif change.pool.sharing.needs_mps_daemon:
+        yield _step("plugin", "device plugin and MPS daemon start in the new mode", DAEMON_SET, away=away)
+    else:
+        done = DAEMON_SET if change.strange_nodes else f"{DAEMON_SET} update"
+        yield _step("plugin", "the device plugin starts in the new mode", done, away=away)
+    if proof:
+        yield _step("proof", "a Job reads what the node offers", JOB, away=away)
+        yield _step("proof", "Jobs prove the shares, a pod on each", JOB, away=away)
+
+
+def _starts(change: Change) -> Iterator[Step]:
+    """Each model; all at once, so that their downloads share the line."""
+    images = images_mib() if change.strange_nodes else 0.0
+    fetched = [tenant for tenant in change.tenants if not change.has_files(tenant)]
+    download, download_spread = download_minutes(images + sum(weights_mib(tenant) for tenant in fetched))
+    start, start_spread = known_times()[f"{RELEASE} update"]
+    for tenant in change.tenants:
+        waits = bool(images) or tenant in fetched
+        yield Step(
+            kind="start",
+            what=f"{tenant.served.id} {_started(change, tenant)}",
+            minutes=start + (download if waits else 0.0) + load_minutes(weights_mib(tenant)),
+            plus_minus=math.hypot(start_spread, download_spread if waits else 0.0),
+            away=True,
+            model=tenant.served.id,
+        )
+
+
+def _started(change: Change, tenant: Tenant) -> str:
+    gib = f"{weights_mib(tenant) / 1024:.1f} GiB"
+    if change.has_files(tenant):
+        return f"loads {gib} from {'its volume' if tenant.cache == 'volume' else 'the disk of its node'}"
+    only = ", where its node has them not," if change.may_have_files(tenant) else ""
+    return f"downloads {gib}{only} and loads them"
+
+
+def _step(kind: Kind, what: str, done: str, *, away: bool) -> Step:
+    minutes, plus_minus = known_times()[done]
+    return Step(kind=kind, what=what, minutes=minutes, plus_minus=plus_minus, away=away)
+
+
+def switch_report(switches: Switches) -> SwitchReport:
+    """What becomes of the running stack, as the report has it."""
+    return SwitchReport(
+        pools=[_pool_switch(switch) for switch in switches.pools],
+        new_pools=list(switches.new),
+        gone_pools=list(switches.gone),
+        gone_models=list(switches.gone_models),
+        untold=list(switches.untold),
+    )
+
+
+def _pool_switch(switch: Switch) -> PoolSwitchReport:
+    return PoolSwitchReport(
+        pool=switch.pool,
+        before=switch.before,
+        after=switch.after,
+        stops=list(switch.stops),
+        parks=switch.parks,
+        steps=[
+            SwitchStepReport(
+                kind=step.kind,
+                what=step.what,
+                minutes=round(step.minutes, 2),
+                plus_minus=round(step.plus_minus, 2),
+                away=step.away,
+                model=step.model,
+            )
+            for step in switch.steps
+        ],
+        replaced=list(switch.replaced),
+        downtime=[
+            DowntimeReport(
+                model=downtime.model,
+                minutes=round(downtime.minutes, 1),
+                plus_minus=round(downtime.plus_minus, 1),
+            )
+            for downtime in switch.downtimes
+        ],
+        vcpus=[
+            SwitchVcpuReport(quota=each.quota.title, code=each.quota.code, vcpus=each.most) for each in switch.vcpus
+        ],
+    )

@@ -1,0 +1,71 @@
+"""A switch for people: what stops, what is done in which order, and how long that takes."""
+
+from rich.console import Console
+
+from tandem.plan.switch import NODE_GROUP, NODE_POOL, Downtime, Step, Switch, Switches
+from tandem.terminal import in_markup, new_table
+
+NAMES = {NODE_GROUP: "the node group", NODE_POOL: "Karpenter's pool, with its nodes"}
+"""What people call what is replaced."""
+NOTHING = "no pool changes its mode: nothing stops for that"
+OUTPUTS = (
+    "Compared with the last outputs that Pulumi has of the stack. Where an `up` failed half-way a part of this is done."
+)
+
+
+def show(console: Console, switches: Switches) -> None:
+    """What becomes of the running stack."""
+    console.print()
+    for switch in switches.pools:
+        _switch(console, switch)
+    for name in switches.new:
+        console.print(f"pool {in_markup(name)} is new: nothing stops for it")
+    for name in switches.gone:
+        console.print(f"pool {in_markup(name)} goes, with its nodes and what runs there")
+    for id in switches.gone_models:
+        console.print(f"{in_markup(id)} is no longer asked for: it stops for good")
+    if not switches.pools:
+        console.print(f"[bold]{NOTHING}[/]")
+    if switches.untold:
+        console.print(
+            f"The outputs are of an older program: not told, and taken to stay: {', '.join(switches.untold)}."
+        )
+    console.print(OUTPUTS)
+
+
+def _switch(console: Console, switch: Switch) -> None:
+    console.print(
+        f"[bold]Switch of pool {in_markup(switch.pool)}: {in_markup(switch.before)} → {in_markup(switch.after)}[/]"
+    )
+    console.print(f"stops: {', '.join(map(in_markup, switch.stops)) or 'none of the planned models runs there'}")
+    steps = new_table("")
+    steps.add_column("step")
+    steps.add_column("minutes", justify="right")
+    steps.add_column("models", no_wrap=True)
+    for step in switch.steps:
+        steps.add_row(in_markup(step.what), f"{step.minutes:.1f}", _state(switch, step))
+    console.print(steps)
+    console.print(f"replaced: {', '.join(NAMES[type] for type in switch.replaced) or 'nothing'}")
+    if switch.downtimes:
+        first, *others = switch.downtimes
+        told = [_downtime(first, " minutes"), *map(_downtime, others)]
+        console.print(f"[bold]Estimated downtime: about {', '.join(told)}[/]")
+    elif switch.stops:
+        console.print("[bold]Downtime: until the pool has nodes again[/]")
+    if switch.vcpus:
+        needed = "; ".join(f"{each.quota.title} {each.most}" for each in switch.vcpus)
+        console.print(f"vCPU quota needed by this pool meanwhile: {needed}", highlight=False)
+    console.print()
+
+
+def _state(switch: Switch, step: Step) -> str:
+    """What the models of the pool do meanwhile, as far as any runs."""
+    if not switch.stops:
+        return ""
+    if step.model and step.model not in switch.stops:
+        return "new"
+    return "away" if step.away else "answer"
+
+
+def _downtime(downtime: Downtime, unit: str = "") -> str:
+    return f"{downtime.minutes:.0f}{unit} (± {downtime.plus_minus:.0f}) for {in_markup(downtime.model)}"

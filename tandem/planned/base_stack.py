@@ -1,0 +1,137 @@
+"""The stack for which `choose` and `modes` try setups: the models of the call, or those of a stack file."""
+
+import datetime
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sharing import matrix, tables
+from sharing.modes import Sharing
+from sharing.problems import Problem, did_you_mean
+from sharing.setup import Pool, Setup
+from stacks.stack_file.judge import judge
+from stacks.stack_file.provider_keys import REGION
+from stacks.stack_file.shape import SECTIONS, GpuNodes
+from stacks.stack_file.yaml import Source, read
+from tandem.terminal import CallError
+
+CHEAPEST_CLUSTER = {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 1}}
+"""The cluster of `Pulumi.dev.yaml`: what it leaves open is written, so that nothing warns of it."""
+Values = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaseStack:
+    """Everything but the pool of GPU nodes and its sharing."""
+
+    sections: Values
+    """The values of the `tandem:` keys, by key."""
+    provider: Values
+    """The values of the `aws:` keys, by whole key."""
+    setup: Setup
+    """As the rules see it, with one pool."""
+
+    def written(self, chosen: Setup, comments: Sequence[str]) -> str:
+        """The stack file of a setup that was chosen, with comments as its first lines."""
+        values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
+        text = yaml.safe_dump(
+            {"config": values}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
+        )
+        return "".join(f"# {line}\n" for line in comments) + text
+
+    def sections_of(self, chosen: Setup) -> Values:
+        """The values of the `tandem:` keys for a setup that was chosen."""
+        [pool] = chosen.pools
+        own = {"sharing": sharing_values(pool.sharing), "gpu-nodes": _node_values(pool)}
+        return {**own, **{key: value for key, value in self.sections.items() if key not in own}}
+
+
+def of_models(
+    names: Sequence[str], settings: Values, region: str, budget: float | None, today: datetime.date
+) -> BaseStack:
+    """Models of the catalogue by their tags, all with the same settings, on the cheapest cluster."""
+    sections: Values = {
+        "cluster": CHEAPEST_CLUSTER,
+        "models": [{"name": name, **settings} for name in names],
+        **_budget_values(budget),
+    }
+    return of_values(sections, region, today)
+
+
+def of_values(sections: Values, region: str, today: datetime.date) -> BaseStack:
+    """The values of `tandem:` keys, with the defaults of a stack file for the rest."""
+    return _read(sections, {REGION: region}, today, "the call")
+
+
+def of_file(path: Path, settings: Values, region: str | None, budget: float | None, today: datetime.date) -> BaseStack:
+    """The models and everything else of a stack file; what the call says is in the place of what the file says."""
+    found = read(path, SECTIONS)
+    if found.problems:
+        raise CallError("\n".join(map(str, found.problems)))
+    models = found.sections.get("models")
+    sections: Values = {**found.sections, **_budget_values(budget)}
+    if isinstance(models, list):
+        sections["models"] = [
+            {**{key: value for key, value in each.items() if key != "pool"}, **settings}
+            if isinstance(each, dict)
+            else each
+            for each in models
+        ]
+    if isinstance(sections.get("gpu-nodes"), list):
+        sections["gpu-nodes"] = {}
+    return _read(sections, {**found.provider, **({REGION: region} if region else {})}, today, path.name)
+
+
+def require_region(region: str) -> None:
+    """Raises `CallError` for a region that the tables do not have."""
+    regions = [row["region"] for row in tables.read("regions").rows]
+    if region not in regions:
+        raise CallError(f"unknown region '{region}'. {did_you_mean(region, regions)}")
+
+
+def sharing_values(sharing: Sharing) -> Values:
+    """The sharing as a stack file has it."""
+    said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
+    return {"mode": sharing.mode, **said}
+
+
+def _budget_values(budget: float | None) -> Values:
+    return {} if budget is None else {"budget": {"max-usd-per-hour": budget}}
+
+
+def _node_values(pool: Pool) -> Values:
+    standard = GpuNodes()
+    values: Values = {
+        "instance-types": list(pool.instance_types),
+        "capacity": pool.capacity,
+        "desired": pool.desired,
+        "max": pool.max,
+    }
+    if pool.volume_gib != standard.volume_gib:
+        values["volume-gib"] = pool.volume_gib
+    if pool.replacement != standard.replacement:
+        values["replacement"] = pool.replacement
+    return values
+
+
+def _read(sections: Values, provider: Values, today: datetime.date, name: str) -> BaseStack:
+    """Raises `CallError` for what is wrong with the values themselves; the sharing is not judged yet."""
+    found = judge(Source({**sections, "sharing": {"mode": "exclusive"}}, provider), name, today=today)
+    of_rules = {(problem.path, problem.rule) for problem in found.assessment.problems}
+    wrong = [problem for problem in found.problems if (problem.path, problem.rule) not in of_rules]
+    if wrong:
+        raise CallError("\n".join(map(_said, wrong)))
+    require_region(found.config.region)
+    whole = matrix.one_pool(found.setup)
+    [pool] = whole.pools
+    # Karpenter alone reads the fallback, and a node group brings the nodes here. Of types that the file does not name,
+    # nobody has said that the region offers them.
+    tried = replace(pool, provisioner="node-group", on_demand_fallback=False, check_offers=True)
+    return BaseStack(sections=sections, provider=provider, setup=replace(whole, pools=(tried,)))
+
+
+def _said(problem: Problem) -> str:
+    return f"{problem.path}: {problem.rule}{f' (got {problem.found})' if problem.found else ''}. {problem.fix}"

@@ -1,0 +1,44 @@
+"""Plans a stack: rules first, without Pulumi; then the whole program, in this process, against the emulated cloud."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sharing.names import PROJECT
+from stacks.stack_file.judge import Plan
+
+if TYPE_CHECKING:
+    from sandbox.graph import Graph
+    from tandem.planned.first_token import FirstToken
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """The program's resources, and how long they take."""
+
+    graph: "Graph"
+    first_token: "FirstToken"
+    is_parked: bool
+    """Whether no model starts: then `first_token` is how long `up` takes."""
+
+
+def run(plan: Plan) -> Planned:
+    """Runs the program in this process: no AWS, no CLI, no network."""
+    from tandem.planned.first_token import first_token
+
+    graph = program_graph(plan)
+    return Planned(graph, first_token(graph, plan.setup), is_parked=not plan.setup.awake)
+
+
+def program_graph(plan: Plan) -> "Graph":
+    """Everything that the program registers for `plan`.
+
+    Which zones an account has and what it is sold there only AWS knows: here every zone sells everything.
+    """
+    from sandbox.cloud.answers import Cloud
+    from sandbox.cloud.aws.offers import OFFERINGS, ZONES
+    from sandbox.preview.program import run as run_in_process
+    from stacks.deploy import deploy
+
+    named = {ZONES: {"names": plan.config.cluster.zone_names}} if plan.config.cluster.zone_names else {}
+    cloud = Cloud(answers={OFFERINGS: {}, **named})
+    return run_in_process(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=cloud)

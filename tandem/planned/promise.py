@@ -1,0 +1,196 @@
+"""What a stack promises, computed from its file by the rules: what `verify` holds against the cluster."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import TYPE_CHECKING
+
+from sharing.advice import advise
+from sharing.judgement import Fit, judge
+from sharing.memory import need
+from sharing.models import MIB, Served
+from sharing.names import (
+    DEVICE_PLUGIN_NAMESPACE,
+    OLLAMA_NAMESPACE,
+    OLLAMA_PORT,
+    OPERATOR_NAMESPACE,
+    plugin_release,
+)
+from sharing.ollama import server_environment
+from sharing.setup import Pool, Setup
+
+if TYPE_CHECKING:
+    from stacks.stack_file.judge import Plan
+
+BATCH = "batch"
+"""Among the settings of a server, the one that is no variable of its environment."""
+ROOMY_GIB = 16384
+"""A disk on which there is always room: the largest gp3 volume."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A DaemonSet that must run on every node of a pool. By name: the chart gives three of them the same labels."""
+
+    name: str
+    namespace: str
+    what: str
+    """What it does, in two words."""
+    needs: str = "It runs on the nodes with the pool's label tandem/pool."
+    """What must be so that it runs there."""
+
+
+_BY_OPERATOR = "The GPU Operator must have started it: its log says why it has not."
+OPERATOR_DAEMONS = (
+    Daemon("nvidia-device-plugin-daemonset", OPERATOR_NAMESPACE, "device plugin", _BY_OPERATOR),
+    Daemon("gpu-feature-discovery", OPERATOR_NAMESPACE, "feature discovery", _BY_OPERATOR),
+    Daemon("nvidia-mig-manager", OPERATOR_NAMESPACE, "MIG manager", _BY_OPERATOR),
+)
+"""What the GPU Operator runs on the nodes of pools with MIG. Source: gpu-operator v26.7.0, assets/."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoolPromise:
+    """One kind of GPU node."""
+
+    name: str
+    stack: str
+    others: frozenset[str]
+    """Names of the stack's other pools."""
+    mode: str
+    config: str
+    """The mode with its settings (`Sharing.config_name`), with which the taint of the nodes begins."""
+    provisioner: str
+    nodes: int
+    """Nodes that must be there; 0 for a parked pool."""
+    cards: Mapping[str, int]
+    """GPUs of a node, by instance type."""
+    shares: Mapping[str, int]
+    """Shares of each resource that a card gives."""
+    labels: Mapping[str, str]
+    """Labels of every node: ours, and what feature discovery finds when the plugin does as it was told."""
+    daemons: tuple[Daemon, ...]
+
+    def allocatable(self, instance_type: str) -> dict[str, int]:
+        """Shares of each resource that a node of the type must offer."""
+        cards = self.cards.get(instance_type, min(self.cards.values()))
+        return {resource: cards * per_card for resource, per_card in self.shares.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPromise:
+    """A model, whole on one share of its pool."""
+
+    id: str
+    stack: str
+    tag: str
+    pool: str
+    resource: str
+    settings: Mapping[str, str]
+    """What its server is started with, as `tandem.deployed.objects.settings` reads it."""
+    context: int
+    """Tokens of each slot."""
+    running: bool
+    """False in a parked pool."""
+    encoder: bool
+    """An embedding model: it takes no prompt."""
+    namespace: str = OLLAMA_NAMESPACE
+    port: int = OLLAMA_PORT
+    fit: Fit
+    setup: Setup
+
+    def what_would_fit(self, missing_bytes: int) -> list[str]:
+        """Changes after which the model would fit though the GPU had so much less for it than planned.
+
+        The plan's slack was not there either, so the model is taken to be larger by both; `sharing.fit` tries changes.
+        """
+        more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
+        tenant = replace(self.fit.tenant, served=_larger(self.fit, more))
+        # The file on the disk is no larger, and what helps may cost more than the budget.
+        pool = replace(self.fit.pool, volume_gib=ROOMY_GIB)
+        setup = replace(
+            self.setup,
+            pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools),
+            tenants=tuple(tenant if each.path == tenant.path else each for each in self.setup.tenants),
+            max_usd_per_hour=None,
+        )
+        return [advice.change for advice in advise(setup, judge(setup), pool)]
+
+
+def _larger(fit: Fit, mib: int) -> Served:
+    """The model with weights for which it needs so much more: its margin grows with them."""
+    served, gpu = fit.tenant.served, fit.pool.smallest.gpu
+
+    def grown(by: int) -> Served:
+        weights = served.model.weights_bytes + by * MIB
+        return replace(served, model=replace(served.model, weights_bytes=weights))
+
+    before = need(served, gpu).bound
+    return grown(bisect_left(range(mib), True, key=lambda by: need(grown(by), gpu).bound - before >= mib))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Promise:
+    """A whole stack."""
+
+    stack: str
+    pools: tuple[PoolPromise, ...]
+    models: tuple[ModelPromise, ...]
+    setup: Setup
+
+
+def promised(plan: "Plan") -> Promise:
+    """What an accepted stack file promises."""
+    setup = plan.setup
+    return Promise(
+        stack=plan.stack,
+        pools=tuple(_pool(pool, plan) for pool in setup.pools),
+        models=tuple(_model(fit, plan) for fit in plan.assessment.fits),
+        setup=setup,
+    )
+
+
+def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
+    sharing, gpu, setup = pool.sharing, pool.smallest.gpu, plan.setup
+    shares = {kind.resource: kind.per_gpu for kind in pool.offers}
+    return PoolPromise(
+        name=pool.name,
+        stack=plan.stack,
+        others=frozenset(other.name for other in setup.pools) - {pool.name},
+        mode=sharing.mode,
+        config=sharing.config_name,
+        provisioner=pool.provisioner,
+        nodes=setup.nodes_of(pool),
+        cards={known.name: known.gpus for known in pool.known_types},
+        shares=shares,
+        labels={**sharing.node_labels(gpu), **sharing.discovered_labels(gpu), **sharing.ready_labels},
+        daemons=OPERATOR_DAEMONS if sharing.needs_mig_manager else tuple(_daemons(pool)),
+    )
+
+
+def _daemons(pool: Pool) -> Iterator[Daemon]:
+    """What the pool's release of the plugin's chart runs."""
+    release, namespace = plugin_release(pool.name), DEVICE_PLUGIN_NAMESPACE
+    yield Daemon(release, namespace, "device plugin")
+    yield Daemon(f"{release}-gpu-feature-discovery", namespace, "feature discovery")
+    if pool.sharing.needs_mps_daemon:
+        needs = "It runs where feature discovery has set nvidia.com/mps.capable, which takes it a minute."
+        yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
+
+
+def _model(fit: Fit, plan: "Plan") -> ModelPromise:
+    served = fit.tenant.served
+    return ModelPromise(
+        id=served.id,
+        stack=plan.stack,
+        tag=served.model.name,
+        pool=fit.pool.name,
+        resource=fit.verdict.shares.resource,
+        settings={**server_environment(served), BATCH: str(served.batch)},
+        context=served.effective_context,
+        running=fit.pool.desired > 0,
+        encoder=served.model.encoder,
+        fit=fit,
+        setup=plan.setup,
+    )

@@ -1,0 +1,1 @@
+"""`tandem report`: Markdown and plots of what `tandem bench` measured."""

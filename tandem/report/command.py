@@ -1,0 +1,123 @@
+"""`tandem report`: reads results, refuses what cannot be compared, writes Markdown and plots."""
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from tandem.arguments import amount
+from tandem.measured.result import Result
+from tandem.measured.result_file import ResultError, read
+from tandem.measured.summary import Goals, Summary, compare_costs, summary
+from tandem.report.document import document
+from tandem.terminal import FAILED, FINE, CallError, Commands, complain, print_json, print_line
+
+FOLDER = "report"
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = commands.add_parser(
+        "report",
+        description="Writes FOLDER/README.md with plots (SVG) beside it, for one result or several of the same load.",
+        epilog="Exit codes: 0 written, 1 nothing in them can be compared, 2 wrong call or unreadable file.",
+    )
+    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="what `tandem bench` wrote")
+    parser.add_argument("-o", "--output", default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
+    parser.add_argument("--ttft-goal", type=amount, default=None, metavar="MS", help="goodput: time to first token")
+    parser.add_argument("--itl-goal", type=amount, default=None, metavar="MS", help="goodput: inter-token latency")
+    parser.add_argument("--no-plots", action="store_true", help="Markdown alone")
+    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object and write nothing")
+    parser.set_defaults(run=_run)
+
+
+DOCUMENT = "README.md"
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    """Tells what the results say; returns the exit code."""
+    results = together([Path(name) for name in parsed.results])
+    goals = _goals(parsed)
+    told = [summary(result, goals) for result in results]
+    if parsed.json:
+        compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(told)]
+        print_json({"results": [one.as_dict() for one in told], "comparisons": compared})
+    else:
+        folder = Path(parsed.output)
+        if folder.is_file():
+            raise CallError(f"{folder} is a file. Name a folder with -o.")
+        try:
+            written = _write(results, told, folder, goals, plots=not parsed.no_plots)
+        except OSError as error:
+            raise CallError(
+                f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
+            ) from error
+        for path in written:
+            print_line(str(path), sys.stdout)
+    if not any(one.figures for one in told):
+        complain("no run can be compared: the report says why")
+        return FAILED
+    return FINE
+
+
+def together(paths: Sequence[Path]) -> list[Result]:
+    """The results, each under a label of its own; raises `ResultError`, with all reasons, where they do not compare."""
+    mistakes = [f"{path} is given twice. Name each result once." for path, often in Counter(paths).items() if often > 1]
+    results = []
+    for path in paths:
+        try:
+            results.append(read(path))
+        except ResultError as error:
+            mistakes.append(str(error))
+    if mistakes:
+        raise ResultError("\n".join(mistakes))
+    for path, result in zip(paths[1:], results[1:], strict=True):
+        mistakes += [f"{path} and {paths[0]} cannot be compared: {why}" for why in _differences(results[0], result)]
+    if mistakes:
+        raise ResultError("\n".join(mistakes))
+    often = Counter(result.label for result in results)
+    names = [path.stem for path in paths]
+    if len(set(names)) < len(names):
+        names = [str(path) for path in paths]
+    return [
+        replace(result, label=f"{result.label} ({name})") if often[result.label] > 1 else result
+        for name, result in zip(names, results, strict=True)
+    ]
+
+
+def _differences(first: Result, other: Result) -> list[str]:
+    """What makes two results of different things; empty when only the target differs."""
+    one, two = asdict(first.load), asdict(other.load)
+    told = [f"{name} is {two[name]} there and {one[name]} here" for name in one if one[name] != two[name]]
+    models = [{server.id: server.model for server in result.servers} for result in (first, other)]
+    if models[0] != models[1]:
+        told.append(f"the models are {_named(models[1])} there and {_named(models[0])} here")
+    return told
+
+
+def _named(models: dict[str, str]) -> str:
+    return ", ".join(f"{id} ({model})" for id, model in sorted(models.items()))
+
+
+def _goals(parsed: argparse.Namespace) -> Goals | None:
+    if parsed.ttft_goal is None and parsed.itl_goal is None:
+        return None
+    if parsed.ttft_goal is None or parsed.itl_goal is None:
+        raise CallError("goodput needs both goals: --ttft-goal MS and --itl-goal MS")
+    return Goals(parsed.ttft_goal, parsed.itl_goal)
+
+
+def _write(
+    results: Sequence[Result], told: Sequence[Summary], folder: Path, goals: Goals | None, *, plots: bool
+) -> list[Path]:
+    folder.mkdir(parents=True, exist_ok=True)
+    drawn: dict[str, str] = {}
+    if plots:
+        from tandem.report.plots import draw
+
+        drawn = draw(told, folder)
+    path = folder / DOCUMENT
+    path.write_text(document(results, told, drawn, goals), encoding="utf-8")
+    return [path, *(folder / name for name in drawn)]

@@ -1,0 +1,230 @@
+"""What all commands print, and how: exit codes, errors, the console, JSON. No other module prints."""
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO, TypeAlias
+
+from sharing.printable import as_json, one_line, printable
+from tandem.extras import missing
+
+# rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
+    from rich.table import Table
+
+    from stacks.stack_file.judge import Judged
+
+FINE, FAILED, USAGE = 0, 1, 2
+"""All is well; what was looked at is not as it must be: a file, a promise, a model; a wrong call, or no way in."""
+INTERRUPTED = 130
+"""What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
+EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
+SCHEMA_VERSION = 1
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+"""What `add_subparsers` returns; argparse has no public name for it."""
+
+
+class CallError(Exception):
+    """What keeps a command from its work: a line with the way out, or several."""
+
+    exit_code: ClassVar[int] = USAGE
+
+
+class Parser(argparse.ArgumentParser):
+    """Reads the arguments of commands; what it says of them is printable."""
+
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """Ends the command: `error` ends here too."""
+        super().exit(status, printable(message) if message else None)
+
+
+def add_command(
+    commands: Commands,
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    description: str,
+    exit_codes: str = EXIT_CODES,
+) -> argparse.ArgumentParser:
+    """A command that answers people or, with `--json`, programs."""
+    parser = commands.add_parser(name, description=description, epilog=exit_codes)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.set_defaults(run=run)
+    return parser
+
+
+def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
+    """Runs the command that was called, and tells what keeps it from its work; returns its exit code."""
+    try:
+        return run()
+    except ModuleNotFoundError as error:
+        return _stopped(missing(error, parsed.command), parsed)
+    except CallError as error:
+        return _stopped(str(error), parsed, error.exit_code)
+    except Exception as error:
+        from stacks.stack_file.errors import UnreadableError
+        from stacks.stack_file.judge import RefusedError  # which `--help` does without
+
+        if isinstance(error, UnreadableError):
+            return _stopped(str(error), parsed)
+        if not isinstance(error, RefusedError):
+            raise
+        if parsed.json:
+            problems = [str(problem) for problem in error.judged.problems]
+            print_error(f"{error.judged.name} has mistakes", problems=problems)
+        else:
+            tell(error.judged)
+        return FAILED
+
+
+def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int:
+    if parsed.json:
+        print_error(message)
+    else:
+        complain(message)
+    return code
+
+
+def tell(judged: "Judged") -> None:
+    """Prints the mistakes in a stack file and what is unwise in it, a line each."""
+    from sharing.problems import told
+
+    for line in told(judged.name, "mistake", judged.problems):
+        print_line(line, sys.stdout)
+    for line in told(judged.name, "warning", judged.assessment.warnings):
+        print_line(line, sys.stdout)
+
+
+def complain(message: str) -> None:
+    """Says on stderr what went wrong, each line of it with the program's name."""
+    for line in message.splitlines():
+        print_line(f"tandem: {line}", sys.stderr)
+
+
+def print_line(line: str, stream: TextIO, *, end: str = "\n") -> None:
+    """One line, printable, which a terminal gets folded to its width. Without rich, for speed."""
+    line = printable(line).replace("\n", " ")
+    if stream.isatty():
+        import shutil
+        import textwrap
+
+        width = shutil.get_terminal_size().columns
+        line = textwrap.fill(line, width, subsequent_indent="    ", break_on_hyphens=False, break_long_words=False)
+    print(line, file=stream, end=end, flush=True)
+
+
+def print_json(report: object) -> None:
+    """The one object of `--json`."""
+    print(as_json(report, indent=2))
+
+
+def print_error(message: str, **more: Any) -> None:
+    """What `--json` prints instead. One line, for those who read a line at a time."""
+    print_json_line({"schema_version": SCHEMA_VERSION, "error": message, **more})
+
+
+def print_json_line(report: object) -> None:
+    """An object for those who read a line at a time; it is there at once."""
+    print(as_json(report), flush=True)
+
+
+def open_console(*, stderr: bool = False, **options: Any) -> "Console":
+    """The console of all commands: text from outside cannot steer the terminal, whatever prints it."""
+    return _console_class()(stderr=stderr, highlight=False, **options)
+
+
+@cache
+def _console_class() -> "type[Console]":
+    from rich.console import Console, ConsoleOptions, RenderableType
+    from rich.segment import Segment
+
+    class Output(Console):
+        def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+            """What is printed. Colours and cursor moves of rich's own are in other fields of a segment."""
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=printable(segment.text))
+
+        def on_broken_pipe(self) -> None:
+            """Leaves a closed pipe to the command: rich, which calls this in its `except`, would exit with 1."""
+            raise
+
+    return Output
+
+
+@contextmanager
+def status(text: str) -> "Iterator[Status]":
+    """A line on stderr about what is going on while the block runs, on a terminal alone."""
+    with open_console(stderr=True).status(in_markup(text)) as shown:
+        yield shown
+
+
+@contextmanager
+def progress(*, quiet: bool) -> Iterator[Callable[[str], None]]:
+    """Tells what is being waited for: in place on a terminal, else a line for each new thing."""
+    from rich.text import Text
+
+    console = open_console(stderr=True)
+    if quiet:
+        yield lambda text: None
+    elif console.is_terminal:
+        with console.status("") as status:
+            yield lambda text: status.update(Text(text))
+    else:
+        yield _new_lines()
+
+
+def _new_lines() -> Callable[[str], None]:
+    told: set[str] = set()
+
+    def tell(text: str) -> None:
+        if text not in told:
+            told.add(text)
+            print_line(text, sys.stderr)
+
+    return tell
+
+
+def in_markup(text: str) -> str:
+    """Text from outside as a part of a line in rich's markup: it ends no line or row, and has no markup of its own."""
+    from rich.markup import escape
+
+    return escape(one_line(text))
+
+
+def new_table(title: str) -> "Table":
+    """An empty table in the style of a plan."""
+    from rich import box
+    from rich.table import Table
+
+    return Table(title=title or None, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+
+
+def line(console: "Console", text: str, style: str = "") -> None:
+    """One line, which is not folded where nobody looks: a pipe gets it whole."""
+    from rich.text import Text
+
+    console.print(Text(text.rstrip(), style=style), soft_wrap=True)
+
+
+def say(console: "Console", indent: int, word: str, text: str, style: str) -> None:
+    """A word in its colour and what it is about, folded below it; without the trailing blanks of a table."""
+    import textwrap
+
+    from rich.text import Text
+
+    lead = " " * indent
+    folded = textwrap.fill(
+        f"{word} {text}",
+        console.width,
+        initial_indent=lead,
+        subsequent_indent=f"{lead}  ",
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+    shown = Text(folded)
+    shown.stylize(style, indent, indent + len(word))
+    console.print(shown, soft_wrap=True)

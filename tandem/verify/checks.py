@@ -1,0 +1,303 @@
+"""Promise against fact: what was seen goes in, rows that say whether each promise holds come out. Asks nobody."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sharing.models import MIB
+from sharing.names import MODE_TAINT, POOL_LABEL, TYPE_LABEL
+from sharing.printable import one_line
+from tandem.deployed.change import compare
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.objects import (
+    Facts,
+    Object,
+    allocatable,
+    condition,
+    is_ready,
+    labels,
+    name,
+    node_of,
+    nodes_of,
+    pod_of,
+    requested,
+    settings,
+    state,
+    taint,
+)
+from tandem.deployed.outputs import read_outputs
+from tandem.planned.promise import BATCH, Daemon, ModelPromise, PoolPromise, Promise
+from tandem.verify import causes
+from tandem.verify.servers import Server
+
+NO_NODE = "no node is ready"
+SETTINGS = {
+    "OLLAMA_CONTEXT_LENGTH": "context",
+    "OLLAMA_NUM_PARALLEL": "slots",
+    "OLLAMA_KV_CACHE_TYPE": "KV type",
+    "LLAMA_ARG_CACHE_RAM": "prompt cache (MiB)",
+    BATCH: "batch",
+}
+"""What the stack file calls the settings of a server."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One promise."""
+
+    about: str
+    """What it is made of: `stack`, `pool gpu`, `model llama2-7b`."""
+    what: str
+    held: bool | None
+    """None where it could not be looked at, because an earlier one is broken."""
+    promised: str
+    found: str
+    fix: str = ""
+    """What to do where it is broken."""
+
+
+def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
+    """Whether what was deployed is what the file says now; nothing where Pulumi was not asked."""
+    if outputs is None:
+        return
+    try:
+        differing = list(_differences(promise, outputs))
+    except NotConnectedError as error:
+        differing = [str(error)]
+    yield Check(
+        about="stack",
+        what="deployed as its file says",
+        held=not differing,
+        promised="as its file says",
+        found=one_line("; ".join(differing)) or "it is",
+        fix=f"The file was changed since the last `up`. Run `pulumi up --stack {promise.stack}`.",
+    )
+
+
+def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
+    """What `tandem plan --running` would call a change."""
+    compared = compare(promise.setup, read_outputs(outputs, "the outputs", promise.stack))
+    yield from (f"pool {name} is not deployed" for name in compared.new)
+    for change in compared.changes:
+        yield f"pool {change.pool.name} is deployed as {change.before}, not {change.after}"
+    yield from (f"pool {name} is still deployed" for name in sorted(compared.gone))
+    yield from (f"model {id} is not deployed" for id in compared.new_models)
+    yield from (f"model {id} is still deployed" for id in sorted(compared.gone_models))
+
+
+def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
+    """Nodes, what runs on them, what that finds out, and the shares that come of it: cause before effect."""
+    about, nodes = f"pool {pool.name}", nodes_of(pool.name, facts)
+    ready = [node for node in nodes if is_ready(node)]
+    if pool.nodes:
+        yield _mode(about, pool, nodes)
+    yield _nodes_ready(about, pool, nodes, facts)
+    if pool.nodes:
+        yield from (_daemon(about, daemon, pool, facts) for daemon in pool.daemons)
+        yield from (_label(about, label, value, pool, ready) for label, value in pool.labels.items())
+        yield from (_offered(about, resource, pool, ready) for resource in pool.shares)
+
+
+def _mode(about: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+    """The mode that the nodes were made for: a wrong one explains whatever else is wrong with them."""
+    tainted = [node for node in nodes if taint(node, MODE_TAINT)]
+    wrong = [f"{causes.mode_of(node)} on {name(node)}" for node in tainted if causes.mode_of(node) != pool.config]
+    return Check(
+        about=about,
+        what="mode",
+        held=not wrong if tainted else None,
+        promised=pool.config,
+        found=", ".join(wrong) or (pool.config if tainted else f"no node with the taint {MODE_TAINT}"),
+        fix=causes.SWITCH.format(stack=pool.stack),
+    )
+
+
+def _nodes_ready(about: str, pool: PoolPromise, nodes: Sequence[Object], facts: Facts) -> Check:
+    ready = sum(map(is_ready, nodes))
+    others = ", ".join(name(node) for node in nodes if not is_ready(node))
+    strays = [] if nodes else [node for node in facts.nodes if _strayed(node, pool)]
+    alone = not (nodes or strays or facts.pods or facts.deployments or any(facts.daemon_sets.values()))
+    return Check(
+        about=about,
+        what="nodes ready",
+        held=ready >= pool.nodes,
+        promised=f"{pool.nodes}",
+        found=f"{ready}{f' (not ready: {others})' if others else ''}",
+        fix=causes.ALONE.format(stack=pool.stack) if alone else causes.of_nodes(pool, nodes, strays),
+    )
+
+
+def _strayed(node: Object, pool: PoolPromise) -> bool:
+    """Whether a node was made for the pool, and does not say so any more."""
+    return causes.mode_of(node) == pool.config and labels(node).get(POOL_LABEL) not in pool.others
+
+
+def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Check:
+    found = [one for one in facts.daemon_sets.get(daemon.namespace, ()) if name(one) == daemon.name]
+    status = found[0].get("status", {}) if found else {}
+    desired, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
+    return Check(
+        about=about,
+        what=f"{daemon.what} ready",
+        held=bool(found) and ready >= max(desired, pool.nodes),
+        promised=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
+        found=f"{ready} of {desired} ready" if found else f"no DaemonSet {daemon.namespace}/{daemon.name}",
+        fix=causes.of_daemon(daemon, pool, desired if found else None),
+    )
+
+
+def _label(about: str, label: str, value: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+    wrong = [
+        f"{labels(node).get(label, 'no label')} on {name(node)}" for node in nodes if labels(node).get(label) != value
+    ]
+    return Check(
+        about=about,
+        what=label.removeprefix("nvidia.com/"),
+        held=not wrong if nodes else None,
+        promised=value,
+        found=", ".join(wrong) or value if nodes else NO_NODE,
+        fix=f"The node's label {label} is set by feature discovery, or by the node group. No label for minutes: "
+        "feature discovery does not run there. Another value: the node serves another mode. Run "
+        f"`pulumi up --stack {pool.stack}`.",
+    )
+
+
+def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+    due = {name(node): pool.allocatable(labels(node).get(TYPE_LABEL, ""))[resource] for node in nodes}
+    wrong = [
+        f"{allocatable(node, resource)} on {name(node)}"
+        for node in nodes
+        if allocatable(node, resource) != due[name(node)]
+    ]
+    promised = " or ".join(map(str, sorted(set(due.values())))) or str(pool.allocatable("")[resource])
+    return Check(
+        about=about,
+        what=f"{resource} a node",
+        held=not wrong if nodes else None,
+        promised=promised,
+        found=", ".join(wrong) or promised if nodes else NO_NODE,
+        fix=causes.SHARES.format(namespace=pool.daemons[0].namespace, name=pool.daemons[0].name),
+    )
+
+
+def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
+    """With what settings a model was deployed, where its pod is, and on what."""
+    about = f"model {model.id}"
+    pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
+    deployment = next((one for one in facts.deployments if name(one) == model.id), None)
+    if not model.running:
+        fix = f"It was parked in the stack's file alone. Run `pulumi up --stack {model.stack}`."
+        found = name(pod) if pod else "no pod"
+        yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
+        if deployment:
+            yield _settings(about, model, deployment)
+        return
+    yield _settings(about, model, pod)
+    refused = condition(deployment, "ReplicaFailure", "True") if deployment and not pod else ""
+    yield Check(
+        about=about,
+        what="pod ready",
+        held=pod is not None and is_ready(pod),
+        promised="ready",
+        found=state(pod) if pod else f"no pod{f': {refused}' if refused else ''}",
+        fix=causes.of_waiting_pod(model, pod, nodes) if pod else causes.of_missing_pod(model, deployment),
+    )
+    node = node_of(pod) if pod else ""
+    yield Check(
+        about=about,
+        what="on a node of its pool",
+        held=node in map(name, nodes) if node else None,
+        promised=f"pool {model.pool}",
+        found=node or "on no node",
+        fix=f"The node has lost its label {POOL_LABEL}, or the pod's nodeSelector was changed by hand. Run "
+        f"`kubectl get node {node} --show-labels`.",
+    )
+    yield Check(
+        about=about,
+        what="holds one share",
+        held=requested(pod, model.resource) == 1 if pod else None,
+        promised=f"1 {model.resource}",
+        found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
+        fix="A pod that asks for no share is counted nowhere and may see every GPU. "
+        f"Run `pulumi up --stack {model.stack}`.",
+    )
+
+
+def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
+    """What its server is started with: context, slots, KV type, batch and the rest, as far as the file says.
+
+    `started` is its pod; of a parked model, which has none, its Deployment.
+    """
+    own = settings(started) if started else {}
+    wrong = [
+        f"{SETTINGS.get(key, key)} {own.get(key) or 'not set'}, not {value}"
+        for key, value in model.settings.items()
+        if own.get(key) != value
+    ]
+    promised = ", ".join(f"{SETTINGS[key]} {value}" for key, value in model.settings.items() if key in SETTINGS)
+    return Check(
+        about=about,
+        what="settings",
+        held=not wrong if started else None,
+        promised=promised,
+        found="; ".join(wrong) or promised if started else "no pod",
+        fix=causes.CHANGED.format(stack=model.stack, namespace=model.namespace, id=model.id),
+    )
+
+
+def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]:
+    """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = was not asked."""
+    if not model.running:
+        return
+    about = f"model {model.id}"
+    for step, what, promised in (
+        ("version", "server answers", "an answer"),
+        ("held", "has its model", model.tag),
+        ("loaded", "loads it", "loaded"),
+        ("answered", "answers a prompt", "an answer"),
+    ):
+        outcome = server.outcomes.get(step) if server else None
+        held, found = (outcome.fine, outcome.text) if outcome else (None, "not asked")
+        fix = causes.of_server(model, step, found)
+        yield Check(about=about, what=what, held=held, promised=promised, found=found, fix=fix)
+    memory = server.memory if server else None
+    yield Check(
+        about=about,
+        what="context",
+        held=memory.context == model.context if memory else None,
+        promised=f"{model.context:,} tokens",
+        found=f"{memory.context:,} tokens" if memory else "not asked",
+        fix=causes.of_context(model),
+    )
+    yield _whole(about, model, server)
+
+
+def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
+    """All layers on the GPU: since Ollama 0.30 the two sizes are equal only then."""
+    what, promised = "all layers on the GPU", "100 %"
+    memory = server.memory if server else None
+    if memory is None:
+        # A server that has loaded its model and then does not list it: somebody has unloaded it, or it has crashed.
+        gone = server is not None and "answered" in server.outcomes
+        found = "not loaded any more" if gone else "not asked"
+        fix = "The server was restarted, or a client unloaded the model. Run it again."
+        return Check(about=about, what=what, held=False if gone else None, promised=promised, found=found, fix=fix)
+    spilled = memory.size - memory.size_vram
+    if memory.size > 0 and spilled <= 0:
+        found = f"100 % of {_mib(memory.size)}"
+        return Check(about=about, what=what, held=True, promised=promised, found=found)
+    if memory.size_vram <= 0:
+        found = "0 %: it runs on the CPU"
+        fix = (
+            "The server uses no GPU: 'inference compute' in its log says what it found. Run "
+            f"`kubectl -n {model.namespace} logs deployment/{model.id}`."
+        )
+    else:
+        part = 100 * memory.size_vram / memory.size
+        found = f"{part:.0f} %: {_mib(spilled)} of {_mib(memory.size)} spilled to the CPU"
+        fix = causes.of_spill(model, spilled)
+    return Check(about=about, what=what, held=False, promised=promised, found=found, fix=fix)
+
+
+def _mib(size: int) -> str:
+    return f"{size / MIB:,.0f} MiB"

@@ -1,0 +1,50 @@
+"""`tandem verify`: its arguments, and how it answers."""
+
+import argparse
+
+from tandem.arguments import add_cluster, add_stack, seconds
+from tandem.deployed import connection
+from tandem.deployed.patience import Patience
+from tandem.terminal import FAILED, FINE, Commands, add_command, print_json, progress
+from tandem.verify import screen, verify
+
+WAIT_SECONDS = 1800
+"""How long `--wait` waits unless told: node, image and model come over a slow line."""
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = add_command(
+        commands,
+        "verify",
+        _run,
+        description="Holds what the plan promises against what is in the cluster: nodes, shares, pods, models. Nothing "
+        "has to be public: ports are forwarded through the Kubernetes API.",
+        exit_codes="Exit codes: 0 every promise holds, 1 one is broken, 2 wrong call, or the cluster cannot be "
+        "reached.",
+    )
+    add_stack(parser)
+    add_cluster(parser)
+    parser.add_argument(
+        "--wait",
+        nargs="?",
+        type=seconds,
+        const=float(WAIT_SECONDS),
+        metavar="SECONDS",
+        help=f"look again until every promise holds and the cluster answers (default: {WAIT_SECONDS} s)",
+    )
+    parser.add_argument(
+        "--overfill", action="store_true", help="start one pod more than shares are free, show it Pending, remove it"
+    )
+
+
+def _run(parsed: argparse.Namespace) -> int:
+    with progress(quiet=parsed.json) as tell:
+        patience = Patience(parsed.wait or 0, tell=tell)
+        with connection.reached(parsed, patience) as connected:
+            verdict = verify.verify(connected, patience=patience, overfill=parsed.overfill)
+    if parsed.json:
+        print_json(verdict.as_dict())
+    else:
+        screen.verdict(verdict)
+    return FINE if verdict.holds else FAILED

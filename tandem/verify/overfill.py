@@ -1,0 +1,215 @@
+"""The proof that shares are counted: one pod more than shares are free must wait, and the scheduler says why."""
+
+import secrets
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from sharing import artifacts
+from sharing.names import POOL_LABEL, tolerations
+from tandem.deployed.answers import AdmissionError
+from tandem.deployed.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced
+from tandem.planned.promise import PoolPromise
+from tandem.verify.checks import Check
+
+if TYPE_CHECKING:
+    from tandem.deployed.kubernetes import Cluster
+
+MARK = "tandem/overfill"
+"""Label of the pods, by which they are found again."""
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+IMAGE = artifacts.find("registry.k8s.io/pause").reference
+"""Does nothing, in 0.3 MiB. A pod holds its share from the moment it has a node: nobody waits for the image."""
+NOBODY = 65535
+ADMISSION = (
+    "A quota or a policy of namespace {} refuses one more pod, so nothing is shown. Allow it, or verify without "
+    "--overfill."
+)
+OTHER_NUMBER = (
+    "The node offers another number of shares than the file says, or other pods came and went meanwhile. Run it again."
+)
+PLACE_SECONDS = 60.0
+GONE_SECONDS = 60.0
+LONGEST_SECONDS = 300
+"""Kubelet ends such a pod by itself after this, should nobody be left to delete it."""
+POLL_SECONDS = 0.5
+ENDED = ("Succeeded", "Failed")
+
+
+def overfill(
+    cluster: "Cluster",
+    pool: PoolPromise,
+    nodes: Sequence[Object],
+    namespace: str,
+    *,
+    seconds: float = PLACE_SECONDS,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Iterator[Check]:
+    """A check for each resource of a pool with these nodes. What it starts is gone before it returns or raises."""
+    ready = [node for node in nodes if is_ready(node)]
+    for resource in pool.shares:
+        with _removed(cluster, namespace, clock, sleep):
+            free = free_shares(resource, ready, cluster.pods())
+            names = [f"tandem-overfill-{secrets.token_hex(4)}" for _ in range(free + 1)]
+            try:
+                for one in names:
+                    cluster.create_pod(pod(one, namespace, pool.name, resource, ready))
+            except AdmissionError as error:
+                yield _check(pool, resource, free, False, f"not admitted: {error}", ADMISSION.format(namespace))
+                continue
+            ends = clock() + seconds
+            while True:
+                found = [one for one in cluster.pods(namespace, {MARK: pool.name}) if name(one) in names]
+                if sum(bool(node_of(one) or unplaced(one)) for one in found) == len(names) or clock() > ends:
+                    break
+                sleep(POLL_SECONDS)
+        yield judged(pool, resource, free, found)
+
+
+def free_shares(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> int:
+    """Shares on these nodes that no pod holds; `pods` are those of all namespaces."""
+    names = {name(node) for node in nodes}
+    held = [pod for pod in pods if node_of(pod) in names and pod.get("status", {}).get("phase") not in ENDED]
+    free = sum(allocatable(node, resource) for node in nodes) - sum(requested(pod, resource) for pod in held)
+    return max(free, 0)
+
+
+def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence[Object]) -> dict[str, Any]:
+    """A pod that asks for one share and does nothing, on the nodes that are there now.
+
+    An autoscaler could give it a new node otherwise, which costs money and proves nothing.
+    """
+    hosts = [labels(node).get(HOSTNAME_LABEL, name(node)) for node in nodes]
+    here = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
+    placed = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [{"matchExpressions": [here]}]}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": own_name, "namespace": namespace, "labels": {MARK: pool}},
+        "spec": {
+            "restartPolicy": "Never",
+            # As the strictest namespace wants it: kubernetes.io/docs/concepts/security/pod-security-standards,
+            # Restricted. The image's own user is 65535 as well (kubernetes build/pause/Dockerfile).
+            "securityContext": {
+                "runAsNonRoot": True,
+                "runAsUser": NOBODY,
+                "seccompProfile": {"type": "RuntimeDefault"},
+            },
+            "terminationGracePeriodSeconds": 0,
+            "activeDeadlineSeconds": LONGEST_SECONDS,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "nodeSelector": {POOL_LABEL: pool},
+            "affinity": {"nodeAffinity": placed},
+            "tolerations": tolerations(None),
+            "containers": [
+                {
+                    "name": "pause",
+                    "image": IMAGE,
+                    "imagePullPolicy": "IfNotPresent",
+                    "resources": {"limits": {resource: "1"}},
+                    "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+                }
+            ],
+        },
+    }
+
+
+def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) -> Check:
+    """What the pods that were started show: all but one on a node, and that one waiting for a share."""
+    placed, words = [node_of(pod) for pod in pods if node_of(pod)], list(filter(None, map(unplaced, pods)))
+    too_few = f"Insufficient {resource}"
+    refused = next((text for text in words if too_few in text), "")
+    if len(placed) > free:
+        held, found = False, f"{len(placed)} pods got one of {free} free shares"
+    elif len(placed) < free and words:
+        held, found = False, f"{len(placed)} of {free} free shares could be had: {_sentence(words[0])}"
+    elif refused:
+        held, found = True, f"Pending: {_sentence(refused)}"
+    else:
+        held, found = (
+            None,
+            f"Pending for another reason: {_sentence(words[0])}" if words else "the scheduler says nothing",
+        )
+    return _check(pool, resource, free, held, found, OTHER_NUMBER)
+
+
+def _check(pool: PoolPromise, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
+    return Check(
+        about=f"pool {pool.name}",
+        what=f"one pod too many waits for {resource} ({free} free)",
+        held=held,
+        promised=f"Insufficient {resource}",
+        found=found,
+        fix=fix,
+    )
+
+
+def _sentence(text: str) -> str:
+    """The first sentence of the scheduler; what follows is of preemption."""
+    return text.partition(". ")[0]
+
+
+@contextmanager
+def _removed(
+    cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]
+) -> Iterator[None]:
+    """Whatever happens in the block, the pods are gone after it: those of an earlier call that was killed as well."""
+    with _ended_as_by_ctrl_c():
+        try:
+            _remove(cluster, namespace, clock, sleep)
+            yield
+        finally:
+            with _undisturbed():
+                _remove(cluster, namespace, clock, sleep)
+
+
+def _remove(cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
+    """Deletes the pods until none is left: one may arrive late, when its creation was interrupted."""
+    ends = clock() + GONE_SECONDS
+    while left := [pod for pod in cluster.pods(namespace) if MARK in labels(pod)]:
+        for pod in left:
+            cluster.delete_pod(name(pod), namespace)
+        if clock() > ends:
+            return
+        sleep(POLL_SECONDS)
+
+
+@contextmanager
+def _ended_as_by_ctrl_c() -> Iterator[None]:
+    """SIGTERM and a closed terminal end the block as Ctrl-C does: with what stands under `finally`."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    with _signals(end, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C does not end the removal; it has a limit of its own."""
+
+    def go_on(number: int, frame: FrameType | None) -> None:
+        pass
+
+    with _signals(go_on, signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        yield
+
+
+@contextmanager
+def _signals(handler: Callable[[int, FrameType | None], None], *numbers: signal.Signals) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, old in before.items():
+            signal.signal(number, old)

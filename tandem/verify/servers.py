@@ -1,0 +1,68 @@
+"""A model's Ollama server, put to the test: has it its model, does it load it, answer, and hold it on the GPU?"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from tandem.deployed.ollama import Memory, Ollama, OllamaError, same_tag
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How one step went, in words."""
+
+    fine: bool
+    text: str
+
+
+@dataclass(slots=True)
+class Server:
+    """What a server was seen to do, step by step; a step after a failed one is absent."""
+
+    outcomes: dict[str, Outcome] = field(default_factory=dict)
+    memory: Memory | None = None
+
+
+def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str, Server]:
+    """Puts all servers of a stack to the test, by id.
+
+    All are loaded before any is judged: a model may be whole on the GPU only as long as its neighbour is not there.
+    """
+    found = {id: Server() for id in servers}
+    steps: tuple[tuple[str, Callable[[Ollama, str], Outcome]], ...] = (
+        ("version", lambda server, _: Outcome(True, f"Ollama {server.version()}")),
+        ("held", _held),
+        ("loaded", lambda server, _: Outcome(True, f"in {server.load():.1f} s")),
+        ("answered", _answered),
+    )
+    for step, taken in steps:
+        for id, server in servers.items():
+            if all(outcome.fine for outcome in found[id].outcomes.values()):
+                found[id].outcomes[step] = _outcome(taken, server, tags[id])
+    for id, server in servers.items():
+        if "loaded" in found[id].outcomes:
+            try:
+                found[id].memory = server.memory()
+            except OllamaError as error:
+                found[id].outcomes["answered"] = Outcome(False, error.what)
+    return found
+
+
+def _outcome(taken: Callable[[Ollama, str], Outcome], server: Ollama, tag: str) -> Outcome:
+    try:
+        return taken(server, tag)
+    except OllamaError as error:
+        return Outcome(False, error.what)
+
+
+def _held(server: Ollama, tag: str) -> Outcome:
+    tags = [model.name for model in server.models()]
+    if any(same_tag(one, tag) for one in tags):
+        return Outcome(True, tag)
+    return Outcome(False, f"it has {', '.join(tags) or 'no model'}")
+
+
+def _answered(server: Ollama, _: str) -> Outcome:
+    tokens, speed = server.probe()
+    if not tokens:
+        return Outcome(False, "an answer without a word")
+    return Outcome(True, f"{tokens} tokens, {speed:.1f} tokens/s" if speed else f"a vector of {tokens} numbers")

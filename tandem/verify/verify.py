@@ -1,0 +1,140 @@
+"""Looks at a stack until its promises hold, or time is up."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
+from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.objects import Facts, is_ready, nodes_of, pod_of
+from tandem.deployed.ollama import Ollama
+from tandem.deployed.patience import Patience
+from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
+from tandem.verify.overfill import overfill
+from tandem.verify.servers import Server, examine
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Every promise, with what was found."""
+
+    stack: str
+    cluster: str
+    """Host of the API server."""
+    checks: Sequence[Check]
+    waited_s: float
+
+    @property
+    def broken(self) -> list[Check]:
+        """Broken promises, causes before effects."""
+        return [check for check in self.checks if check.held is False]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no promise is broken."""
+        return not self.broken
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "schema_version": SCHEMA_VERSION,
+            "stack": self.stack,
+            "cluster": self.cluster,
+            "verdict": "holds" if self.holds else "broken",
+            "waited_s": round(self.waited_s, 1),
+            "first_broken": _told(self.broken[0]) if self.broken else None,
+            "checks": [_told(check) for check in self.checks],
+        }
+
+
+def _told(check: Check) -> dict[str, Any]:
+    """A check as JSON takes it; what to do only where there is something to do."""
+    return {**asdict(check), "fix": check.fix if check.held is False else ""}
+
+
+def verify(connected: Connected, *, patience: Patience, overfill: bool = False, reach: Reach = forwards) -> Verdict:
+    """Compares a stack with its file, again and again while patience lasts.
+
+    Raises `NotConnectedError` where the cluster cannot be looked at; while waiting, only where that will not pass.
+    """
+    while True:
+        try:
+            checks = list(look(connected, patience.tell, reach))
+        except NotConnectedError as error:
+            if not error.passing or not patience.lasts(str(error)):
+                raise
+        else:
+            broken = [check for check in checks if check.held is False]
+            if not broken or not patience.lasts(_progress(checks, broken[0])):
+                break
+    if overfill:
+        patience.tell("starting one pod too many …")
+        checks += _overfilled(connected, checks)
+    return Verdict(
+        stack=connected.promise.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
+    )
+
+
+def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Iterator[Check]:
+    """One look at everything: causes before effects."""
+    promise = connected.promise
+    yield from stack_checks(promise, connected.outputs)
+    tell("looking at nodes and pods …")
+    facts = facts_of(connected)
+    for pool in promise.pools:
+        yield from pool_checks(pool, facts)
+    ready = [model.id for model in promise.models if model.running and is_ready(pod_of(model.id, facts.pods) or NO_POD)]
+    servers = _examined(connected, ready, tell, reach) if ready else {}
+    for model in promise.models:
+        yield from model_checks(model, facts)
+        yield from server_checks(model, servers.get(model.id))
+
+
+NO_POD: dict[str, Any] = {"metadata": {}}
+
+
+def facts_of(connected: Connected) -> Facts:
+    """What Kubernetes says of the stack now."""
+    cluster, promise = connected.cluster, connected.promise
+    namespaces = {daemon.namespace for pool in promise.pools for daemon in pool.daemons}
+    homes = {model.namespace for model in promise.models}
+    return Facts(
+        nodes=cluster.nodes(),
+        daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
+        pods=[pod for namespace in sorted(homes) for pod in cluster.pods(namespace)],
+        deployments=[one for namespace in sorted(homes) for one in cluster.deployments(namespace)],
+    )
+
+
+def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], None], reach: Reach) -> dict[str, Server]:
+    tell(f"asking {' and '.join(ids)}: loading a model takes a while …")
+    models = [model for model in connected.promise.models if model.id in ids]
+    with reach(connected) as reached, ExitStack() as stack:
+        servers = {}
+        for model in models:
+            way = reached[model.id]
+            server = Ollama(Endpoint(model.id, way.url, model.tag), encoder=model.encoder, trouble=trouble_of(way))
+            servers[model.id] = stack.enter_context(closing(server))
+        return examine(servers, {model.id: model.tag for model in models})
+
+
+def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check]:
+    """Only where a pool keeps its other promises: a wrong number of shares would be told twice."""
+    facts = facts_of(connected)
+    namespace = connected.promise.models[0].namespace
+    for pool in connected.promise.pools:
+        about = f"pool {pool.name}"
+        broken = any(check.held is False for check in checks if check.about == about)
+        if pool.nodes and not broken:
+            yield from overfill(connected.cluster, pool, nodes_of(pool.name, facts), namespace)
+        else:
+            why = "not tried: the pool breaks another promise" if broken else "not tried: the pool is parked"
+            yield Check(about=about, what="one pod too many waits", held=None, promised="Pending", found=why)
+
+
+def _progress(checks: Sequence[Check], first: Check) -> str:
+    held = sum(check.held is True for check in checks)
+    return f"{held} of {len(checks)} promises hold; waiting for {first.about}, {first.what}: {first.found}"

@@ -1,0 +1,1 @@
+"""`tandem watch`: what goes on in a stack that is up."""

@@ -1,0 +1,172 @@
+"""What goes on in a stack, look after look."""
+
+import datetime
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from tandem.deployed import objects
+from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
+from tandem.deployed.endpoints import Endpoint, NotConnectedError
+from tandem.deployed.objects import Facts, nodes_of, pod_of
+from tandem.deployed.ollama import Memory, Ollama, OllamaError
+from tandem.planned.promise import ModelPromise
+from tandem.watch import gpus
+from tandem.watch.gpus import Gpu
+
+ANSWER_SECONDS = 5.0
+"""A server that is well answers at once, however busy its model is."""
+UNKNOWN = "not known"
+CLUSTER = "the cluster: "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelLook:
+    """One model."""
+
+    id: str
+    tag: str
+    pod: str
+    """Empty where there is none."""
+    node: str
+    state: str
+    ready: bool
+    restarts: int
+    trouble: str
+    """Why its server does not answer; empty where it does, or was not asked."""
+    memory: Memory | None
+    """None while nothing is loaded."""
+    tokens_per_s: float | None
+    """Of a tiny prompt; None where it was not measured: Ollama keeps no counters."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """Everything, at one time."""
+
+    at: datetime.datetime
+    stack: str
+    models: tuple[ModelLook, ...]
+    gpus: tuple[Gpu, ...]
+    trouble: tuple[str, ...]
+    """What could not be looked at."""
+    events: tuple[str, ...] = ()
+    """What has changed since the look before."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `--json`."""
+        return {**asdict(self), "at": self.at.isoformat(timespec="seconds")}
+
+
+def looks(
+    connected: Connected,
+    *,
+    probe: bool = False,
+    interval: float,
+    once: bool = False,
+    reach: Reach = forwards,
+    sleep: Callable[[float], None] = time.sleep,
+) -> Generator[Look, None, None]:
+    """Looks without end, or `once`. Raises `NotConnectedError` if the first one fails; later that is told in a look."""
+    with reach(connected) as reached, ExitStack() as stack:
+        servers = {}
+        for model in connected.promise.models:
+            endpoint = Endpoint(model.id, reached[model.id].url, model.tag)
+            server = Ollama(
+                endpoint, encoder=model.encoder, trouble=trouble_of(reached[model.id]), timeout=ANSWER_SECONDS
+            )
+            servers[model.id] = stack.enter_context(closing(server))
+        before: Look | None = None
+        while True:
+            try:
+                seen = _look(connected, servers, probe)
+            except NotConnectedError as error:
+                if before is None:
+                    raise
+                seen = lost(before, str(error))
+            seen = with_events(before, seen)
+            yield seen
+            if once:
+                return
+            before = seen
+            sleep(interval)
+
+
+def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> Look:
+    promise, pods, nodes = connected.promise, connected.cluster.pods(), connected.cluster.nodes()
+    models = tuple(_model(model, pods, servers[model.id], probe) for model in promise.models)
+    facts = Facts(nodes=nodes, daemon_sets={}, pods=pods)
+    gpu_nodes = [objects.name(node) for pool in promise.pools for node in nodes_of(pool.name, facts)]
+    found, notes = gpus.read(connected.cluster, gpu_nodes, pods)
+    if not gpu_nodes:
+        notes.append("there is no GPU node")
+    return Look(at=now(), stack=promise.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
+
+
+def _model(model: ModelPromise, pods: Sequence[objects.Object], server: Ollama, probe: bool) -> ModelLook:
+    pod = pod_of(model.id, [one for one in pods if one["metadata"].get("namespace") == model.namespace])
+    memory, speed, trouble = None, None, ""
+    if pod is not None and objects.is_ready(pod):
+        try:
+            memory = server.memory()
+            if probe and memory is not None:
+                _, speed = server.probe()
+        except OllamaError as error:
+            trouble = error.what
+    return ModelLook(
+        id=model.id,
+        tag=model.tag,
+        pod=objects.name(pod) if pod else "",
+        node=objects.node_of(pod) if pod else "",
+        state=objects.state(pod) if pod else "parked" if not model.running else "no pod",
+        ready=pod is not None and objects.is_ready(pod),
+        restarts=objects.restarts(pod) if pod else 0,
+        trouble=trouble,
+        memory=memory,
+        tokens_per_s=speed or None,
+    )
+
+
+def lost(before: Look, why: str) -> Look:
+    """A look at a cluster that does not answer: nothing is known, and old numbers are not shown as new ones."""
+    models = tuple(
+        replace(one, state=UNKNOWN, ready=False, trouble="", memory=None, tokens_per_s=None) for one in before.models
+    )
+    return replace(before, at=now(), models=models, gpus=(), trouble=(f"{CLUSTER}{why}",), events=())
+
+
+def with_events(before: Look | None, seen: Look) -> Look:
+    """The look with what has changed since the one before."""
+    if before is None:
+        return seen
+    old = {model.id: model for model in before.models}
+    events = [event for model in seen.models if model.id in old for event in _events(old[model.id], model)]
+    if _cluster_is_lost(before) and not _cluster_is_lost(seen):
+        events.append("the cluster answers again")
+    return replace(seen, events=tuple(events))
+
+
+def _events(old: ModelLook, new: ModelLook) -> Iterator[str]:
+    if new.pod and old.pod and new.pod != old.pod:
+        yield f"{new.id}: pod {old.pod} was replaced by {new.pod}"
+    elif new.restarts > old.restarts:
+        yield f"{new.id}: its container was started again ({new.state})"
+    if new.trouble and not old.trouble:
+        yield f"{new.id}: lost the connection: {new.trouble}"
+    elif old.trouble and not new.trouble and new.ready:
+        yield f"{new.id}: connected again"
+    if old.ready and not new.ready and new.state != UNKNOWN:
+        yield f"{new.id}: not ready any more ({new.state})"
+    elif new.ready and not old.ready and old.state != UNKNOWN:
+        yield f"{new.id}: ready"
+
+
+def _cluster_is_lost(look: Look) -> bool:
+    return any(line.startswith(CLUSTER) for line in look.trouble)
+
+
+def now() -> datetime.datetime:
+    """The time, to the second."""
+    return datetime.datetime.now(datetime.UTC).replace(microsecond=0)

@@ -1,0 +1,325 @@
+"""`tandem bench` against servers of known behaviour."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tandem.bench.run import Bench, Case, Measured, cases
+from tandem.bench.stream import Exchange
+from tandem.command import main
+from tandem.measured.result import Load, Row
+from tandem.measured.result_file import ResultError, read, write
+from tests.tandem.results import server as described
+from tests.tandem.results import shared
+from tests.tandem.scripted_ollama import Running, scripted
+
+ROOT = Path(__file__).parents[3]
+SMALL = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
+
+
+def bench(path: Path, *arguments: str, **servers: Running) -> int:
+    urls = [part for name, server in servers.items() for part in ("--url", f"{name}={server.url}")]
+    return main(["bench", *urls, "-o", str(path), *SMALL, *arguments])
+
+
+def asked(server: Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = httpx.get(f"{server.url}/asked", trust_env=False).json()
+    return found
+
+
+def load(**changes: Any) -> Load:
+    fields: dict[str, Any] = {
+        "prompt_words": [8], "output_tokens": 4, "concurrency": [2], "rates": [], "requests": 3, "warmup": 0,
+        "repeats": 1, "seed": 1, "temperature": 0.0, "timeout_s": 30.0,
+    }  # fmt: skip
+    return Load(**{**fields, **changes})
+
+
+def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
+    told = [str(case) for case in cases(load(repeats=2, rates=[0.5]), ["a", "b"])]
+    who, loads = ("a", "b", "a + b"), ("2 at a time", "0.5 a second")
+    assert told[:6] == [f"{one}, 8 words, {load}, repeat 1" for load in loads for one in who]
+    assert [one.replace("repeat 1", "repeat 2") for one in told[:6]] == told[6:]
+
+
+def test_one_server_is_only_measured_alone() -> None:
+    assert [case.endpoints for case in cases(load(), ["a"])] == [("a",)]
+
+
+def test_a_result_has_everything_to_repeat_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.json"
+    with scripted() as a, scripted(models=["x:1"], size=7, size_vram=7) as b:
+        code = bench(path, "--rate", "200", "--usd-per-hour", "0.5", "--label", "mps", "--seed", "3", a=a, b=b)
+    assert code == 0
+    found = read(path)
+    assert found.complete
+    assert (found.label, found.usd_per_hour, found.load.seed, found.load.rates) == ("mps", 0.5, 3, [200.0])
+    [session] = found.sessions
+    assert session.command[:2] == ["tandem", "bench"]
+    assert [(one.id, one.model, one.ollama, one.digest) for one in session.servers] == [
+        ("a", "tiny:1b", "0.32.15", "digest of tiny:1b"), ("b", "x:1", "0.32.15", "digest of x:1")
+    ]  # fmt: skip
+    assert session.versions.keys() == {"tandem", "httpcore"}
+    assert session.salt
+    assert [run.endpoints for run in found.runs] == [["a"], ["b"], ["a", "b"]] * 2
+    assert found.runs[1].memory_start["b"] == found.runs[1].memory_end["b"]
+    assert found.runs[1].memory_start["b"] is not None
+    for run in found.runs:
+        for endpoint in run.endpoints:
+            rows = [row for row in run.rows if row.endpoint == endpoint and row.counted]
+            assert len(rows) == 3
+            assert all(row.error is None and row.tokens == len(row.arrivals_us) == 4 for row in rows)
+            assert all((row.scheduled_us is not None) == (run.loop == "open") for row in rows)
+            assert rows[0].prompt_tokens == 7
+            assert rows[0].server.eval_ns == 3
+        assert run.client_cpu_s > 0
+    out = capsys.readouterr()
+    assert "together" in out.out
+    assert "a million tokens" in out.out
+    assert f"Result: {path}" in out.out
+    assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in out.err
+
+
+def test_the_servers_get_the_load_and_no_prompt_twice(tmp_path: Path) -> None:
+    with scripted() as a:
+        bench(tmp_path / "1.json", "--temperature", "0.5", a=a)
+        bench(tmp_path / "2.json", a=a)
+        requests = asked(a)
+    assert requests[0]["options"] == {"num_predict": 4, "temperature": 0.5, "seed": 1}
+    assert requests[0]["model"] == "tiny:1b"
+    assert requests[0]["stream"] is True
+    prompts = [request["prompt"] for request in requests]
+    assert len(set(prompts)) == len(prompts) >= 8
+
+
+def test_a_slower_model_keeps_its_company_until_it_is_done(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    with scripted() as fast, scripted(first_s=0.02) as slow:
+        bench(path, fast=fast, slow=slow)
+    both = read(path).runs[2]
+    begin, end = (pick(row.sent_us for row in both.rows if row.endpoint == "slow") for pick in (min, max))
+    counted = [row for row in both.rows if row.endpoint == "slow" and row.counted]
+    assert [row.error for row in counted] == [None, None, None]
+    company = [row for row in both.rows if row.endpoint == "fast" and not row.counted]
+    assert company
+    assert max(row.sent_us for row in company) > begin
+    assert end > begin
+
+
+def measured(server: Running, case: Case, given: Load) -> Measured:
+    async def measure() -> Measured:
+        bench = Bench([replace(described("a", "tiny:1b"), url=server.url)], given, "salt")
+        found = await bench.measure(case)
+        await bench.close()
+        return found
+
+    return asyncio.run(measure())
+
+
+def test_arrivals_are_after_the_servers_sending_by_the_same_clock_and_in_order() -> None:
+    case = Case(1, ("a",), 8, "closed", 8.0)
+    with scripted(first_s=0.01, next_s=0.005) as server:
+        found = measured(server, case, load(requests=16, output_tokens=10))
+        sent = httpx.get(f"{server.url}/sent", trust_env=False).json()
+    bench = Bench([described("a", "tiny:1b")], load(output_tokens=10), "salt")
+    for number, row in enumerate(row for row in found.rows if row.counted):
+        received, *truth = sent[str(bench.request(case, "a", number)["prompt"])]
+        begin = found.begin_ns + row.sent_us * 1000
+        assert begin <= received
+        assert len(truth) == len(row.arrivals_us) == 10
+        # The kernel stamps within the sender's call: never much before, whatever the machine is busy with.
+        assert all(
+            begin + arrived * 1000 > piece - 2_000_000 for arrived, piece in zip(row.arrivals_us, truth, strict=True)
+        )
+        assert row.arrivals_us == sorted(row.arrivals_us)
+
+
+def exchange(*parts: str, status: int = 200) -> Row:
+    found = Exchange("a", counted=True, sent_ns=1_000_000, status=status)
+    found.parts = [(1_000_000 + 1000 * number, part.encode()) for number, part in enumerate(parts, start=1)]
+    return found.row(0)
+
+
+def test_a_line_has_the_time_of_its_last_byte() -> None:
+    found = exchange('{"response": "a"}\n{"resp', 'onse": "b"}', '\n{"done": true, "eval_count": 2}\n')
+    assert (found.arrivals_us, found.tokens, found.error, found.sent_us) == ([1, 3], 2, None, 1000)
+
+
+def test_empty_pieces_are_no_arrival_and_thoughts_are() -> None:
+    found = exchange('{"response": ""}\n', '{"thinking": "hm"}\n', '{"response": "a", "done": true}\n')
+    assert found.arrivals_us == [2, 3]
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "error"),
+    [
+        (['{"response": "a"}\n'], 200, "the answer ended without the word that it is done"),
+        (['{"response": "a"}\n', '{"error": "CUDA"}\n'], 200, "CUDA"),
+        (['{"done": true}\n'], 200, "the answer is empty"),
+        (["<html>\n"], 200, "not Ollama's answer (Invalid JSON: expected value at line 1 column 1)"),
+        (['{"error": "server busy"}'], 503, "503: server busy"),
+        (["x" * 1000], 502, "502: " + "x" * 295),
+        ([], 500, "500"),
+    ],
+)
+def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, error: str) -> None:
+    assert exchange(*parts, status=status).error == error
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        ("busy", "503: server busy"),
+        ("breaks", "went away in the middle: "),
+        ("stops", "the answer ended without the word that it is done"),
+        ("says", "an error was encountered while running the model: CUDA error"),
+    ],
+)
+def test_when_half_of_the_requests_fail_the_rest_is_kept_and_told(
+    fault: str, error: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    with scripted(fault=fault, fault_from=1, fault_every=2) as a:
+        assert bench(path, "--requests", "8", a=a) == 1
+    rows = [row for row in read(path).runs[0].rows if row.counted]
+    bad = [row for row in rows if row.error]
+    assert 3 <= len(bad) <= 5
+    assert len(rows) == 8
+    assert all(str(row.error).startswith(error) for row in bad)
+    err = capsys.readouterr().err
+    assert "of 8 failed" in err
+    assert f"{len(bad)} requests failed: {len(bad)} × {error}" in err
+
+
+def test_a_request_that_takes_too_long_is_an_error() -> None:
+    with scripted(endless=True) as a:
+        found = measured(a, Case(1, ("a",), 8, "closed", 1.0), load(requests=1, timeout_s=0.05))
+    assert found.rows[0].error == "not complete within 0.05 s"
+
+
+def test_a_server_that_dies_on_the_way_leaves_the_earlier_runs(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    with scripted() as a, scripted(fault="breaks", fault_from=1) as b:
+        assert bench(path, a=a, b=b) == 1
+    found = read(path)
+    assert found.complete
+    assert [sum(row.error is None for row in run.rows if row.counted) for run in found.runs] == [3, 0, 3]
+
+
+def test_a_server_that_is_not_there_is_told_before_anything_is_measured(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted() as a:
+        a.process.kill()
+        a.process.wait()
+        assert bench(tmp_path / "r.json", a=a) == 1
+    assert "cannot be reached" in capsys.readouterr().err
+    assert not (tmp_path / "r.json").exists()
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    with scripted() as a, scripted(endless=True, fault_from=1) as b:
+        urls = ("--url", f"a={a.url}", "--url", f"b={b.url}")
+        command = [sys.executable, "-m", "tandem", "bench", *urls, "-o", str(path), *SMALL]
+        process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("1/3 a, 8 words")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate()
+    assert process.returncode == 130
+    assert err == f"tandem: stopped with Ctrl-C. 1 run is in {path}. Continue with --resume.\n"
+    kept = read(path)
+    assert not kept.complete
+    assert [run.endpoints for run in kept.runs] == [["a"]]
+    with scripted() as a, scripted() as b:
+        assert bench(path, "--resume", a=a, b=b) == 0
+    done = read(path)
+    assert done.complete
+    assert [run.endpoints for run in done.runs] == [["a"], ["b"], ["a", "b"]]
+    assert done.runs[0] == kept.runs[0]
+    assert done.sessions[0] == kept.sessions[0]
+
+
+def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.json"
+    path.write_text("mine")
+    with scripted() as a:
+        assert bench(path, a=a) == 2
+    assert "exists. Continue it with --resume" in capsys.readouterr().err
+    assert path.read_text() == "mine"
+
+
+@pytest.mark.parametrize("change", [("--requests", "4"), ("--model", "a=other")])
+def test_resuming_with_something_else_is_refused(
+    change: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "r.json"
+    with scripted(models=["tiny:1b", "other"]) as a:
+        assert bench(path, "--model", "a=tiny:1b", a=a) == 0
+        model = () if change[0] == "--model" else ("--model", "a=tiny:1b")
+        assert bench(path, "--resume", *model, *change, a=a) == 2
+    assert "Repeat the arguments that it was begun with." in capsys.readouterr().err
+
+
+def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> None:
+    with scripted() as a:
+        assert bench(tmp_path / "r.json", "mps", a=a) == 0
+    found = read(tmp_path / "r.json")
+    assert found.label == "mps"
+    plan = json.loads((tmp_path / "r.json").read_text())["plan"]
+    assert "resources" not in plan
+    assert found.usd_per_hour == plan["cost"]["usd_per_hour"] > 0
+
+
+def test_a_stack_that_is_not_there_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted() as a:
+        assert bench(tmp_path / "r.json", "nowhere", a=a) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_json_is_the_summary(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted() as a, scripted() as b:
+        assert bench(tmp_path / "r.json", "--json", a=a, b=b) == 0
+    out, err = capsys.readouterr()
+    told = json.loads(out)
+    assert told["complete"] is True
+    assert told["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
+    assert err == ""
+
+
+@pytest.mark.parametrize(
+    "wrong", [("--concurrency", "0"), ("--rate", "-1"), ("--requests", "x"), ("--usd-per-hour", "nan")]
+)
+def test_impossible_numbers_are_refused(wrong: tuple[str, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["bench", *wrong])
+    assert ended.value.code == 2
+    assert f"(got {wrong[1]})" in capsys.readouterr().err
+
+
+def test_a_result_is_read_as_it_was_written(tmp_path: Path) -> None:
+    one = shared("mps", (20.0, 40.0), (40.0, 60.0))
+    write(one, tmp_path / "r.json")
+    assert read(tmp_path / "r.json") == one
+    assert os.listdir(tmp_path) == ["r.json"]
+
+
+def test_every_truncation_of_a_result_is_noticed(tmp_path: Path) -> None:
+    path = tmp_path / "r.json"
+    write(shared("mps", (20.0, 40.0), (40.0, 60.0)), path)
+    text = path.read_text()
+    for size in range(0, len(text) - 2, len(text) // 50):
+        path.write_text(text[:size])
+        with pytest.raises(ResultError, match=r"r\.json is not complete JSON"):
+            read(path)

@@ -1,0 +1,356 @@
+"""`tandem chat` against two servers that say what they are told to."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import functools
+import io
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tandem.chat.talk import apart
+from tandem.command import main
+from tandem.deployed.ollama import Ollama, Piece
+from tests.tandem.fake_network import Network, raw
+from tests.tandem.scripted_ollama import Running, scripted
+
+ROOT = Path(__file__).parents[3]
+ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+
+
+def chat(a: Running, b: Running, folder: Path, *arguments: str) -> int:
+    return main(
+        ["chat", "--url", f"a={a.url}", "--url", f"b={b.url}", "--transcript", str(folder / "t.md"), *arguments]
+    )
+
+
+def asked(server: Running) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = httpx.get(f"{server.url}/asked", trust_env=False).json()
+    return found
+
+
+def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(pieces=["I am", " A."]) as a, scripted(pieces=["I am", " B."]) as b:
+        code = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
+        first, third = asked(a)
+        [second] = asked(b)
+    assert code == 0
+    system, opening = {"role": "system", "content": "Be short."}, {"role": "user", "content": "Begin."}
+    assert first["messages"] == [system, opening]
+    assert second["messages"] == [system, {"role": "user", "content": "I am A."}]
+    own, other = {"role": "assistant", "content": "I am A."}, {"role": "user", "content": "I am B."}
+    assert third["messages"] == [system, opening, own, other]
+    assert first["options"] == {"seed": 7, "num_predict": 400}
+    shown = capsys.readouterr().out
+    assert shown.startswith("tiny:1b (a)\nI am A.\n\ntiny:1b (b)\nI am B.\n\ntiny:1b (a)\nI am A.\n")
+    assert "Transcript: " in shown
+
+
+def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
+    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
+        chat(a, b, tmp_path, "--turns", "2", "--prompt", "Begin.", "--system", "Be short.")
+    text = (tmp_path / "t.md").read_text()
+    assert text.startswith(f"# tiny:1b (a) and tiny:1b (b)\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
+    assert "> Be short.\n" in text
+    assert "> Begin.\n" in text
+    assert text.endswith("\n## 1. tiny:1b (a)\n\n> I am A.\n\n## 2. tiny:1b (b)\n\n> I am B.\n")
+
+
+def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with (
+        scripted(thinking=["secret "], pieces=["Yes."]) as a,
+        scripted(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
+    ):
+        assert chat(a, b, tmp_path, "--turns", "3") == 0
+        heard = str([one["messages"] for server in (a, b) for one in asked(server)])
+    shown = capsys.readouterr().out
+    assert "secret" not in heard + shown + (tmp_path / "t.md").read_text()
+    assert "(thinks)" in shown
+    assert "Yes." in heard
+    assert "No." in heard
+
+
+def pieces(*texts: str) -> list[Piece]:
+    return [*map(Piece, texts), Piece(done_reason="stop")]
+
+
+@pytest.mark.parametrize(
+    ("given", "text", "thinking"),
+    [
+        (["<think>hm</think>\n\nyes"], "yes", "hm"),
+        (list("<think>hm</think>yes"), "yes", "hm"),
+        (["\n<think>\nhm\n</think>yes"], "yes", "\nhm\n"),
+        (["<think>hm"], "", "hm"),
+        (["<think>hm</thi"], "", "hm</thi"),
+        (["<thin", "g>"], "<thing>", ""),
+        (["a <think>b</think>"], "a <think>b</think>", ""),
+        (["<"], "<", ""),
+        (["yes", " no"], "yes no", ""),
+        ([], "", ""),
+    ],
+)
+def test_thinking_in_tags_is_taken_apart_however_it_is_cut(given: list[str], text: str, thinking: str) -> None:
+    found = list(apart(pieces(*given)))
+    assert "".join(piece.text for piece in found) == text
+    assert "".join(piece.thinking for piece in found) == thinking
+    assert found[-1].done_reason == "stop"
+
+
+def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I ", "am ", "B."], fault="breaks") as b:
+        assert chat(a, b, tmp_path) == 1
+    out, err = capsys.readouterr()
+    assert f"tandem: b ({b.url}) went away in the middle" in err
+    assert f"Transcript: {tmp_path / 't.md'}" in err
+    text = (tmp_path / "t.md").read_text()
+    assert "## 2. tiny:1b (b)\n\n> I \n\n*b (" in text
+    assert out.endswith("tiny:1b (b)\nI \n\n")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("script", "told"),
+    [
+        ({"fault": "says"}, "broke off: an error was encountered while running the model: CUDA error"),
+        ({"fault": "stops"}, "ended without the word that it is done"),
+        ({"fault": "busy"}, "answers with 503: server busy"),
+        ({"fault": "gone"}, "has no model tiny:1b. Run "),
+        ({"pieces": []}, ") gave an empty answer. Try another"),
+        ({"pieces": [" \n"]}, ") gave an empty answer. Try another"),
+        ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
+    ],
+)
+def test_what_goes_wrong_is_told_and_written_down(
+    script: dict[str, Any], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted(pieces=["I am A."]) as a, scripted(**script) as b:
+        assert chat(a, b, tmp_path) == 1
+    assert told in capsys.readouterr().err
+    text = (tmp_path / "t.md").read_text()
+    assert "I am A." in text
+    assert told in text
+
+
+def test_a_server_that_is_not_there_is_told_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with scripted() as a, scripted() as b:
+        b.process.kill()
+        b.process.wait()
+        assert chat(a, b, tmp_path) == 1
+    assert "b (http://127.0.0.1:" in (told := capsys.readouterr().err)
+    assert "cannot be reached" in told
+    assert not (tmp_path / "t.md").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds", "fix"),
+    [("5", 5, "Raise `--timeout`, or read the server's log."), ("300", 30, "Read the server's log.")],
+)
+def test_the_timeout_bounds_the_first_question_too(
+    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = Network(version=raw(1e6))
+    ollama = functools.partial(Ollama, network=silent, clock=silent.now)
+    monkeypatch.setattr("tandem.chat.command.Ollama", ollama)
+    assert main(["chat", "--url", "a=http://h:1", "--url", "b=http://h:2", "--timeout", given]) == 1
+    told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
+    assert (silent.seconds, capsys.readouterr().err) == (seconds, told)
+
+
+def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
+    monkeypatch.setattr("tandem.chat.command.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
+    urls = ["--url", "a=http://h:1", "--url", "b=http://h:2", "--transcript", str(tmp_path / "t.md")]
+    assert main(["chat", *urls, "--timeout", "40"]) == 1
+    assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in capsys.readouterr().err
+
+
+def test_a_talk_needs_two_servers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["chat", "--url", "a=http://127.0.0.1:1"]) == 2
+    assert "chat needs two servers, not 1. Pass `--url NAME=URL` twice." in capsys.readouterr().err
+
+
+def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.md").write_text("mine")
+    with scripted() as a, scripted() as b:
+        assert chat(a, b, tmp_path) == 2
+    assert "already exists. Name another file" in capsys.readouterr().err
+    assert (tmp_path / "t.md").read_text() == "mine"
+
+
+class FullDisk(io.BytesIO):
+    """Takes a part of what it is given, and then nothing, as `write(2)` does at the end of a disk."""
+
+    room = 330
+
+    def write(self, data: Any) -> int:
+        if not self.room:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        taken = super().write(bytes(data)[: self.room])
+        self.room -= taken
+        return taken
+
+    def close(self) -> None:
+        """What was written can still be read."""
+
+
+def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files: list[FullDisk] = []
+
+    def opened(*_: object, **__: object) -> FullDisk:
+        files.append(FullDisk())
+        return files[-1]
+
+    monkeypatch.setattr("tandem.chat.transcript.Path.open", opened)
+    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
+        assert chat(a, b, tmp_path, "--prompt", "Begin.") == 1
+        out, err = capsys.readouterr()
+        assert chat(a, b, tmp_path, "--prompt", "Begin.", "--json") == 1
+    path = tmp_path / "t.md"
+    why = f"cannot write {path} any further (No space left on device). Free some space, or name another file with"
+    assert err == f"tandem: {why} `--transcript`.\nTranscript: {path}\n"
+    assert out.startswith("tiny:1b (a)\nI am A.")
+    assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
+    assert len(files[0].getvalue()) == 330
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["ended"], printed["turns"][0]["text"]) == ("failed", "I am A.")
+
+
+def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted() as a, scripted() as b:
+        assert chat(a, b, tmp_path / "nowhere") == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with scripted(thinking=["hm"], pieces=["A"]) as a, scripted(fault="stops", pieces=["B", "C"]) as b:
+        assert chat(a, b, tmp_path, "--json") == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["ended"] == "failed"
+    assert [(turn["speaker"], turn["text"], turn["thinking"], turn["done_reason"]) for turn in told["turns"]] == [
+        ("a", "A", "hm", "stop"),
+        ("b", "B", "", None),
+    ]
+
+
+def test_without_httpcore_one_line_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [
+        name
+        for name in sys.modules
+        if name in ("tandem.deployed.ollama", "tandem.deployed.wire") or name.startswith("tandem.chat.")
+    ]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "httpcore", None)
+    assert main(["chat", "--url", "a=http://h:1"]) == 2
+    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
+    told = f"`tandem chat` needs httpcore. Run {install} in the checkout."
+    assert capsys.readouterr().err == f"tandem: {told}\n"
+
+
+MANY = ("--max-tokens", "100000")
+"""So many that an endless answer is not too large for what was asked."""
+
+
+def started(servers: Iterable[Running], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
+    urls = [part for name, server in zip("ab", servers, strict=False) for part in ("--url", f"{name}={server.url}")]
+    return subprocess.Popen(
+        [sys.executable, "-m", "tandem", "chat", *urls, "--transcript", str(transcript), *MANY], cwd=ROOT, **options
+    )
+
+
+def speaking(process: subprocess.Popen[bytes]) -> None:
+    """Waits until the first words are on the screen; the line they are in has no end."""
+    assert process.stdout is not None
+    seen = b""
+    while b"on and on" not in seen:
+        piece = os.read(process.stdout.fileno(), 100)
+        assert piece, seen
+        seen += piece
+
+
+@pytest.mark.slow
+def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
+    transcript = tmp_path / "t.md"
+    with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
+        process = started((a, b), transcript, stdout=subprocess.PIPE)
+        assert process.stdout is not None
+        speaking(process)
+        process.kill()
+        process.wait()
+        process.stdout.close()
+    assert "## 1. tiny:1b (a)\n\n> on and on " in transcript.read_text()
+
+
+@pytest.mark.slow
+def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:
+    transcript = tmp_path / "t.md"
+    with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
+        process = started((a, b), transcript, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        assert process.stdout is not None
+        assert process.stderr is not None
+        speaking(process)
+        process.send_signal(signal.SIGINT)
+        out, err = process.stdout.read(), process.stderr.read().decode()
+        process.stdout.close()
+        process.stderr.close()
+        assert process.wait() == 130
+    assert out.endswith(b"\n")
+    assert err == f"tandem: stopped with Ctrl-C\nTranscript: {transcript}\n"
+    assert transcript.read_text().endswith("\n\n*stopped with Ctrl-C*\n")
+
+
+@pytest.mark.slow
+def test_a_terminal_of_40_columns_gets_whole_words_and_two_colours(tmp_path: Path) -> None:
+    words = [" Sharing", " a", " bicycle", " needs", " trust,", " or", " locks."] * 4
+    terminal, screen = os.openpty()
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 40, 0, 0))
+    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "40"}
+    with scripted(pieces=[*words, "\x1b[2J"]) as a, scripted(pieces=words) as b:
+        process = started((a, b), tmp_path / "t.md", stdout=screen, stderr=screen, env=env)
+        os.close(screen)
+        shown = b""
+        while part := _read(terminal):
+            shown += part
+        os.close(terminal)
+        assert process.wait() == 0
+    text = shown.decode().replace("\r\n", "\n")
+    said = ANSI.sub("", text).split("Transcript:")[0]
+    assert "\x1b[36m" in text
+    assert "\x1b[35m" in text
+    assert "\x1b[2J" not in text
+    assert all(len(line) <= 40 for line in said.splitlines())
+    kept = {word.strip() for word in words} | {"locks.[2J"}
+    assert set(said.split()) - {"tiny:1b", "(a)", "(b)"} == kept
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""

@@ -1,0 +1,361 @@
+"""`tandem choose`, as people and machines call it; every row says what `tandem plan` says of the same stack."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sharing.choices import choose
+from sharing.models import models
+from stacks.stack_file.judge import Judged, judge, judge_file
+from stacks.stack_file.yaml import Source
+from tandem.choose.command import CAPACITIES
+from tandem.command import main
+from tandem.planned import base_stack
+from tests.sharing.builders import TODAY
+
+ROOT = Path(__file__).parents[3]
+PAIR = ("llama2:7b", "mistral:7b", "--context", "2048")
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.chdir(tmp_path)
+
+
+def answered(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    try:
+        code = main(["choose", *arguments])
+    except SystemExit as error:
+        code = int(str(error.code))
+    said = capsys.readouterr()
+    return code, said.out, said.err
+
+
+def report(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(answered(capsys, *arguments, "--json")[1])
+    return parsed
+
+
+def planned(base: base_stack.BaseStack, sections: base_stack.Values) -> Judged:
+    text = yaml.safe_load(yaml.safe_dump(sections))
+    return judge(Source(text, base.provider), "row", today=TODAY)
+
+
+# Every row agrees with the plan.
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(6))
+def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: int) -> None:
+    dice = random.Random(seed)
+    names = dice.choices(list(models()), k=dice.randint(1, 4))
+    settings = {"context": dice.choice([512, 4096, 16384]), "slots": dice.choice([1, 2, 4])}
+    region = dice.choice(["us-east-1", "eu-west-3", "eu-central-1", "eu-central-2", "sa-east-1"])
+    budget = dice.choice([None, 0.9, 3.0, 8.0])
+    base = base_stack.of_models(names, settings, region, budget, TODAY)
+    found = choose(base.setup, CAPACITIES[dice.choice(list(CAPACITIES))])
+    rows = [(choice.cell, True) for choice in dice.sample(found.fitting, min(12, len(found.fitting)))]
+    rows += [(choice.cell, True) for choice in dice.sample(found.not_judged, min(4, len(found.not_judged)))]
+    rows += [(choice.cell, False) for choice in dice.sample(found.over_budget, min(4, len(found.over_budget)))]
+    rows += [(cell, False) for cell in dice.sample(found.refused, min(4, len(found.refused)))]
+    assert rows
+    for cell, accepted in rows:
+        reading = planned(base, base.sections_of(cell.setup))
+        assert (not reading.problems) is accepted, (
+            cell.instance.name,
+            cell.way,
+            [str(one) for one in reading.problems],
+        )
+        if accepted:
+            open_ = any(one.path == "budget.max-usd-per-hour" for one in reading.assessment.warnings)
+            assert open_ is any(choice.cell is cell for choice in found.not_judged)
+            assert reading.assessment.cost is not None
+            assert cell.judgement.cost is not None
+            assert reading.assessment.cost.usd_per_hour == pytest.approx(cell.judgement.cost.usd_per_hour, abs=1e-9)
+
+
+# What is shown.
+
+
+def test_the_table_fits_80_columns_and_24_lines_and_has_the_cheapest_first(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, wrong = answered(capsys, *PAIR)
+    assert (code, wrong) == (0, "")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert len(lines) <= 23
+    assert lines[0].startswith("Cheapest setups for llama2:7b and mistral:7b in us-east-1: 12 of ")
+    assert lines[1].split() == ["$/hour", "$/month", "GPU", "nodes", "mode", "capacity", "isolation", "margin"]
+    assert lines[2].split()[2:7] == ["1", "×", "g4dn.xlarge", "timeslice", "spot"]
+    prices = [float(line.split()[0]) for line in lines[2:14]]
+    assert prices == sorted(prices)
+
+
+def test_doubtful_rows_have_a_letter_that_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PAIR)[1]
+    assert "\na Ollama under MPS is not confirmed" in text
+    assert any(" mps " in line and line.endswith(" a") for line in text.splitlines())
+
+
+def test_rows_limits_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PAIR, "--rows", "2")[1]
+    assert " 2 of " in text.splitlines()[0]
+    assert sum("×" in line for line in text.splitlines()) == 2
+
+
+def test_the_report_has_every_setup_with_price_isolation_and_margin(capsys: pytest.CaptureFixture[str]) -> None:
+    found = report(capsys, *PAIR)
+    first = found["setups"][0]
+    assert first["sharing"] == {"mode": "timeslice", "replicas": 2}
+    assert (first["instance_type"], first["nodes"], first["capacity"], first["isolation"]) == (
+        "g4dn.xlarge",
+        1,
+        "spot",
+        "none",
+    )
+    # 730 hours are AWS's month.
+    assert first["usd_per_month"] == pytest.approx(730 * first["usd_per_hour"], rel=1e-3)
+    assert 0 < first["margin_mib"] < first["margin_of_mib"]
+    assert found["models"] == ["llama2:7b", "mistral:7b"]
+    assert found["nearest_miss"] is found["cheapest_over_budget"] is found["written"] is None
+
+
+@pytest.mark.slow
+def test_context_slots_region_and_capacity_are_those_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    small = report(capsys, "llama2:7b")["setups"][0]["margin_mib"]
+    large = report(capsys, "llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
+    # llama2:7b: 32 layers × 4,096 values × 2 × 2 bytes are 0.5 MiB per token; the second slot has 4,096 of them.
+    assert small - large >= 2_048
+    only = report(capsys, "llama2:7b", "--capacity", "on-demand", "--region", "us-west-2")
+    assert {one["capacity"] for one in only["setups"]} == {"on-demand"}
+    assert only["region"] == "us-west-2"
+
+
+@pytest.mark.slow
+def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = answered(capsys, *PAIR, "--budget", "0.2")
+    assert code == 1
+    flat = " ".join(text.split())
+    assert flat.startswith(
+        "Nothing fits within $0.20 per hour. The cheapest setup that holds the models is 1 × g4dn.xlarge"
+    )
+    enough = re.search(r"Raise the budget to (\d+\.\d\d)\.$", flat)
+    assert enough
+    assert answered(capsys, *PAIR, "--budget", enough[1])[0] == 0
+    assert answered(capsys, *PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
+    found = report(capsys, *PAIR, "--budget", "0.2")
+    assert found["setups"] == []
+    assert found["cheapest_over_budget"]["instance_type"] == "g4dn.xlarge"
+
+
+@pytest.mark.slow
+def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss(capsys: pytest.CaptureFixture[str]) -> None:
+    huge = ("qwen2.5:32b", "--context", "32768", "--slots", "64")
+    code, text, _ = answered(capsys, *huge)
+    assert code == 1
+    assert " ".join(text.split()).startswith("Nothing holds the models. The nearest setup: models[0]: ")
+    assert report(capsys, *huge)["nearest_miss"]["path"] == "models[0]"
+
+
+@pytest.mark.slow
+def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+    code, text, _ = answered(capsys, "llama3.2-vision:11b")
+    assert code == 1
+    assert " ".join(text.split()).startswith("Nothing can run: models[0].name: is of the architecture `mllama`")
+    assert report(capsys, "llama3.2-vision:11b")["nearest_miss"]["path"] == "models[0].name"
+
+
+# Paris: the tables have no price of G5 there, and no spot price at all.
+
+PARIS = (*PAIR, "--region", "eu-west-3")
+
+
+@pytest.mark.slow
+def test_setups_of_unknown_prices_are_named_below_the_table(capsys: pytest.CaptureFixture[str]) -> None:
+    for budget in ((), ("--budget", "2")):
+        text = answered(capsys, *PARIS, *budget)[1]
+        assert "g5." not in text.partition("$ is the whole stack.")[0]
+        assert "GPU prices of eu-west-3" in text
+        flat = " ".join(text.split())
+        assert "more setups: the prices of g5.xlarge, " in flat
+        assert "in eu-west-3 are unknown. Run `tandem prices --region eu-west-3`" in flat
+        assert max(map(len, text.splitlines())) <= 80
+        assert len(text.splitlines()) <= 23
+
+
+@pytest.mark.slow
+def test_a_row_of_an_unknown_price_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PARIS, "--rows", "200")[1]
+    letter = re.search(r"^(\w) The GPU price in eu-west-3 is unknown", text, re.MULTILINE)
+    assert letter
+    for row in text.splitlines():
+        if "×" in row:
+            priced = row.split()[4].partition(".")[0] in ("g4dn", "g6", "gr6")
+            assert priced is not (letter[1] in row.rpartition("%")[2]), row
+
+
+@pytest.mark.slow
+def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, text, _ = answered(capsys, *PARIS, "--budget", "0.41", "--write", "mine")
+    assert code == 1
+    assert text.startswith("Nothing is known to fit within $0.41 per hour. The cheapest setup that holds the")
+    assert not (tmp_path / "Pulumi.mine.yaml").exists()
+    found = report(capsys, *PARIS, "--budget", "0.41")
+    assert found["setups"] == []
+    assert {one["price_known"] for one in found["not_judged"]} == {False}
+    assert found["cheapest_over_budget"]["price_known"] is True
+
+
+@pytest.mark.slow
+def test_spot_rows_at_on_demand_prices_have_a_letter_that_is_explained(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answered(capsys, *PARIS, "--capacity", "spot")[1]
+    assert "\na No spot price is known: the price is on-demand\n" in text
+    assert all("% a" in row for row in text.splitlines() if "×" in row)
+
+
+@pytest.mark.slow
+def test_a_budget_may_be_one_for_a_month(capsys: pytest.CaptureFixture[str]) -> None:
+    """AWS's month has 730 hours."""
+    assert report(capsys, *PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
+    assert report(capsys, *PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
+
+
+# A stack file.
+
+
+def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, text, _ = answered(capsys, *PAIR, "--budget", "2", "--write", "cheap")
+    path = tmp_path / "Pulumi.cheap.yaml"
+    assert code == 0
+    assert f"Wrote {path}. Run `tandem plan {path}`" in text
+    assert path.read_text(encoding="utf-8").startswith(
+        "# Written by `tandem choose`: 1 × g4dn.xlarge, timeslice, spot, $"
+    )
+    comments = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
+    assert comments[1].startswith("# GPU prices of us-east-1, ")
+    assert "narrow `public-access-cidrs`" in comments[2]
+    assert max(map(len, comments)) <= 120
+    reading = judge_file(path)
+    assert (reading.problems, reading.assessment.warnings) == ((), ())
+    assert reading.config.budget.max_usd_per_hour == 2
+    assert [one.context for one in reading.config.models] == [2048, 2048]
+
+
+def test_a_file_that_exists_is_overwritten_with_force_only(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine", encoding="utf-8")
+    code, out, wrong = answered(capsys, *PAIR, "--write", str(path))
+    assert (code, out) == (2, "")
+    assert wrong == f"tandem: {path} exists. Use --force to overwrite it.\n"
+    assert path.read_text(encoding="utf-8") == "mine"
+    assert answered(capsys, *PAIR, "--write", str(path), "--force")[0] == 0
+    assert path.read_text(encoding="utf-8") != "mine"
+
+
+@pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("", 2), ("n", 2)])
+def test_on_a_terminal_the_user_is_asked(
+    answer: str, code: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text("mine", encoding="utf-8")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda _: answer)
+    assert answered(capsys, *PAIR, "--write", str(path))[0] == code
+    assert (path.read_text(encoding="utf-8") == "mine") is (code == 2)
+
+
+@pytest.mark.slow
+def test_nothing_is_written_where_nothing_fits(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert answered(capsys, *PAIR, "--budget", "0.2", "--write", str(tmp_path / "none.yaml"))[0] == 1
+    assert not (tmp_path / "none.yaml").exists()
+
+
+def test_a_place_that_cannot_be_written_is_an_error(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for place in (tmp_path, tmp_path / "no" / "where.yaml"):
+        code, _, wrong = answered(capsys, *PAIR, "--write", str(place))
+        assert (code, wrong) == (2, f"tandem: {place} cannot be written. Name a file in a folder that exists.\n")
+
+
+def test_a_stacks_own_models_and_cluster_are_kept(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    own = {
+        "config": {
+            "aws:region": "us-west-2",
+            "tandem:sharing": {"mode": "mps", "replicas": 2},
+            "tandem:gpu-nodes": [{"name": "a", "instance-types": ["g6.xlarge"]}, {"name": "b"}],
+            "tandem:cluster": {"nat": "single", "public-access-cidrs": ["203.0.113.7/32"]},
+            "tandem:models": [
+                {"name": "mine", "weights-gib": 3.0, "layers": 16, "kv-heads": 8, "head-dim": 64, "pool": "a"},
+                {"name": "llama3.2:1b", "pool": "b", "context": 1024},
+            ],
+        }
+    }
+    (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
+    found = report(capsys, "--stack", "own", "--write", "chosen")
+    assert (found["region"], found["models"]) == ("us-west-2", ["mine", "llama3.2:1b"])
+    reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
+    assert reading.problems == ()
+    assert reading.config.cluster.nat == "single"
+    assert [one.context for one in reading.config.models] == [4096, 1024]
+    assert reading.assessment.cost is not None
+    assert reading.assessment.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "`choose` needs models or a stack."),
+        (("llama2:7b", "--stack", "dev"), "`choose` needs models or a stack."),
+        (("lama2:7b",), "models[0].name: unknown model (got 'lama2:7b'). Did you mean llama2:7b"),
+        (("llama2:7b", "in valid"), "models[1].name: "),
+        (("llama2:7b", "--context", "5"), "models[0].context: must be at least 256 (got 5)."),
+        (("llama2:7b", "--context", "-5"), "argument --context: must be a whole number, at least 1 (got -5)"),
+        (("llama2:7b", "--slots", "65"), "models[0].slots: must be at most 64 (got 65)."),
+        (("llama2:7b", "--budget", "-1"), "argument --budget: must be a number above 0 (got -1)"),
+        (("llama2:7b", "--budget", "300/year"), "argument --budget: must be per hour or per month, e.g. 300/month"),
+        (("llama2:7b", "--budget", "/month"), "argument --budget: must be a number above 0 (got )"),
+        (("llama2:7b", "--budget", "nan"), "argument --budget: must be a number above 0 (got nan)"),
+        (
+            ("llama2:7b", "--region", "us-est-1"),
+            "unknown region 'us-est-1'. Did you mean us-west-1, us-east-1 or us-west-2?",
+        ),
+        (("llama2:7b", "--capacity", "sport"), "invalid choice: 'sport'"),
+        (("llama2:7b", "--force"), "--force is for --write."),
+        (("--stack", "nowhere"), "there is no file "),
+        (("llama2:7b",) * 65, "models: "),
+    ],
+)
+def test_a_wrong_call_ends_with_2_and_the_fix(
+    arguments: tuple[str, ...], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, out, wrong = answered(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert told in " ".join(wrong.split()), wrong
+
+
+def test_errors_are_one_object_with_json(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, wrong = answered(capsys, "lama2:7b", "--json")
+    assert (code, wrong) == (2, "")
+    assert json.loads(out)["error"].startswith("models[0].name: unknown model")
+
+
+def test_a_stack_file_with_errors_is_reported_in_full(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "broken.yaml"
+    path.write_text("config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: mistal}]}", encoding="utf-8")
+    code, _, wrong = answered(capsys, "--stack", str(path))
+    assert code == 2
+    assert "models[0].name" in wrong
+    assert "models[1].name" in wrong

@@ -1,0 +1,97 @@
+"""An API server that answers what a test says, on a port of this machine, without TLS."""
+
+import http.server
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.tandem.deployed.listening import listening
+from tests.tandem.seen import facts
+
+CORE, APPS = "/api/v1", "/apis/apps/v1"
+
+
+class FakeKubernetes:
+    """By path: what is answered, as JSON or as bytes; `status` for other codes than 200."""
+
+    def __init__(self) -> None:
+        seen = facts()
+        self.answers: dict[str, Any] = {
+            "/version": {"gitVersion": "v1.36.2-eks-1"},
+            f"{CORE}/nodes": {"items": seen.nodes},
+            f"{CORE}/pods": {"items": seen.pods},
+            f"{CORE}/namespaces/ollama/pods": {"items": seen.pods},
+            f"{APPS}/namespaces/ollama/deployments": {"items": []},
+            f"{APPS}/namespaces/nvidia-device-plugin/daemonsets": {
+                "items": seen.daemon_sets["nvidia-device-plugin"],
+            },
+        }
+        self.status: dict[str, int] = {}
+        self.headers: dict[str, str] = {}
+        self.asked: list[tuple[str, str]] = []
+        """Path, and who asked."""
+        self.refuses: Callable[[str, str], bool] = lambda path, token: False
+        self.forwarding, self.ended = threading.Event(), threading.Event()
+        """A port is being forwarded, which lasts until the test has ended."""
+        self.port = 0
+
+    def kubeconfig(self, folder: Path, **user: Any) -> Path:
+        """A kubeconfig for it, in a folder."""
+        config = {
+            "clusters": [{"name": "c", "cluster": {"server": f"http://127.0.0.1:{self.port}"}}],
+            "users": [{"name": "u", "user": user or {"token": "very-secret-token"}}],
+            "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+            "current-context": "x",
+        }
+        path = folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        return path
+
+
+@contextmanager
+def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
+    class Answering(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def answer(self) -> None:
+            self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            path, token = self.path.partition("?")[0].rstrip("/"), self.headers.get("Authorization") or ""
+            fake.asked.append((path, token))
+            if path.endswith("/portforward"):
+                fake.forwarding.set()
+                fake.ended.wait(60)
+            default = {"message": "not found"}
+            answer, status = (
+                fake.answers.get(path, default),
+                fake.status.get(path, 200 if path in fake.answers else 404),
+            )
+            if fake.refuses(path, token):
+                answer, status = {"message": "Unauthorized"}, 401
+            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
+            self.send_response(status)
+            for name, value in {"Content-Length": str(len(data)), **fake.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        do_GET = do_POST = do_DELETE = answer
+
+    class Server(http.server.ThreadingHTTPServer):
+        allow_reuse_address = True
+
+        def handle_error(self, *_: object) -> None:
+            """A client that has left is no error here."""
+
+    server = Server(("127.0.0.1", port), Answering)
+    fake.port = server.server_port
+    with listening(server):
+        try:
+            yield fake
+        finally:
+            fake.ended.set()

@@ -1,0 +1,76 @@
+"""Which servers a call means."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from tandem.arguments import add_servers
+from tandem.deployed.connection import connected
+from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
+
+
+def refusal(urls: list[str], models: list[str] | None = None) -> str:
+    with pytest.raises(NotConnectedError) as raised:
+        named(urls, models or [])
+    return str(raised.value)
+
+
+def test_an_endpoint_has_its_name_its_address_without_a_last_slash_and_its_model() -> None:
+    found = named(["a=http://127.0.0.1:1/", "b=https://example.test/ollama"], ["b=llama2:7b"])
+    assert found == [Endpoint("a", "http://127.0.0.1:1"), Endpoint("b", "https://example.test/ollama", "llama2:7b")]
+
+
+def test_a_name_may_be_an_ollama_tag() -> None:
+    assert named(["llama2:7b=http://h:1"]) == [Endpoint("llama2:7b", "http://h:1")]
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("http://127.0.0.1:1", "must be NAME=URL"),
+        ("a=", "must be NAME=URL"),
+        ("a=127.0.0.1:1", "must begin with http:// or https://"),
+        ("a=ftp://h", "must begin with http:// or https://"),
+        ("a=http://h:port", "is no address"),
+        ("a=http://h:1/?x=1", "no ? and no #"),
+        ("a=http://a..b:1", "is no address"),
+        ("a=http://exämple:1", "must be ASCII without spaces"),
+        ("a=http://h:1/a b", "must be ASCII without spaces"),
+    ],
+)
+def test_a_wrong_address_is_refused_with_the_rule(url: str, why: str) -> None:
+    assert why in refusal([url])
+
+
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    told = refusal(["a=http://me:secret@h:1"])
+    assert "no user or password" in told
+    assert "secret" not in told
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    told = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
+    assert [line.split(":")[0] for line in told.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
+
+
+def test_without_an_address_the_way_out_is_told() -> None:
+    parser = argparse.ArgumentParser()
+    add_servers(parser)
+    with pytest.raises(NotConnectedError, match="--url NAME=URL"), connected(parser.parse_args([])):
+        pass
+
+
+def test_a_stack_is_reached_through_its_cluster(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    add_servers(parser)
+    call = parser.parse_args(["mps", "--kubeconfig", str(tmp_path / "none")])
+    with pytest.raises(NotConnectedError, match="none"), connected(call):
+        pass
+
+
+def test_addresses_are_what_a_call_is_connected_to() -> None:
+    parser = argparse.ArgumentParser()
+    add_servers(parser)
+    with connected(parser.parse_args(["--url", "a=http://h:1", "--model", "a=m"])) as endpoints:
+        assert endpoints == [Endpoint("a", "http://h:1", "m")]

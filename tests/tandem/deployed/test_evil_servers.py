@@ -1,0 +1,289 @@
+"""Servers that break every rule: each gives one line that says what to do, in bounded time and memory."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import httpcore
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tandem.bench.stream import Exchange, Sender
+from tandem.deployed import ollama
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama, OllamaError
+from tandem.measured.result import Row
+from tandem.models.from_ollama import read_tag
+from tandem.terminal import CallError
+from tandem.verify.servers import examine
+from tests.tandem.deployed.mutated import JSON, mutated
+from tests.tandem.fake_network import OPEN, ClockedNetwork, Network, Reply, endless, raw, streamed, whole
+
+TAG = "m:1"
+HEAD = b"HTTP/1.1 200 OK\r\n"
+DEEP = b"[" * 100_000
+MANY_DIGITS = b"9" * 5_000
+GZIPPED = "Content-Encoding: gzip"
+DETAILS = {"family": "llama", "parameter_size": "1B", "quantization_level": "F16"}
+HELD = {"name": TAG, "size": 7, "digest": "d", "details": DETAILS}
+LOADED = {**HELD, "size_vram": 7, "context_length": 2048, "expires_at": "2318-03-04T05:06:07Z"}
+SHOWN = {
+    "details": {"format": "gguf"},
+    "model_info": {"general.architecture": "llama"},
+    "tensors": [{"name": "a", "type": "F16", "shape": [2, 2]}],
+    "projector_info": {"a": 1},
+}
+FIGURES = {"total_duration": 5, "load_duration": 1, "prompt_eval_count": 7, "prompt_eval_duration": 2,
+           "eval_count": 1, "eval_duration": 3}  # fmt: skip
+GENERATED = {"response": "a", "done": True, "done_reason": "stop", **FIGURES}
+HUGE = json.dumps(GENERATED).replace('eval_count": 1', 'eval_count": 1e400').encode()
+CHATTED = {"message": {"role": "assistant", "content": "a"}, "done": True, "done_reason": "stop"}
+WELL: dict[str, Any] = {
+    "version": {"version": "0.32.15"},
+    "tags": {"models": [HELD]},
+    "ps": {"models": [LOADED]},
+    "show": SHOWN,
+    "generate": GENERATED,
+    "chat": CHATTED,
+    "embed": {"embeddings": [[0.5]], "load_duration": 1},
+}
+
+
+def asking(network: Network, **options: Any) -> Ollama:
+    return Ollama(Endpoint("a", "http://h:1", TAG), network=network, clock=network.now, **options)
+
+
+def chats(network: Network) -> str:
+    with asking(network, timeout=20.0) as server:
+        return "".join(piece.text for piece in server.chat([], {"num_predict": 10}))
+
+
+def connects(network: Network) -> str:
+    with asking(network) as server:
+        return f"{server.version()} {server.with_model()}"
+
+
+def looks(network: Network) -> str:
+    with asking(network) as server:
+        return str(server.memory())
+
+
+def verifies(network: Network) -> str:
+    """Every step of `verify`, whose rows have to say what is wrong."""
+    with asking(network) as server:
+        found = examine({"a": server}, {"a": TAG})["a"]
+    wrong = [outcome.text for outcome in found.outcomes.values() if not outcome.fine]
+    if wrong:
+        raise OllamaError(Endpoint("a", "http://h:1"), wrong[0], "See the row.")
+    return str(found)
+
+
+def inspects(network: Network) -> str:
+    with asking(network) as server:
+        return str(read_tag(server))
+
+
+def exchanged(network: Network) -> Row:
+    async def exchange() -> Row:
+        exchange = Exchange("a", counted=True)
+        sender = Sender("http://h:1", timeout=600, tokens=10, network=ClockedNetwork(network))
+        await sender.exchange({"model": TAG}, exchange)
+        await sender.close()
+        return exchange.row(exchange.sent_ns)
+
+    return asyncio.run(exchange())
+
+
+def benches(network: Network) -> str:
+    """A request of `bench`: what is wrong is in its row, and has no name and no fix."""
+    row = exchanged(network)
+    if row.error:
+        raise OllamaError(Endpoint("a", "http://h:1"), row.error, "See the row.")
+    return str(row)
+
+
+ASKED: dict[str, tuple[Callable[[Network], str], ...]] = {
+    "version": (connects, verifies),
+    "tags": (connects, verifies, inspects),
+    "ps": (looks, verifies),
+    "show": (inspects,),
+    "generate": (verifies, benches),
+    "chat": (chats,),
+}
+"""Who asks for what."""
+ANY = tuple(ASKED)
+STREAMS = ("generate", "chat")
+
+EVERYWHERE: list[tuple[str, Reply, str]] = [
+    ("a page", whole(b"<html>\x1b[2JSign in</html>"), "Invalid JSON"),
+    ("nothing", whole(b""), ""),
+    ("a list", whole([]), "should be an object"),
+    ("a text", whole("a"), "should be an object"),
+    ("a number of 5,000 digits", whole(MANY_DIGITS), ""),
+    ("a deep nesting", whole(DEEP), "recursion limit exceeded"),
+    ("a deep nesting further in", whole(b'{"x":' + DEEP), "recursion limit exceeded"),
+    ("a lone surrogate", whole(b'{"error": "\\ud800"}'), "Invalid JSON"),
+    ("no UTF-8", whole(b'{"error": "\xff"}'), "Invalid JSON"),
+    ("an error that is a list", whole({"error": [1]}), "error"),
+    ("an error with escapes", whole({"error": "\x1b[2Jout of\nmemory"}, 500), "500: [2Jout of memory"),
+    ("an error of the engine", whole({"error": {"message": "CUDA error"}}, 500), "500: CUDA error"),
+    ("an error that is a page", whole(b"<html>", 502), "502: <html>"),
+    ("an error with status 200", whole({"error": "CUDA error"}), "CUDA error"),
+    ("packed", whole(b"x" * 10, 200, GZIPPED), "packs its answer as gzip"),
+    ("packed by a name with escapes", whole(b"x", 200, "Content-Encoding: \x1b[2J"), ""),
+    ("a redirect", whole(b"", 302, "Location: http://elsewhere/"), ""),
+    ("an upgrade", raw(b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), ""),
+    ("another protocol", raw(b"SSH-2.0-OpenSSH\r\n"), "went away in the middle"),
+    ("zeros", raw(b"\0" * 1000), "went away in the middle"),
+    ("silence and the end", raw(), "went away in the middle"),
+    ("half a head", raw(HEAD), "went away in the middle"),
+    ("half a body", raw(HEAD + b"Content-Length: 99\r\n\r\n{"), "went away in the middle"),
+    ("a length of 5,000 digits", raw(HEAD + b"Content-Length: " + MANY_DIGITS + b"\r\n\r\n{}"), "went away"),
+    ("a negative length", raw(HEAD + b"Content-Length: -1\r\n\r\n{}"), "went away in the middle"),
+    ("a chunk of 5,000 digits", raw(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + MANY_DIGITS + b"\r\n"), "went"),
+    ("a head without an end", endless(b"X: y\r\n" * 1000, head=HEAD), "went away in the middle"),
+    ("a header without an end", endless(b"x" * 65536, head=HEAD + b"X: "), "went away in the middle"),
+    ("a reset", raw(HEAD, httpcore.ReadError("Connection reset by peer")), "Connection reset by peer"),
+]  # fmt: skip
+"""Where the reply is nothing at all of what was asked for."""
+
+
+def said(line: dict[str, Any], last: dict[str, Any]) -> Reply:
+    return streamed(*(json.dumps(one).encode() + b"\n" for one in (line, last)))
+
+
+ODD: list[tuple[str, str, Reply, str]] = [
+    ("version", "a number", whole({"version": 1}), "version: "),
+    ("version", "absent", whole({}), "version: "),
+    ("tags", "models without a name", whole({"models": [{"size": 1}]}), "models.0.name: "),
+    ("tags", "models that are an object", whole({"models": {"name": TAG}}), "models: "),
+    ("tags", "models that are texts", whole({"models": [TAG, None]}), "models.0: "),
+    ("tags", "details that are a text", whole({"models": [{**HELD, "details": "x"}]}), "models.0.details: "),
+    ("tags", "a size that is a text", whole({"models": [{**HELD, "size": "7"}]}), "models.0.size: "),
+    ("ps", "no name", whole({"models": [{"size": 1}]}), "models.0.name: "),
+    ("ps", "a size that is a text", whole({"models": [{**LOADED, "size": "large"}]}), "models.0.size: "),
+    ("ps", "a size of 400 digits", whole({"models": [{**LOADED, "size": 10**400}]}), "models.0.size"),
+    ("ps", "a negative size", whole({"models": [{**LOADED, "size_vram": -1}]}), "models.0.size_vram: "),
+    ("show", "tensors of a text", whole({**SHOWN, "tensors": "x"}), "tensors: "),
+    ("show", "a shape of texts", whole({**SHOWN, "tensors": [{"name": "a", "type": "F16", "shape": ["2"]}]}), "shape"),
+    ("show", "65,537 tensors", whole({**SHOWN, "tensors": [SHOWN["tensors"]] * 65_537}), "tensors"),
+    ("generate", "a count in words", whole({**GENERATED, "eval_count": "three"}), "eval_count: "),
+    ("generate", "a count of 1e400", whole(HUGE), "eval_count: "),
+    ("generate", "a negative count", whole({**GENERATED, "eval_count": -3}), "eval_count: "),
+    ("generate", "a negative time", whole({**GENERATED, "eval_duration": -3}), "eval_duration: "),
+    ("generate", "a response that is a list", whole({**GENERATED, "response": [1]}), "response: "),
+    ("chat", "content that is a list", whole({"message": {"content": ["a"]}}), "message.content: "),
+    ("chat", "content that is a number", whole({"message": {"content": 7}}), "message.content: "),
+    ("chat", "a message that is a text", whole({"message": "a"}), "message: "),
+    ("chat", "a reason that is a list", whole({**CHATTED, "done_reason": []}), "done_reason: "),
+    ("chat", "one good line and a bad one", said({"message": {"content": "a"}}, {"message": 7}), "message: "),
+    ("chat", "a thought that is a number", whole({"message": {"thinking": 7}}), "message.thinking: "),
+]  # fmt: skip
+"""Where one thing of the reply is another."""
+ROWS = [(path, f"{path}: {what}", reply, says) for path in ANY for what, reply, says in EVERYWHERE]
+ROWS += [(path, f"{path}: {what}", reply, says) for path, what, reply, says in ODD]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("path", "reply", "says"), [(row[0], *row[2:]) for row in ROWS], ids=[row[1] for row in ROWS])
+def test_what_no_ollama_sends_is_one_line(path: str, reply: Reply, says: str) -> None:
+    for asks in ASKED[path]:
+        network = Network(**{**WELL, path: reply})
+        with pytest.raises(CallError) as wrong:
+            asks(network)
+        line = str(wrong.value)
+        assert line.isprintable()
+        assert says in line
+        assert line.startswith("a (http://h:1) "), line
+        assert line.endswith(".")
+        assert len(line) < 600
+        assert network.reads < 200
+
+
+def test_a_server_that_is_well_answers_everybody() -> None:
+    for asks in {one for some in ASKED.values() for one in some}:
+        assert asks(Network(**WELL))
+
+
+WAYS = [(path, asks) for path in ANY for asks in ASKED[path]]
+SLOW: list[tuple[str, Reply]] = [
+    ("never begins", raw(10_000.0)),
+    ("stops in the head", raw(HEAD, 10_000.0)),
+    ("drips its head", endless(0.5, b"X: y\r\n", head=HEAD)),
+    ("drips its first line", endless(0.5, b"x", head=b"")),
+    ("drips blanks", endless(0.5, b" ")),
+    ("drips line feeds", endless(0.5, b"\n")),
+    ("drips empty lines", endless(0.5, b'{"message": {"content": ""}, "response": ""}\n')),
+    ("says 100 for ever", endless(0.5, b"HTTP/1.1 100 Continue\r\n\r\n", head=b"")),
+]
+
+
+@pytest.mark.parametrize("reply", [row[1] for row in SLOW], ids=[row[0] for row in SLOW])
+@pytest.mark.parametrize(("path", "asks"), [way for way in WAYS if way[1] is not benches])
+def test_what_says_nothing_is_given_up_when_its_time_is_over(
+    path: str, asks: Callable[[Network], str], reply: Reply
+) -> None:
+    """A request of `bench` has one timer for all of it (test_a_request_that_takes_too_long_is_an_error)."""
+    network = Network(**{**WELL, path: reply})
+    due = {"chat": 20.0, "generate": ollama.LOAD_SECONDS, "show": ollama.SHOW_SECONDS}.get(path, ollama.ANSWER_SECONDS)
+    with pytest.raises(OllamaError, match=f"does not answer within {due:g} s"):
+        asks(network)
+    assert network.seconds == pytest.approx(due)
+    assert network.reads <= due / 0.5 + 10
+
+
+def test_a_slow_talk_goes_on_as_long_as_words_come() -> None:
+    words = [event for _ in range(9) for event in (19.0, b'{"message": {"content": "a"}}\n')]
+    network = Network(chat=streamed(*words, json.dumps(CHATTED).encode()))
+    assert chats(network) == "a" * 10
+    assert network.seconds == pytest.approx(9 * 19)
+
+
+BIG = b"x" * 65536
+LARGE: list[tuple[str, Reply]] = [
+    ("a line without an end", endless(BIG)),
+    ("lines without an end", endless(b'{"message": {"content": "a"}, "response": "a"}\n' * 1000)),
+    ("line feeds", endless(b"\n" * 65536)),
+    ("chunks of one byte", endless(b"1\r\n \r\n" * 10_000, head=HEAD + b"Transfer-Encoding: chunked\r\n\r\n")),
+    ("an error without an end", endless(BIG, head=b"HTTP/1.1 500 No\r\n\r\n")),
+    ("a list without an end", endless(b"[]," * 20_000, head=OPEN + b'{"models": [')),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reply", [row[1] for row in LARGE], ids=[row[0] for row in LARGE])
+@pytest.mark.parametrize(("path", "asks"), WAYS)
+def test_what_has_no_end_is_not_read_to_it(
+    path: str, asks: Callable[[Network], str], reply: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limits of replies that are parsed as a whole are lowered, to be quick; that of streams is as it is."""
+    monkeypatch.setattr(ollama, "MOST_BYTES", 2**20)
+    monkeypatch.setattr(ollama, "MOST_SHOWN_BYTES", 2**20)
+    network = Network(**{**WELL, path: reply})
+    with pytest.raises(OllamaError, match=r"answers with more than [\d,]+ KiB"):
+        asks(network)
+    streamed_to = path == "chat" or asks is benches
+    assert network.bytes <= (ollama.most_said_bytes(10) if streamed_to else 2**20) + 65536 + 200
+
+
+def test_what_a_request_of_bench_keeps_is_dropped_where_it_is_too_large() -> None:
+    async def exchange() -> Exchange:
+        into = Exchange("a", counted=True)
+        sender = Sender("http://h:1", timeout=600, tokens=10, network=ClockedNetwork(Network(generate=endless(BIG))))
+        await sender.exchange({"model": TAG}, into)
+        return into
+
+    assert asyncio.run(exchange()).parts == []
+
+
+@settings(max_examples=60)
+@given(st.data())
+def test_no_reply_is_a_traceback(data: st.DataObject) -> None:
+    """Wherever one thing of it is another."""
+    path = data.draw(st.sampled_from(ANY))
+    reply = mutated(WELL[path], data.draw(JSON), data)
+    for asks in ASKED[path]:
+        with suppress(CallError):
+            asks(Network(**{**WELL, path: whole(reply)}))

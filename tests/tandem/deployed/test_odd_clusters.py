@@ -1,0 +1,288 @@
+"""`tandem verify` and `tandem watch` against what is no API server, or a broken one: one line, never a traceback."""
+
+import json
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tandem.command import main
+from tandem.deployed import connection, kubeconfig
+from tandem.deployed.answers import AdmissionError
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.kubernetes import cluster
+from tandem.deployed.patience import Patience
+from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
+from tests.tandem.deployed.pretended import Clock
+from tests.tandem.seen import ROOT, facts, promise
+
+FILE = str(ROOT / "Pulumi.timeslice.yaml")
+HTML = b"<!doctype html><title>\x1b[2JSign in</title>"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeKubernetes]:
+    with serving(FakeKubernetes()) as server:
+        yield server
+
+
+def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+    """Exit code, and the one line on stderr; with --json the same stands in an object on stdout."""
+    code = main([command, FILE, "--kubeconfig", str(path), *options])
+    printed = capsys.readouterr()
+    lines = [line for line in printed.err.splitlines() if line.startswith("tandem: ")]
+    assert "Traceback" not in printed.out + printed.err
+    assert "very-secret" not in printed.out + printed.err
+    assert all(line.isprintable() for line in printed.err.splitlines())
+    assert main([command, FILE, "--kubeconfig", str(path), "--json", *options]) == code
+    printed = capsys.readouterr()
+    if code == 2:
+        [line] = lines
+        assert f"tandem: {json.loads(printed.out)['error']}" == line
+        return code, line
+    return code, printed.out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["verify", "watch"])
+@pytest.mark.parametrize(
+    ("path", "answer", "status", "says"),
+    [
+        ("/version", HTML, 200, "does not answer as a Kubernetes API server does (Invalid JSON"),
+        ("/version", HTML, 404, "has no such thing"),
+        ("/version", HTML, 502, "answers with an error"),
+        ("/version", [], 200, "does not answer as a Kubernetes API server does"),
+        ("/version", {"gitVersion": 7}, 200, "(gitVersion: Input should be a valid string)"),
+        ("/version", b"", 200, "does not answer as a Kubernetes API server does"),
+        ("/version", [1], 403, "cannot be reached"),
+        (f"{CORE}/nodes", HTML, 200, "does not answer as a Kubernetes API server does (Invalid JSON"),
+        (f"{CORE}/nodes", [], 200, "does not answer as a Kubernetes API server does"),
+        (f"{CORE}/nodes", {"items": [1]}, 200, "(items.0: "),
+        (f"{CORE}/nodes", {"items": [{"metadata": {}}]}, 200, "(items.0.metadata.name: Field required)"),
+        (f"{CORE}/nodes", {"message": "\x1b[2J: Gone"}, 410, "answers with an error: [2J: Gone"),
+        (f"{CORE}/nodes", {"nothing": 1}, 403, "cannot be reached"),
+        (f"{CORE}/nodes", {"message": 'User "x" cannot list resource "nodes"'}, 403, "Ask for an EKS access entry"),
+    ],
+)
+def test_what_is_no_api_server_is_one_line(
+    fake: FakeKubernetes,
+    command: str,
+    path: str,
+    answer: Any,
+    status: int,
+    says: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fake.answers[path], fake.status[path] = answer, status
+    code, line = told(command, fake.kubeconfig(tmp_path), capsys, *(["--once"] if command == "watch" else []))
+    assert code == 2
+    assert says in line
+
+
+def test_a_port_for_tls_asked_without_it_is_one_line(
+    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As Go's server answers: net/http server.go, `Client sent an HTTP request to an HTTPS server.`"""
+    fake.answers["/version"] = b"Client sent an HTTP request to an HTTPS server.\n"
+    fake.status["/version"] = 400
+    code, line = told("verify", fake.kubeconfig(tmp_path), capsys)
+    assert code == 2
+    assert "is asked without TLS, and refuses (400). Write https:// in the server of context 'x'." in line
+    assert "developer.mozilla.org" not in line
+
+
+def test_a_server_without_tls_asked_with_it_is_one_line(
+    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fake.kubeconfig(tmp_path)
+    path.write_text(path.read_text().replace("http:", "https:"))
+    code, line = told("verify", path, capsys)
+    assert code == 2
+    assert "does not speak TLS as a Kubernetes API server does" in line
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH-2.0\r\n"])
+def test_a_server_that_breaks_off_is_one_line(
+    answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def answering() -> None:
+        with suppress(OSError):
+            while True:
+                connected, _ = listening.accept()
+                with connected:
+                    connected.recv(4096)
+                    connected.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        thread = threading.Thread(target=answering, daemon=True)
+        thread.start()
+        fake = FakeKubernetes()
+        fake.port = listening.getsockname()[1]
+        code, line = told("verify", fake.kubeconfig(tmp_path), capsys)
+        listening.shutdown(socket.SHUT_RDWR)
+    thread.join(10)
+    assert code == 2
+    assert "cannot be reached" in line
+
+
+def login(folder: Path, script: str) -> dict[str, Any]:
+    program = folder / "login"
+    program.write_text(f"#!/bin/sh\n{script}\n")
+    program.chmod(0o755)
+    return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}}
+
+
+@pytest.mark.parametrize(
+    ("script", "says"),
+    [
+        ("echo '[]'", "gives no token: it prints no ExecCredential"),
+        ("echo '{}'", "gives no token: it prints no ExecCredential"),
+        ('echo \'{"status": ["very-secret"]}\'', "gives no token: it prints no ExecCredential"),
+        ("echo '{\"status\": {}}'", "gives no token: it prints no ExecCredential"),
+        ("echo hello", "gives no token: it prints no ExecCredential"),
+        ("printf '\\377'", "gives no token: it prints no ExecCredential"),
+        ("printf 'a\\n\\033[2Jdenied\\n' >&2; exit 3", "gives no token: [2Jdenied"),
+        ("exit 3", "gives no token: Process exited with non-zero code 3"),
+        ('printf %s \'{"status": {"token": "very-secret\\nx"}}\'', "holds what no token can hold"),
+        ('echo \'{"status": {"token": ""}}\'', "is empty"),
+    ],
+)
+def test_a_login_program_that_fails_is_one_line(
+    fake: FakeKubernetes, script: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, line = told("verify", fake.kubeconfig(tmp_path, **login(tmp_path, script)), capsys)
+    assert code == 2
+    assert says in line
+
+
+def test_a_login_program_that_cannot_be_run_is_one_line(
+    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = fake.kubeconfig(tmp_path, **login(tmp_path, ""))
+    (tmp_path / "login").chmod(0o644)
+    _, line = told("verify", path, capsys)
+    assert "gives no token: it cannot be run (Permission denied)" in line
+    (tmp_path / "login").unlink()
+    _, line = told("verify", path, capsys)
+    assert "gets its token from" in line
+    assert "which is not on the PATH" in line
+
+
+@pytest.mark.slow
+def test_a_login_program_that_hangs_is_given_up(
+    fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tandem.deployed.kubernetes.CREDENTIALS_SECONDS", 0.5)
+    _, line = told("verify", fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")), capsys)
+    assert "gives no token: no answer in" in line
+
+
+def test_a_token_file_is_used_and_read_once_more_where_the_token_has_expired(
+    fake: FakeKubernetes, tmp_path: Path
+) -> None:
+    (tmp_path / "token").write_text("first\n")
+    path = fake.kubeconfig(tmp_path, tokenFile="token")
+    with cluster(kubeconfig.read(path, None)) as reached:
+        assert reached.nodes()
+        fake.refuses = lambda path, token: token == "Bearer first"
+        (tmp_path / "token").write_text("second\n")
+        assert reached.nodes()
+    assert {token for _, token in fake.asked} == {"Bearer first", "Bearer second"}
+
+
+def test_wait_waits_for_a_server_that_is_not_there_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    fake = FakeKubernetes()
+    fake.port, fake.answers[f"{CORE}/nodes"] = port, {"items": []}
+    path = fake.kubeconfig(tmp_path)
+    begun: list[Any] = []
+
+    def pause(_: float) -> None:
+        if not begun:
+            begun.append(serving(fake, port))
+            begun[0].__enter__()
+
+    words: list[str] = []
+    clock = Clock()
+    patience = Patience(60, tell=words.append, clock=clock, sleep=pause)
+    with connection.connect(promise(), connection.by_kubeconfig(path, None), patience) as connected:
+        assert connected.cluster.nodes() == []
+    begun[0].__exit__(None, None, None)
+    assert len(words) == 1
+    assert "cannot be reached" in words[0]
+    with pytest.raises(NotConnectedError), connection.connect(promise(), connection.by_kubeconfig(path, None)):
+        pass
+
+
+def test_wait_is_over_when_it_is_over(tmp_path: Path) -> None:
+    fake, clock = FakeKubernetes(), Clock()
+    fake.port = 1
+    way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
+    patience = Patience(12, clock=clock, sleep=clock.sleep)
+    with pytest.raises(NotConnectedError, match="cannot be reached"), connection.connect(promise(), way, patience):
+        pass
+    assert clock.slept == [5, 5, 2]
+
+
+@pytest.mark.parametrize(
+    ("message", "why"),
+    [
+        ('pods "x" is forbidden: exceeded quota: small, requested: pods=1', "exceeded quota: small, requested: pods=1"),
+        ('pods "x" is forbidden: violates PodSecurity "restricted:latest"', 'violates PodSecurity "restricted:latest"'),
+    ],
+)
+def test_a_pod_that_a_rule_refuses_is_no_question_of_who_asks(
+    fake: FakeKubernetes, message: str, why: str, tmp_path: Path
+) -> None:
+    pods = f"{CORE}/namespaces/ollama/pods"
+    fake.answers[pods], fake.status[pods] = {"message": message}, 403
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x", "namespace": "ollama"}, "spec": {}}
+    with cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as reached:
+        with pytest.raises(AdmissionError) as refused:
+            reached.create_pod(manifest)
+        assert str(refused.value) == why
+        fake.answers[pods] = {"message": 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'}
+        with pytest.raises(NotConnectedError, match="Ask for an EKS access entry"):
+            reached.create_pod(manifest)
+
+
+def test_every_page_of_a_list_is_read(fake: FakeKubernetes, tmp_path: Path) -> None:
+    page = {"metadata": {"continue": "next"}, "items": facts().nodes}
+    fake.answers[f"{CORE}/nodes"] = page
+    pages: list[Callable[[], None]] = [lambda: page.update(metadata={})]
+
+    def refuses(path: str, token: str) -> bool:
+        # The second request gets the last page.
+        if path == f"{CORE}/nodes" and len([one for one in fake.asked if one[0] == path]) == 2:
+            pages.pop()()
+        return False
+
+    fake.refuses = refuses
+    with cluster(kubeconfig.read(fake.kubeconfig(tmp_path), None)) as reached:
+        assert len(reached.nodes()) == 2
+        assert reached.deployments("ollama") == []
+    assert (f"{APPS}/namespaces/ollama/deployments", "Bearer very-secret-token") in fake.asked
+
+
+def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
+    fake: FakeKubernetes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """asyncio logs the callback of a connection that is cancelled twice, with a traceback (Python 3.11, streams.py)."""
+    way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
+    with suppress(KeyboardInterrupt), connection.connect(promise(), way) as connected:
+        leads = connection.forwards(connected)
+        port = int(leads.__enter__()["llama2-7b"].url.rpartition(":")[2])
+        asking = socket.create_connection(("127.0.0.1", port))
+        asking.sendall(b"GET /api/version HTTP/1.1\r\n\r\n")
+        assert fake.forwarding.wait(60)
+        raise KeyboardInterrupt
+    asking.close()
+    with suppress(RuntimeError):  # the loop on which it could be closed has ended
+        leads.__exit__(None, None, None)
+    assert caplog.records == []

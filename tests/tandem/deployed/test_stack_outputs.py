@@ -1,0 +1,75 @@
+"""The way through Pulumi's outputs, with a `pulumi` that says what a test wants."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tandem.deployed.connection import by_pulumi
+from tandem.deployed.endpoints import NotConnectedError
+from tests.tandem.fake_pulumi import bare_project, pulumi
+
+SECRET = "very-secret-token"
+KUBECONFIG = {
+    "clusters": [{"name": "c", "cluster": {"server": "https://api.example"}}],
+    "users": [{"name": "u", "user": {"token": SECRET}}],
+    "contexts": [{"name": "aws", "context": {"cluster": "c", "user": "u"}}],
+    "current-context": "aws",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project, and an empty PATH but for what shells need."""
+    bare_project(tmp_path, monkeypatch)
+    return tmp_path
+
+
+def test_the_outputs_name_the_cluster(project: Path) -> None:
+    outputs = {"mode": "timeslice", "kubeconfig": json.dumps(KUBECONFIG)}
+    pulumi(project, prints=json.dumps(outputs))
+    way = by_pulumi("dev", project / "Pulumi.dev.yaml")
+    assert way.chosen.host == "api.example"
+    assert way.outputs == {"mode": "timeslice"}, "without the secret"
+    called = (project / "called").read_text().split()
+    assert called[0] == str(project)
+    assert called[1:3] == ["stack", "output"]
+    assert {"--json", "--show-secrets", "--non-interactive", "dev"} <= set(called)
+
+
+def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
+    pulumi(project, prints=json.dumps({"kubeconfig": KUBECONFIG}))
+    assert by_pulumi("dev", project / "Pulumi.dev.yaml").chosen.context == "aws"
+
+
+@pytest.mark.parametrize(
+    ("prints", "says", "code", "line"),
+    [
+        ("", "error: no stack named 'dev' found", 255, "there is no stack dev in the backend"),
+        ("{}", "", 0, "stack dev is not up: it has no outputs. `pulumi up --stack dev` first."),
+        (
+            "",
+            "warning: x\nerror: PULUMI_ACCESS_TOKEN must be set for login\n",
+            255,
+            "PULUMI_ACCESS_TOKEN must be set for login. Run `pulumi login`",
+        ),
+        ("", "", 1, "it gave no reason"),
+        ("hello", "", 0, "printed no JSON object"),
+        ("[]", "", 0, "printed no JSON object"),
+        (json.dumps({"kubeconfig": SECRET}), "", 0, "the kubeconfig in the outputs of stack dev is no kubeconfig"),
+    ],
+)
+def test_what_goes_wrong_is_one_line_without_secrets(
+    project: Path, prints: str, says: str, code: int, line: str
+) -> None:
+    pulumi(project, prints=prints, says=says, code=code)
+    with pytest.raises(NotConnectedError) as error:
+        by_pulumi("dev", project / "Pulumi.dev.yaml")
+    assert line in str(error.value)
+    assert "\n" not in str(error.value)
+    assert SECRET not in str(error.value)
+
+
+def test_without_pulumi_the_other_way_is_named(project: Path) -> None:
+    with pytest.raises(NotConnectedError, match=r"no `pulumi` on the PATH.*--kubeconfig FILE"):
+        by_pulumi("dev", project / "Pulumi.dev.yaml")

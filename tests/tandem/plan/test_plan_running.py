@@ -1,0 +1,272 @@
+"""`tandem plan STACK --running` and `--outputs FILE`: the plan, and what becomes of the stack that is up."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from pydantic import TypeAdapter
+
+from tandem.command import main
+from tandem.planned.report import PlanReport
+from tests import readme
+from tests.command import call, on_screen
+from tests.sharing.builders import pair, pool, setup, tenants
+from tests.tandem.fake_pulumi import bare_project, pulumi
+from tests.tandem.outputs import outputs
+from tests.tandem.plan.test_plan_command import ANSI
+
+ROOT = Path(__file__).parents[3]
+TIMESLICE = outputs(setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),)))
+NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
+
+
+@pytest.fixture
+def up(tmp_path: Path) -> Path:
+    """A file with the outputs of the stack `timeslice`."""
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps(TIMESLICE))
+    return file
+
+
+@pytest.fixture
+def refused(tmp_path: Path) -> Path:
+    """The stack with shares that are too small for its models."""
+    file = tmp_path / "Pulumi.timeslice.yaml"
+    text = (ROOT / "Pulumi.timeslice.yaml").read_text()
+    file.write_text(re.sub(r"tandem:sharing: .*", "tandem:sharing: {mode: mps, replicas: 8}", text))
+    return file
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project with the stack `timeslice`, and an empty PATH but for what shells need."""
+    bare_project(tmp_path, monkeypatch)
+    (tmp_path / "Pulumi.timeslice.yaml").write_text((ROOT / "Pulumi.mps.yaml").read_text())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_the_switch_is_told_after_the_plan_in_80_columns(up: Path) -> None:
+    code, screen = on_screen("plan", "mps", "--outputs", str(up))
+    assert code == 0
+    text = ANSI.sub("", screen).replace("\r\n", "\n")
+    assert max(len(line) for part in text.split("\n") for line in part.split("\r")) <= 80
+    assert "…" not in text.replace("running the program in this process …", "")
+    assert "Time to first token" not in text
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    at = lines.index("Switch of pool gpu: timeslice-2 → mps-2")
+    assert lines[at + 1] == "stops: llama2-7b, mistral-7b"
+    rows = [re.split(r"  +", line) for line in lines[at + 4 : at + 11]]
+    assert [row[0] for row in rows] == [
+        "the node group's taint says mps-2",
+        "the models finish their requests",
+        "device plugin and MPS daemon start in the new mode",
+        "a Job reads what the node offers",
+        "Jobs prove the shares, a pod on each",
+        "llama2-7b loads 3.6 GiB from the disk of its node",
+        "mistral-7b loads 4.1 GiB from the disk of its node",
+    ]
+    assert all(re.fullmatch(r"\d\.\d", row[1]) and row[2] == "away" for row in rows)
+    assert lines[at + 11] == "replaced: nothing"
+    assert lines[at + 12].startswith("Estimated downtime: about 4 minutes (± 1) for llama2-7b, 4 (± 1) for")
+
+
+def test_a_stack_that_stays_as_it_is_is_told_so(up: Path) -> None:
+    ended = call("plan", "timeslice", "--outputs", str(up))
+    assert ended.returncode == 0
+    assert "\nno pool changes its mode: nothing stops for that\n" in ended.stdout
+    assert "Switch of pool" not in ended.stdout
+    assert "older program" not in ended.stdout
+
+
+def test_new_nodes_and_an_exchanged_plugin_are_told(tmp_path: Path) -> None:
+    served = {"qwen2-5-14b": "http://a", "llama2-7b": "http://b"}
+    shares = [{"resource": "nvidia.com/gpu", "per_gpu": 2, "memory_mib": None}]
+    pool = {"mode": "timeslice", "config": "timeslice-2", "gpu": "rtx-pro-server-6000", "nodes": 1, "shares": shares}
+    file = tmp_path / "outputs.json"
+    file.write_text(json.dumps({"pools": {"gpu": pool, "old": pool}, "endpoints": served}))
+    text = call("plan", "mig", "--outputs", str(file)).stdout
+    assert "Switch of pool gpu: timeslice-2 → mig-single\nstops: qwen2-5-14b\n" in text
+    states = re.findall(r"^ +(?:a new node|the models finish|qwen2-5-14b|gemma3-12b).* (\w+) *$", text, re.MULTILINE)
+    assert states == ["answer", "away", "away", "new"]
+    assert "replaced: the node group\n" in text
+    assert "for qwen2-5-14b\n" in text
+    assert "pool old goes, with its nodes and what runs there\n" in text
+    assert "llama2-7b is no longer asked for: it stops for good\n" in text
+    assert re.search(r"the GPU Operator takes the place of +", text)
+    assert "older program: not told, and taken to stay: provisioner," in text
+
+
+@pytest.mark.slow
+def test_what_is_parked_and_what_is_new_are_told(tmp_path: Path, up: Path) -> None:
+    text = (ROOT / "Pulumi.mps.yaml").read_text()
+    parked = tmp_path / "Pulumi.parked.yaml"
+    parked.write_text(text.replace("desired: 1", "desired: 0"))
+    assert "\nDowntime: until the pool has nodes again\n" in call("plan", str(parked), "--outputs", str(up)).stdout
+    several = tmp_path / "Pulumi.several.yaml"
+    several.write_text(readme.stack_file())
+    text = call("plan", str(several), "--outputs", str(up)).stdout
+    assert "pool steady is new: nothing stops for it\n" in text
+    assert "pool rest is new: nothing stops for it\n" in text
+    assert "pool gpu goes, with its nodes and what runs there\n" in text
+
+
+def test_the_report_has_the_switch_by_its_schema(up: Path) -> None:
+    ended = call("plan", "mps", "--outputs", str(up), "--json")
+    facts = json.loads(ended.stdout)
+    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
+    [switch] = facts["switch"]["pools"]
+    assert (switch["pool"], switch["before"], switch["after"]) == ("gpu", "timeslice-2", "mps-2")
+    assert (switch["stops"], switch["replaced"], switch["parks"]) == (["llama2-7b", "mistral-7b"], [], False)
+    assert [step["kind"] for step in switch["steps"]] == ["nodes", "stop", "plugin", "proof", "proof", "start", "start"]
+    for downtime in switch["downtime"]:
+        steps = [step for step in switch["steps"] if step["away"] and step["model"] in ("", downtime["model"])]
+        assert downtime["minutes"] == pytest.approx(sum(step["minutes"] for step in steps), abs=0.1)
+    assert facts["switch"]["new_pools"] == facts["switch"]["gone_pools"] == facts["switch"]["gone_models"] == []
+    assert facts["resources"], "the plan itself is there as well"
+
+
+def test_without_being_asked_there_is_no_switch() -> None:
+    assert json.loads(call("plan", "mps", "--json").stdout)["switch"] is None
+    assert "Switch" not in call("plan", "mps").stdout
+
+
+@pytest.mark.parametrize("how", ["--running", "--outputs"])
+def test_a_refused_file_stops_nothing_and_asks_nobody(
+    how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", "")
+    asked = ["--running"] if how == "--running" else ["--outputs", str(up.parent / "nosuch.json")]
+    assert main(["plan", str(refused), *asked]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("Pulumi.timeslice.yaml has 2 mistakes:\n")
+    assert out.endswith(f"\n{NOTHING_STOPPED}\n")
+    assert err == ""
+    assert main(["plan", str(refused), *asked, "--json"]) == 1
+    facts = json.loads(capsys.readouterr().out)
+    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
+    assert (facts["verdict"], facts["switch"]) == ("refused", None)
+
+
+def test_a_refusal_without_a_running_stack_says_nothing_of_one(
+    refused: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", str(refused)]) == 1
+    assert NOTHING_STOPPED not in capsys.readouterr().out
+
+
+POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (None, r"cannot read the outputs in .*outputs\.json: No such file or directory\. .*stack output --json"),
+        ("", r"outputs\.json is no JSON\. `pulumi stack output --json --stack mps > .*outputs\.json` writes it\."),
+        ("Current stack outputs (7):\n", r"outputs\.json is no JSON\."),
+        ("[" * 100_000, r"outputs\.json is no JSON\."),
+        (b"\xff\xfe{\x00", r"outputs\.json is no JSON\."),
+        ("[]", r"outputs\.json holds no JSON object\."),
+        ("{}", r"stack mps is not up: it has no outputs, and nothing to switch\. `pulumi up --stack mps` first\."),
+        (json.dumps({"mode": "timeslice"}), r"outputs\.json: pools is missing, and 1 more\. .*`pulumi up --stack mps`"),
+        (json.dumps({**TIMESLICE, "pools": {}}), r"outputs\.json: pools is not as expected \(.*at least 1"),
+        (json.dumps({**TIMESLICE, "pools": "[secret]"}), r"outputs\.json: pools is not as expected"),
+        (
+            json.dumps({**TIMESLICE, "pools": {"gpu": {key: POOL[key] for key in ("mode", "shares")}}}),
+            r"outputs\.json: pools\.gpu\.nodes is missing\. They are of another program than this, or not whole:",
+        ),
+        (
+            json.dumps({**TIMESLICE, "pools": {"gpu": {**POOL, "shares": {"per_gpu": 2}}}}),
+            r"outputs\.json: pools\.gpu\.shares is not as expected",
+        ),
+        (
+            json.dumps({**TIMESLICE, "pools": {"gpu": {**POOL, "provisioner": "by hand"}}}),
+            r"outputs\.json: pools\.gpu\.provisioner is not as expected",
+        ),
+    ],
+)
+def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
+    text: str | bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "outputs.json"
+    if text is not None:
+        file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    stack = str(ROOT / "Pulumi.mps.yaml")
+    assert main(["plan", stack, "--outputs", str(file)]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.match(rf"tandem: .*{said}", err), err
+    assert err.count("\n") == 1
+    assert main(["plan", stack, "--outputs", str(file), "--json"]) == 2
+    facts = json.loads(capsys.readouterr().out)
+    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
+    assert f"tandem: {facts['problems'][0]['rule']}\n" == err
+
+
+def test_a_folder_is_no_file_of_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path)]) == 2
+    assert f"cannot read the outputs in {tmp_path}: Is a directory." in capsys.readouterr().err
+
+
+def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
+    up.write_bytes(b"\xef\xbb\xbf" + up.read_bytes())
+    assert call("plan", "mps", "--outputs", str(up)).returncode == 0
+
+
+def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulumi(project, prints=json.dumps(TIMESLICE))
+    assert main(["plan", "timeslice", "--running"]) == 0
+    assert "Switch of pool gpu: timeslice-2 → mps-2\n" in capsys.readouterr().out
+    called = (project / "called").read_text().split()
+    assert called[:3] == [str(project), "stack", "output"]
+    assert {"--json", "--non-interactive", "timeslice"} <= set(called)
+    assert "--show-secrets" not in called
+
+
+@pytest.mark.parametrize(
+    ("prints", "says", "code", "said"),
+    [
+        ("", "error: no stack named 'timeslice' found", 255, "there is no stack timeslice in the backend"),
+        (
+            "",
+            "error: PULUMI_ACCESS_TOKEN must be set",
+            255,
+            "cannot read the outputs of stack timeslice: PULUMI_ACCESS_TOKEN must be set. Run `pulumi login`, or",
+        ),
+        ("nonsense", "", 0, "`pulumi stack output` of stack timeslice printed no JSON object."),
+        ("{}", "", 0, "stack timeslice is not up: it has no outputs, and nothing to switch."),
+        ('{"mode": "mps"}', "", 0, "the outputs of stack timeslice: pools is missing, and 1 more."),
+    ],
+)
+def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_way_out(
+    prints: str, says: str, code: int, said: str, project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pulumi(project, prints=prints, says=says, code=code)
+    assert main(["plan", "timeslice", "--running"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith(f"tandem: {said}")
+    assert err.count("\n") == 1
+    if code:
+        assert "--outputs FILE" in err
+        assert "kubeconfig" not in err
+
+
+def test_without_pulumi_the_way_without_it_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "timeslice", "--running"]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert re.match(r"tandem: there is no `pulumi` on the PATH .*--outputs FILE\.\n$", err)
+
+
+def test_a_stack_runs_once(up: Path) -> None:
+    ended = call("plan", "mps", "--running", "--outputs", str(up))
+    assert ended.returncode == 2
+    assert "not allowed with argument" in ended.stderr

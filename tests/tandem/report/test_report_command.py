@@ -1,0 +1,452 @@
+"""`tandem report`: from results to Markdown and plots."""
+
+import dataclasses
+import json
+import re
+import sys
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from tandem.command import main
+from tandem.measured.result import Memory, Result
+from tandem.measured.result_file import write
+from tests.tandem.results import SPILLED, failed, paced, result, run, session, shared
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report.md"
+PLAN = {
+    "pools": [{"nodes": 1, "gpu": {"name": "t4"}}],
+    "models": [
+        {"id": "a", "needs_mib": 5193, "share_mib": 7680},
+        {"id": "b", "needs_mib": 4947, "share_mib": None},
+    ],
+}
+PLOTS = {"latency.svg", "throughput.svg", "cost.svg", "fairness.svg"}
+
+
+def mps(**changes: Any) -> Result:
+    return shared("mps", (20.0, 40.0), (40.0, 60.0), **{"usd_per_hour": 0.46, "plan": PLAN, **changes})
+
+
+def exclusive(**changes: Any) -> Result:
+    return shared("exclusive", (20.0, 40.0), (20.0, 40.0), **{"usd_per_hour": 0.69, **changes})
+
+
+def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> int:
+    paths = []
+    for number, one in enumerate(results):
+        paths.append(folder / f"{number}.json")
+        write(one, paths[-1])
+    return main(["report", *map(str, paths), "-o", str(folder / "out"), *arguments])
+
+
+def text(folder: Path) -> str:
+    return (folder / "out" / "README.md").read_text()
+
+
+@pytest.mark.slow
+def test_the_report_of_known_results_is_the_golden(tmp_path: Path, regen: bool) -> None:
+    spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
+    broken = mps(runs=[*mps().runs, spilled], complete=False)
+    assert report(tmp_path, broken, exclusive(), arguments=("--ttft-goal", "120", "--itl-goal", "50")) == 0
+    if regen:
+        GOLDEN.write_text(text(tmp_path))
+    assert text(tmp_path) == GOLDEN.read_text()
+
+
+def test_the_answer_stands_first(tmp_path: Path) -> None:
+    report(tmp_path, mps(), exclusive(), arguments=("--no-plots",))
+    answer = text(tmp_path).split("## ")[0]
+    assert "With 64 words, 4 at a time, for each model" in answer
+    assert "**mps** served each model at **0.58** of its speed alone (a 0.50, b 0.67)" in answer
+    # 0.69 / (101/2.15 + 101/4.15) against 0.46 / (101/4.15 + 101/6.15), by hand
+    assert "**exclusive** is 14% cheaper per token than mps" in answer
+
+
+def test_every_plot_names_both_of_its_axes(tmp_path: Path) -> None:
+    report(tmp_path, mps(), exclusive())
+    names = {"latency": "seconds", "throughput": "tokens a second", "cost": "dollars", "fairness": "Jain's index"}
+    for plot, height in names.items():
+        drawn = (tmp_path / "out" / f"{plot}.svg").read_text()
+        assert f">{height}</text>" in drawn
+        assert ">requests at a time, for each model</text>" in drawn
+
+
+NOISY, OTHER, FASTER = (40.0, 44.0, 36.0), (41.0, 37.0, 42.5), (30.0, 30.2, 29.9)
+"""Milliseconds between tokens of three repeats. The first two overlap; the third is a quarter less than the first."""
+
+
+def test_no_winner_is_declared_inside_the_noise(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = paced("mps", NOISY, usd_per_hour=0.46), paced("timeslice", OTHER, usd_per_hour=0.46)
+    assert report(tmp_path, one, two, arguments=("--no-plots",)) == 0
+    answer = text(tmp_path).split("## ")[0]
+    assert "**No difference beyond the noise** in cost per token between" in answer
+    assert "more expensive)" in answer or "more expensive to" in answer
+    assert "% cheaper per token than" not in answer
+    capsys.readouterr()
+    report(tmp_path, one, two, arguments=("--json",))
+    [told] = json.loads(capsys.readouterr().out)["comparisons"]
+    assert told["decided"] is False
+    assert told["lowest"] < told["ratio"] < 1 < told["highest"]
+
+
+def test_a_difference_beyond_the_noise_is_declared_with_its_interval(tmp_path: Path) -> None:
+    report(
+        tmp_path,
+        paced("mps", NOISY, usd_per_hour=0.46),
+        paced("timeslice", FASTER, usd_per_hour=0.46),
+        paced("exclusive", FASTER, usd_per_hour=0.92),
+        arguments=("--no-plots",),
+    )
+    answer = text(tmp_path).split("## ")[0]
+    assert re.search(r"\*\*timeslice\*\* is 50% cheaper per token than exclusive \(95% confidence interval: ", answer)
+    # Three targets have three pairs, so mps, which one pair would tell apart, is not.
+    assert "**No difference beyond the noise** in cost per token between timeslice and mps" in answer
+
+
+def test_a_wild_interval_is_short(tmp_path: Path) -> None:
+    report(
+        tmp_path,
+        paced("mps", (1.0, 1000.0), usd_per_hour=0.46),
+        paced("timeslice", (40.0, 40.0), usd_per_hour=0.46),
+        arguments=("--no-plots",),
+    )
+    assert "interval: more than 10 times as expensive to 100% cheaper)." in text(tmp_path)
+
+
+def test_a_single_repeat_ranks_nothing(tmp_path: Path) -> None:
+    report(
+        tmp_path,
+        paced("mps", NOISY[:1], usd_per_hour=0.46),
+        paced("timeslice", FASTER[:1], usd_per_hour=0.46),
+        arguments=("--no-plots",),
+    )
+    answer = text(tmp_path).split("## ")[0]
+    assert "**timeslice and mps cannot be ranked**: with a single repeat" in answer
+    assert "cheaper" not in answer
+
+
+def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
+    report(tmp_path, paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36), arguments=("--no-plots",))
+    # Two models of 100 tokens in 99 intervals, after a first one at 0 ms; alone each has 10 ms between tokens.
+    each = [2 * 100 / (99 * pace / 1000) for pace in (50, 40, 20)]
+    cost = [0.36 / 3600 / speed * 1e6 for speed in each]
+    answer = text(tmp_path)
+    assert f"{each[1]:.1f} ({each[0]:.1f} to {each[2]:.1f}) tokens/s combined" in answer
+    assert "at **0.25 (0.20 to 0.50)** of its speed alone" in answer
+    assert f"${cost[1]:.2f} ({cost[2]:.2f} to {cost[0]:.2f}) per million output tokens" in answer
+
+
+def resumed_with(**changes: str) -> Result:
+    """Three repeats, of which the last was measured with other servers."""
+    before = mps()
+    servers = [dataclasses.replace(one, **changes) for one in before.servers]
+    runs = [dataclasses.replace(one, session=1) if one.repeat == 3 else one for one in before.runs]
+    return mps(runs=runs, sessions=[*before.sessions, session("mps", servers=servers)])
+
+
+def test_runs_of_another_server_are_excluded_and_the_change_is_a_caveat(tmp_path: Path) -> None:
+    report(tmp_path, resumed_with(ollama="0.99.0", digest="e"), arguments=("--no-plots",))
+    told = text(tmp_path)
+    change = "Ollama 0.99.0 instead of 0.32.15, digest e instead of d"
+    assert f"server a was different than in the other runs: {change} (a, 64 words, 4 at a time, repeat 3)" in told
+    assert f"- mps: server a changed when the benchmark was resumed: {change}." in told
+    assert "| mps | 1 × t4 | 0.32.15 and 0.99.0 |" in told
+    assert "mps: 8 rows have" not in told
+    assert "4 rows have fewer than 3 repeats" in told
+
+
+def test_of_equally_many_runs_those_of_the_earlier_server_count(tmp_path: Path) -> None:
+    whole = resumed_with(quantization="F16")
+    whole.runs = [one for one in whole.runs if one.repeat > 1]
+    report(tmp_path, whole, arguments=("--no-plots",))
+    assert "quantization F16 instead of Q4_0 (a, 64 words, 4 at a time, repeat 3)" in text(tmp_path)
+
+
+def test_a_new_address_of_the_same_server_changes_nothing(tmp_path: Path) -> None:
+    report(tmp_path, resumed_with(url="http://10.0.0.1"), arguments=("--no-plots",))
+    assert "different than" not in text(tmp_path)
+    assert "changed when" not in text(tmp_path)
+
+
+@pytest.mark.slow
+def test_plots_and_text_are_the_same_again(tmp_path: Path) -> None:
+    for name in ("1", "2"):
+        (tmp_path / name).mkdir()
+        assert report(tmp_path / name, mps(), exclusive()) == 0
+    first, second = ({path.name: path.read_bytes() for path in (tmp_path / n / "out").iterdir()} for n in "12")
+    assert first.keys() == PLOTS | {"README.md"}
+    assert first == second
+
+
+@pytest.mark.slow
+def test_plots_are_named_in_the_text_and_tell_what_they_show(tmp_path: Path) -> None:
+    report(tmp_path, mps(), exclusive())
+    assert set(re.findall(r"\]\((\S+\.svg)\)", text(tmp_path))) == PLOTS
+    for name in PLOTS:
+        drawn = ElementTree.parse(tmp_path / "out" / name)
+        told = " ".join(element.text or "" for element in drawn.iter() if element.tag.endswith("text"))
+        assert "mps" in told
+        assert "exclusive" in told
+        assert "prompts of 64 words" in told
+
+
+def test_without_a_price_there_is_no_plot_of_dollars(tmp_path: Path) -> None:
+    report(tmp_path, mps(usd_per_hour=None))
+    assert not (tmp_path / "out" / "cost.svg").exists()
+    assert "cost.svg" not in text(tmp_path)
+
+
+def test_spilled_runs_are_named_and_when_all_are_there_is_no_answer(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
+    runs = [dataclasses.replace(one, memory_start=places, memory_end=places) for one in mps().runs]
+    assert report(tmp_path, mps(runs=runs)) == 1
+    assert "**No comparable runs.**" in text(tmp_path)
+    spilled = "{} was partly on the CPU: 75% of its 4,096 MiB was on the GPU"
+    both = f"{spilled.format('a')}; {spilled.format('b')}"
+    assert f"- {both} (a + b, 64 words, 4 at a time, repeat 1; a + b," in text(tmp_path)
+    assert "no run can be compared" in capsys.readouterr().err
+
+
+def test_one_model_alone_has_figures_and_no_answer(tmp_path: Path) -> None:
+    assert report(tmp_path, result("x", [one for one in mps().runs if one.endpoints == ["a"]])) == 0
+    assert "so this report says nothing about sharing" in text(tmp_path)
+    assert "| x | a alone |" in text(tmp_path)
+
+
+def test_the_plan_stands_beside_what_was_loaded(tmp_path: Path) -> None:
+    report(tmp_path, mps())
+    assert "| mps | a | 5,193 | 7,680 | 4,096 | 4,096 |" in text(tmp_path)
+    assert "| mps | b | 4,947 | the rest of the GPU | 4,096 | 4,096 |" in text(tmp_path)
+    assert "| mps | 1 × t4 |" in text(tmp_path)
+
+
+def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
+    report(tmp_path, mps(), mps(), arguments=("--no-plots",))
+    assert "mps (0) against mps (1)" in text(tmp_path)
+
+
+def test_few_repeats_failures_and_a_model_loaded_anew_are_doubts(tmp_path: Path) -> None:
+    first, *_ = mps().runs
+    assert first.memory_start["a"] is not None
+    other: dict[str, Memory | None] = {"a": dataclasses.replace(first.memory_start["a"], context_length=4096)}
+    report(tmp_path, result("x", [dataclasses.replace(first, rows=[failed(), *first.rows], memory_end=other)]))
+    doubts = text(tmp_path).split("## Caveats")[1]
+    assert "1 rows have fewer than 3 repeats" in doubts
+    assert "x: failed requests (excluded from latency figures): 1 × 503: server busy." in doubts
+    assert "the memory of a changed during a run: it was reloaded" in doubts
+
+
+@pytest.mark.slow
+def test_other_servers_and_machines_are_doubts(tmp_path: Path) -> None:
+    newer = exclusive()
+    servers = [dataclasses.replace(one, ollama="0.35", quantization="Q8_0", digest="e") for one in newer.servers]
+    machine = dataclasses.replace(newer.sessions[0].machine, cpus=64)
+    newer.sessions = [session("exclusive", servers=servers, machine=machine)]
+    report(tmp_path, mps(), newer)
+    for what in ("Ollama's version", "The quantization", "The model file", "The client's machine"):
+        assert f"{what} differs between the targets." in text(tmp_path)
+
+
+def refusal(capsys: pytest.CaptureFixture[str], *paths: Path) -> str:
+    assert main(["report", *map(str, paths), "-o", str(paths[0].parent / "out")]) == 2
+    assert not (paths[0].parent / "out").exists()
+    return capsys.readouterr().err
+
+
+def test_results_of_different_loads_are_refused_with_every_difference(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "1.json", tmp_path / "2.json"
+    other = exclusive()
+    other.load = dataclasses.replace(other.load, output_tokens=7, prompt_words=[8])
+    other.sessions = [session(servers=other.servers[:1])]
+    other.runs = [one for one in other.runs if one.endpoints == ["a"]]
+    write(mps(), one)
+    write(other, two)
+    told = refusal(capsys, one, two)
+    assert f"{two} and {one} cannot be compared: output_tokens is 7 there and 101 here" in told
+    assert "prompt_words is [8] there and [64] here" in told
+    assert "the models are a (llama2:7b) there and a (llama2:7b), b (mistral:7b) here" in told
+
+
+def test_files_that_are_no_results_are_refused_each_with_its_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = tmp_path / "good.json"
+    write(mps(), good)
+    document = json.loads(good.read_text())
+    for name, content in {
+        "cut": good.read_text()[:-100],
+        "other": json.dumps({"kind": "something"}),
+        "newer": json.dumps({**document, "schema_version": 3}),
+        "wrong": json.dumps({**document, "load": {**document["load"], "seed": "x"}}),
+        "lacks": json.dumps({key: value for key, value in document.items() if key != "sessions"}),
+        "list": "[]",
+    }.items():
+        (tmp_path / f"{name}.json").write_text(content)
+    (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
+    names = ("cut", "other", "newer", "wrong", "lacks", "list", "bytes", "absent")
+    told = refusal(capsys, good, *(tmp_path / f"{name}.json" for name in names))
+    for name, why in {
+        "cut": "is not complete JSON (line ",
+        "other": "is not a `tandem bench` result.",
+        "newer": "has schema version 3, and this tandem reads 2.",
+        "wrong": "is damaged (load.seed: ",
+        "lacks": "is damaged (sessions: ",
+        "list": "is not a `tandem bench` result.",
+        "bytes": "is not text.",
+        "absent": "cannot be read: No such file or directory.",
+    }.items():
+        assert f"{tmp_path / name}.json {why}" in told
+    assert "Traceback" not in told
+
+
+def changed(document: Any, path: str, value: Any) -> Any:
+    """The document with another value at that path."""
+    *way, last = path.split(".")
+    part = document
+    for key in way:
+        part = part[int(key) if isinstance(part, list) else key]
+    part[int(last) if isinstance(part, list) else last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("runs.0.rows.0.tokens", -1),
+        ("runs.0.rows.0.prompt_tokens", "many"),
+        ("runs.0.rows.0.arrivals_us.0", -5),
+        ("runs.0.rows.0.arrivals_us.0", 10**4000),
+        ("runs.0.rows.0.arrivals_us", []),
+        ("runs.0.rows.0.sent_us", -1),
+        ("runs.0.rows.0.server.eval_ns", -1),
+        ("runs.0.memory_start.a.size", -1),
+        ("runs.0.memory_start.a.size_vram", 2**63),
+        ("runs.0.seconds", float("inf")),
+        ("runs.0.level", float("nan")),
+        ("runs.0.client_cpu_s", -0.5),
+        ("runs.0.endpoints", []),
+        ("runs.0.endpoints", ["c"]),
+        ("runs.2.endpoints", ["a", "a"]),
+        ("runs.0.session", 1),
+        ("runs.1.endpoints", ["a"]),
+        ("runs.0.repeat", 0),
+        ("load.requests", 0),
+        ("load.rates", [float("inf")]),
+        ("load.seed", 10**100),
+        ("usd_per_hour", -1),
+        ("usd_per_hour", float("inf")),
+        ("usd_per_hour", 1e300),
+        ("sessions", []),
+        ("sessions.0.servers", []),
+        ("sessions.0.servers.1.id", "a"),
+        ("sessions.0.machine.cpus", -1),
+        ("plan", {"pools": [{"nodes": 1}], "models": []}),
+        ("plan", {"pools": [], "models": [{"id": "a", "needs_mib": "x", "share_mib": 1}]}),
+        ("plan", []),
+    ],
+)
+def test_a_value_that_no_benchmark_writes_is_one_line(
+    path: str, value: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    good = tmp_path / "good.json"
+    write(mps(), good)
+    document = changed(json.loads(good.read_text()), path, value)
+    good.write_text(json.dumps(document).replace("Infinity", "1e400"))
+    told = refusal(capsys, good)
+    assert told.startswith(f"tandem: {good} is damaged ({'.'.join(path.split('.')[:1])}")
+    assert told.endswith("). Copy it again, or measure again.\n")
+    assert told.count("\n") == 1
+    assert len(told) < 400
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (b"[" * 100_000, "is nested too deeply."),
+        (b'{"kind": ' * 100_000, "is nested too deeply."),
+        (b'{"kind": "tandem bench", "schema_version": ' + b"9" * 4301 + b"}", "has a number that is too long."),
+        (b'{"kind": "tandem bench", "schema_version": ' + b"9" * 4300 + b"}", "has schema version 99999"),
+        (b'{"kind": "tandem bench", "schema_version": NaN}', "has schema version nan, and"),
+        (b'{"kind": "tandem bench", "schema_version": 1e400}', "has schema version inf, and"),
+        (b'{"kind": "tandem bench", "schema_version": [[1]]}', "has schema version unknown, and"),
+        (b" " * 1025, "has more than 0 MiB."),
+    ],
+)
+def test_a_file_that_wears_readers_out_is_one_line(
+    content: bytes, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if content.isspace():
+        monkeypatch.setattr("tandem.measured.result_file.MOST_BYTES", 1024)
+    path = tmp_path / "r.json"
+    path.write_bytes(content)
+    told = refusal(capsys, path)
+    assert told.startswith(f"tandem: {path} {why}")
+    assert told.count("\n") == 1
+    assert len(told) < 400
+
+
+def test_two_sessions_of_different_models_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.json"
+    write(mps(sessions=[session(), session(servers=[session().servers[0]])]), path)
+    assert "is damaged (sessions: the models differ)" in refusal(capsys, path)
+
+
+def test_a_result_that_is_given_twice_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "r.json"
+    write(mps(), path)
+    assert f"{path} is given twice. Name each result once." in refusal(capsys, path, path)
+
+
+def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "r.json" for folder in ("one", "two")]
+    for path in paths:
+        path.parent.mkdir()
+        write(mps(), path)
+    assert main(["report", *map(str, paths), "-o", str(tmp_path / "out"), "--no-plots"]) == 0
+    assert "one/r.json) against mps (" in text(tmp_path)
+
+
+def test_half_a_goal_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == 2
+    assert "needs both goals" in capsys.readouterr().err
+
+
+def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert report(tmp_path, mps(), arguments=("--json",)) == 0
+    whole = json.loads(capsys.readouterr().out)
+    [told] = whole["results"]
+    assert whole["comparisons"] == []
+    assert told["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out").write_text("a file")
+    assert report(tmp_path, mps()) == 2
+    assert capsys.readouterr().err == f"tandem: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "out" / "README.md").mkdir(parents=True)
+    assert report(tmp_path, mps(), arguments=("--no-plots",)) == 2
+    told = f"cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    assert capsys.readouterr().err == f"tandem: {told}"
+
+
+def test_without_matplotlib_one_line_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "tandem.report.plots", raising=False)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert report(tmp_path, mps()) == 2
+    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[plots]'`"
+    told = f"`tandem report` needs matplotlib. Run {install} in the checkout."
+    assert capsys.readouterr().err == f"tandem: {told}\n"
+    assert report(tmp_path, mps(), arguments=("--no-plots",)) == 0

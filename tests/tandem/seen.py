@@ -1,0 +1,153 @@
+"""A stack that keeps every promise, as Kubernetes shows it: tests take single things away."""
+
+import copy
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from stacks.stack_file.judge import judge_file
+from tandem.deployed.objects import Facts
+from tandem.planned.promise import Promise, promised
+from tandem.verify.checks import Check, model_checks, pool_checks
+
+ROOT = Path(__file__).resolve().parents[2]
+NODE = "ip-10-0-1-2"
+
+
+@cache
+def promise(stack: str = "timeslice") -> Promise:
+    return promised(judge_file(ROOT / f"Pulumi.{stack}.yaml").plan())
+
+
+def ready(is_ready: bool = True) -> dict[str, Any]:
+    return {"conditions": [{"type": "Ready", "status": str(is_ready)}]}
+
+
+def node(
+    name: str = NODE, *, shares: int = 2, labels: Mapping[str, str] | None = None, mode: str = "timeslice-2"
+) -> dict[str, Any]:
+    own = {
+        "tandem/pool": "gpu",
+        "node.kubernetes.io/instance-type": "g4dn.xlarge",
+        "nvidia.com/gpu.deploy.operands": "false",
+        "nvidia.com/gpu.sharing-strategy": "time-slicing",
+        "nvidia.com/gpu.replicas": "2",
+        "nvidia.com/mps.capable": "false",
+        "kubernetes.io/hostname": name,
+        **(labels or {}),
+    }
+    return {
+        "metadata": {"name": name, "labels": own},
+        "spec": {"taints": [{"key": "tandem/mode", "value": f"{mode}-1a2b3c4d", "effect": "NoExecute"}]},
+        "status": {**ready(), "allocatable": {"cpu": "4", "nvidia.com/gpu": str(shares)}},
+    }
+
+
+SETTINGS = {
+    "OLLAMA_CONTEXT_LENGTH": "2048",
+    "OLLAMA_NUM_PARALLEL": "1",
+    "OLLAMA_MAX_LOADED_MODELS": "1",
+    "OLLAMA_KEEP_ALIVE": "-1",
+    "OLLAMA_FLASH_ATTENTION": "1",
+    "OLLAMA_KV_CACHE_TYPE": "f16",
+    "LLAMA_ARG_CACHE_RAM": "512",
+}
+"""As `environment variables` of ollama v0.32.15 (envconfig/config.go) and llama-server (--cache-ram) for the stack."""
+
+
+BATCH = "512"
+"""Ollama's own for a context of up to 4,096 (v0.32.15, api/types.go, DefaultOptions; server/sched.go)."""
+
+
+def pod(
+    model: str,
+    name: str = "",
+    *,
+    on: str = NODE,
+    shares: int = 1,
+    settings: Mapping[str, str] | None = None,
+    batch: str = BATCH,
+) -> dict[str, Any]:
+    environment = [{"name": key, "value": value} for key, value in {**SETTINGS, **(settings or {})}.items()]
+    limits = {"memory": "6Gi", **({"nvidia.com/gpu": str(shares)} if shares else {})}
+    return {
+        "metadata": {
+            "name": name or f"{model}-5d4",
+            "namespace": "ollama",
+            "labels": {"app.kubernetes.io/instance": model},
+        },
+        "spec": {
+            "nodeName": on,
+            "containers": [
+                {
+                    "name": "ollama",
+                    "resources": {"limits": limits},
+                    "env": environment,
+                    "lifecycle": {
+                        "postStart": {"exec": {"command": ["/bin/sh", "-c", "…", "model_start", "…", batch]}}
+                    },
+                }
+            ],
+        },
+        "status": {**ready(), "phase": "Running", "containerStatuses": [{"restartCount": 0, "state": {"running": {}}}]},
+    }
+
+
+def deployment(model: str, **changes: Any) -> dict[str, Any]:
+    """The Deployment of a parked model."""
+    return {"metadata": {"name": model}, "spec": {"replicas": 0, "template": {"spec": pod(model, **changes)["spec"]}}}
+
+
+def daemon_set(name: str, *, desired: int = 1, ready: int = 1) -> dict[str, Any]:
+    return {"metadata": {"name": name}, "status": {"desiredNumberScheduled": desired, "numberReady": ready}}
+
+
+def facts() -> Facts:
+    """Of the stack `timeslice`, all well."""
+    release = "nvidia-device-plugin-gpu"
+    daemon_sets = [daemon_set(release), daemon_set(f"{release}-gpu-feature-discovery")]
+    return Facts([node()], {"nvidia-device-plugin": daemon_sets}, [pod("llama2-7b"), pod("mistral-7b")])
+
+
+def pending(model: str, message: str) -> dict[str, Any]:
+    made = pod(model)
+    del made["spec"]["nodeName"]
+    refused = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    made["status"] = {"phase": "Pending", "conditions": [refused]}
+    return made
+
+
+def restarting(model: str, message: str) -> dict[str, Any]:
+    made = pod(model)
+    ended = {"terminated": {"exitCode": 1, "reason": "Error", "message": message}}
+    waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 40s"}}
+    made["status"] = {
+        **ready(False),
+        "phase": "Running",
+        "containerStatuses": [{"restartCount": 3, "state": waiting, "lastState": ended}],
+    }
+    return made
+
+
+def changed(thing: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
+    """A copy with one value changed."""
+    made = copy.deepcopy(thing)
+    place = made
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = to
+    return made
+
+
+def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
+    """What Kubernetes shows of a stack, judged: by what each promise is made of."""
+    made = promise(stack)
+    found = [check for pool in made.pools for check in pool_checks(pool, seen)]
+    found += [check for model in made.models for check in model_checks(model, seen)]
+    return {(check.about, check.what): check for check in found}
+
+
+def broken(seen: Facts, stack: str = "timeslice") -> list[str]:
+    """The broken promises, in order."""
+    return [what for (_, what), check in checks(seen, stack).items() if check.held is False]

@@ -1,0 +1,156 @@
+"""What looks into a cluster, as commands, as far as they go without one; and how a verdict reads."""
+
+import io
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from tandem.command import main
+from tandem.terminal import progress
+from tandem.verify import screen
+from tandem.verify.verify import Verdict
+from tests.tandem.seen import ROOT, checks, facts, node, pending, pod
+
+
+@pytest.fixture
+def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+
+@pytest.mark.parametrize("command", ["verify", "watch"])
+@pytest.mark.usefixtures("bare_path")
+def test_without_pulumi_one_line_names_the_other_way(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    file = str(ROOT / "Pulumi.dev.yaml")
+    assert main([command, file]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1
+    assert "--kubeconfig FILE" in told.err
+    assert main([command, file, "--json"]) == 2
+    assert "no `pulumi` on the PATH" in json.loads(capsys.readouterr().out)["error"]
+
+
+@pytest.mark.parametrize("command", ["verify", "watch"])
+def test_a_file_with_mistakes_promises_nothing(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "Pulumi.dev.yaml"
+    file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
+    assert main([command, str(file), "--kubeconfig", "nowhere"]) == 1
+    assert "Did you mean timeslice?" in capsys.readouterr().out
+    assert main([command, str(file), "--kubeconfig", "nowhere", "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["problems"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["timeslise"], "Did you mean timeslice?"),
+        (["dev", "--context", "x"], "--context chooses in a kubeconfig"),
+        (["dev", "--kubeconfig", "nowhere"], "cannot read the kubeconfig nowhere: No such file"),
+    ],
+)
+@pytest.mark.parametrize("command", ["verify", "watch", "chat", "bench"])
+def test_a_wrong_call_is_one_line(
+    command: str, arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([command, *arguments]) == 2
+    told = capsys.readouterr()
+    assert says in told.err
+    assert (told.out, told.err.count("\n")) == ("", 1)
+
+
+@pytest.mark.parametrize("seconds", ["-1", "inf", "nan", "soon"])
+def test_a_time_that_is_none_is_refused(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["verify", f"--wait={seconds}"])
+    assert left.value.code == 2
+    assert "invalid number of seconds" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "package", "extras"),
+    [
+        ("verify", "kr8s", "cluster"),
+        ("verify", "httpx", "cluster"),
+        ("watch", "kr8s", "cluster"),
+        ("chat", "kr8s", "ollama,cluster"),
+        ("chat", "httpx", "ollama,cluster"),
+        ("bench", "kr8s", "ollama,cluster"),
+        ("bench", "httpcore", "ollama,cluster"),
+    ],
+)
+def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_path: Path) -> None:
+    config = {
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "u", "user": {"token": "x"}}],
+        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
+        "current-context": "x",
+    }
+    (tmp_path / "config").write_text(json.dumps(config))
+    call = [command, str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(tmp_path / "config")]
+    program = f"import sys; sys.modules[{package!r}] = None; from tandem.command import main; sys.exit(main({call!r}))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    install = f"`.venv/bin/python -m pip install --no-build-isolation -e '.[{extras}]'`"
+    assert done.stderr == f"tandem: `tandem {command}` needs {package}. Run {install} in the checkout.\n"
+
+
+def shown(verdict: Verdict, width: int, *, terminal: bool) -> str:
+    out = io.StringIO()
+    screen.verdict(verdict, Console(file=out, width=width, force_terminal=terminal, color_system=None, highlight=False))
+    return out.getvalue()
+
+
+LONG = "ip-10-0-123-234.ec2.internal"
+
+
+@pytest.fixture
+def broken() -> Verdict:
+    words = "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s)"
+    seen = replace(
+        facts(),
+        nodes=[node(LONG, labels={"nvidia.com/gpu.replicas": "4"})],
+        pods=[pod("llama2-7b", on=LONG), pending("mistral-7b", words)],
+    )
+    return Verdict(stack="timeslice", cluster="api.example", checks=list(checks(seen).values()), waited_s=0)
+
+
+@pytest.mark.parametrize("width", [40, 80])
+def test_a_verdict_fits_every_terminal_and_explains_the_first_broken_promise(broken: Verdict, width: int) -> None:
+    text = shown(broken, width, terminal=True)
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    flat = " ".join(text.split())
+    assert f"The first broken promise: pool gpu, gpu.replicas: promised 2, found 4 on {LONG}." in flat
+    assert "2 broken, 1 not looked at" in flat
+    assert "…" not in text
+
+
+def test_without_a_terminal_what_is_explained_is_one_line(broken: Verdict) -> None:
+    lines = shown(broken, 80, terminal=False).splitlines()
+    assert f"The first broken promise: pool gpu, gpu.replicas: promised 2, found 4 on {LONG}." in lines
+    assert lines[-1] == "timeslice on api.example: 14 of 17 promises hold, 2 broken, 1 not looked at."
+
+
+def test_a_pool_is_told_in_one_place(broken: Verdict) -> None:
+    late = replace(broken, checks=[*broken.checks, replace(broken.checks[0], what="one pod too many waits")])
+    lines = shown(late, 80, terminal=False).splitlines()
+    assert lines.count("pool gpu") == 1
+    assert lines.index("pool gpu") < next(i for i, line in enumerate(lines) if "one pod too many" in line)
+    assert next(i for i, line in enumerate(lines) if "one pod too many" in line) < lines.index("model llama2-7b")
+
+
+def test_progress_without_a_terminal_tells_each_thing_once(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress(quiet=False) as tell:
+        for text in ("one", "one", "two"):
+            tell(text)
+    with progress(quiet=True) as tell:
+        tell("three")
+    assert capsys.readouterr().err == "one\ntwo\n"

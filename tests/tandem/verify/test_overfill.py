@@ -1,0 +1,170 @@
+"""One pod more than shares are free: it waits, or a promise is broken; and it is gone afterwards, come what may."""
+
+import os
+import signal
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.verify.checks import Check
+from tandem.verify.overfill import MARK, free_shares, overfill, pod
+from tests.tandem.deployed.pretended import Clock, Cluster, well
+from tests.tandem.seen import NODE, changed, facts, node, promise
+from tests.tandem.seen import pod as model_pod
+
+
+def overfilled(cluster: Cluster) -> Check:
+    pretended: Any = cluster
+    clock = Clock()
+    [check] = overfill(pretended, promise().pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep)
+    return check
+
+
+def test_with_every_share_taken_one_pod_waits_and_is_removed() -> None:
+    cluster = well()
+    check = overfilled(cluster)
+    assert (check.held, check.found) == (True, "Pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu")
+    assert check.what == "one pod too many waits for nvidia.com/gpu (0 free)"
+    assert len(cluster.deleted) == 1
+    assert cluster.made == []
+
+
+def test_free_shares_are_filled_first() -> None:
+    cluster = Cluster(facts(), shares=4)
+    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "4"
+    check = overfilled(cluster)
+    assert check.held is True
+    assert check.what == "one pod too many waits for nvidia.com/gpu (2 free)"
+    assert len(cluster.deleted) == 3
+    assert cluster.made == []
+
+
+def test_a_pod_too_many_that_runs_breaks_the_promise() -> None:
+    cluster = Cluster(facts(), shares=3)
+    check = overfilled(cluster)
+    assert (check.held, check.found) == (False, "1 pods got one of 0 free shares")
+    assert cluster.made == []
+
+
+def test_a_free_share_that_cannot_be_had_breaks_the_promise() -> None:
+    cluster = Cluster(facts(), shares=2)
+    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
+    check = overfilled(cluster)
+    assert check.held is False
+    assert check.found.startswith("0 of 1 free shares could be had: 0/3 nodes")
+
+
+def test_a_scheduler_that_refuses_for_another_reason_proves_nothing() -> None:
+    cluster = well()
+    cluster.words = "0/3 nodes are available: 1 Too many pods. preemption: none"
+    check = overfilled(cluster)
+    assert (check.held, check.found) == (
+        None,
+        "Pending for another reason: 0/3 nodes are available: 1 Too many pods",
+    )
+
+
+def test_a_scheduler_that_says_nothing_is_waited_for_and_then_told() -> None:
+    cluster = well()
+    cluster.words = ""
+    assert overfilled(cluster).found == "the scheduler says nothing"
+    assert cluster.made == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_whoever_ends_it_leaves_no_pod(number: signal.Signals) -> None:
+    cluster = well()
+    # As at a terminal: who is started in the background may ignore Ctrl-C.
+    began = signal.signal(signal.SIGINT, signal.default_int_handler)
+    before = signal.getsignal(number)
+    cluster.on_create = lambda: os.kill(os.getpid(), number)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            overfilled(cluster)
+        assert signal.getsignal(number) is before
+    finally:
+        signal.signal(signal.SIGINT, began)
+    assert len(cluster.deleted) == 1
+    assert cluster.made == []
+
+
+def test_an_error_leaves_no_pod() -> None:
+    cluster = well()
+
+    def fail() -> None:
+        raise NotConnectedError("gone")
+
+    cluster.on_create = fail
+    with pytest.raises(NotConnectedError):
+        overfilled(cluster)
+    assert cluster.made == []
+
+
+def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
+    cluster = Cluster(facts(), shares=3)
+    cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
+    left = pod("tandem-overfill-old", "ollama", "gpu", "nvidia.com/gpu", [node()])
+    left["spec"]["nodeName"] = NODE
+    cluster.made.append(left)
+    check = overfilled(cluster)
+    assert (check.held, check.what) == (True, "one pod too many waits for nvidia.com/gpu (1 free)")
+    assert "tandem-overfill-old" in cluster.deleted
+
+
+def test_the_pod_asks_for_one_share_on_the_nodes_that_are_there() -> None:
+    made = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node("one"), node("two")])
+    spec = made["spec"]
+    assert made["metadata"]["labels"] == {MARK: "gpu"}
+    assert spec["containers"][0]["resources"] == {"limits": {"nvidia.com/gpu": "1"}}
+    assert spec["nodeSelector"] == {"tandem/pool": "gpu"}
+    # An autoscaler would bring a node for it otherwise, and the bill with it.
+    terms = spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    assert terms == [
+        {"matchExpressions": [{"key": "kubernetes.io/hostname", "operator": "In", "values": ["one", "two"]}]}
+    ]
+    assert spec["activeDeadlineSeconds"] <= 600
+
+
+RESTRICTED = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
+"""What each container must say: kubernetes.io/docs/concepts/security/pod-security-standards, Restricted."""
+
+
+def test_the_pod_keeps_to_the_strictest_pod_security_standard() -> None:
+    spec = pod("x", "ollama", "gpu", "nvidia.com/gpu", [node()])["spec"]
+    assert [one["securityContext"] for one in spec["containers"]] == [RESTRICTED]
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert not {"hostNetwork", "hostPID", "hostIPC", "volumes"} & set(spec)
+
+
+def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() -> None:
+    cluster = well()
+    cluster.refuses = "exceeded quota: small"
+    check = overfilled(cluster)
+    assert (check.held, check.found) == (False, "not admitted: exceeded quota: small")
+    assert check.fix.startswith("A quota or a policy of namespace ollama refuses one more pod")
+    assert cluster.made == []
+
+
+def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
+    pool = replace(promise().pools[0], shares={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1})
+    cluster: Any = well()
+    cluster.refuses = "not of interest"
+    rows = [check.what for check in overfill(cluster, pool, [], "ollama")]
+    assert rows == [
+        "one pod too many waits for nvidia.com/mig-1g.24gb (0 free)",
+        "one pod too many waits for nvidia.com/mig-2g.48gb (0 free)",
+    ]
+
+
+def test_a_share_is_held_until_its_pod_has_ended() -> None:
+    two = [model_pod("a"), model_pod("b")]
+    assert free_shares("nvidia.com/gpu", [node()], two) == 0
+    assert free_shares("nvidia.com/gpu", [node()], [two[0], changed(two[1], "status", "phase", to="Succeeded")]) == 1
+    assert free_shares("nvidia.com/gpu", [node()], [two[0], model_pod("b", on="elsewhere")]) == 1
+    assert free_shares("nvidia.com/gpu", [node()], [*two, model_pod("c")]) == 0

@@ -1,0 +1,137 @@
+"""What is asked of an Ollama server, and what its answers mean: against a server on this machine."""
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Memory, Ollama
+from tandem.verify.servers import Server, examine
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, serving
+
+TAG = "llama2:7b"
+
+
+@pytest.fixture
+def fake() -> Iterator[FakeOllama]:
+    with serving(FakeOllama(TAG)) as server:
+        yield server
+
+
+def examined(fake: FakeOllama, tag: str = TAG, *, encoder: bool = False, trouble: str = "") -> Server:
+    endpoint = Endpoint("a", fake.url, tag)
+    with closing(Ollama(endpoint, encoder=encoder, trouble=lambda: trouble)) as server:
+        return examine({"a": server}, {"a": tag})["a"]
+
+
+def told(server: Server) -> dict[str, tuple[bool, str]]:
+    return {step: (outcome.fine, outcome.text) for step, outcome in server.outcomes.items()}
+
+
+def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
+    server = examined(fake)
+    assert told(server) == {
+        "version": (True, "Ollama 0.32.15"),
+        "held": (True, TAG),
+        "loaded": (True, "in 1.5 s"),
+        "answered": (True, "12 tokens, 30.0 tokens/s"),
+    }
+    assert server.memory == Memory(
+        size=5 * GIB, size_vram=5 * GIB, context=2048, expires="2318-03-04T05:06:07.123456789Z"
+    )
+
+
+def test_nothing_is_asked_that_would_load_the_model_with_other_settings(fake: FakeOllama) -> None:
+    examined(fake)
+    bodies = [body for path, body in fake.asked if path == "/api/generate"]
+    assert [body["model"] for body in bodies] == [TAG, TAG]
+    assert "prompt" not in bodies[0], "an empty prompt loads and says nothing"
+    for body in bodies:
+        assert body["stream"] is False
+        assert not {"num_ctx", "num_gpu", "num_batch"} & set(body.get("options", {}))
+        assert "keep_alive" not in body, "the server's own setting is never"
+
+
+def test_a_model_that_is_not_there_ends_the_examination(fake: FakeOllama) -> None:
+    fake.answers["/api/tags"] = {"models": [{"name": "phi:2"}]}
+    server = examined(fake)
+    assert told(server)["held"] == (False, "it has phi:2")
+    assert list(server.outcomes) == ["version", "held"]
+    assert server.memory is None
+    assert "/api/generate" not in [path for path, _ in fake.asked]
+
+
+def test_a_load_that_fails_tells_the_servers_reason(fake: FakeOllama) -> None:
+    fake.answers["/api/generate"] = {"error": "llama runner process has terminated: cudaMalloc failed: out of memory"}
+    fake.status["/api/generate"] = 500
+    assert told(examined(fake))["loaded"] == (
+        False,
+        "answers with 500: llama runner process has terminated: cudaMalloc failed: out of memory",
+    )
+
+
+def test_an_answer_without_a_word_is_no_answer(fake: FakeOllama) -> None:
+    fake.answers["/api/generate"] = {"load_duration": 1, "eval_count": 0}
+    assert told(examined(fake))["answered"] == (False, "an answer without a word")
+
+
+def test_escapes_of_a_server_never_reach_the_terminal(fake: FakeOllama) -> None:
+    fake.answers["/api/tags"] = {"models": [{"name": "\x1b[2Jphi\x9b2J"}]}
+    assert told(examined(fake))["held"] == (False, "it has [2Jphi2J")
+
+
+def test_a_server_that_is_away_is_told_by_what_the_forwarded_port_knows() -> None:
+    gone = FakeOllama()
+    with serving(gone):
+        pass
+    assert told(examined(gone, trouble="a has no pod that is ready"))["version"] == (
+        False,
+        "a has no pod that is ready",
+    )
+    assert "refused" in told(examined(gone))["version"][1]
+
+
+def test_an_embedding_model_is_loaded_and_asked_by_embedding(fake: FakeOllama) -> None:
+    server = examined(fake, encoder=True)
+    assert told(server)["loaded"] == (True, "in 0.5 s")
+    assert told(server)["answered"] == (True, "a vector of 384 numbers")
+    assert "/api/generate" not in [path for path, _ in fake.asked]
+
+
+def test_all_servers_are_loaded_before_any_is_judged() -> None:
+    """A model may be whole on the GPU only as long as its neighbour is not there."""
+    with serving(FakeOllama("a:1")) as one, serving(FakeOllama("b:1")) as other:
+        servers = {fake.url: fake for fake in (one, other)}
+        order: list[str] = []
+        for fake in servers.values():
+            fake.asked = Order(order)  # type: ignore[assignment]  # only `append` is used
+        with (
+            closing(Ollama(Endpoint("a", one.url, "a:1"))) as first,
+            closing(Ollama(Endpoint("b", other.url, "b:1"))) as second,
+        ):
+            examine({"a": first, "b": second}, {"a": "a:1", "b": "b:1"})
+    assert [step for step in order if "generate" in step or step == "/api/ps"] == [
+        "/api/generate",
+        "/api/generate",
+        "/api/generate with a prompt",
+        "/api/generate with a prompt",
+        "/api/ps",
+        "/api/ps",
+    ]
+
+
+class Order:
+    def __init__(self, order: list[str]) -> None:
+        self._order = order
+
+    def append(self, asked: tuple[str, dict[str, object]]) -> None:
+        path, body = asked
+        self._order.append(f"{path} with a prompt" if "prompt" in body else path)
+
+
+def test_of_several_loaded_models_the_endpoints_own_is_meant(fake: FakeOllama) -> None:
+    fake.answers["/api/ps"] = {"models": [loaded("other:1", 7, 7), loaded(TAG, 9, 8)]}
+    memory = examined(fake).memory
+    assert memory is not None
+    assert (memory.size, memory.size_vram) == (9, 8)

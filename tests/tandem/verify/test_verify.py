@@ -1,0 +1,124 @@
+"""The whole of `verify`: one look after the other until the promises hold or time is up. Servers are real, if small."""
+
+from dataclasses import replace
+
+import pytest
+
+from tandem.deployed.connection import Reach
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.patience import Patience
+from tandem.verify.verify import Verdict, verify
+from tests.tandem.deployed.pretended import Clock, Cluster, connected, reaching, well
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
+from tests.tandem.seen import facts, node, pending, pod
+
+
+@pytest.fixture
+def reach(llama: FakeOllama, mistral: FakeOllama) -> Reach:
+    return reaching(llama2_7b=llama, mistral_7b=mistral)
+
+
+def verified(cluster: Cluster, reach: Reach, wait: float = 0, *, overfill: bool = False) -> tuple[Verdict, list[str]]:
+    told: list[str] = []
+    clock = Clock()
+    patience = Patience(wait, tell=told.append, clock=clock, sleep=clock.sleep)
+    return verify(connected(cluster), patience=patience, overfill=overfill, reach=reach), told
+
+
+def test_a_stack_that_is_well_holds(reach: Reach) -> None:
+    verdict, _ = verified(well(), reach)
+    assert verdict.holds
+    assert {check.held for check in verdict.checks} == {True}
+    assert len(verdict.checks) == 9 + 2 * 10
+    assert verdict.as_dict()["verdict"] == "holds"
+    assert verdict.as_dict()["first_broken"] is None
+
+
+def test_a_spill_is_found_and_explained(reach: Reach, mistral: FakeOllama) -> None:
+    mistral.answers["/api/ps"] = {"models": [loaded("mistral:7b", 5 * GIB, 4 * GIB)]}
+    verdict, _ = verified(well(), reach)
+    [broken] = verdict.broken
+    assert (broken.about, broken.what) == ("model mistral-7b", "all layers on the GPU")
+    told = verdict.as_dict()
+    assert told["verdict"] == "broken"
+    assert told["first_broken"]["fix"] == broken.fix != ""
+    assert {check["fix"] for check in told["checks"] if check["held"]} == {""}
+
+
+def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeOllama, mistral: FakeOllama) -> None:
+    seen = replace(facts(), pods=[pod("llama2-7b"), pending("mistral-7b", "Insufficient nvidia.com/gpu")])
+    verdict, _ = verified(Cluster(seen), reach)
+    assert llama.asked
+    assert not mistral.asked
+    about = [check.held for check in verdict.checks if check.about == "model mistral-7b"]
+    assert about == [True, False, None, True, None, None, None, None, None, None]
+
+
+def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
+    cluster = Cluster(replace(facts(), nodes=[], pods=[]))
+    steps = [replace(facts(), pods=[]), facts()]
+
+    class Changing(Clock):
+        def sleep(self, seconds: float) -> None:
+            super().sleep(seconds)
+            cluster.facts = steps.pop(0)
+
+    clock, told = Changing(), list[str]()
+    patience = Patience(60, tell=told.append, clock=clock, sleep=clock.sleep)
+    verdict = verify(connected(cluster), patience=patience, reach=reach)
+    assert verdict.holds
+    assert verdict.waited_s == sum(clock.slept) == 10
+    waiting = [line for line in told if "waiting for" in line]
+    assert waiting[0].endswith("waiting for pool gpu, nodes ready: 0")
+    assert waiting[1].endswith("waiting for model llama2-7b, pod ready: no pod")
+
+
+def test_time_is_up_when_it_is_up(reach: Reach) -> None:
+    cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
+    verdict, _ = verified(cluster, reach, wait=12)
+    assert not verdict.holds
+    assert verdict.waited_s == 12
+
+
+def test_without_wait_one_look_decides(reach: Reach) -> None:
+    verdict, told = verified(Cluster(replace(facts(), nodes=[])), reach)
+    assert not verdict.holds
+    assert verdict.waited_s == 0
+    assert not any("waiting" in line for line in told)
+
+
+def test_a_cluster_that_is_away_for_a_moment_is_waited_for(reach: Reach) -> None:
+    cluster = well()
+    cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
+    verdict, told = verified(cluster, reach, wait=60)
+    assert verdict.holds
+    assert "cannot be reached" in told
+    cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
+    with pytest.raises(NotConnectedError):
+        verified(cluster, reach)
+
+
+def test_nobody_waits_for_what_will_not_pass(reach: Reach) -> None:
+    cluster = well()
+    cluster.fails = [NotConnectedError("does not know you")]
+    with pytest.raises(NotConnectedError, match="does not know you"):
+        verified(cluster, reach, wait=60)
+
+
+@pytest.mark.slow
+def test_overfill_is_one_more_promise(reach: Reach) -> None:
+    cluster = well()
+    verdict, _ = verified(cluster, reach, overfill=True)
+    assert verdict.holds
+    assert verdict.checks[-1].what == "one pod too many waits for nvidia.com/gpu (0 free)"
+    cluster = Cluster(facts(), shares=3)
+    verdict, _ = verified(cluster, reach, overfill=True)
+    assert not verdict.holds
+    assert cluster.made == []
+
+
+def test_a_pool_that_breaks_a_promise_is_not_overfilled(reach: Reach) -> None:
+    cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
+    verdict, _ = verified(cluster, reach, overfill=True)
+    assert verdict.checks[-1].found == "not tried: the pool breaks another promise"
+    assert cluster.deleted == []

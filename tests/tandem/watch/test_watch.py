@@ -1,0 +1,187 @@
+"""Look after look: what is seen, what has changed since, and how it is shown at every width."""
+
+import datetime
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from tandem.deployed.endpoints import NotConnectedError
+from tandem.deployed.ollama import Memory
+from tandem.watch import screen
+from tandem.watch.gpus import Gpu
+from tandem.watch.watch import Look, ModelLook, looks, with_events
+from tests.tandem.deployed.pretended import Cluster, connected, reaching, well
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded
+from tests.tandem.seen import NODE, facts, pod, restarting
+
+AT = datetime.datetime(2026, 11, 21, 12, 0, tzinfo=datetime.UTC)
+
+
+def with_plugin(cluster: Cluster) -> Cluster:
+    plugin = pod("plugin", "nvidia-device-plugin-x1")
+    plugin["spec"]["containers"] = [{"name": "nvidia-device-plugin-ctr"}]
+    cluster.facts = replace(cluster.facts, pods=[*cluster.facts.pods, plugin])
+    return cluster
+
+
+def watched(cluster: Cluster, llama: FakeOllama, mistral: FakeOllama, **how: Any) -> Iterator[Look]:
+    reach = reaching(llama2_7b=llama, mistral_7b=mistral)
+    return looks(connected(cluster), interval=0, reach=reach, sleep=lambda _: None, **how)
+
+
+def test_a_look_has_models_gpus_and_pods(llama: FakeOllama, mistral: FakeOllama) -> None:
+    mistral.answers["/api/ps"] = {"models": []}
+    [look] = watched(with_plugin(well()), llama, mistral, once=True)
+    one, other = look.models
+    assert (one.id, one.state, one.restarts, one.node) == ("llama2-7b", "ready", 0, NODE)
+    assert one.memory is not None
+    assert (one.memory.size, one.memory.context) == (5 * GIB, 2048)
+    assert other.memory is None
+    assert [(gpu.name, gpu.used_mib) for gpu in look.gpus] == [("Tesla T4", 9300)]
+    assert look.trouble == ()
+    told = look.as_dict()
+    assert told["models"][0]["memory"]["size_vram"] == 5 * GIB
+    assert told["at"].startswith("20")
+
+
+def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: FakeOllama, mistral: FakeOllama) -> None:
+    mistral.answers["/api/ps"] = {"models": []}
+    [look] = watched(well(), llama, mistral, once=True)
+    assert {model.tokens_per_s for model in look.models} == {None}
+    [look] = watched(well(), llama, mistral, once=True, probe=True)
+    assert [model.tokens_per_s for model in look.models] == [30.0, None]
+    assert "/api/generate" not in [path for path, _ in mistral.asked], "asking would load it"
+
+
+def test_a_pod_that_is_not_ready_is_shown_and_not_asked(llama: FakeOllama, mistral: FakeOllama) -> None:
+    cluster = Cluster(replace(facts(), pods=[restarting("llama2-7b", "spilled"), pod("mistral-7b")]))
+    [look] = watched(cluster, llama, mistral, once=True)
+    assert "3 restarts, the last: spilled" in look.models[0].state
+    assert llama.asked == []
+
+
+def test_a_replaced_pod_and_a_dropped_connection_are_told_and_survived(llama: FakeOllama, mistral: FakeOllama) -> None:
+    cluster = well()
+    seen = watched(cluster, llama, mistral)
+    assert next(seen).events == ()
+    llama.answers["/api/ps"] = b"half an ans"
+    look = next(seen)
+    [event] = look.events
+    assert event.startswith("llama2-7b: lost the connection: does not answer /api/ps as Ollama does (")
+    assert next(seen).events == ()
+    llama.answers["/api/ps"] = {"models": [loaded("llama2:7b")]}
+    cluster.facts = replace(facts(), pods=[pod("llama2-7b", "llama2-7b-new"), pod("mistral-7b")])
+    look = next(seen)
+    assert look.events == (
+        "llama2-7b: pod llama2-7b-5d4 was replaced by llama2-7b-new",
+        "llama2-7b: connected again",
+    )
+    assert look.models[0].memory is not None
+
+
+def test_a_lost_cluster_is_told_and_no_old_number_is_shown(llama: FakeOllama, mistral: FakeOllama) -> None:
+    cluster = with_plugin(well())
+    seen = watched(cluster, llama, mistral)
+    assert next(seen).gpus
+    cluster.fails = [NotConnectedError("cannot be reached"), NotConnectedError("cannot be reached")]
+    for _ in range(2):
+        look = next(seen)
+        assert look.trouble == ("the cluster: cannot be reached",)
+        assert look.gpus == ()
+        assert {model.memory for model in look.models} == {None}
+        assert look.events == ()
+    look = next(seen)
+    assert look.events == ("the cluster answers again",)
+    assert look.gpus
+
+
+def test_a_cluster_that_is_away_at_first_ends_it(llama: FakeOllama, mistral: FakeOllama) -> None:
+    cluster = well()
+    cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
+    with pytest.raises(NotConnectedError):
+        next(watched(cluster, llama, mistral))
+
+
+MODEL = ModelLook(
+    id="llama2-7b",
+    tag="llama2:7b",
+    pod="a",
+    node=NODE,
+    state="ready",
+    ready=True,
+    restarts=0,
+    trouble="",
+    memory=Memory(size=5 * GIB, size_vram=4 * GIB, context=2048, expires="2026-11-21T12:04:30Z"),
+    tokens_per_s=None,
+)
+CARD = Gpu(node=NODE, uuid="GPU-1", name="Tesla T4", used_mib=9300, total_mib=15360, busy_percent=37, source="DCGM")
+LOOK = Look(at=AT, stack="timeslice", models=(MODEL,), gpus=(CARD,), trouble=())
+
+
+def test_a_restart_in_the_same_pod_is_an_event() -> None:
+    again = replace(MODEL, restarts=1, state="ready, 1 restart, the last: Error")
+    [event] = with_events(LOOK, replace(LOOK, models=(again,))).events
+    assert event == "llama2-7b: its container was started again (ready, 1 restart, the last: Error)"
+    gone = replace(MODEL, ready=False, state="Running, not ready", memory=None)
+    assert with_events(LOOK, replace(LOOK, models=(gone,))).events == (
+        "llama2-7b: not ready any more (Running, not ready)",
+    )
+    assert with_events(replace(LOOK, models=(gone,)), LOOK).events == ("llama2-7b: ready",)
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_a_look_fits_every_terminal(width: int) -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=True, color_system=None)
+    troubled = replace(LOOK, trouble=("GPUs of ip-10-0-9-9: neither a DCGM exporter nor the plugin is ready there",))
+    console.print(screen.render(troubled, ["12:00:01 llama2-7b: connected again"], width))
+    text = out.getvalue()
+    assert max(len(line.rstrip()) for line in text.splitlines()) <= width
+    flat = " ".join(text.split())
+    for part in (
+        "llama2-7b",
+        "5,120 MiB",
+        "80 %",
+        "2,048",
+        "in 4 min",
+        "Tesla T4",
+        "37 %",
+        "connected again",
+        "--probe",
+    ):
+        assert part in flat, part
+    assert "…" not in flat, "nothing is cut off"
+
+
+@pytest.mark.parametrize(
+    ("expires", "told"),
+    [
+        ("2026-11-21T12:00:59Z", "in 59 s"),
+        ("2026-11-21T13:00:00+00:00", "in 60 min"),
+        ("2318-03-04T05:06:07.123456789Z", "never"),
+        ("2026-11-21T11:59:00Z", "in 0 s"),
+        ("", "–"),
+        ("soon", "–"),
+    ],
+)
+def test_expiry_is_told_from_now(expires: str, told: str) -> None:
+    memory = Memory(size=1, size_vram=1, context=1, expires=expires)
+    lines = list(screen.lines(replace(LOOK, models=(replace(MODEL, memory=memory),))))
+    assert f"until {told}" in "\n".join(lines)
+
+
+def test_without_a_terminal_looks_are_lines_that_come_at_once() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80)
+    import contextlib
+
+    with contextlib.redirect_stdout(out):
+        screen.live(iter([LOOK, replace(LOOK, events=("llama2-7b: ready",))]), console)
+    lines = out.getvalue().splitlines()
+    assert lines[-1] == "llama2-7b: ready"
+    assert lines.count("llama2-7b: ready") == 3, "twice as a state, once as an event"
+    assert not any("\x1b" in line for line in lines)
