@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 from sharing import compatibility, prices
 from sharing.advice import Advice, advise, concerns
@@ -121,9 +122,8 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     bill, limit = found.cost, found.limit
     if bill is None or limit is None or not found.over_budget:
         return
-    offered = sorted(
-        (each for pool in setup.pools for each in advice[pool.name]), key=lambda one: one.usd_per_hour or 0
-    )
+    # A total is known where the bill is.
+    offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
     cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
     if bill.usd_per_hour <= limit:
         yield _over_budget_while_replacing(setup, bill, limit, cheaper)

@@ -8,7 +8,8 @@ import pytest
 from sandbox.graph import Graph
 from sharing import tables
 from stacks.stack_file.judge import Plan
-from tandem.planned.first_token import NODE_CLAIM, first_token
+from tandem.planned import first_token
+from tandem.planned.first_token import NODE_CLAIM
 
 NEEDS = {
     ("providers:aws", "ec2/vpc:Vpc"): "a provider serves its resources",
@@ -53,7 +54,7 @@ NEEDS = {
 
 
 def edges(graph: Graph, plan: Plan) -> set[tuple[str, str]]:
-    path = first_token(graph, plan.setup).path
+    path = first_token.first_token(graph, plan.setup).path
     kinds = [graph[step.urn].type.partition(":")[2] for step in path]
     assert all(step.waits_for == before.urn for before, step in pairwise(path))
     return set(pairwise(kinds))
@@ -77,9 +78,22 @@ def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(
     graphs: Callable[[str], Graph], plans: Callable[[str], Plan]
 ) -> None:
     def last(stack: str) -> float:
-        found = first_token(graphs(stack), plans(stack).setup)
+        found = first_token.first_token(graphs(stack), plans(stack).setup)
         assert found.plus_minus > 2
         return found.path[-1].minutes
 
     claims = [row for row in tables.read("durations").rows if row["type"] == NODE_CLAIM]
     assert last("karpenter") - last("timeslice") == pytest.approx(float(claims[0]["minutes"]))
+
+
+def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
+    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both are about one step, whose doubts add up: (a + b)² is more than a² + b²."""
+
+    def doubt(about_the_node: float) -> float:
+        times = {**first_token.known_times(), NODE_CLAIM: (1.0, about_the_node)}
+        monkeypatch.setattr(first_token, "known_times", lambda: times)
+        return first_token.first_token(graphs("karpenter"), plans("karpenter").setup).plus_minus
+
+    assert doubt(4.0) ** 2 > doubt(0.0) ** 2 + 4.0**2 + 1

@@ -1,7 +1,12 @@
 """GPUs, from what `nvidia-smi` and the DCGM exporter print."""
 
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import SimpleNamespace
 from typing import Any
 
 from hypothesis import example, given
@@ -69,10 +74,16 @@ def test_whatever_is_printed_can_be_shown(text: str) -> None:
 
 
 class Cluster:
-    """Runs `nvidia-smi` in pods; notes where."""
+    """Runs `nvidia-smi` in pods; notes where. `exporter` is the address of a DCGM exporter."""
 
-    def __init__(self, answer: str | NotConnectedError) -> None:
+    def __init__(self, answer: str | NotConnectedError, exporter: str = "") -> None:
         self.answer, self.ran = answer, list[tuple[str, str]]()
+        self.exporter, self.reached = exporter, list[tuple[Any, ...]]()
+
+    @contextmanager
+    def forward(self, *target: Any, on_node: str) -> Iterator[SimpleNamespace]:
+        self.reached.append((*target, on_node))
+        yield SimpleNamespace(url=self.exporter, trouble="")
 
     def run_in(self, pod: dict[str, Any], container: str, command: list[str]) -> str:
         self.ran.append((pod["metadata"]["name"], container))
@@ -110,3 +121,29 @@ def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
         [],
         [f"GPUs of {NODE}: `nvidia-smi` failed"],
     )
+
+
+class Exporter(BaseHTTPRequestHandler):
+    """Serves one page of metrics, as the DCGM exporter does on port 9400 (dcgm-exporter README)."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/metrics" else 404)
+        self.end_headers()
+        self.wfile.write(f"DCGM_FI_DEV_FB_USED{{{CARD}}} 9300\n".encode())
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
+    exporter = plugin_pod("dcgm-exporter")
+    exporter["metadata"]["labels"] = {"app.kubernetes.io/name": "dcgm-exporter"}
+    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        cluster: Any = Cluster("", f"http://127.0.0.1:{server.server_port}")
+        found, notes = gpus.read(cluster, [NODE], [exporter])
+        server.shutdown()
+    assert [(gpu.uuid, gpu.used_mib, gpu.source) for gpu in found] == [("GPU-1", 9300, "DCGM")]
+    assert notes == []
+    label = {"app.kubernetes.io/name": "dcgm-exporter"}
+    assert cluster.reached == [("dcgm-exporter-x1", "ollama", label, 9400, NODE)]
