@@ -4,34 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from sandbox.world import jobs, journal, karpenter, plugin
+from sandbox.world import jobs, journal, karpenter, plugin, tokens
 from sandbox.world.nodes import admit_creator, instances, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.pods import brings_discovery, chart, pods_of
 from sandbox.world.scheduler import must_leave, placed
 from sandbox.world.storage import claims, detach, mount, release_claim
 from sandbox.world.store import State
-from sandbox.world.things import (
-    ACCESS_ENTRY,
-    ACCESS_POLICY,
-    ADDON,
-    CLAIM,
-    CLUSTER,
-    CRD,
-    JOB,
-    NAMESPACE,
-    NODE,
-    NODE_CLASS,
-    NODE_GROUP,
-    NODE_POOL,
-    POD,
-    POD_IDENTITY,
-    PULUMI,
-    RELEASE,
-    Thing,
-    Things,
-    value_at,
-)
+from sandbox.world.things import PULUMI, Thing, Things, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
@@ -77,16 +57,16 @@ def group_and_kind(token: str) -> tuple[str, str]:
 
 def created(things: Things, thing: Thing, state: State, caller: str, *, joins: bool = True) -> None:
     """After a creation by `caller`; nodes of a group that does not join never become any."""
-    if thing.type == CLUSTER:
+    if thing.type == tokens.CLUSTER:
         make_control_plane(things, thing, state)
         admit_creator(things, thing, caller, state)
-    elif thing.type == NODE_GROUP:
+    elif thing.type == tokens.NODE_GROUP:
         make_access_entry(things, thing, state)
         if joins:
             scale(things, thing, state)
-    elif thing.type == RELEASE:
+    elif thing.type == tokens.RELEASE:
         _install(things, thing, state)
-    elif thing.type == JOB:
+    elif thing.type == tokens.JOB:
         jobs.run(things, thing, state)
     _settle(things, state)
 
@@ -100,29 +80,29 @@ def reclaimed(things: Things, group: Thing, state: State) -> None:
 
 def updated(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
     """After an update."""
-    if thing.type == CLUSTER:
+    if thing.type == tokens.CLUSTER:
         make_control_plane(things, thing, state)
         karpenter.upgrade(things, thing, before, state)
-    elif thing.type == NODE_GROUP:
+    elif thing.type == tokens.NODE_GROUP:
         refresh(things, thing, before, state)
-    elif thing.type == RELEASE:
+    elif thing.type == tokens.RELEASE:
         _replace_pods(things, thing, state)
-    elif thing.type in (NODE_POOL, NODE_CLASS):
+    elif thing.type in (tokens.NODE_POOL, tokens.NODE_CLASS):
         karpenter.drift(things, thing, before, state)
     _settle(things, state)
 
 
 def delete(things: Things, thing: Thing, state: State) -> None:
     """Deletes a thing, and what goes with it."""
-    if thing.type == CLUSTER:
+    if thing.type == tokens.CLUSTER:
         _delete_cluster(things, thing, state)
-    elif thing.type == RELEASE:
+    elif thing.type == tokens.RELEASE:
         uninstall(things, thing, state)
-    elif thing.type == CLAIM:
+    elif thing.type == tokens.CLAIM:
         release_claim(things, thing)
-    elif thing.type == CRD:
+    elif thing.type == tokens.CRD:
         delete_custom_resources(things, [thing])
-    elif thing.type == NAMESPACE:
+    elif thing.type == tokens.NAMESPACE:
         _empty(things, thing, state)
     things.remove(thing)
     _settle(things, state)
@@ -131,7 +111,7 @@ def delete(things: Things, thing: Thing, state: State) -> None:
 def _empty(things: Things, namespace: Thing, state: State) -> None:
     """A namespace takes its releases along, without their hooks, and then everything else in it."""
     inside = [one for one in things.inside(namespace.cluster) if one.namespace == namespace.id]
-    for one in sorted(inside, key=lambda one: one.type != RELEASE):
+    for one in sorted(inside, key=lambda one: one.type != tokens.RELEASE):
         if things.get(one.type, one.id) is not None:
             delete(things, one, state)
 
@@ -140,13 +120,13 @@ def uninstall(things: Things, release: Thing, state: State) -> None:
     """What Helm deletes with a release: its pods, then the claims that its chart made, then CRDs that are templates."""
     owned = things.owned_by(release)
     for one in owned:
-        if one.type == POD:
+        if one.type == tokens.POD:
             things.remove(one)
     _settle(things, state)
     for one in owned:
-        if one.type == CLAIM:
+        if one.type == tokens.CLAIM:
             delete(things, one, state)
-    crds = [one for one in owned if one.type == CRD]
+    crds = [one for one in owned if one.type == tokens.CRD]
     if CHART_CRDS.get(chart(release.inputs), ({}, False))[1]:
         delete_custom_resources(things, crds)
     else:
@@ -171,16 +151,16 @@ def custom_resources(things: Things, crd: Thing) -> list[Thing]:
 
 def leave_job(things: Things, release: Thing, name: str, state: State) -> None:
     """The Job of a hook that found no node: nobody owns it."""
-    job = made(things, state, JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
+    job = made(things, state, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
     job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}
 
 
 def _install(things: Things, release: Thing, state: State) -> None:
-    if release.inputs.get("createNamespace") and things.get(NAMESPACE, release.namespace) is None:
+    if release.inputs.get("createNamespace") and things.get(tokens.NAMESPACE, release.namespace) is None:
         values = {"metadata": {"name": release.namespace}}
         # Helm does not delete it with the release.
         made(
-            things, state, NAMESPACE, release.namespace, release.namespace, BY_HELM, None, values
+            things, state, tokens.NAMESPACE, release.namespace, release.namespace, BY_HELM, None, values
         ).cluster = release.cluster
     groups = crds_of(release.inputs)
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
@@ -190,7 +170,7 @@ def _install(things: Things, release: Thing, state: State) -> None:
                 crd = made(
                     things,
                     state,
-                    CRD,
+                    tokens.CRD,
                     name,
                     name,
                     BY_HELM,
@@ -220,17 +200,17 @@ def _make_claim(things: Things, release: Thing, name: str, state: State) -> None
     }
     values = {"metadata": {"name": name, "namespace": release.namespace}, "spec": spec}
     made(
-        things, state, CLAIM, f"{release.namespace}/{name}", name, BY_HELM, release.key, values
+        things, state, tokens.CLAIM, f"{release.namespace}/{name}", name, BY_HELM, release.key, values
     ).cluster = release.cluster
 
 
 def _replace_pods(things: Things, release: Thing, state: State) -> None:
     for one in things.owned_by(release):
-        if one.type == POD:
+        if one.type == tokens.POD:
             things.remove(one)
     for pod in pods_of(release.inputs):
         identity = f"{release.namespace}/{pod.name}"
-        one = made(things, state, POD, identity, pod.name, BY_SCHEDULER, release.key, {})
+        one = made(things, state, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {})
         one.cluster = release.cluster
         one.outputs = {
             "metadata": {"name": pod.name, "namespace": release.namespace},
@@ -250,44 +230,44 @@ def _settle(things: Things, state: State) -> None:
     apart: its pods take all shares, so that they only come when those of the old pods are free, and they touch CUDA
     only when all of them have come. The models start after it.
     """
-    for release in things.of(RELEASE):
+    for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
             _evict(things, release, pod)
     journal.note_stops(things, state)
     plugin.settle(things)
     journal.note_modes(things, state)
-    for release in things.of(RELEASE):
+    for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod, state)
     # When controllers have their nodes.
-    for cluster in things.of(CLUSTER):
+    for cluster in things.of(tokens.CLUSTER):
         karpenter.reconcile(things, str(cluster.outputs["endpoint"]), state)
-    for release in things.of(RELEASE):
+    for release in things.of(tokens.RELEASE):
         waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
         karpenter.provision(things, release.cluster, release.namespace, waiting, state)
         journal.note_modes(things, state)
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod, state)
-    running = [one for one in things.of(POD) if one.outputs["node"]]
+    running = [one for one in things.of(tokens.POD) if one.outputs["node"]]
     detach(things, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
 
 
 def _evict(things: Things, release: Thing, pod: PodSpec) -> None:
     """Its Deployment makes the pod anew, by the same name here."""
-    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is not None and one.outputs["node"]:
-        node = things.get(NODE, one.outputs["node"])
+        node = things.get(tokens.NODE, one.outputs["node"])
         if node is None or must_leave(pod, node):
             one.outputs["node"] = ""
 
 
 def _is_pending(things: Things, release: Thing, pod: PodSpec) -> bool:
-    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
     return one is not None and not one.outputs["node"]
 
 
 def _schedule(things: Things, release: Thing, pod: PodSpec, state: State) -> None:
-    one = things.get(POD, f"{release.namespace}/{pod.name}")
+    one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is None or one.outputs["node"]:
         return
     node = placed(things, release.cluster, release.namespace, [pod])[0]
@@ -309,12 +289,12 @@ def _delete_cluster(things: Things, cluster: Thing, state: State) -> None:
         if one.made_by == PULUMI:
             state.buried[one.key] = one.cluster
         things.remove(one)
-    for one in things.of(ADDON, ACCESS_ENTRY, ACCESS_POLICY, POD_IDENTITY):
+    for one in things.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
         if one.inputs.get("clusterName") == cluster.id:
             things.remove(one)
 
 
 def has_running_pod(things: Things, server: str, wanted: str) -> bool:
     """Whether a release of that chart has a pod on a node of the cluster."""
-    releases = {one.key for one in things.of(RELEASE) if one.cluster == server and chart(one.inputs) == wanted}
-    return any(one.owner in releases and one.outputs["node"] for one in things.of(POD))
+    releases = {one.key for one in things.of(tokens.RELEASE) if one.cluster == server and chart(one.inputs) == wanted}
+    return any(one.owner in releases and one.outputs["node"] for one in things.of(tokens.POD))

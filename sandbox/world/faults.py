@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from sandbox.world.things import ADDON, NODE_GROUP, CloudError
+from sandbox.world import tokens
+from sandbox.world.things import CloudError
 
 Operation = Literal["create", "update", "delete"]
 Kind = Literal["error", "throttle", "timeout", "lost", "failed"]
@@ -20,8 +21,8 @@ _FAILED_SOURCE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.
 _KUBERNETES_SOURCE = "https://kubernetes.io/docs/reference/using-api/api-concepts/ (metav1.StatusReason)"
 # What EKS says of a group or an add-on that it could not bring up: API_Issue.html and API_AddonIssue.html.
 _FAILED = {
-    NODE_GROUP: ("AsgInstanceLaunchFailures", "Could not launch Spot Instances. UnfulfillableCapacity"),
-    ADDON: ("InternalFailure", "The add-on could not be installed"),
+    tokens.NODE_GROUP: ("AsgInstanceLaunchFailures", "Could not launch Spot Instances. UnfulfillableCapacity"),
+    tokens.ADDON: ("InternalFailure", "The add-on could not be installed"),
 }
 # Service (the token's module) to its codes for a fault of its own, and for too many requests.
 _CODES = {
@@ -33,7 +34,7 @@ _CODES = {
     "kubernetes": ("InternalError", "TooManyRequests"),
 }
 
-STAYS_FAILED = (NODE_GROUP, ADDON)
+STAYS_FAILED = (tokens.NODE_GROUP, tokens.ADDON)
 """EKS keeps them after a failed creation, and the provider has their id then (d.SetId in node_group.go, addon.go)."""
 
 

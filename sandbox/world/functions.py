@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
+from sandbox.world import tokens
 from sandbox.world.nodes import groups_of
-from sandbox.world.things import CLUSTER, NODE_GROUP, CloudError, Thing, Things
+from sandbox.world.things import CloudError, Thing, Things
 
 CLUSTERS = "aws:eks/getClusters:getClusters"
 GROUPS = "aws:eks/getNodeGroups:getNodeGroups"
@@ -19,9 +20,9 @@ def answer(things: Things, question: Question) -> Values | None:
     if question.token == OFFERINGS:
         return offerings(question, things.offers)
     if question.token == CLUSTERS:
-        return {"id": "clusters", "names": [one.id for one in things.of(CLUSTER)]}
+        return {"id": "clusters", "names": [one.id for one in things.of(tokens.CLUSTER)]}
     if question.token == GROUPS:
-        if things.get(CLUSTER, args["clusterName"]) is None:
+        if things.get(tokens.CLUSTER, args["clusterName"]) is None:
             message = f"No cluster found for name: {args['clusterName']}."
             raise CloudError("ResourceNotFoundException", message, API + "API_ListNodegroups.html")
         names = [one.outputs["nodeGroupName"] for one in groups_of(things, args["clusterName"])]
@@ -32,7 +33,7 @@ def answer(things: Things, question: Question) -> Values | None:
 
 
 def _described(things: Things, identity: str) -> Values:
-    group: Thing | None = things.get(NODE_GROUP, identity)
+    group: Thing | None = things.get(tokens.NODE_GROUP, identity)
     if group is None:
         message = f"No node group found for name: {identity.partition(':')[2]}."
         raise CloudError("ResourceNotFoundException", message, API + "API_DescribeNodegroup.html")

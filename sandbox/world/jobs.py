@@ -9,12 +9,12 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.world import disruptions, journal, karpenter
+from sandbox.world import disruptions, journal, karpenter, tokens
 from sandbox.world.plugin import advertised, labels_seen
 from sandbox.world.pods import Values, pods_of_job
 from sandbox.world.scheduler import placed
 from sandbox.world.store import State
-from sandbox.world.things import CONFIG_MAP, JOB, SERVICE_ACCOUNT, Thing, Things, value_at, values_at
+from sandbox.world.things import Thing, Things, value_at, values_at
 
 REPLACE_UNREADY = "pulumi.com/replaceUnready"
 LATE, FAILED = "DeadlineExceeded", "BackoffLimitExceeded"
@@ -93,7 +93,7 @@ def is_replaced(things: Things, inputs: Values) -> bool:
     if not isinstance(annotations, dict) or annotations.get(REPLACE_UNREADY) != "true":
         return False
     namespace, name = value_at(inputs, "metadata.namespace") or "default", value_at(inputs, "metadata.name")
-    job = things.get(JOB, f"{namespace}/{name}")
+    job = things.get(tokens.JOB, f"{namespace}/{name}")
     return job is not None and "Complete" not in values_at(job.outputs, "status.conditions.type")
 
 
@@ -105,10 +105,10 @@ def _lacking(things: Things, server: str, namespace: str, inputs: Values) -> str
     """What pods are not made without, or do not start without."""
     pod = value_at(inputs, "spec.template.spec") or {}
     account = pod.get("serviceAccountName") or "default"
-    if account != "default" and not _is_there(things, server, SERVICE_ACCOUNT, f"{namespace}/{account}"):
+    if account != "default" and not _is_there(things, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
         return f'pods are forbidden: error looking up service account {namespace}/{account}: "{account}" not found'
     for name in values_at(pod, "volumes.configMap.name"):
-        if not _is_there(things, server, CONFIG_MAP, f"{namespace}/{name}"):
+        if not _is_there(things, server, tokens.CONFIG_MAP, f"{namespace}/{name}"):
             return f'pods are ContainerCreating: configmap "{name}" not found'
     return None
 

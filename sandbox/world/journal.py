@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from sandbox.world import tokens
 from sandbox.world.disruptions import LEFT_EXCLUSIVE
 from sandbox.world.plugin import STARTED, config_of, plugins_on
 from sandbox.world.store import Event, State
-from sandbox.world.things import NODE, POD, Thing, Things
+from sandbox.world.things import Thing, Things
 
 CLASH = "plugins"
 """Where a node says which releases ran a device plugin there last."""
@@ -19,14 +20,14 @@ MPS_IN_FORCE = "mps"
 def note_stops(things: Things, state: State) -> None:
     """Notes what has ended since. A pod that was made anew has no node yet."""
     for who, began in _running(state).items():
-        pod = things.get(POD, who)
+        pod = things.get(tokens.POD, who)
         if pod is None or pod.outputs["node"] != began.node:
             state.journal.append(Event(kind="stop", node=began.node, config=began.config, who=who))
 
 
 def note_modes(things: Things, state: State) -> None:
     """Notes which nodes have another configuration than they had, or more than one device plugin."""
-    for node in things.of(NODE):
+    for node in things.of(tokens.NODE):
         plugins = ", ".join(one.id for one in plugins_on(things, node))
         if ", " in plugins and node.outputs.get(CLASH) != plugins:
             state.journal.append(Event(kind="clash", node=node.id, config="", who=plugins))

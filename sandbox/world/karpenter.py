@@ -14,47 +14,15 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from sandbox.cloud.identity import digest
-from sandbox.world import quotas
+from sandbox.world import quotas, tokens
 from sandbox.world.hardware import instance_types
-from sandbox.world.nodes import (
-    EFFECTS,
-    HOST_LABEL,
-    SUBNET,
-    TYPE_LABEL,
-    ZONE_LABEL,
-    cluster_at,
-    launch,
-    made,
-    meets,
-    sold_in,
-)
+from sandbox.world.nodes import EFFECTS, HOST_LABEL, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets, sold_in
 from sandbox.world.plugin import COUNTED_ON
 from sandbox.world.pods import Pod, chart
 from sandbox.world.scheduler import groups, placed
 from sandbox.world.storage import has_policy
 from sandbox.world.store import State
-from sandbox.world.things import (
-    ACCESS_ENTRY,
-    ADDON,
-    ATTACHED_POLICY,
-    INSTANCE,
-    NODE,
-    NODE_CLAIM,
-    NODE_CLASS,
-    NODE_OVERLAY,
-    NODE_POOL,
-    POD,
-    POD_IDENTITY,
-    POLICY,
-    PROFILE,
-    RELEASE,
-    ROLE,
-    Key,
-    Thing,
-    Things,
-    value_at,
-    values_at,
-)
+from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
 CHART = "karpenter"
 BEYOND_LIMITS = "all available instance types exceed limits"
@@ -89,32 +57,36 @@ class NewNode:
 def idle(things: Things, server: str, *calls: str) -> str | None:
     """Why the controller does not do what takes these calls to AWS; None when it does."""
     release = _release(things, server)
-    if release is None or not any(one.outputs["node"] for one in things.owned_by(release) if one.type == POD):
+    if release is None or not any(one.outputs["node"] for one in things.owned_by(release) if one.type == tokens.POD):
         return "the controller of karpenter is not there"
     cluster = cluster_at(things, server)
     name = cluster.id if cluster else ""
     for addon, lacking in ((AGENT, "gets no credentials"), (DNS, "resolves no names")):
-        if things.get(ADDON, f"{name}:{addon}") is None:
+        if things.get(tokens.ADDON, f"{name}:{addon}") is None:
             return f"the controller of karpenter {lacking}: the add-on {addon} is not there"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
     wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
-    identity = next((one for one in things.of(POD_IDENTITY) if wanted.items() <= one.inputs.items()), None)
+    identity = next((one for one in things.of(tokens.POD_IDENTITY) if wanted.items() <= one.inputs.items()), None)
     if identity is None:
         return f"the controller of karpenter gets no credentials: no association for {release.namespace}/{account}"
     arn = identity.inputs.get("roleArn")
-    role = next((one for one in things.of(ROLE) if one.outputs.get("arn") == arn), None)
+    role = next((one for one in things.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
     refused = [call for call in calls if role is None or not _allows(things, role, call)]
     return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
 
 
 def _release(things: Things, server: str) -> Thing | None:
-    return next((one for one in things.of(RELEASE) if one.cluster == server and chart(one.inputs) == CHART), None)
+    return next(
+        (one for one in things.of(tokens.RELEASE) if one.cluster == server and chart(one.inputs) == CHART), None
+    )
 
 
 def _allows(things: Things, role: Thing, call: str) -> bool:
     """Whether a policy of the role names the call. Resources and conditions are not looked at."""
-    attached = [one.inputs.get("policyArn") for one in things.of(ATTACHED_POLICY) if one.inputs.get("role") == role.id]
-    policies = [one for arn in attached if (one := things.get(POLICY, arn)) is not None]
+    attached = [
+        one.inputs.get("policyArn") for one in things.of(tokens.ATTACHED_POLICY) if one.inputs.get("role") == role.id
+    ]
+    policies = [one for arn in attached if (one := things.get(tokens.POLICY, arn)) is not None]
     statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
     allowed = [one for one in statements if one.get("Effect") == "Allow"]
     return any(fnmatchcase(call, action) for one in allowed for action in values_at(one, "Action"))
@@ -157,7 +129,7 @@ def placed_with_new_nodes(
 def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
     """The node that some pool brings for pods that only run together, or why none does."""
     reasons = []
-    for pool in _of(things, server, NODE_POOL):
+    for pool in _of(things, server, tokens.NODE_POOL):
         reason = _unable(things, server, pool)
         if reason is None:
             left = _left(things, pool, new)
@@ -188,7 +160,7 @@ def _unable(things: Things, server: str, pool: Thing) -> str | None:
 def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
     """What is left of each limited extended resource. Within a batch of pods, `nodes` stops nothing (scheduler.go)."""
     limits = {name: int(limit) for name, limit in (value_at(pool.inputs, "spec.limits") or {}).items() if "/" in name}
-    nodes = [*(one.node for one in new), *_of(things, pool.cluster, NODE)]
+    nodes = [*(one.node for one in new), *_of(things, pool.cluster, tokens.NODE)]
     own = [node for node in nodes if value_at(node.outputs, "metadata.labels").get(POOL_LABEL) == pool.id]
     return {name: limit - sum(one.outputs[COUNTED_ON].get(name, 0) for one in own) for name, limit in limits.items()}
 
@@ -207,10 +179,10 @@ def _capacity_type(things: Things, pool: Thing) -> str | None:
 
 def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
     """Why nodes of the class would never register."""
-    role, cluster = things.get(ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(things, server)
+    role, cluster = things.get(tokens.ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(things, server)
     if role is None or cluster is None:
         return "the role of its nodes is not there"
-    entry = things.get(ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
+    entry = things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
     if entry is None or entry.inputs.get("type") != "EC2_LINUX":
         return f"its nodes do not register: no EC2_LINUX access entry for {role.id}"
     lacking = [policy for policy in JOINING if not has_policy(things, role, policy)]
@@ -226,13 +198,13 @@ def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) ->
         if not quotas.room(things, kind, _is_spot(pool), coming):
             continue
         for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
-            place = things.get(SUBNET, subnet)
+            place = things.get(tokens.SUBNET, subnet)
             zone = place.outputs.get("availabilityZone") if place else None
             # A zone without the type is no offering (offering/base_resolver.go, `itZones.Has(zone)`).
             if place is None or (zones is not None and zone not in zones) or not sold_in(things, subnet, [kind]):
                 continue
             name = f"new-{len(new)}"
-            node = Thing(type=NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
+            node = Thing(type=tokens.NODE, id=name, name=name, inputs={}, outputs={}, cluster=server)
             node.outputs = _described(things, server, pool, name, kind, str(zone))
             yield NewNode(pool, node_class, subnet, node)
 
@@ -265,7 +237,9 @@ def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str,
     counted = {CARD: kind.gpus} if kind is not None and not kind.gpu.is_slice else {}
     if not gate_is_on(things, server):
         return counted
-    overlays = sorted(_of(things, server, NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1))
+    overlays = sorted(
+        _of(things, server, tokens.NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1)
+    )
     for overlay in overlays:
         if all(meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
             capacity = value_at(overlay.inputs, "spec.capacity") or {}
@@ -284,18 +258,22 @@ def _required(pool: Thing, key: str) -> list[str] | None:
 
 def reconcile(things: Things, server: str, state: State) -> None:
     """Makes the instance profile of each EC2NodeClass, which holds the nodes' role as long as the class lives."""
-    for node_class in _of(things, server, NODE_CLASS):
+    for node_class in _of(things, server, tokens.NODE_CLASS):
         role = value_at(node_class.inputs, "spec.role")
-        if _profile(things, node_class) is None and things.get(ROLE, role) and not idle(things, server, *MAKE_PROFILE):
+        if (
+            _profile(things, node_class) is None
+            and things.get(tokens.ROLE, role)
+            and not idle(things, server, *MAKE_PROFILE)
+        ):
             name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
-            made(things, state, PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
+            made(things, state, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
 
 
 def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod], state: State) -> None:
     """Brings nodes for pods that find none."""
     for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
         claim_name = f"{new.pool.id}-{digest(new.pool.id, str(state.serial), length=5)}"
-        claim = made(things, state, NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {})
+        claim = made(things, state, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {})
         claim.cluster = server
         disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
         instance, node = launch(
@@ -325,7 +303,7 @@ def upgrade(things: Things, cluster: Thing, before: dict[str, Any], state: State
     """
     if before.get("version") == cluster.inputs.get("version"):
         return
-    for node_class in _of(things, str(cluster.outputs["endpoint"]), NODE_CLASS):
+    for node_class in _of(things, str(cluster.outputs["endpoint"]), tokens.NODE_CLASS):
         if values_at(node_class.inputs, "spec.amiSelectorTerms.alias"):
             for pool in pools_of(things, node_class):
                 _replace_nodes(things, pool, state)
@@ -347,7 +325,7 @@ def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) ->
     that one the old node stays. Here the old one goes first, and its pods bring the new one. Source: karpenter v1.14.1,
     pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count), queue.go.
     """
-    if thing.type == NODE_POOL:
+    if thing.type == tokens.NODE_POOL:
         old, new = (_static(value_at(values, "spec.template")) for values in (before, thing.inputs))
         pools = [thing] if old != new else []
     else:
@@ -359,7 +337,7 @@ def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) ->
 def _replace_nodes(things: Things, pool: Thing, state: State) -> None:
     claims = claims_of(things, pool) if idle(things, pool.cluster, *TERMINATE) is None else []
     for claim in claims:
-        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim) if one.type == INSTANCE]
+        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim) if one.type == tokens.INSTANCE]
         if not all(quotas.room(things, kind, _is_spot(pool)) for kind in kinds):
             break
         quotas.note_peak(things, [(kind, _is_spot(pool)) for kind in kinds])
@@ -377,21 +355,21 @@ def _static(template: Any) -> Any:
 
 def claims_of(things: Things, pool: Thing) -> list[Thing]:
     """The pool's NodeClaims, each with its instance."""
-    return [one for one in things.owned_by(pool) if one.type == NODE_CLAIM]
+    return [one for one in things.owned_by(pool) if one.type == tokens.NODE_CLAIM]
 
 
 def pools_of(things: Things, node_class: Thing) -> list[Thing]:
     """NodePools of a class."""
-    return [one for one in _of(things, node_class.cluster, NODE_POOL) if _class_of(things, one) is node_class]
+    return [one for one in _of(things, node_class.cluster, tokens.NODE_POOL) if _class_of(things, one) is node_class]
 
 
 def _class_of(things: Things, pool: Thing) -> Thing | None:
     wanted = value_at(pool.inputs, "spec.template.spec.nodeClassRef.name")
-    return next((one for one in _of(things, pool.cluster, NODE_CLASS) if one.id == wanted), None)
+    return next((one for one in _of(things, pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
 
 
 def _profile(things: Things, node_class: Thing) -> Thing | None:
-    return next((one for one in things.owned_by(node_class) if one.type == PROFILE), None)
+    return next((one for one in things.owned_by(node_class) if one.type == tokens.PROFILE), None)
 
 
 def _of(things: Things, server: str, token: str) -> list[Thing]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.world.things import RELEASE, CloudError, value_at
+from sandbox.world import tokens
+from sandbox.world.things import CloudError, value_at
 
 DEFAULTS = "__defaults"
 """Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""
@@ -71,9 +72,9 @@ def given_name(token: str, inputs: dict[str, Any]) -> Any:
     The engine asks for the difference to wholly unknown properties when it looks for what a deletion drags along: then
     there is no name (pulumi-kubernetes provider.go Diff: an unknown `metadata` is an update).
     """
-    if token.startswith(_KUBERNETES) and token != RELEASE:
+    if token.startswith(_KUBERNETES) and token != tokens.RELEASE:
         return value_at(inputs, "metadata.namespace"), value_at(inputs, "metadata.name")
-    if token == RELEASE:
+    if token == tokens.RELEASE:
         return inputs.get("namespace"), inputs.get("name")
     return inputs.get(AUTONAMES[token][0]) if token in AUTONAMES else None
 
@@ -82,7 +83,7 @@ def _kubernetes_named(
     token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
 ) -> dict[str, Any]:
     was = old or {}
-    if token == RELEASE:
+    if token == tokens.RELEASE:
         if inputs.get("name"):
             return inputs
         kept = was.get("name") if is_autonamed(token, was) else None

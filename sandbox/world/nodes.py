@@ -8,28 +8,10 @@ from typing import Any
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT, digest
-from sandbox.world import quotas
+from sandbox.world import quotas, tokens
 from sandbox.world.store import State
-from sandbox.world.things import (
-    ACCESS_ENTRY,
-    ACCESS_POLICY,
-    CLUSTER,
-    INSTANCE,
-    INTERFACE,
-    LOG_GROUP,
-    NODE,
-    NODE_GROUP,
-    SECURITY_GROUP,
-    VOLUME,
-    Key,
-    Thing,
-    Things,
-    value_at,
-    values_at,
-)
+from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
-SUBNET = "aws:ec2/subnet:Subnet"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
 EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
@@ -47,17 +29,17 @@ HOST_LABEL = "kubernetes.io/hostname"
 
 def cluster_named(things: Things, name: Any) -> Thing | None:
     """The EKS cluster of that name."""
-    return things.get(CLUSTER, name)
+    return things.get(tokens.CLUSTER, name)
 
 
 def cluster_at(things: Things, server: str) -> Thing | None:
     """The EKS cluster whose API server that is."""
-    return next((one for one in things.of(CLUSTER) if server and one.outputs.get("endpoint") == server), None)
+    return next((one for one in things.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
 
 
 def nodes(things: Things, server: str) -> list[Thing]:
     """Nodes of a cluster."""
-    return [node for node in things.of(NODE) if node.cluster == server]
+    return [node for node in things.of(tokens.NODE) if node.cluster == server]
 
 
 def labels(node: Thing) -> dict[str, str]:
@@ -82,8 +64,8 @@ def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
     group = str(value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId"))
     network = value_at(cluster.outputs, "vpcConfig.vpcId")
     name = f"eks-cluster-sg-{cluster.id}"
-    made(things, state, SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
-    interfaces = [one for one in things.owned_by(cluster) if one.type == INTERFACE]
+    made(things, state, tokens.SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
+    interfaces = [one for one in things.owned_by(cluster) if one.type == tokens.INTERFACE]
     wanted = set(values_at(cluster.inputs, "vpcConfig.subnetIds"))
     for interface in interfaces:
         if interface.inputs["subnetId"] not in wanted:
@@ -91,11 +73,11 @@ def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
         groups = [group, *values_at(cluster.inputs, "vpcConfig.securityGroupIds")]
         values = {"subnetId": subnet, "vpcId": network, "securityGroups": groups, "description": f"Amazon EKS {name}"}
-        made(things, state, INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
+        made(things, state, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
     logs = f"/aws/eks/{cluster.id}/cluster"
-    if cluster.inputs.get("enabledClusterLogTypes") and things.get(LOG_GROUP, logs) is None:
+    if cluster.inputs.get("enabledClusterLogTypes") and things.get(tokens.LOG_GROUP, logs) is None:
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
-        made(things, state, LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
+        made(things, state, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
 
 
 def admit_creator(things: Things, cluster: Thing, caller: str, state: State) -> None:
@@ -107,9 +89,9 @@ def admit_creator(things: Things, cluster: Thing, caller: str, state: State) -> 
         return
     policy = f"arn:{caller.split(':')[1]}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = {"clusterName": cluster.id, "principalArn": caller}
-    made(things, state, ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
+    made(things, state, tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
     granted = {**entry, "policyArn": policy}
-    made(things, state, ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
+    made(things, state, tokens.ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
 
 
 def make_access_entry(things: Things, group: Thing, state: State) -> None:
@@ -119,9 +101,9 @@ def make_access_entry(things: Things, group: Thing, state: State) -> None:
     """
     cluster, role = group.inputs.get("clusterName"), group.inputs.get("nodeRoleArn")
     identity = f"{cluster}:{role}"
-    if things.get(ACCESS_ENTRY, identity) is None:
+    if things.get(tokens.ACCESS_ENTRY, identity) is None:
         values = {"clusterName": cluster, "principalArn": role, "type": "EC2_LINUX"}
-        made(things, state, ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
+        made(things, state, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
 
 
 def scale(things: Things, group: Thing, state: State) -> None:
@@ -158,14 +140,14 @@ def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
     """
     if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not instances(things, group):
         return 0
-    subnets = [things.get(SUBNET, one) for one in values_at(inputs, "subnetIds")]
+    subnets = [things.get(tokens.SUBNET, one) for one in values_at(inputs, "subnetIds")]
     zones = {one.outputs.get("availabilityZone") for one in subnets if one}
     return max(SURGE_PER_ZONE * len(zones), int(value_at(inputs, "updateConfig.maxUnavailable") or 1))
 
 
 def instances(things: Things, group: Thing) -> list[Thing]:
     """The group's instances, oldest first."""
-    return [one for one in things.owned_by(group) if one.type == INSTANCE]
+    return [one for one in things.owned_by(group) if one.type == tokens.INSTANCE]
 
 
 def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) -> None:
@@ -180,7 +162,7 @@ def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) 
     scale(things, group, state)
     for instance in instances(things, group):
         for node in things.owned_by(instance):
-            if node.type == NODE:
+            if node.type == tokens.NODE:
                 node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
 
 
@@ -210,7 +192,7 @@ def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
 
 def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
     """Whether the zone of a subnet sells the types."""
-    subnet = things.get(SUBNET, subnet_id)
+    subnet = things.get(tokens.SUBNET, subnet_id)
     if subnet is None:
         return True
     place = Place.of(subnet.inputs.get("region"), subnet.provider)
@@ -232,18 +214,20 @@ def launch(
     disk: dict[str, Any],
 ) -> tuple[Thing, Thing]:
     """An instance with its network interface and root volume, and the node that it becomes, not described yet."""
-    found = things.get(SUBNET, subnet)
+    found = things.get(tokens.SUBNET, subnet)
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
     lifecycle = {"lifecycle": "spot"} if spot else {}
-    instance = made(things, state, INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
+    instance = made(
+        things, state, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle}
+    )
     quotas.note_peak(things)
     public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
     interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
-    made(things, state, INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
-    made(things, state, VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
+    made(things, state, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
+    made(things, state, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
     host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
-    return instance, made(things, state, NODE, host, host, by, instance.key, {})
+    return instance, made(things, state, tokens.NODE, host, host, by, instance.key, {})
 
 
 def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
@@ -261,12 +245,12 @@ def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
 
 
 def _root_disk(things: Things, group: Thing) -> dict[str, Any]:
-    template = things.get(TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
+    template = things.get(tokens.TEMPLATE, value_at(group.inputs, "launchTemplate.id"))
     disk = value_at(template.inputs, "blockDeviceMappings.ebs") if template else None
     return {"size": (disk or {}).get("volumeSize", 20), "type": (disk or {}).get("volumeType", "gp2")}
 
 
-_PREFIXES = {INTERFACE: "eni", INSTANCE: "i", VOLUME: "vol"}
+_PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"}
 
 
 def made(
@@ -301,4 +285,4 @@ def made(
 
 def groups_of(things: Things, cluster: Any) -> list[Thing]:
     """Node groups of the cluster of that name."""
-    return [one for one in things.of(NODE_GROUP) if one.inputs.get("clusterName") == cluster]
+    return [one for one in things.of(tokens.NODE_GROUP) if one.inputs.get("clusterName") == cluster]

@@ -6,10 +6,11 @@ in tests/sandbox/gpu_operator.json, are what this must reproduce.
 
 from __future__ import annotations
 
+from sandbox.world import tokens
 from sandbox.world.hardware import instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels
 from sandbox.world.pods import brings_discovery, chart
-from sandbox.world.things import RELEASE, Thing, Things
+from sandbox.world.things import Thing, Things
 from sharing.modes import MIG_CAPABLE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
@@ -33,13 +34,15 @@ _DEPLOYED = (
 
 def discovers(things: Things, server: str) -> bool:
     """Whether node feature discovery runs: a release of its own, or a part of another one."""
-    return any(one.cluster == server and brings_discovery(one.inputs) for one in things.of(RELEASE))
+    return any(one.cluster == server and brings_discovery(one.inputs) for one in things.of(tokens.RELEASE))
 
 
 def operated(things: Things, node: Thing) -> dict[str, str]:
     """A node's labels as the operator leaves them; as they are, where there is no operator."""
     has = labels(node)
-    if not any(one.cluster == node.cluster and chart(one.inputs) == "gpu-operator" for one in things.of(RELEASE)):
+    if not any(
+        one.cluster == node.cluster and chart(one.inputs) == "gpu-operator" for one in things.of(tokens.RELEASE)
+    ):
         return has
     kind = instance_types().get(has.get(TYPE_LABEL, ""))
     discovered = kind is not None and discovers(things, node.cluster)

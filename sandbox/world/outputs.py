@@ -8,10 +8,10 @@ from typing import Any
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Creation
+from sandbox.world import tokens
 from sandbox.world.names import DEFAULTS
-from sandbox.world.things import CLUSTER, Thing, Things, value_at
+from sandbox.world.things import Thing, Things, value_at
 
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 # A change of these makes no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
 _NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
 
@@ -22,7 +22,7 @@ def outputs_of(
     """Id and outputs of a new thing. The serial in the name makes every made-up id a new one."""
     made = cloud.created(Creation(type=token, name=f"{name} {serial}", inputs=inputs, provider=provider))
     outputs = json.loads(json.dumps({key: value for key, value in made.outputs.items() if key != DEFAULTS}))
-    if token == CLUSTER:
+    if token == tokens.CLUSTER:
         outputs = _own_cluster(things, outputs, serial)
     return made.id, outputs
 
@@ -33,7 +33,7 @@ def outputs_after(cloud: Cloud, things: Things, thing: Thing, before: dict[str, 
     dropped = before.keys() - thing.inputs.keys()
     kept = {key: value for key, value in thing.outputs.items() if key not in dropped}
     outputs = {**kept, **fresh}
-    if thing.type == TEMPLATE:
+    if thing.type == tokens.TEMPLATE:
         outputs |= _next_version(thing, before)
     if thing.type == "kubernetes:helm.sh/v3:Release":
         revision = int(value_at(thing.outputs, "status.revision") or 1)

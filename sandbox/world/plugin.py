@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cloud.identity import digest
+from sandbox.world import tokens
 from sandbox.world.config_sidecar import ConfigSidecar
 from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels, meets
 from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
 from sandbox.world.pods import Values, chart
-from sandbox.world.things import NODE, RELEASE, Thing, Things, value_at, values_at
+from sandbox.world.things import Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -67,13 +68,13 @@ def config_of(things: Things, node: Thing) -> Config | None:
 
 def settle(things: Things) -> None:
     """The plugin's pods start where a release brings one or changes its template, and hear of a changed label."""
-    for node in things.of(NODE):
+    for node in things.of(tokens.NODE):
         node.outputs[PLUGIN_POD] = _pod(things, node)
 
 
 def plugins_on(things: Things, node: Thing) -> list[Thing]:
     """The releases that run a device plugin on a node. Two would both register with the kubelet."""
-    return [one for one in things.of(RELEASE) if one.cluster == node.cluster and _is_plugin(things, one, node)]
+    return [one for one in things.of(tokens.RELEASE) if one.cluster == node.cluster and _is_plugin(things, one, node)]
 
 
 def _pod(things: Things, node: Thing) -> dict[str, Any]:
@@ -239,7 +240,7 @@ def cut(things: Things, node: Thing) -> dict[str, int]:
     if operated(things, node).get(MIG_MANAGER) != "true":
         return {}
     kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
-    for release in things.of(RELEASE):
+    for release in things.of(tokens.RELEASE):
         if release.cluster == node.cluster and chart(release.inputs) == "gpu-operator" and kind is not None:
             values = release.inputs.get("values") or {}
             manager = value_at(values, "migManager") or {}

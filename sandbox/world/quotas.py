@@ -6,7 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from sandbox.world.things import INSTANCE, Things
+from sandbox.world import tokens
+from sandbox.world.things import Things
 
 FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
 """Families, some by their generation, whose instances have quotas of their own; all others here count as standard ones.
@@ -77,7 +78,9 @@ def exceeded(spot: bool) -> str:
 
 
 def _used(things: Things, coming: Iterable[Launch]) -> Counter[str]:
-    running = [(str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in things.of(INSTANCE)]
+    running = [
+        (str(one.inputs["instanceType"]), one.inputs.get("lifecycle") == "spot") for one in things.of(tokens.INSTANCE)
+    ]
     used: Counter[str] = Counter()
     for kind, spot in (*running, *coming):
         used[code(kind, spot)] += vcpus(kind)

@@ -7,11 +7,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandbox.world import tokens
 from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, nodes, taints
 from sandbox.world.plugin import card_refuses, labels_seen, offered
 from sandbox.world.pods import Pod
 from sandbox.world.storage import bound, claims, class_named, driver_missing, handle, zones
-from sandbox.world.things import POD, Key, Thing, Things, values_at
+from sandbox.world.things import Key, Thing, Things, values_at
 
 
 def placed(
@@ -26,7 +27,7 @@ def placed(
     nodes that are not there yet.
     """
     room = _Room(things, server, namespace)
-    for one in things.of(POD):
+    for one in things.of(tokens.POD):
         if one.owner != ignored and one.outputs.get("node"):
             room.take(one.outputs["node"], one.outputs.get("needs") or {}, one.outputs.get("apart") or "")
             room.alive.append(one)

@@ -5,22 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.cloud.identity import digest
+from sandbox.world import tokens
 from sandbox.world.nodes import ZONE_LABEL, cluster_at, labels, made, nodes, taints
 from sandbox.world.store import State
-from sandbox.world.things import (
-    ADDON,
-    ATTACHED_POLICY,
-    ATTACHMENT,
-    CLAIM,
-    PERSISTENT_VOLUME,
-    ROLE,
-    STORAGE_CLASS,
-    VOLUME,
-    Thing,
-    Things,
-    value_at,
-    values_at,
-)
+from sandbox.world.things import Thing, Things, value_at, values_at
 
 DRIVER = "aws-ebs-csi-driver"
 IDENTITY_AGENT = "eks-pod-identity-agent"
@@ -45,16 +33,16 @@ def driver_missing(things: Things, server: str) -> str | None:
     https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html and pod-identities.html
     """
     cluster = cluster_at(things, server)
-    addon = things.get(ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
+    addon = things.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
     if addon is None:
         return f"the add-on {DRIVER} is not there"
     if not any(untainted(node) for node in nodes(things, server)):
         return f"the controller of {DRIVER} has no node"
     by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
-    if by_agent and cluster and things.get(ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
+    if by_agent and cluster and things.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
         return f"the add-on {IDENTITY_AGENT} is not there to give {DRIVER} its role"
     arn = by_agent or addon.inputs.get("serviceAccountRoleArn")
-    role = next((one for one in things.of(ROLE) if one.outputs.get("arn") == arn), None)
+    role = next((one for one in things.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
     if arn and (role is None or not has_policy(things, role, DRIVER_POLICY)):
         return f"UnauthorizedOperation: the role {arn} has no {DRIVER_POLICY} attached"
     return None
@@ -62,7 +50,9 @@ def driver_missing(things: Things, server: str) -> str | None:
 
 def has_policy(things: Things, role: Thing, beginning: str) -> bool:
     """Whether a policy of such a name is attached to the role."""
-    attached = [one.inputs for one in things.of(ATTACHED_POLICY) if one.inputs.get("role") in (role.id, role.name)]
+    attached = [
+        one.inputs for one in things.of(tokens.ATTACHED_POLICY) if one.inputs.get("role") in (role.id, role.name)
+    ]
     names = [str(one.get("policyArn")) for one in attached] + [
         str(one) for one in role.inputs.get("managedPolicyArns") or ()
     ]
@@ -74,7 +64,7 @@ def claims(things: Things, server: str, namespace: str, name: str) -> Thing | No
     return next(
         (
             one
-            for one in things.of(CLAIM)
+            for one in things.of(tokens.CLAIM)
             if one.cluster == server and (one.namespace, value_at(one.outputs, "metadata.name")) == (namespace, name)
         ),
         None,
@@ -84,7 +74,7 @@ def claims(things: Things, server: str, namespace: str, name: str) -> Thing | No
 def bound(things: Things, claim: Thing) -> Thing | None:
     """The PersistentVolume that the claim is bound to."""
     name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
-    for volume in things.of(PERSISTENT_VOLUME):
+    for volume in things.of(tokens.PERSISTENT_VOLUME):
         if volume.cluster != claim.cluster:
             continue
         meant = value_at(volume.inputs, "spec.claimRef") or {}
@@ -100,7 +90,7 @@ def class_of(things: Things, claim: Thing) -> Thing | None:
 
 def class_named(things: Things, server: str, wanted: str | None) -> Thing | None:
     """The StorageClass of that name, the default one for None; "" is nobody's."""
-    for found in things.of(STORAGE_CLASS):
+    for found in things.of(tokens.STORAGE_CLASS):
         annotations = value_at(found.inputs, "metadata.annotations") or {}
         is_default = wanted is None and annotations.get(DEFAULT_CLASS) == "true"
         if found.cluster == server and (is_default or (wanted and found.id == wanted)):
@@ -127,7 +117,7 @@ def mount(things: Things, claim: Thing, node: Thing, state: State) -> None:
         return
     identity = f"csi-{digest(handle(volume), node.id, length=12)}"
     values = {"volumeHandle": handle(volume), "node": node.id, "claim": claim.id}
-    made(things, state, ATTACHMENT, identity, identity, PROVISIONER, node.key, values).cluster = claim.cluster
+    made(things, state, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values).cluster = claim.cluster
 
 
 def _provision(things: Things, claim: Thing, zone: str, state: State) -> Thing | None:
@@ -141,21 +131,21 @@ def _provision(things: Things, claim: Thing, zone: str, state: State) -> Thing |
         "size": size,
         "tags": {"kubernetes.io/created-for/pvc/name": claim.id},
     }
-    disk = made(things, state, VOLUME, "", claim.id, PROVISIONER, claim.key, values)
+    disk = made(things, state, tokens.VOLUME, "", claim.id, PROVISIONER, claim.key, values)
     name = f"pvc-{digest(claim.id, str(disk.serial), length=12)}"
     spec: dict[str, Any] = {
         "csi": {"driver": PROVISIONER, "volumeHandle": disk.id},
         "claimRef": {"namespace": claim.namespace, "name": value_at(claim.outputs, "metadata.name")},
         "persistentVolumeReclaimPolicy": kind.inputs.get("reclaimPolicy") or "Delete",
     }
-    volume = made(things, state, PERSISTENT_VOLUME, name, name, PROVISIONER, claim.key, {"spec": spec})
+    volume = made(things, state, tokens.PERSISTENT_VOLUME, name, name, PROVISIONER, claim.key, {"spec": spec})
     volume.cluster = claim.cluster
     return volume
 
 
 def detach(things: Things, used: set[tuple[str, str]]) -> None:
     """Detaches what no pod uses any more, where the driver works. `used` are claims and nodes of running pods."""
-    for one in things.of(ATTACHMENT):
+    for one in things.of(tokens.ATTACHMENT):
         if (one.inputs["claim"], one.inputs["node"]) not in used and driver_missing(things, one.cluster) is None:
             things.remove(one)
 
@@ -164,10 +154,10 @@ def release_claim(things: Things, claim: Thing) -> None:
     """What a deleted claim leaves: a provisioned volume goes only with a working driver and by its reclaim policy."""
     deletes = driver_missing(things, claim.cluster) is None
     for owned in things.owned_by(claim):
-        volume = owned if owned.type == PERSISTENT_VOLUME else None
+        volume = owned if owned.type == tokens.PERSISTENT_VOLUME else None
         policy = value_at(volume.inputs, "spec.persistentVolumeReclaimPolicy") if volume else None
         if volume is not None and (policy == "Retain" or not deletes):
             volume.owner = None
-            disk = things.get(VOLUME, handle(volume))
+            disk = things.get(tokens.VOLUME, handle(volume))
             if disk is not None:
                 disk.owner = None

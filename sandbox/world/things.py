@@ -6,42 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandbox.world import tokens
+
 Key = tuple[str, str]
 """Type token and id: what Pulumi's state knows of a resource."""
 PULUMI = "pulumi"
 
-INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
-INSTANCE = "aws:ec2/instance:Instance"
-VOLUME = "aws:ebs/volume:Volume"
-NODE = "kubernetes:core/v1:Node"
-POD = "kubernetes:core/v1:Pod"
-JOB = "kubernetes:batch/v1:Job"
-CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
-SERVICE_ACCOUNT = "kubernetes:core/v1:ServiceAccount"
-CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
-PERSISTENT_VOLUME = "kubernetes:core/v1:PersistentVolume"
-CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
-STORAGE_CLASS = "kubernetes:storage.k8s.io/v1:StorageClass"
-ATTACHMENT = "kubernetes:storage.k8s.io/v1:VolumeAttachment"
-NAMESPACE = "kubernetes:core/v1:Namespace"
-RELEASE = "kubernetes:helm.sh/v3:Release"
-CLUSTER = "aws:eks/cluster:Cluster"
-NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
-ADDON = "aws:eks/addon:Addon"
-ACCESS_ENTRY = "aws:eks/accessEntry:AccessEntry"
-ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
-SECURITY_GROUP = "aws:ec2/securityGroup:SecurityGroup"
-LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
-ROLE = "aws:iam/role:Role"
-POLICY = "aws:iam/policy:Policy"
-PROFILE = "aws:iam/instanceProfile:InstanceProfile"
-POD_IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
-NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
-NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
-NODE_OVERLAY = "kubernetes:karpenter.sh/v1alpha1:NodeOverlay"
-NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 CREATE_FAILED, DEGRADED = "CREATE_FAILED", "DEGRADED"
-ATTACHED_POLICY = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
 
 
 class CloudError(Exception):
@@ -91,7 +62,7 @@ class Thing:
     def set_status(self, status: str) -> None:
         """Notes what EKS calls it now; the provider shows it for node groups alone."""
         self.status = status
-        if self.type == NODE_GROUP:
+        if self.type == tokens.NODE_GROUP:
             self.outputs["status"] = status
 
     @property

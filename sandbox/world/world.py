@@ -17,7 +17,7 @@ from typing import Any
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.identity import digest
 from sandbox.cloud.protocol import Question
-from sandbox.world import controllers, functions, jobs
+from sandbox.world import controllers, functions, jobs, tokens
 from sandbox.world.callers import Callers
 from sandbox.world.changes import Difference, difference
 from sandbox.world.durations import minutes
@@ -29,18 +29,7 @@ from sandbox.world.rules import kubernetes
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
 from sandbox.world.store import Event, State, Store, copied
-from sandbox.world.things import (
-    CREATE_FAILED,
-    DEGRADED,
-    JOB,
-    NODE_GROUP,
-    CloudError,
-    IncompleteError,
-    Key,
-    Lost,
-    Thing,
-    Things,
-)
+from sandbox.world.things import CREATE_FAILED, DEGRADED, CloudError, IncompleteError, Key, Lost, Thing, Things
 
 KUBERNETES = "kubernetes:"
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
@@ -130,7 +119,7 @@ class World:
         """What a change comes to; both sides are checked inputs."""
         with self._changed:
             self._touch()
-            unready = type == JOB and jobs.is_replaced(self._things, new_inputs)
+            unready = type == tokens.JOB and jobs.is_replaced(self._things, new_inputs)
             return difference(type, old_inputs, new_inputs, unready=unready)
 
     def create(
@@ -274,7 +263,7 @@ class World:
         aws/containers-roadmap#2326. Somebody scaled such a group to zero there; our rule refuses that all the same.
         """
         with self._changed:
-            group = self._existing(NODE_GROUP, id)
+            group = self._existing(tokens.NODE_GROUP, id)
             group.set_status(DEGRADED)
             controllers.reclaimed(self._things, group, self._state)
             self._save()

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Thing
-from sandbox.world.things import INSTANCE, NODE_GROUP, VOLUME
+from sandbox.world import Thing, tokens
 from tests.engine.emulated import Raise, Stack
 
 SUBNET = "aws:ec2/subnet:Subnet"
@@ -35,7 +34,7 @@ def letters(stack: Stack, token: str, name: str = "") -> str:
 
 def group_zones(stack: Stack, name: str = "tandem-gpu-group") -> str:
     zones = {one.id: one.outputs["availabilityZone"][-1] for one in things(stack, SUBNET)}
-    [group] = [one for one in things(stack, NODE_GROUP) if one.name == name]
+    [group] = [one for one in things(stack, tokens.NODE_GROUP) if one.name == name]
     return "".join(sorted(zones[subnet] for subnet in group.inputs["subnetIds"]))
 
 
@@ -68,7 +67,7 @@ def test_a_stack_takes_the_zones_that_sell_its_types_and_its_group_no_others(sca
     stack = scarce(THREE)
     assert letters(stack, SUBNET, "private") == "abd"
     assert group_zones(stack) == "bd"
-    assert set(letters(stack, INSTANCE, "tandem-gpu")) <= set("bd")
+    assert set(letters(stack, tokens.INSTANCE, "tandem-gpu")) <= set("bd")
 
 
 @pytest.mark.real_world(
@@ -130,7 +129,7 @@ def test_other_types_leave_the_group_in_its_zones_or_are_refused_before_anything
 )
 def test_volumes_are_made_where_their_types_are_sold_and_stay_there(scarce: Scarce) -> None:
     stack = scarce(ON_VOLUMES)
-    assert (letters(stack, VOLUME, "llama2"), group_zones(stack)) == ("b", "b")
+    assert (letters(stack, tokens.VOLUME, "llama2"), group_zones(stack)) == ("b", "b")
     sell(stack, GPU, "ad")
     run = stack.up()
     assert (run.code, run.changed) == (0, {}), "the volume cannot move, and its nodes stay with it"

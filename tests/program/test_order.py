@@ -2,9 +2,8 @@
 
 import pytest
 
-from sandbox.world import CloudError, World
+from sandbox.world import CloudError, World, tokens
 from sandbox.world.nodes import labels
-from sandbox.world.things import NODE
 from tests.program.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
 
 pytestmark = pytest.mark.slow
@@ -62,5 +61,5 @@ def test_karpenter_buys_on_demand_only_where_the_file_allows_it() -> None:
     world = World(patience=0.0)
     world.has_spot = False
     up("karpenter-fallback", world)
-    nodes = [one for one in world.things() if one.type == NODE and "karpenter.sh/nodepool" in labels(one)]
+    nodes = [one for one in world.things() if one.type == tokens.NODE and "karpenter.sh/nodepool" in labels(one)]
     assert {labels(node)["karpenter.sh/capacity-type"] for node in nodes} == {"on-demand"}

@@ -3,16 +3,9 @@
 from typing import Any
 
 from components.karpenter_gpu_pool.permissions import PARTS, Scope, document
-from sandbox.world import World
-from tests.sandbox.world_pieces import ADDON, ATTACHED, NODE_POLICIES, RELEASE, TAINT, Account, meta
+from sandbox.world import World, tokens
+from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, meta
 
-POLICY = "aws:iam/policy:Policy"
-IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
-ENTRY = "aws:eks/accessEntry:AccessEntry"
-INSTANCE = "aws:ec2/instance:Instance"
-POOL = "kubernetes:karpenter.sh/v1:NodePool"
-OVERLAY = "kubernetes:karpenter.sh/v1alpha1:NodeOverlay"
-CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 ARN = "arn:aws:{}:us-east-1:123456789012:{}"
 
 
@@ -24,25 +17,27 @@ class Karpenter(Account):
         self.cluster()
         self.nodes(count=2)
         for name in ("coredns", "eks-pod-identity-agent"):
-            self.make(ADDON, name, clusterName="c", addonName=name)
+            self.make(tokens.ADDON, name, clusterName="c", addonName=name)
         self.node_role = self.role("karpenters-nodes", *NODE_POLICIES)
-        self.entry = self.make(ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
+        self.entry = self.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=self.node_role, type="EC2_LINUX")
         self.controller_role = self.role("controller")
         scope = Scope(cluster="c", node_role_arn=self.node_role, queue_arn=ARN.format("sqs", "q"))
         self.attached = {}
         for part, statements in PARTS.items():
-            policy = self.make(POLICY, part, name=part, policy=document(statements(scope)))
-            self.attached[part] = self.make(ATTACHED, part, role="controller", policyArn=policy)
+            policy = self.make(tokens.POLICY, part, name=part, policy=document(statements(scope)))
+            self.attached[part] = self.make(tokens.ATTACHED_POLICY, part, role="controller", policyArn=policy)
         who = {"clusterName": "c", "namespace": "kube-system", "serviceAccount": "karpenter"}
-        self.identity = self.make(IDENTITY, **who, roleArn=self.controller_role)
-        self.crds = self.make(RELEASE, "crds", name="karpenter-crd", namespace="kube-system", chart="karpenter-crd")
+        self.identity = self.make(tokens.POD_IDENTITY, **who, roleArn=self.controller_role)
+        self.crds = self.make(
+            tokens.RELEASE, "crds", name="karpenter-crd", namespace="kube-system", chart="karpenter-crd"
+        )
         self.controller = self.controllers()
         self.device_plugin()
 
     def controllers(self, replicas: int = 2, gate: bool = True) -> str:
         values = {"replicas": replicas, "settings": {"featureGates": {"nodeOverlay": gate}}}
         inputs = {"name": "karpenter", "namespace": "kube-system", "chart": "oci://x/karpenter", "skipCrds": True}
-        return self.make(RELEASE, "karpenter", **inputs, values=values)
+        return self.make(tokens.RELEASE, "karpenter", **inputs, values=values)
 
     def node_class(self, image: dict[str, str] | None = None, **metadata: Any) -> str:
         spec = {
@@ -52,7 +47,7 @@ class Karpenter(Account):
             "securityGroupSelectorTerms": [{"id": "sg-1"}],
             "blockDeviceMappings": [{"ebs": {"volumeSize": "100Gi", "volumeType": "gp3"}}],
         }
-        return self.make(CLASS, metadata=meta("gpu", **metadata), spec=spec)
+        return self.make(tokens.NODE_CLASS, metadata=meta("gpu", **metadata), spec=spec)
 
     def pool(
         self,
@@ -74,13 +69,15 @@ class Karpenter(Account):
         }
         given = {"nodes": nodes, "nvidia.com/gpu": shares}
         limits = {"limits": {name: str(most) for name, most in given.items() if most is not None}}
-        return self.make(POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
+        return self.make(tokens.NODE_POOL, metadata=meta("gpu", **metadata), spec={"template": template, **limits})
 
     def overlay(self, count: str, *requirements: tuple[str, str], name: str = "o", **spec: Any) -> str:
         given = [{"key": key, "operator": "In", "values": [value]} for key, value in requirements]
         needs = given or [{"key": "karpenter.sh/nodepool", "operator": "In", "values": ["gpu"]}]
         capacity = {"nvidia.com/gpu": count}
-        return self.make(OVERLAY, name, metadata=meta(name), spec={"requirements": needs, "capacity": capacity, **spec})
+        return self.make(
+            tokens.NODE_OVERLAY, name, metadata=meta(name), spec={"requirements": needs, "capacity": capacity, **spec}
+        )
 
     def models(self, count: int) -> None:
         """A release with so many pods."""
@@ -89,4 +86,4 @@ class Karpenter(Account):
     @property
     def own(self) -> list[str]:
         """Ids of Karpenter's instances."""
-        return [one.id for one in self.of(INSTANCE, "karpenter")]
+        return [one.id for one in self.of(tokens.INSTANCE, "karpenter")]

@@ -7,14 +7,11 @@ from typing import Any
 from components.device_plugin_sharing import discovery_chart, plugin_chart
 from components.share_proof.expectation import ShareExpectation, expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
-from sandbox.world import World
+from sandbox.world import World, tokens
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
-from tests.sandbox.world_pieces import NAMESPACE, NODES, RELEASE, TAINT, Account, meta
+from tests.sandbox.world_pieces import TAINT, Account, meta
 
-JOB = "kubernetes:batch/v1:Job"
-CONFIG_MAP = "kubernetes:core/v1:ConfigMap"
-SERVICE_ACCOUNT = "kubernetes:core/v1:ServiceAccount"
 T4 = gpus()["t4"]
 TURNS, MPS, WHOLE = TimeSlicing(replicas=2), Mps(replicas=2), Exclusive()
 MODES: tuple[Sharing, ...] = (TURNS, MPS, WHOLE)
@@ -43,21 +40,21 @@ PLUGIN = "kube-system/plugin"
 def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
     """The device plugin in a mode, and the feature discovery that it needs."""
     discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(RELEASE, "discovery", **discovery, values=discovery_chart.values())
+    account.make(tokens.RELEASE, "discovery", **discovery, values=discovery_chart.values())
     return account.device_plugin(**plugin_chart.values("gpu", sharing))
 
 
 def prepare_proof(account: Account) -> None:
     """What the proof's Jobs live in, run as and mount."""
-    account.make(NAMESPACE, metadata=meta(PROOF))
-    account.make(CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
+    account.make(tokens.NAMESPACE, metadata=meta(PROOF))
+    account.make(tokens.CONFIG_MAP, metadata=meta("scripts", namespace=PROOF), data={})
     for name in ("node-prober", "share-prober"):
-        account.make(SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
+        account.make(tokens.SERVICE_ACCOUNT, name, metadata=meta(name, namespace=PROOF))
 
 
 def reconfigure(account: Account, sharing: Sharing) -> None:
     """The plugin's release gets the configuration of another mode."""
-    account.change(RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
+    account.change(tokens.RELEASE, PLUGIN, values=plugin_chart.values("gpu", sharing))
 
 
 class Switching(Account):
@@ -73,7 +70,7 @@ class Switching(Account):
 
     def switch(self, sharing: Sharing) -> None:
         """First the taint, then the plugin's release."""
-        self.change(NODES, "c:gpu", **described(sharing))
+        self.change(tokens.NODE_GROUP, "c:gpu", **described(sharing))
         self.reconfigure(sharing)
 
     def reconfigure(self, sharing: Sharing) -> None:
@@ -117,4 +114,4 @@ def prove(account: Account, sharing: Sharing) -> list[str]:
     """Both Jobs, one after the other."""
     specs = {"node": node_spec(sharing), "shares": shares_spec(sharing)}
     mode = sharing.config_name
-    return [account.make(JOB, name, **job(spec, f"{name}-{mode}")) for name, spec in specs.items()]
+    return [account.make(tokens.JOB, name, **job(spec, f"{name}-{mode}")) for name, spec in specs.items()]

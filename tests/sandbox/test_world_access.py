@@ -6,11 +6,10 @@ import json
 
 import pytest
 
+from sandbox.world import tokens
 from sandbox.world.callers import Callers
-from tests.sandbox.world_pieces import CLUSTER, NAMESPACE, Account, meta, refused
+from tests.sandbox.world_pieces import Account, meta, refused
 
-ENTRY = "aws:eks/accessEntry:AccessEntry"
-POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
 ADMIN = "arn:aws:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
 ANNA, CI = "arn:aws:iam::123456789012:role/people/anna", "arn:aws:iam::999999999999:user/ci"
 EXPLICIT = {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": False}
@@ -25,27 +24,27 @@ def account() -> Account:
 
 def test_only_the_creator_is_admitted_and_cannot_be_admitted_again(account: Account) -> None:
     account.cluster()
-    account.make(NAMESPACE, metadata=meta("one"))
+    account.make(tokens.NAMESPACE, metadata=meta("one"))
     with refused("ResourceInUseException", "made by eks"):
-        account.make(ENTRY, clusterName="c", principalArn=ANNA)
+        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ANNA)
     account.world.callers.ambient = CI
     with refused("Unauthorized", "the server has asked for the client to provide credentials"):
-        account.make(NAMESPACE, metadata=meta("two"))
+        account.make(tokens.NAMESPACE, metadata=meta("two"))
     with refused("Unauthorized"):
-        account.drop(NAMESPACE, "one")
+        account.drop(tokens.NAMESPACE, "one")
 
 
 def test_without_a_bootstrap_nobody_is_admitted_and_an_entry_alone_allows_nothing(account: Account) -> None:
     account.cluster(accessConfig=EXPLICIT)
     with refused("Unauthorized"):
-        account.make(NAMESPACE, metadata=meta("one"))
-    account.make(ENTRY, clusterName="c", principalArn=ANNA)
+        account.make(tokens.NAMESPACE, metadata=meta("one"))
+    account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ANNA)
     with refused("Forbidden", "cannot change"):
-        account.make(NAMESPACE, metadata=meta("one"))
-    account.make(POLICY, clusterName="c", principalArn=ANNA, policyArn=ADMIN)
-    account.make(NAMESPACE, metadata=meta("one"))
-    account.drop(CLUSTER, "c")
-    assert account.of(ENTRY) == account.of(POLICY) == []
+        account.make(tokens.NAMESPACE, metadata=meta("one"))
+    account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=ANNA, policyArn=ADMIN)
+    account.make(tokens.NAMESPACE, metadata=meta("one"))
+    account.drop(tokens.CLUSTER, "c")
+    assert account.of(tokens.ACCESS_ENTRY) == account.of(tokens.ACCESS_POLICY) == []
 
 
 @pytest.mark.parametrize("options", [["--profile", "ci"], ["--role-arn", CI], ["--role", CI]])
@@ -55,7 +54,7 @@ def test_a_kubeconfig_says_whose_credentials_are_used(account: Account, options:
     config["users"][0]["user"]["exec"]["args"] += options
     account.provider = {"kubeconfig": json.dumps(config)}
     with refused("Unauthorized"):
-        account.make(NAMESPACE, metadata=meta("one"))
+        account.make(tokens.NAMESPACE, metadata=meta("one"))
 
 
 def test_aws_tells_a_role_as_a_session_without_its_path_and_finds_the_way_back(account: Account) -> None:
@@ -70,6 +69,12 @@ def test_aws_tells_a_role_as_a_session_without_its_path_and_finds_the_way_back(a
 def test_eks_takes_no_sessions_and_no_identity_center_role_without_its_path(account: Account) -> None:
     account.cluster()
     with refused("InvalidParameterException", "format is not valid"):
-        account.make(ENTRY, clusterName="c", principalArn="arn:aws:sts::123456789012:assumed-role/ci/session")
+        account.make(
+            tokens.ACCESS_ENTRY, clusterName="c", principalArn="arn:aws:sts::123456789012:assumed-role/ci/session"
+        )
     with refused("InvalidParameterException", "invalid principal"):
-        account.make(ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/AWSReservedSSO_Admin_0123")
+        account.make(
+            tokens.ACCESS_ENTRY,
+            clusterName="c",
+            principalArn="arn:aws:iam::123456789012:role/AWSReservedSSO_Admin_0123",
+        )

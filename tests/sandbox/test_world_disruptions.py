@@ -7,11 +7,12 @@ import pytest
 from components.device_plugin_sharing import discovery_chart, operator_chart
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
+from sandbox.world import tokens
 from sandbox.world.things import Thing
 from sharing.gpus import gpus
 from sharing.modes import Mig
-from tests.sandbox.mode_pieces import JOB, MPS, PROOF, TURNS, WHOLE, Switching, job, prepare_proof, shares_spec
-from tests.sandbox.world_pieces import RELEASE, TAINT, Account, refused
+from tests.sandbox.mode_pieces import MPS, PROOF, TURNS, WHOLE, Switching, job, prepare_proof, shares_spec
+from tests.sandbox.world_pieces import TAINT, Account, refused
 
 A100 = gpus()["a100-40gb"]
 SLICES = Mig()
@@ -25,9 +26,9 @@ def cut() -> Account:
     account.cluster()
     account.nodes()
     discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(RELEASE, "discovery", **discovery, values=discovery_chart.values())
+    account.make(tokens.RELEASE, "discovery", **discovery, values=discovery_chart.values())
     values = operator_chart.values([(SLICES, A100)])
-    account.make(RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=values)
+    account.make(tokens.RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=values)
     mode = {"key": "tandem/mode", "value": SLICES.config_name, "effect": "NO_EXECUTE"}
     labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **SLICES.node_labels(A100)}
     account.gpu_nodes(instanceTypes=["p4d.24xlarge"], labels=labels, taints=[TAINT, mode])
@@ -61,19 +62,19 @@ def unprepared(spec: dict[str, Any], **changed: Any) -> dict[str, Any]:
 def test_a_job_on_a_node_that_is_being_cut_fails_once(cut: Account) -> None:
     given = unprepared(specs()["node"])
     with refused("BackoffLimitExceeded", "imminent node shutdown"):
-        cut.make(JOB, **given)
-    cut.drop(JOB, f"{PROOF}/job")
-    cut.make(JOB, **given)
+        cut.make(tokens.JOB, **given)
+    cut.drop(tokens.JOB, f"{PROOF}/job")
+    cut.make(tokens.JOB, **given)
 
 
 def test_a_job_that_ignores_disruptions_lives_through_the_reboot(cut: Account) -> None:
-    cut.make(JOB, **unprepared(specs()["node"], podFailurePolicy=IGNORED))
+    cut.make(tokens.JOB, **unprepared(specs()["node"], podFailurePolicy=IGNORED))
 
 
 def test_pods_that_wait_for_the_slices_never_meet_the_reboot(cut: Account) -> None:
     given = unprepared(specs()["node"])
     given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mig.config.state": "success"}
-    cut.make(JOB, **given)
+    cut.make(tokens.JOB, **given)
 
 
 @pytest.mark.parametrize("role", ["node", "shares"])
@@ -81,7 +82,7 @@ def test_the_proof_waits_for_the_slices_and_would_bear_a_reboot(cut: Account, ro
     given = job(specs()[role])
     assert given["spec"]["podFailurePolicy"] == IGNORED
     assert given["spec"]["template"]["spec"]["nodeSelector"]["nvidia.com/mig.config.state"] == "success"
-    cut.make(JOB, **given)
+    cut.make(tokens.JOB, **given)
 
 
 @pytest.mark.real_world(
@@ -96,16 +97,16 @@ def test_a_process_that_does_not_retry_fails_just_after_mps(now: Any) -> None:
     [container] = given["spec"]["template"]["spec"]["containers"]
     container["env"] = [one for one in container["env"] if one["name"] != "EXCLUSIVE_SECONDS"]
     with refused("BackoffLimitExceeded", "EXCLUSIVE_PROCESS"):
-        account.make(JOB, **given)
-    account.drop(JOB, f"{PROOF}/job")
-    account.make(JOB, **given)
+        account.make(tokens.JOB, **given)
+    account.drop(tokens.JOB, f"{PROOF}/job")
+    account.make(tokens.JOB, **given)
 
 
 @pytest.mark.parametrize("now", [TURNS, WHOLE], ids=["timeslice", "exclusive"])
 def test_the_proof_outlasts_the_end_of_the_mps_daemon(now: Any) -> None:
     account = Switching(MPS)
     account.switch(now)
-    account.make(JOB, **job(shares_spec(now)))
+    account.make(tokens.JOB, **job(shares_spec(now)))
 
 
 @pytest.mark.real_world(
@@ -116,10 +117,10 @@ def test_a_node_says_whether_it_shares_by_mps() -> None:
     account = Switching(MPS)
     given = job(shares_spec(MPS))
     given["spec"]["template"]["spec"]["nodeSelector"] |= {"nvidia.com/mps.capable": "true"}
-    account.make(JOB, **given)
+    account.make(tokens.JOB, **given)
     account.switch(TURNS)
     with refused("DeadlineExceeded", "node affinity/selector"):
-        account.make(JOB, "late", **job(given["spec"], "late"))
+        account.make(tokens.JOB, "late", **job(given["spec"], "late"))
 
 
 def test_nodes_are_things_that_remember() -> None:

@@ -2,25 +2,8 @@
 
 import pytest
 
-from tests.sandbox.world_pieces import (
-    ADDON,
-    ASSOCIATION,
-    CLUSTER,
-    LOG_GROUP,
-    NAT,
-    NODE_POLICIES,
-    NODES,
-    ROUTE,
-    SUBNET,
-    TAINT,
-    TEMPLATE,
-    Account,
-    refused,
-)
-
-ENTRY = "aws:eks/accessEntry:AccessEntry"
-ACCESS_POLICY = "aws:eks/accessPolicyAssociation:AccessPolicyAssociation"
-IDENTITY = "aws:eks/podIdentityAssociation:PodIdentityAssociation"
+from sandbox.world import tokens
+from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, refused
 
 
 @pytest.fixture
@@ -32,10 +15,10 @@ def test_a_cluster_needs_its_role_and_the_roles_policy(account: Account) -> None
     account.network()
     where = {"subnetIds": account.subnets}
     with refused("InvalidParameterException"):
-        account.make(CLUSTER, name="x", roleArn="arn:aws:iam::123456789012:role/absent", vpcConfig=where)
+        account.make(tokens.CLUSTER, name="x", roleArn="arn:aws:iam::123456789012:role/absent", vpcConfig=where)
     with refused("AccessDenied", "AmazonEKSClusterPolicy"):
-        account.make(CLUSTER, name="x", roleArn=account.role("bare"), vpcConfig=where)
-    account.make(CLUSTER, name="x", roleArn=account.role("full", "AmazonEKSClusterPolicy"), vpcConfig=where)
+        account.make(tokens.CLUSTER, name="x", roleArn=account.role("bare"), vpcConfig=where)
+    account.make(tokens.CLUSTER, name="x", roleArn=account.role("full", "AmazonEKSClusterPolicy"), vpcConfig=where)
 
 
 def test_a_cluster_needs_subnets_of_two_zones_and_groups_that_are_there(account: Account) -> None:
@@ -60,23 +43,23 @@ def test_a_cluster_with_node_groups_stays(account: Account) -> None:
     cluster = account.cluster()
     group = account.nodes(count=0)
     with refused("ResourceInUseException", "nodegroups attached"):
-        account.drop(CLUSTER, cluster)
-    account.drop(NODES, group)
-    account.drop(CLUSTER, cluster)
-    assert account.world.read(ADDON, "c:vpc-cni") is None
+        account.drop(tokens.CLUSTER, cluster)
+    account.drop(tokens.NODE_GROUP, group)
+    account.drop(tokens.CLUSTER, cluster)
+    assert account.world.read(tokens.ADDON, "c:vpc-cni") is None
 
 
 def test_a_name_is_taken_once(account: Account) -> None:
     account.cluster()
-    arn = account.outputs(CLUSTER, "c")["roleArn"]
+    arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
     with refused("ResourceInUseException"):
-        account.make(CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
+        account.make(tokens.CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
     account.nodes(count=0)
     with refused("ResourceInUseException"):
-        account.make(NODES, clusterName="c", nodeGroupName="system", nodeRoleArn=account.role("other"))
+        account.make(tokens.NODE_GROUP, clusterName="c", nodeGroupName="system", nodeRoleArn=account.role("other"))
     with refused("ResourceInUseException"):
-        account.make(ADDON, clusterName="c", addonName="vpc-cni")
-    account.make(ADDON, clusterName="c", addonName="kube-proxy")
+        account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
+    account.make(tokens.ADDON, clusterName="c", addonName="kube-proxy")
 
 
 @pytest.mark.parametrize(("to", "goes"), [("1.37", True), ("1.38", False), ("1.35", False)])
@@ -87,13 +70,15 @@ def test_a_name_is_taken_once(account: Account) -> None:
 def test_a_control_plane_goes_one_minor_version_up(account: Account, to: str, goes: bool) -> None:
     account.cluster()
     if goes:
-        assert account.change(CLUSTER, "c", version=to)["version"] == to
+        assert account.change(tokens.CLUSTER, "c", version=to)["version"] == to
     else:
         with refused("InvalidParameterException", "minor version"):
-            account.change(CLUSTER, "c", version=to)
+            account.change(tokens.CLUSTER, "c", version=to)
 
 
-@pytest.mark.parametrize("token", [NODES, ADDON, ENTRY, ACCESS_POLICY, IDENTITY])
+@pytest.mark.parametrize(
+    "token", [tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY]
+)
 def test_whatever_belongs_to_a_cluster_needs_it(account: Account, token: str) -> None:
     with refused("ResourceNotFoundException", "No cluster"):
         account.make(token, clusterName="c")
@@ -107,15 +92,15 @@ def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> 
         account.nodes("b", subnetIds=["subnet-0"])
     with refused("Ec2LaunchTemplateNotFound"):
         account.nodes("c", launchTemplate={"id": "lt-0", "version": "1"})
-    template = account.make(TEMPLATE, name="t")
+    template = account.make(tokens.TEMPLATE, name="t")
     with refused("Ec2LaunchTemplateNotFound", "no version 2"):
         account.nodes("d", launchTemplate={"id": template, "version": "2"})
     group = account.nodes("e", launchTemplate={"id": template, "version": "1"})
     # EC2 lets it go; the group suffers at its next update.
-    account.drop(TEMPLATE, template)
+    account.drop(tokens.TEMPLATE, template)
     with refused("Ec2LaunchTemplateNotFound"):
-        account.change(NODES, group, labels={"a": "b"})
-    account.drop(NODES, group)
+        account.change(tokens.NODE_GROUP, group, labels={"a": "b"})
+    account.drop(tokens.NODE_GROUP, group)
 
 
 @pytest.mark.parametrize("missing", NODE_POLICIES)
@@ -135,7 +120,7 @@ def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: s
 def test_vpc_cni_with_a_role_of_its_own_needs_none_of_the_nodes(account: Account) -> None:
     account.cluster(plugin=False)
     own = account.role("network", "AmazonEKS_CNI_Policy")
-    account.make(ADDON, clusterName="c", addonName="vpc-cni", serviceAccountRoleArn=own)
+    account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni", serviceAccountRoleArn=own)
     account.nodes("a", *(policy for policy in NODE_POLICIES if "CNI" not in policy))
 
 
@@ -143,7 +128,7 @@ def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
     account.cluster(plugin=False)
     with refused("NodeCreationFailure", "cni"):
         account.nodes("a")
-    account.make(ADDON, clusterName="c", addonName="vpc-cni")
+    account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
     account.nodes("b")
 
 
@@ -157,10 +142,10 @@ def test_nodes_need_a_way_to_the_internet(account: Account) -> None:
     account.cluster()
     with refused("NodeCreationFailure", "no route"):
         account.nodes("a")
-    account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
+    account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
     account.nodes("b")
-    for one in account.of(ASSOCIATION):
-        account.drop(ASSOCIATION, one.id)
+    for one in account.of(tokens.ASSOCIATION):
+        account.drop(tokens.ASSOCIATION, one.id)
     with refused("NodeCreationFailure", "no route"):
         account.nodes("c")
 
@@ -171,17 +156,17 @@ def test_public_subnets_give_nodes_public_addresses(account: Account) -> None:
     with refused("NodeCreationFailure", "Ec2SubnetInvalidConfiguration"):
         account.nodes("a")
     for subnet in account.subnets:
-        account.change(SUBNET, subnet, mapPublicIpOnLaunch=True)
+        account.change(tokens.SUBNET, subnet, mapPublicIpOnLaunch=True)
     account.nodes("b")
 
 
 def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -> None:
     account.network(public=False, routed=False)
-    nat = account.make(NAT, subnetId=account.subnets[0], connectivityType="private")
-    account.make(ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
+    nat = account.make(tokens.NAT, subnetId=account.subnets[0], connectivityType="private")
+    account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
     account.cluster()
     account.nodes("a")
-    account.drop(NAT, nat)
+    account.drop(tokens.NAT, nat)
     with refused("NodeCreationFailure", "no route"):
         account.nodes("b")
 
@@ -206,17 +191,17 @@ def test_addons_with_a_deployment_need_a_node_without_a_taint(account: Account, 
     account.cluster()
     for group in ("no-node-yet", "only-tainted-ones"):
         with refused("InsufficientNumberOfReplicas"):
-            account.make(ADDON, clusterName="c", addonName=addon)
-        account.drop(ADDON, f"c:{addon}")
+            account.make(tokens.ADDON, clusterName="c", addonName=addon)
+        account.drop(tokens.ADDON, f"c:{addon}")
         account.gpu_nodes(group)
     account.nodes(taints=[{"key": "CriticalAddonsOnly", "value": "true", "effect": "NO_SCHEDULE"}])
-    account.make(ADDON, clusterName="c", addonName=addon)
+    account.make(tokens.ADDON, clusterName="c", addonName=addon)
 
 
 @pytest.mark.parametrize("addon", ["kube-proxy", "eks-pod-identity-agent"])
 def test_addons_that_are_daemon_sets_need_no_node(account: Account, addon: str) -> None:
     account.cluster()
-    account.make(ADDON, clusterName="c", addonName=addon)
+    account.make(tokens.ADDON, clusterName="c", addonName=addon)
 
 
 def test_identities_need_their_roles(account: Account) -> None:
@@ -224,15 +209,15 @@ def test_identities_need_their_roles(account: Account) -> None:
     absent, arn = "arn:aws:iam::123456789012:role/absent", account.role("pods")
     who = {"clusterName": "c", "namespace": "n", "serviceAccount": "s"}
     with refused("InvalidParameterException"):
-        account.make(IDENTITY, roleArn=absent, **who)
-    account.make(IDENTITY, roleArn=arn, **who)
+        account.make(tokens.POD_IDENTITY, roleArn=absent, **who)
+    account.make(tokens.POD_IDENTITY, roleArn=arn, **who)
     with refused("ResourceInUseException"):
-        account.make(IDENTITY, roleArn=arn, **who)
+        account.make(tokens.POD_IDENTITY, roleArn=arn, **who)
     with refused("InvalidParameterException"):
-        account.make(ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": absent}])
+        account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": absent}])
     with refused("InvalidParameterException"):
-        account.make(ADDON, clusterName="c", addonName="x", serviceAccountRoleArn=absent)
-    account.make(ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
+        account.make(tokens.ADDON, clusterName="c", addonName="x", serviceAccountRoleArn=absent)
+    account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
 
 
 @pytest.mark.real_world(
@@ -242,15 +227,17 @@ def test_identities_need_their_roles(account: Account) -> None:
 def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) -> None:
     account.cluster()
     account.nodes(count=0)
-    nodes, other = account.outputs(NODES, "c:system")["nodeRoleArn"], account.role("other")
+    nodes, other = account.outputs(tokens.NODE_GROUP, "c:system")["nodeRoleArn"], account.role("other")
     with refused("ResourceInUseException", "made by eks"):
-        account.make(ENTRY, clusterName="c", principalArn=nodes, type="EC2_LINUX")
+        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=nodes, type="EC2_LINUX")
     with refused("InvalidParameterException"):
-        account.make(ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent", type="EC2_LINUX")
+        account.make(
+            tokens.ACCESS_ENTRY, clusterName="c", principalArn="arn:aws:iam::123456789012:role/absent", type="EC2_LINUX"
+        )
     with refused("ResourceNotFoundException", "access entries"):
-        account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
-    account.make(ENTRY, clusterName="c", principalArn=other)
-    account.make(ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
+        account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
+    account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=other)
+    account.make(tokens.ACCESS_POLICY, clusterName="c", principalArn=other, policyArn="p")
 
 
 @pytest.mark.real_world(
@@ -259,14 +246,14 @@ def test_eks_makes_the_access_entry_of_its_node_groups_itself(account: Account) 
 )
 def test_eks_makes_a_log_group_that_outlives_the_cluster_when_it_finds_none(account: Account) -> None:
     account.cluster(enabledClusterLogTypes=["api"])
-    account.drop(CLUSTER, "c")
-    assert [one.id for one in account.of(LOG_GROUP, made_by="eks")] == ["/aws/eks/c/cluster"]
+    account.drop(tokens.CLUSTER, "c")
+    assert [one.id for one in account.of(tokens.LOG_GROUP, made_by="eks")] == ["/aws/eks/c/cluster"]
 
 
 def test_a_log_group_of_ours_is_used(account: Account) -> None:
-    account.make(LOG_GROUP, name="/aws/eks/c/cluster")
+    account.make(tokens.LOG_GROUP, name="/aws/eks/c/cluster")
     account.cluster(enabledClusterLogTypes=["api"])
-    assert account.of(LOG_GROUP, made_by="eks") == []
+    assert account.of(tokens.LOG_GROUP, made_by="eks") == []
 
 
 @pytest.mark.parametrize(
@@ -287,14 +274,14 @@ def test_a_new_template_version_or_release_recycles_the_nodes(
     account: Account, inputs: dict[str, object], recycled: int
 ) -> None:
     account.cluster()
-    template = account.make(TEMPLATE, name="t", updateDefaultVersion=True)
+    template = account.make(tokens.TEMPLATE, name="t", updateDefaultVersion=True)
     group = account.nodes(count=2, launchTemplate={"id": template, "version": "1"})
     before = {one.id for one in account.of("aws:ec2/instance:Instance")}
-    assert account.change(TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
-    assert account.change(TEMPLATE, template, userData="x")["latestVersion"] == 2
+    assert account.change(tokens.TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
+    assert account.change(tokens.TEMPLATE, template, userData="x")["latestVersion"] == 2
     if "launchTemplate" in inputs:
         inputs = {"launchTemplate": {"id": template, "version": "2"}}
-    account.change(NODES, group, **inputs)
+    account.change(tokens.NODE_GROUP, group, **inputs)
     after = {one.id for one in account.of("aws:ec2/instance:Instance")}
     assert account.world.recycled.get("system", 0) == recycled
     assert (len(after), len(before & after)) == (2, 2 - recycled)
@@ -304,18 +291,18 @@ def test_labels_taints_and_size_reach_the_nodes_in_place(account: Account) -> No
     account.cluster()
     group = account.nodes()
     sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 3}
-    account.change(NODES, group, labels={"a": "b"}, taints=[TAINT], scalingConfig=sizes)
+    account.change(tokens.NODE_GROUP, group, labels={"a": "b"}, taints=[TAINT], scalingConfig=sizes)
     nodes = account.of("kubernetes:core/v1:Node")
     assert [one.outputs["metadata"]["labels"]["a"] for one in nodes] == ["b"] * 3
     assert [one.outputs["spec"]["taints"] for one in nodes] == [[TAINT]] * 3
-    account.change(NODES, group, scalingConfig={**sizes, "desiredSize": 1})
+    account.change(tokens.NODE_GROUP, group, scalingConfig={**sizes, "desiredSize": 1})
     assert len(account.of("kubernetes:core/v1:Node")) == 1
 
 
 def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> None:
-    template = account.make(TEMPLATE, name="t")
-    first = account.outputs(TEMPLATE, template)
-    assert account.change(TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}
+    template = account.make(tokens.TEMPLATE, name="t")
+    first = account.outputs(tokens.TEMPLATE, template)
+    assert account.change(tokens.TEMPLATE, template, userData="x") == {**first, "userData": "x", "latestVersion": 2}
 
 
 @pytest.mark.real_world(
@@ -338,12 +325,12 @@ def test_each_zone_of_a_group_must_sell_each_of_its_types(account: Account, seco
 def test_a_control_plane_keeps_its_zones(account: Account) -> None:
     account.cluster()
     where = {"availabilityZone": "us-east-1d", "cidrBlock": "10.0.200.0/24"}
-    third = account.make(SUBNET, "third", vpcId=account.vpc, **where)
+    third = account.make(tokens.SUBNET, "third", vpcId=account.vpc, **where)
     for subnets in ([*account.subnets, third], [account.subnets[0], third]):
         with refused("InvalidParameterException", "should belong to the exact set of AZs 'us-east-1a,us-east-1b'"):
-            account.change(CLUSTER, "c", vpcConfig={"subnetIds": subnets})
-    again = account.make(SUBNET, "again", vpcId=account.vpc, **where | {"availabilityZone": "us-east-1a"})
-    account.change(CLUSTER, "c", vpcConfig={"subnetIds": [again, account.subnets[1]]})
+            account.change(tokens.CLUSTER, "c", vpcConfig={"subnetIds": subnets})
+    again = account.make(tokens.SUBNET, "again", vpcId=account.vpc, **where | {"availabilityZone": "us-east-1a"})
+    account.change(tokens.CLUSTER, "c", vpcConfig={"subnetIds": [again, account.subnets[1]]})
 
 
 def test_groups_are_listed_and_described_as_eks_does(account: Account) -> None:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Fault, Faults, IncompleteError, World
-from tests.sandbox.world_pieces import ADDON, NODE_POLICIES, NODES, Account, refused
+from sandbox.world import Fault, Faults, IncompleteError, World, tokens
+from tests.sandbox.world_pieces import NODE_POLICIES, Account, refused
 
 INSTANCE, NODE = "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"
 
@@ -24,22 +24,22 @@ def failing(token: str, kind: Any = "failed") -> Account:
     source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
 )
 def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_update() -> None:
-    account = failing(NODES)
+    account = failing(tokens.NODE_GROUP)
     account.cluster()
     with pytest.raises(IncompleteError, match="AsgInstanceLaunchFailures") as caught:
         account.nodes()
     assert caught.value.id == "c:system"
     inputs = caught.value.outputs
     assert not {"arn", "status", "resources"} & inputs.keys(), "nothing is read back after the failure"
-    assert account.outputs(NODES, "c:system")["status"] == "CREATE_FAILED"
+    assert account.outputs(tokens.NODE_GROUP, "c:system")["status"] == "CREATE_FAILED"
     assert not [one for one in account.world.things() if one.type in (NODE, INSTANCE)]
     with refused("ResourceInUseException", "not in Active State"):
-        account.change(NODES, "c:system", labels={"a": "b"})
-    account.change(NODES, "c:system", tags={"a": "b"})
+        account.change(tokens.NODE_GROUP, "c:system", labels={"a": "b"})
+    account.change(tokens.NODE_GROUP, "c:system", tags={"a": "b"})
     with refused("ResourceInUseException", "already exists"):
-        account.make(NODES, **inputs)
-    account.drop(NODES, "c:system")
-    assert account.make(NODES, **inputs) == "c:system"
+        account.make(tokens.NODE_GROUP, **inputs)
+    account.drop(tokens.NODE_GROUP, "c:system")
+    assert account.make(tokens.NODE_GROUP, **inputs) == "c:system"
 
 
 @pytest.mark.real_world(
@@ -47,13 +47,13 @@ def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_
     source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
 )
 def test_an_add_on_that_failed_to_create_keeps_its_name_until_it_is_deleted() -> None:
-    account = failing(ADDON)
+    account = failing(tokens.ADDON)
     with pytest.raises(IncompleteError):
         account.cluster()
     with refused("ResourceInUseException", "already exists"):
-        account.make(ADDON, clusterName="c", addonName="vpc-cni")
-    account.drop(ADDON, "c:vpc-cni")
-    account.make(ADDON, clusterName="c", addonName="vpc-cni")
+        account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
+    account.drop(tokens.ADDON, "c:vpc-cni")
+    account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
 
 
 @pytest.mark.real_world(
@@ -65,15 +65,15 @@ def test_nodes_that_never_join_leave_a_failed_group(account: Account, missing: s
     account.cluster()
     with pytest.raises(IncompleteError, match="NodeCreationFailure"):
         account.nodes("a", *(policy for policy in NODE_POLICIES if policy != missing))
-    assert account.outputs(NODES, "c:a")["status"] == "CREATE_FAILED"
+    assert account.outputs(tokens.NODE_GROUP, "c:a")["status"] == "CREATE_FAILED"
 
 
 def test_a_refused_creation_leaves_nothing() -> None:
-    account = failing(NODES, "error")
+    account = failing(tokens.NODE_GROUP, "error")
     account.cluster()
     with refused("ServerException"):
         account.nodes()
-    assert account.world.read(NODES, "c:system") is None
+    assert account.world.read(tokens.NODE_GROUP, "c:system") is None
 
 
 @pytest.mark.real_world(
@@ -85,10 +85,10 @@ def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_here(accoun
     account.cluster()
     group = account.gpu_nodes(capacityType="SPOT")
     account.world.reclaim(group)
-    assert account.outputs(NODES, group)["status"] == "DEGRADED"
+    assert account.outputs(tokens.NODE_GROUP, group)["status"] == "DEGRADED"
     assert not [one for one in account.world.things() if one.type == NODE]
     changes = {"labels": {"a": "b"}, "taints": [], "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 1}}
     for key, value in changes.items():
         with refused("ResourceInUseException", "not in Active State"):
-            account.change(NODES, group, **{key: value})
-    account.drop(NODES, group)
+            account.change(tokens.NODE_GROUP, group, **{key: value})
+    account.drop(tokens.NODE_GROUP, group)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import StateError, World
-from tests.sandbox.world_pieces import NODES, VPC, Account
+from sandbox.world import StateError, World, tokens
+from tests.sandbox.world_pieces import Account
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def test_what_was_made_is_there_in_the_next_process(path: Path) -> None:
     world = World(path)
     assert world.things() == before
     account.world = world
-    account.change(NODES, "c:system", releaseVersion="later")
+    account.change(tokens.NODE_GROUP, "c:system", releaseVersion="later")
     world.close()
     assert World(path).recycled == {"system": 1}
 
@@ -34,7 +34,7 @@ def test_ids_stay_unique_over_processes(path: Path) -> None:
     ids = set()
     for _ in range(3):
         world = World(path)
-        ids.add(world.create(VPC, "v", {}, {})[0])
+        ids.add(world.create(tokens.VPC, "v", {}, {})[0])
         world.close()
     assert len(ids) == 3
 
@@ -91,12 +91,14 @@ def test_a_closed_world_refuses_to_forget(path: Path) -> None:
     world = World(path)
     world.close()
     with pytest.raises(StateError, match="closed"):
-        world.create(VPC, "v", {}, {})
+        world.create(tokens.VPC, "v", {}, {})
 
 
 def test_many_threads_lose_nothing(path: Path) -> None:
     world = World(path)
-    threads = [threading.Thread(target=lambda: [world.create(VPC, "v", {}, {}) for _ in range(10)]) for _ in range(8)]
+    threads = [
+        threading.Thread(target=lambda: [world.create(tokens.VPC, "v", {}, {}) for _ in range(10)]) for _ in range(8)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

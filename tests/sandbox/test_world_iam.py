@@ -2,14 +2,9 @@
 
 import pytest
 
-from tests.sandbox.world_pieces import ATTACHED, LOG_GROUP, ROLE, Account, refused
+from sandbox.world import tokens
+from tests.sandbox.world_pieces import Account, refused
 
-POLICY = "aws:iam/policy:Policy"
-PROFILE = "aws:iam/instanceProfile:InstanceProfile"
-QUEUE = "aws:sqs/queue:Queue"
-QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
-EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
-TARGET = "aws:cloudwatch/eventTarget:EventTarget"
 MANAGED = "arn:aws:iam::aws:policy/AmazonEKSWorkerNodePolicy"
 
 
@@ -18,24 +13,24 @@ def account() -> Account:
     return Account()
 
 
-@pytest.mark.parametrize("by", [ATTACHED, PROFILE])
+@pytest.mark.parametrize("by", [tokens.ATTACHED_POLICY, tokens.PROFILE])
 def test_a_role_goes_when_no_policy_and_no_profile_has_it(account: Account, by: str) -> None:
-    role = account.make(ROLE, name="r")
-    user = account.make(by, role=role, **({"policyArn": MANAGED} if by == ATTACHED else {}))
+    role = account.make(tokens.ROLE, name="r")
+    user = account.make(by, role=role, **({"policyArn": MANAGED} if by == tokens.ATTACHED_POLICY else {}))
     with refused("DeleteConflict"):
-        account.drop(ROLE, role)
+        account.drop(tokens.ROLE, role)
     account.drop(by, user)
-    account.drop(ROLE, role)
+    account.drop(tokens.ROLE, role)
     assert account.world.things() == []
 
 
 def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:
-    policy, role = account.make(POLICY, name="p", policy="{}"), account.make(ROLE, name="r")
-    attached = account.make(ATTACHED, role=role, policyArn=policy)
+    policy, role = account.make(tokens.POLICY, name="p", policy="{}"), account.make(tokens.ROLE, name="r")
+    attached = account.make(tokens.ATTACHED_POLICY, role=role, policyArn=policy)
     with refused("DeleteConflict"):
-        account.drop(POLICY, policy)
-    account.drop(ATTACHED, attached)
-    account.drop(POLICY, policy)
+        account.drop(tokens.POLICY, policy)
+    account.drop(tokens.ATTACHED_POLICY, attached)
+    account.drop(tokens.POLICY, policy)
 
 
 @pytest.mark.real_world(
@@ -43,17 +38,17 @@ def test_a_policy_goes_when_nobody_has_it(account: Account) -> None:
     source="docs.aws.amazon.com/IAM/latest/APIReference/API_CreateRole.html",
 )
 def test_role_names_have_at_most_64_characters(account: Account) -> None:
-    account.make(ROLE, name="r" * 64)
+    account.make(tokens.ROLE, name="r" * 64)
     with refused("ValidationError", "64"):
-        account.world.check(ROLE, "r", {"name": "r" * 65}, None)
+        account.world.check(tokens.ROLE, "r", {"name": "r" * 65}, None)
     with refused("ValidationError", "roleName"):
-        account.world.check(ROLE, "r", {"name": "a role"}, None)
+        account.world.check(tokens.ROLE, "r", {"name": "a role"}, None)
 
 
 def test_a_made_up_role_name_must_fit_too(account: Account) -> None:
-    assert len(account.world.check(ROLE, "r" * 56, {}, None)["name"]) == 64
+    assert len(account.world.check(tokens.ROLE, "r" * 56, {}, None)["name"]) == 64
     with refused("ValidationError", "maximum length 64"):
-        account.world.check(ROLE, "r" * 57, {}, None)
+        account.world.check(tokens.ROLE, "r" * 57, {}, None)
 
 
 @pytest.mark.real_world(
@@ -61,20 +56,20 @@ def test_a_made_up_role_name_must_fit_too(account: Account) -> None:
     source="docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html",
 )
 def test_a_managed_policy_has_at_most_6144_characters_without_white_space(account: Account) -> None:
-    policy = account.make(POLICY, name="p", policy="{" + " " * 9000 + "x" * 6142 + "}")
+    policy = account.make(tokens.POLICY, name="p", policy="{" + " " * 9000 + "x" * 6142 + "}")
     with refused("LimitExceeded", "6144"):
-        account.make(POLICY, name="q", policy="x" * 6145)
+        account.make(tokens.POLICY, name="q", policy="x" * 6145)
     with refused("LimitExceeded", "6144"):
-        account.change(POLICY, policy, policy="x" * 6145)
+        account.change(tokens.POLICY, policy, policy="x" * 6145)
 
 
 @pytest.mark.parametrize(
     ("token", "code"),
     [
-        (ROLE, "EntityAlreadyExists"),
-        (POLICY, "EntityAlreadyExists"),
-        (LOG_GROUP, "ResourceAlreadyExistsException"),
-        (QUEUE, "QueueNameExists"),
+        (tokens.ROLE, "EntityAlreadyExists"),
+        (tokens.POLICY, "EntityAlreadyExists"),
+        (tokens.LOG_GROUP, "ResourceAlreadyExistsException"),
+        (tokens.QUEUE, "QueueNameExists"),
     ],
 )
 def test_a_name_is_taken_once(account: Account, token: str, code: str) -> None:
@@ -86,28 +81,30 @@ def test_a_name_is_taken_once(account: Account, token: str, code: str) -> None:
 
 def test_policies_are_attached_to_roles_and_from_policies_that_are_there(account: Account) -> None:
     with refused("NoSuchEntity"):
-        account.make(ATTACHED, role="nobody", policyArn=MANAGED)
-    role = account.make(ROLE, name="r")
+        account.make(tokens.ATTACHED_POLICY, role="nobody", policyArn=MANAGED)
+    role = account.make(tokens.ROLE, name="r")
     with refused("NoSuchEntity"):
-        account.make(ATTACHED, role=role, policyArn="arn:aws:iam::123456789012:policy/absent")
-    assert account.make(ATTACHED, role=role, policyArn=MANAGED)
+        account.make(tokens.ATTACHED_POLICY, role=role, policyArn="arn:aws:iam::123456789012:policy/absent")
+    assert account.make(tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED)
 
 
 def test_attaching_twice_is_attaching_once(account: Account) -> None:
-    role = account.make(ROLE, name="r")
-    assert account.make(ATTACHED, role=role, policyArn=MANAGED) == account.make(ATTACHED, role=role, policyArn=MANAGED)
-    assert len(account.of(ATTACHED)) == 1
+    role = account.make(tokens.ROLE, name="r")
+    assert account.make(tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED) == account.make(
+        tokens.ATTACHED_POLICY, role=role, policyArn=MANAGED
+    )
+    assert len(account.of(tokens.ATTACHED_POLICY)) == 1
 
 
 def test_queues_and_event_rules_come_first_and_targets_go_first(account: Account) -> None:
     with refused("AWS.SimpleQueueService.NonExistentQueue"):
-        account.make(QUEUE_POLICY, queueUrl="https://nowhere")
-    account.make(QUEUE_POLICY, queueUrl=account.make(QUEUE, name="q"))
+        account.make(tokens.QUEUE_POLICY, queueUrl="https://nowhere")
+    account.make(tokens.QUEUE_POLICY, queueUrl=account.make(tokens.QUEUE, name="q"))
     with refused("ResourceNotFoundException"):
-        account.make(TARGET, rule="e")
-    rule = account.make(EVENT_RULE, name="e")
-    target = account.make(TARGET, rule=rule)
+        account.make(tokens.EVENT_TARGET, rule="e")
+    rule = account.make(tokens.EVENT_RULE, name="e")
+    target = account.make(tokens.EVENT_TARGET, rule=rule)
     with refused("ValidationException"):
-        account.drop(EVENT_RULE, rule)
-    account.drop(TARGET, target)
-    account.drop(EVENT_RULE, rule)
+        account.drop(tokens.EVENT_RULE, rule)
+    account.drop(tokens.EVENT_TARGET, target)
+    account.drop(tokens.EVENT_RULE, rule)

@@ -7,27 +7,13 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import IncompleteError, Thing, World
+from sandbox.world import IncompleteError, Thing, World, tokens
 from sandbox.world.pods import pods_of_job
 from sandbox.world.scheduler import placed
 from sandbox.world.things import Things
 from sharing.modes import Sharing
-from tests.sandbox.mode_pieces import (
-    CONFIG_MAP,
-    JOB,
-    MODES,
-    MPS,
-    PROOF,
-    SERVICE_ACCOUNT,
-    TURNS,
-    WHOLE,
-    Switching,
-    job,
-    node_spec,
-    prove,
-    shares_spec,
-)
-from tests.sandbox.world_pieces import NAMESPACE, NODES, RELEASE, Account, meta, refused
+from tests.sandbox.mode_pieces import MODES, MPS, PROOF, TURNS, WHOLE, Switching, job, node_spec, prove, shares_spec
+from tests.sandbox.world_pieces import Account, meta, refused
 
 Spec = dict[str, Any]
 READY = "pulumi.com/replaceUnready"
@@ -40,7 +26,7 @@ def account() -> Switching:
 
 
 def status(account: Account, identity: str) -> dict[str, Any]:
-    found: dict[str, Any] = account.outputs(JOB, identity)["status"]
+    found: dict[str, Any] = account.outputs(tokens.JOB, identity)["status"]
     return found
 
 
@@ -63,25 +49,25 @@ def test_a_proof_completes_on_a_node_of_its_mode_and_holds_nothing_afterwards(sh
 def test_a_job_whose_pods_find_no_room_fails_at_its_deadline_and_stays(account: Switching) -> None:
     held = account.serve("m", TURNS)
     with refused("DeadlineExceeded", r"pod job-0 is Pending: .*1 Insufficient nvidia.com/gpu"):
-        account.make(JOB, **job(shares_spec(TURNS)))
+        account.make(tokens.JOB, **job(shares_spec(TURNS)))
     with pytest.raises(IncompleteError):
-        account.make(JOB, **job(shares_spec(TURNS), "other"))
-    assert [one.id for one in account.of(JOB)] == [f"{PROOF}/job", f"{PROOF}/other"]
-    account.drop(RELEASE, held)
+        account.make(tokens.JOB, **job(shares_spec(TURNS), "other"))
+    assert [one.id for one in account.of(tokens.JOB)] == [f"{PROOF}/job", f"{PROOF}/other"]
+    account.drop(tokens.RELEASE, held)
     assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "DeadlineExceeded", "it does not begin again"
-    account.drop(JOB, f"{PROOF}/job")
-    account.make(JOB, **job(shares_spec(TURNS)))
+    account.drop(tokens.JOB, f"{PROOF}/job")
+    account.make(tokens.JOB, **job(shares_spec(TURNS)))
 
 
 def test_a_job_waits_for_room_that_comes_meanwhile() -> None:
     account = Switching(TURNS, World(patience=5.0))
     held = account.serve("m", TURNS)
     made: list[str] = []
-    waiting = threading.Thread(target=lambda: made.append(account.make(JOB, **job(shares_spec(TURNS)))))
+    waiting = threading.Thread(target=lambda: made.append(account.make(tokens.JOB, **job(shares_spec(TURNS)))))
     waiting.start()
     waiting.join(0.2)
     assert waiting.is_alive()
-    account.drop(RELEASE, held)
+    account.drop(tokens.RELEASE, held)
     waiting.join(4)
     assert made == [f"{PROOF}/job"]
 
@@ -92,22 +78,22 @@ def test_pods_that_only_run_together_need_all_their_shares_on_one_node() -> None
     for name in ("a", "b", "c"):
         account.serve(name, TURNS)
     # Two on the first node, one on the second.
-    account.drop(RELEASE, "default/a")
+    account.drop(tokens.RELEASE, "default/a")
     with refused("DeadlineExceeded", "2 Insufficient"):
-        account.make(JOB, **job(shares_spec(TURNS), "together"))
+        account.make(tokens.JOB, **job(shares_spec(TURNS), "together"))
     apart = shares_spec(TURNS)
     del apart["template"]["spec"]["affinity"]
-    account.make(JOB, **job(apart, "apart"))
-    account.make(JOB, **job(alone, "asks-for-none"))
-    account.drop(RELEASE, "default/c")
-    account.make(JOB, **job(shares_spec(TURNS), "together-again"))
+    account.make(tokens.JOB, **job(apart, "apart"))
+    account.make(tokens.JOB, **job(alone, "asks-for-none"))
+    account.drop(tokens.RELEASE, "default/c")
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "together-again"))
 
 
 def test_pods_that_find_no_node_together_take_nothing_of_one() -> None:
     account = Switching(TURNS, count=2)
     for name in ("a", "b", "c"):
         account.serve(name, TURNS)
-    account.drop(RELEASE, "default/a")
+    account.drop(tokens.RELEASE, "default/a")
     things = Things(account.world.things())
     [server] = {one.cluster for one in things.of("kubernetes:core/v1:Node")}
     two, one = (pods_of_job(name, {"spec": shares_spec(TURNS)}) for name in ("two", "one"))
@@ -132,32 +118,32 @@ def of_type(kind: str) -> Spec:
 def test_a_job_keeps_to_selector_affinity_and_taints(account: Switching, change: Spec, words: str) -> None:
     spec = node_spec(TURNS)
     spec["template"]["spec"]["affinity"] = of_type("g4dn.xlarge")
-    account.make(JOB, **job(spec, "as-it-should-be"))
+    account.make(tokens.JOB, **job(spec, "as-it-should-be"))
     spec["template"]["spec"] |= change
     with refused("DeadlineExceeded", words):
-        account.make(JOB, **job(spec))
+        account.make(tokens.JOB, **job(spec))
 
 
 def test_a_job_that_proves_nothing_completes_where_there_is_a_node(account: Switching) -> None:
-    account.make(JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}))
+    account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}))
     assert status(account, f"{PROOF}/job")["succeeded"] == 1
-    account.change(NODES, "c:system", taints=[{"key": "a", "effect": "NO_SCHEDULE"}])
+    account.change(tokens.NODE_GROUP, "c:system", taints=[{"key": "a", "effect": "NO_SCHEDULE"}])
     with refused("DeadlineExceeded", "untolerated taint"):
-        account.make(JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}, "later"))
+        account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "a"}]}}}, "later"))
 
 
 @pytest.mark.parametrize(
     ("token", "name", "words"),
-    [(SERVICE_ACCOUNT, "node-prober", "service account"), (CONFIG_MAP, "scripts", "configmap")],
+    [(tokens.SERVICE_ACCOUNT, "node-prober", "service account"), (tokens.CONFIG_MAP, "scripts", "configmap")],
 )
 def test_pods_of_a_job_need_their_account_and_what_they_mount(
     account: Switching, token: str, name: str, words: str
 ) -> None:
     account.drop(token, f"{PROOF}/{name}")
     with refused("DeadlineExceeded", f'{words}.*"{name}" not found'):
-        account.make(JOB, **job(node_spec(TURNS)))
+        account.make(tokens.JOB, **job(node_spec(TURNS)))
     account.make(token, name, metadata=meta(name, namespace=PROOF))
-    account.make(JOB, **job(node_spec(TURNS), "later"))
+    account.make(tokens.JOB, **job(node_spec(TURNS), "later"))
 
 
 # What they find.
@@ -166,9 +152,9 @@ def test_pods_of_a_job_need_their_account_and_what_they_mount(
 def with_plugin(change: Callable[[dict[str, Any]], object]) -> Callable[[Switching], object]:
     def apply(account: Switching) -> None:
         release = "kube-system/plugin"
-        values = json.loads(json.dumps(account.outputs(RELEASE, release)["values"]))
+        values = json.loads(json.dumps(account.outputs(tokens.RELEASE, release)["values"]))
         change(values)
-        account.change(RELEASE, release, values=values)
+        account.change(tokens.RELEASE, release, values=values)
 
     return apply
 
@@ -191,18 +177,21 @@ WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
         with_plugin(lambda values: values.update(gfd={"enabled": False})),
         "its label nvidia.com/gpu.replicas is missing; expected: 2",
     ),
-    "no plugin": (lambda account: account.drop(RELEASE, "kube-system/plugin"), "it advertises no nvidia.com/gpu"),
+    "no plugin": (
+        lambda account: account.drop(tokens.RELEASE, "kube-system/plugin"),
+        "it advertises no nvidia.com/gpu",
+    ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
 def test_the_node_is_read_and_promise_and_fact_are_told(account: Switching, case: str) -> None:
-    account.make(JOB, **job(node_spec(TURNS), "before"))
+    account.make(tokens.JOB, **job(node_spec(TURNS), "before"))
     change, words = WRONG[case]
     change(account)
     told = "expected: 2 shares of nvidia.com/gpu on a node with 1 T4"
     with refused("BackoffLimitExceeded", f"{told}.*{words}"):
-        account.make(JOB, **job(node_spec(TURNS)))
+        account.make(tokens.JOB, **job(node_spec(TURNS)))
     assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "BackoffLimitExceeded"
 
 
@@ -212,7 +201,7 @@ def test_the_node_is_read_and_promise_and_fact_are_told(account: Switching, case
 def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
     account: Switching, change: Callable[[Switching], object] | None, words: str
 ) -> None:
-    account.make(JOB, **job(shares_spec(TURNS), "before"))
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "before"))
     wanted: Sharing = MPS
     if change:
         change(account)
@@ -221,7 +210,7 @@ def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
     spec = shares_spec(wanted, [TURNS])
     spec["template"]["spec"]["nodeSelector"] = {"tandem/pool": "gpu"}
     with refused("BackoffLimitExceeded", words):
-        account.make(JOB, **job(spec))
+        account.make(tokens.JOB, **job(spec))
 
 
 # What becomes of them.
@@ -231,30 +220,33 @@ def test_a_job_that_failed_is_replaced_by_the_next_update_and_one_that_completed
     account.serve("m", TURNS)
     given = job(shares_spec(TURNS), **{READY: "true"})
     with refused("DeadlineExceeded"):
-        account.make(JOB, **given)
-    found = account.world.diff(JOB, given, given)
+        account.make(tokens.JOB, **given)
+    found = account.world.diff(tokens.JOB, given, given)
     assert found.replaces
     assert found.delete_before_replace
-    assert account.world.diff(JOB, given, job(shares_spec(TURNS))).replaces == (), "nobody has asked for it"
-    account.drop(JOB, f"{PROOF}/job")
-    assert account.world.diff(JOB, given, given).replaces == ()
-    account.drop(RELEASE, "default/m")
-    account.make(JOB, **given)
-    assert (account.world.diff(JOB, given, given).replaces, account.world.diff(JOB, given, given).changed) == ((), ())
+    assert account.world.diff(tokens.JOB, given, job(shares_spec(TURNS))).replaces == (), "nobody has asked for it"
+    account.drop(tokens.JOB, f"{PROOF}/job")
+    assert account.world.diff(tokens.JOB, given, given).replaces == ()
+    account.drop(tokens.RELEASE, "default/m")
+    account.make(tokens.JOB, **given)
+    assert (
+        account.world.diff(tokens.JOB, given, given).replaces,
+        account.world.diff(tokens.JOB, given, given).changed,
+    ) == ((), ())
 
 
 def test_an_update_of_a_job_that_failed_fails_and_one_that_completed_is_only_changed(account: Switching) -> None:
-    account.make(JOB, **job(shares_spec(TURNS), "good"))
+    account.make(tokens.JOB, **job(shares_spec(TURNS), "good"))
     account.serve("m", TURNS)
     with refused("DeadlineExceeded"):
-        account.make(JOB, **job(shares_spec(TURNS), "bad"))
-    account.drop(RELEASE, "default/m")
+        account.make(tokens.JOB, **job(shares_spec(TURNS), "bad"))
+    account.drop(tokens.RELEASE, "default/m")
     labels = {"a": "b"}
-    account.change(JOB, f"{PROOF}/good", metadata=meta("good", namespace=PROOF, labels=labels))
+    account.change(tokens.JOB, f"{PROOF}/good", metadata=meta("good", namespace=PROOF, labels=labels))
     with pytest.raises(IncompleteError, match=r"JobFailed.*DeadlineExceeded"):
-        account.change(JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels))
+        account.change(tokens.JOB, f"{PROOF}/bad", metadata=meta("bad", namespace=PROOF, labels=labels))
     for name in ("good", "bad"):
-        assert account.outputs(JOB, f"{PROOF}/{name}")["metadata"]["labels"] == labels
+        assert account.outputs(tokens.JOB, f"{PROOF}/{name}")["metadata"]["labels"] == labels
 
 
 def test_the_namespace_of_a_proof_takes_its_jobs_along(account: Switching) -> None:
@@ -264,9 +256,9 @@ def test_the_namespace_of_a_proof_takes_its_jobs_along(account: Switching) -> No
     jobs = prove(account, TURNS)
     account.serve("m", TURNS)
     with refused("DeadlineExceeded"):
-        account.make(JOB, **job(shares_spec(TURNS), "late"))
-    account.drop(NAMESPACE, PROOF)
+        account.make(tokens.JOB, **job(shares_spec(TURNS), "late"))
+    account.drop(tokens.NAMESPACE, PROOF)
     assert not [one for one in account.world.things() if one.namespace == PROOF]
-    account.drop(JOB, jobs[0])
+    account.drop(tokens.JOB, jobs[0])
     assert role == "proof-node-prober"
     account.drop("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole", role)

@@ -5,25 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.karpenter_pieces import CLASS, ENTRY, IDENTITY, INSTANCE, OVERLAY, POOL, Karpenter
-from tests.sandbox.world_pieces import (
-    ADDON,
-    ATTACHED,
-    CLUSTER,
-    NODE_POLICIES,
-    NODES,
-    RELEASE,
-    ROLE,
-    TAINT,
-    meta,
-    refused,
-)
+from sandbox.world import tokens
+from tests.sandbox.karpenter_pieces import Karpenter
+from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, meta, refused
 
-PROFILE = "aws:iam/instanceProfile:InstanceProfile"
-INTERFACE = "aws:ec2/networkInterface:NetworkInterface"
-VOLUME = "aws:ebs/volume:Volume"
-POD = "kubernetes:core/v1:Pod"
-CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 WAITS = {"pulumi.com/waitFor": "condition=Ready"}
 
 
@@ -47,17 +32,17 @@ def ready(account: Karpenter) -> Karpenter:
 def test_a_pod_that_waits_gets_a_node_with_all_that_belongs_to_it(ready: Karpenter) -> None:
     assert ready.own == []
     ready.models(1)
-    [instance], [claim] = ready.own, ready.of(CLAIM)
-    assert claim.owner == (POOL, "gpu")
-    [interface] = ready.of(INTERFACE, "karpenter")
+    [instance], [claim] = ready.own, ready.of(tokens.NODE_CLAIM)
+    assert claim.owner == (tokens.NODE_POOL, "gpu")
+    [interface] = ready.of(tokens.INTERFACE, "karpenter")
     assert interface.inputs["instance"] == instance
     assert interface.inputs["securityGroups"] == ["sg-1"]
-    [disk] = ready.of(VOLUME, "karpenter")
+    [disk] = ready.of(tokens.VOLUME, "karpenter")
     assert (disk.inputs["size"], disk.inputs["instance"]) == ("100Gi", instance)
     [node] = ready.of("kubernetes:core/v1:Node", "karpenter")
     assert node.outputs["metadata"]["labels"]["karpenter.sh/nodepool"] == "gpu"
     assert node.outputs["spec"]["taints"] == [TAINT]
-    [pod] = [one for one in ready.of(POD) if one.name == "m-0"]
+    [pod] = [one for one in ready.of(tokens.POD) if one.name == "m-0"]
     assert pod.outputs["node"] == node.id
 
 
@@ -67,7 +52,7 @@ def test_pods_are_counted_by_the_overlay_and_by_cards_without_one(
 ) -> None:
     config = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
     values = {"config": {"default": "a", "map": {"a": json.dumps(config)}}, "gfd": {"enabled": True}}
-    account.change(RELEASE, "kube-system/plugin", values=values)
+    account.change(tokens.RELEASE, "kube-system/plugin", values=values)
     account.node_class()
     if shares:
         account.overlay(str(shares))
@@ -102,7 +87,7 @@ def test_the_overlay_of_the_greater_weight_counts(account: Karpenter) -> None:
     source="karpenter.sh/docs/reference/settings/#feature-gates",
 )
 def test_overlays_need_their_gate(account: Karpenter) -> None:
-    account.drop(RELEASE, account.controller)
+    account.drop(tokens.RELEASE, account.controller)
     account.controllers(gate=False)
     account.node_class()
     account.overlay("2")
@@ -151,7 +136,11 @@ def test_a_limit_of_shares_holds(account: Karpenter) -> None:
     assert len(account.own) == 2
     with refused("Timeout", "exceed limits"):
         account.model("more")
-    account.change(POOL, "gpu", spec={**account.outputs(POOL, "gpu")["spec"], "limits": {"nvidia.com/gpu": "6"}})
+    account.change(
+        tokens.NODE_POOL,
+        "gpu",
+        spec={**account.outputs(tokens.NODE_POOL, "gpu")["spec"], "limits": {"nvidia.com/gpu": "6"}},
+    )
     account.model("more")
     assert len(account.own) == 3
 
@@ -166,7 +155,7 @@ def test_a_pod_that_no_pool_is_made_for_brings_none(ready: Karpenter) -> None:
 def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> None:
     ready.driver()
     zone = "us-east-1b"
-    disk = ready.make(VOLUME, availabilityZone=zone, size=8)
+    disk = ready.make(tokens.VOLUME, availabilityZone=zone, size=8)
     spec: dict[str, Any] = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "storageClassName": ""}
     there = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]
     spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": there}]}}
@@ -178,34 +167,34 @@ def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> No
         spec={"storageClassName": "", "volumeName": "files"},
     )
     ready.model(persistentVolume={"enabled": True, "existingClaim": "files"})
-    assert [one.inputs["availabilityZone"] for one in ready.of(INSTANCE, "karpenter")] == [zone]
+    assert [one.inputs["availabilityZone"] for one in ready.of(tokens.INSTANCE, "karpenter")] == [zone]
 
 
 def test_a_pool_of_one_zone_brings_its_nodes_there(account: Karpenter) -> None:
     account.node_class()
     account.pool(zone="us-east-1b")
     account.models(2)
-    assert [one.inputs["availabilityZone"] for one in account.of(INSTANCE, "karpenter")] == ["us-east-1b"] * 2
+    assert [one.inputs["availabilityZone"] for one in account.of(tokens.INSTANCE, "karpenter")] == ["us-east-1b"] * 2
 
 
 def test_a_node_joins_only_with_an_access_entry_of_its_kind(ready: Karpenter) -> None:
-    ready.drop(ENTRY, ready.entry)
+    ready.drop(tokens.ACCESS_ENTRY, ready.entry)
     with refused("Timeout", "do not register: no EC2_LINUX access entry"):
         ready.models(1)
-    ready.make(ENTRY, clusterName="c", principalArn=ready.node_role, type="STANDARD")
+    ready.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ready.node_role, type="STANDARD")
     with refused("Timeout", "do not register"):
         ready.models(1)
-    ready.drop(ENTRY, ready.entry)
-    ready.make(ENTRY, clusterName="c", principalArn=ready.node_role, type="EC2_LINUX")
+    ready.drop(tokens.ACCESS_ENTRY, ready.entry)
+    ready.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=ready.node_role, type="EC2_LINUX")
     ready.models(1)
 
 
 def test_a_node_joins_only_with_the_policies_of_its_role(ready: Karpenter) -> None:
     policy = "arn:aws:iam::aws:policy/AmazonEKS_CNI_Policy"
-    ready.drop(ATTACHED, f"karpenters-nodes/{policy}")
+    ready.drop(tokens.ATTACHED_POLICY, f"karpenters-nodes/{policy}")
     with refused("Timeout", "lacks AmazonEKS_CNI_Policy"):
         ready.models(1)
-    ready.make(ATTACHED, role="karpenters-nodes", policyArn=policy)
+    ready.make(tokens.ATTACHED_POLICY, role="karpenters-nodes", policyArn=policy)
     ready.models(1)
 
 
@@ -213,41 +202,41 @@ def test_a_role_that_eks_has_let_in_is_not_let_in_again(account: Karpenter) -> N
     role = account.role("both", *NODE_POLICIES)
     scaling = {"minSize": 0, "desiredSize": 1, "maxSize": 1}
     values = {"nodeGroupName": "g", "clusterName": "c", "nodeRoleArn": role, "scalingConfig": scaling}
-    account.make(NODES, "g", **values, subnetIds=account.subnets)
+    account.make(tokens.NODE_GROUP, "g", **values, subnetIds=account.subnets)
     with refused("ResourceInUseException", "made by eks"):
-        account.make(ENTRY, clusterName="c", principalArn=role, type="EC2_LINUX")
+        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=role, type="EC2_LINUX")
 
 
 # What the controller needs.
 
 
 def without_controller(account: Karpenter) -> None:
-    account.drop(RELEASE, account.controller)
+    account.drop(tokens.RELEASE, account.controller)
 
 
 def without_system_nodes(account: Karpenter) -> None:
-    account.drop(NODES, "c:system")
+    account.drop(tokens.NODE_GROUP, "c:system")
 
 
 def with_tainted_system_nodes(account: Karpenter) -> None:
-    account.change(NODES, "c:system", taints=[TAINT])
-    account.change(NODES, "c:system", releaseVersion="later")
+    account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
+    account.change(tokens.NODE_GROUP, "c:system", releaseVersion="later")
 
 
 def without_identity(account: Karpenter) -> None:
-    account.drop(IDENTITY, account.identity)
+    account.drop(tokens.POD_IDENTITY, account.identity)
 
 
 def without_agent(account: Karpenter) -> None:
-    account.drop(ADDON, "c:eks-pod-identity-agent")
+    account.drop(tokens.ADDON, "c:eks-pod-identity-agent")
 
 
 def without_names(account: Karpenter) -> None:
-    account.drop(ADDON, "c:coredns")
+    account.drop(tokens.ADDON, "c:coredns")
 
 
 def without_node_policy(account: Karpenter) -> None:
-    account.drop(ATTACHED, account.attached["nodes"])
+    account.drop(tokens.ATTACHED_POLICY, account.attached["nodes"])
 
 
 LACKING = [
@@ -276,34 +265,34 @@ def test_a_pool_with_nodes_goes_only_as_long_as_the_controller_can_work(
     ready.models(1)
     take_away(ready)
     with refused("Timeout", f"NodePool gpu is Terminating.*{words}"):
-        ready.drop(POOL, "gpu")
+        ready.drop(tokens.NODE_POOL, "gpu")
     assert len(ready.own) == 1
 
 
 def test_a_pool_takes_its_nodes_along(ready: Karpenter) -> None:
     ready.models(3)
     assert len(ready.own) == 2
-    ready.drop(POOL, "gpu")
-    assert ready.of(CLAIM) == []
-    for token in (INSTANCE, INTERFACE, VOLUME):
+    ready.drop(tokens.NODE_POOL, "gpu")
+    assert ready.of(tokens.NODE_CLAIM) == []
+    for token in (tokens.INSTANCE, tokens.INTERFACE, tokens.VOLUME):
         assert ready.of(token, "karpenter") == []
 
 
 def test_a_pool_without_nodes_needs_nobody_to_go(ready: Karpenter) -> None:
     without_controller(ready)
-    ready.drop(POOL, "gpu")
+    ready.drop(tokens.NODE_POOL, "gpu")
 
 
 def test_instances_outlive_a_cluster_that_goes_first(ready: Karpenter) -> None:
     ready.models(1)
-    ready.drop(NODES, "c:system")
-    ready.drop(CLUSTER, "c")
+    ready.drop(tokens.NODE_GROUP, "c:system")
+    ready.drop(tokens.CLUSTER, "c")
     assert len(ready.own) == 1
     assert {one.type for one in ready.world.leftovers([]) if one.made_by == "karpenter"} == {
-        INSTANCE,
-        INTERFACE,
-        VOLUME,
-        PROFILE,
+        tokens.INSTANCE,
+        tokens.INTERFACE,
+        tokens.VOLUME,
+        tokens.PROFILE,
     }
 
 
@@ -312,15 +301,15 @@ def test_instances_outlive_a_cluster_that_goes_first(ready: Karpenter) -> None:
 
 def test_a_class_makes_an_instance_profile_that_holds_the_role(account: Karpenter) -> None:
     account.node_class()
-    [profile] = account.of(PROFILE)
+    [profile] = account.of(tokens.PROFILE)
     assert profile.inputs["role"] == "karpenters-nodes"
     for policy in NODE_POLICIES:
-        account.drop(ATTACHED, f"karpenters-nodes/arn:aws:iam::aws:policy/{policy}")
+        account.drop(tokens.ATTACHED_POLICY, f"karpenters-nodes/arn:aws:iam::aws:policy/{policy}")
     with refused("DeleteConflict", "instance profile"):
-        account.drop(ROLE, "karpenters-nodes")
-    account.drop(CLASS, "gpu")
-    assert account.of(PROFILE) == []
-    account.drop(ROLE, "karpenters-nodes")
+        account.drop(tokens.ROLE, "karpenters-nodes")
+    account.drop(tokens.NODE_CLASS, "gpu")
+    assert account.of(tokens.PROFILE) == []
+    account.drop(tokens.ROLE, "karpenters-nodes")
 
 
 @pytest.mark.parametrize("take_away", [one for one, _ in LACKING if one is not without_node_policy])
@@ -328,35 +317,35 @@ def test_a_class_goes_only_as_long_as_the_controller_can_work(account: Karpenter
     account.node_class()
     take_away(account)
     with refused("Timeout", "finalizer"):
-        account.drop(CLASS, "gpu")
+        account.drop(tokens.NODE_CLASS, "gpu")
 
 
 def test_a_class_goes_when_the_controller_is_back(account: Karpenter) -> None:
     account.node_class()
     without_controller(account)
     with refused("Timeout", "finalizer"):
-        account.drop(CLASS, "gpu")
+        account.drop(tokens.NODE_CLASS, "gpu")
     account.controllers()
-    account.drop(CLASS, "gpu")
+    account.drop(tokens.NODE_CLASS, "gpu")
 
 
 def test_a_class_goes_only_if_instance_profiles_may_be_listed(account: Karpenter) -> None:
     account.node_class()
-    account.drop(ATTACHED, account.attached["account"])
+    account.drop(tokens.ATTACHED_POLICY, account.attached["account"])
     with refused("Timeout", "not authorized to perform iam:ListInstanceProfiles"):
-        account.drop(CLASS, "gpu")
+        account.drop(tokens.NODE_CLASS, "gpu")
     everything = {"Statement": {"Effect": "Allow", "Action": ["iam:*"], "Resource": "*"}}
     policy = account.make("aws:iam/policy:Policy", name="everything", policy=json.dumps(everything))
-    account.make(ATTACHED, "everything", role="controller", policyArn=policy)
-    account.drop(CLASS, "gpu")
+    account.make(tokens.ATTACHED_POLICY, "everything", role="controller", policyArn=policy)
+    account.drop(tokens.NODE_CLASS, "gpu")
 
 
 def test_a_class_waits_for_the_last_node_of_its_pools(ready: Karpenter) -> None:
     ready.models(1)
     with refused("Timeout", "waiting on NodeClaim"):
-        ready.drop(CLASS, "gpu")
-    ready.drop(POOL, "gpu")
-    ready.drop(CLASS, "gpu")
+        ready.drop(tokens.NODE_CLASS, "gpu")
+    ready.drop(tokens.NODE_POOL, "gpu")
+    ready.drop(tokens.NODE_CLASS, "gpu")
 
 
 def test_a_pool_without_its_class_brings_nothing(account: Karpenter) -> None:
@@ -379,36 +368,35 @@ def test_who_waits_for_an_object_to_be_ready_waits_for_the_controller(
 
 
 def test_an_overlay_never_gets_ready_without_its_gate(account: Karpenter) -> None:
-    account.drop(RELEASE, account.controller)
+    account.drop(tokens.RELEASE, account.controller)
     account.controllers(gate=False)
     spec: dict[str, Any] = {"requirements": [], "capacity": {}}
     with refused("Timeout", "gate NodeOverlay is off"):
-        account.make(OVERLAY, metadata=meta("o", annotations=WAITS), spec=spec)
-    account.make(OVERLAY, metadata=meta("o"), spec=spec)
+        account.make(tokens.NODE_OVERLAY, metadata=meta("o", annotations=WAITS), spec=spec)
+    account.make(tokens.NODE_OVERLAY, metadata=meta("o"), spec=spec)
 
 
 # The releases.
 
 
 def test_a_second_controller_on_one_node_passes_the_install_and_blocks_the_upgrade(account: Karpenter) -> None:
-    account.drop(RELEASE, account.controller)
-    account.change(NODES, "c:system", scalingConfig={"desiredSize": 1})
+    account.drop(tokens.RELEASE, account.controller)
+    account.change(tokens.NODE_GROUP, "c:system", scalingConfig={"desiredSize": 1})
     release = account.controllers()
-    assert sorted(bool(one.outputs["node"]) for one in account.of(POD) if one.owner == (RELEASE, release)) == [
-        False,
-        True,
-    ]
+    assert sorted(
+        bool(one.outputs["node"]) for one in account.of(tokens.POD) if one.owner == (tokens.RELEASE, release)
+    ) == [False, True]
     with refused("Timeout", "Pending behind the one that it replaces"):
-        account.change(RELEASE, release, version="2")
-    account.change(RELEASE, release, description="nothing of a pod")
-    account.change(NODES, "c:system", scalingConfig={"desiredSize": 2})
-    account.change(RELEASE, release, version="2")
+        account.change(tokens.RELEASE, release, version="2")
+    account.change(tokens.RELEASE, release, description="nothing of a pod")
+    account.change(tokens.NODE_GROUP, "c:system", scalingConfig={"desiredSize": 2})
+    account.change(tokens.RELEASE, release, version="2")
 
 
 def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
-    account.drop(RELEASE, account.controller)
-    account.change(NODES, "c:system", scalingConfig={"desiredSize": 1})
-    account.change(RELEASE, account.controllers(replicas=1), version="2")
+    account.drop(tokens.RELEASE, account.controller)
+    account.change(tokens.NODE_GROUP, "c:system", scalingConfig={"desiredSize": 1})
+    account.change(tokens.RELEASE, account.controllers(replicas=1), version="2")
 
 
 @pytest.mark.real_world(
@@ -416,15 +404,21 @@ def test_one_controller_on_one_node_can_be_upgraded(account: Karpenter) -> None:
 )
 def test_uninstalling_the_crds_takes_pools_and_nodes_along(ready: Karpenter) -> None:
     ready.models(1)
-    ready.drop(RELEASE, ready.crds)
-    assert (ready.own, ready.of(POOL), ready.of(CLAIM), ready.of(CLASS), ready.of(PROFILE)) == ([], [], [], [], [])
+    ready.drop(tokens.RELEASE, ready.crds)
+    assert (
+        ready.own,
+        ready.of(tokens.NODE_POOL),
+        ready.of(tokens.NODE_CLAIM),
+        ready.of(tokens.NODE_CLASS),
+        ready.of(tokens.PROFILE),
+    ) == ([], [], [], [], [])
 
 
 def test_the_crds_stay_while_a_node_has_nobody_to_remove_it(ready: Karpenter) -> None:
     ready.models(1)
     without_identity(ready)
     with refused("Timeout", "holds the CRD"):
-        ready.drop(RELEASE, ready.crds)
+        ready.drop(tokens.RELEASE, ready.crds)
     assert len(ready.own) == 1
 
 
@@ -434,11 +428,11 @@ def test_the_crds_stay_while_a_node_has_nobody_to_remove_it(ready: Karpenter) ->
 def test_a_changed_template_replaces_the_nodes_and_a_changed_limit_does_not(ready: Karpenter) -> None:
     ready.models(3)
     before = ready.own
-    spec = ready.outputs(POOL, "gpu")["spec"]
-    ready.change(POOL, "gpu", spec={**spec, "limits": {"nodes": "7"}})
+    spec = ready.outputs(tokens.NODE_POOL, "gpu")["spec"]
+    ready.change(tokens.NODE_POOL, "gpu", spec={**spec, "limits": {"nodes": "7"}})
     assert ready.own == before
     template = {**spec["template"], "metadata": {"labels": {**spec["template"]["metadata"]["labels"], "a": "b"}}}
-    ready.change(POOL, "gpu", spec={**spec, "template": template})
+    ready.change(tokens.NODE_POOL, "gpu", spec={**spec, "template": template})
     assert len(ready.own) == 2
     assert not set(before) & set(ready.own)
     assert ready.world.recycled == {"gpu": 2}
@@ -451,9 +445,9 @@ def test_a_changed_template_replaces_the_nodes_and_a_changed_limit_does_not(read
 def test_a_changed_class_replaces_the_nodes(ready: Karpenter) -> None:
     ready.models(1)
     before = ready.own
-    ready.change(CLASS, "gpu", metadata=meta("gpu", annotations={"a": "b"}))
+    ready.change(tokens.NODE_CLASS, "gpu", metadata=meta("gpu", annotations={"a": "b"}))
     assert ready.own == before
-    ready.change(CLASS, "gpu", spec={**ready.outputs(CLASS, "gpu")["spec"], "tags": {"a": "b"}})
+    ready.change(tokens.NODE_CLASS, "gpu", spec={**ready.outputs(tokens.NODE_CLASS, "gpu")["spec"], "tags": {"a": "b"}})
     assert len(ready.own) == 1
     assert ready.own != before
 
@@ -477,7 +471,7 @@ def test_an_upgrade_of_kubernetes_replaces_the_nodes_whose_image_is_an_alias(
     account.pool()
     account.models(1)
     before = account.own
-    account.change(CLUSTER, "c", version=version)
+    account.change(tokens.CLUSTER, "c", version=version)
     assert len(account.own) == 1
     assert (account.own != before) is goes
     assert account.world.recycled == ({"gpu": 1} if goes else {})

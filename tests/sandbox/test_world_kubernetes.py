@@ -6,25 +6,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import CloudError, IncompleteError, World
-from tests.sandbox.world_pieces import (
-    CLUSTER,
-    GPU_LABELS,
-    NAMESPACE,
-    NODES,
-    RELEASE,
-    SHARED,
-    TAINT,
-    Account,
-    meta,
-    refused,
-)
+from sandbox.world import CloudError, IncompleteError, World, tokens
+from tests.sandbox.world_pieces import GPU_LABELS, SHARED, TAINT, Account, meta, refused
 
-POD = "kubernetes:core/v1:Pod"
-CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
-POOL = "kubernetes:karpenter.sh/v1:NodePool"
-NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
-NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 
 
@@ -34,20 +18,20 @@ TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists"}
 def test_nothing_answers_before_the_cluster_is_there() -> None:
     account = Account()
     with refused("Unreachable"):
-        account.make(NAMESPACE, metadata=meta("n"))
+        account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.cluster()
-    account.make(NAMESPACE, metadata=meta("n"))
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
 
 
 def test_nothing_answers_once_the_cluster_is_gone(account: Account) -> None:
-    namespace = account.make(NAMESPACE, metadata=meta("n"))
-    account.drop(NODES, "c:system")
-    account.drop(CLUSTER, "c")
+    namespace = account.make(tokens.NAMESPACE, metadata=meta("n"))
+    account.drop(tokens.NODE_GROUP, "c:system")
+    account.drop(tokens.CLUSTER, "c")
     for call in (
-        lambda: account.drop(NAMESPACE, namespace),
-        lambda: account.world.read(NAMESPACE, namespace),
-        lambda: account.world.update(NAMESPACE, namespace, {}),
-        lambda: account.make(NAMESPACE, metadata=meta("m")),
+        lambda: account.drop(tokens.NAMESPACE, namespace),
+        lambda: account.world.read(tokens.NAMESPACE, namespace),
+        lambda: account.world.update(tokens.NAMESPACE, namespace, {}),
+        lambda: account.make(tokens.NAMESPACE, metadata=meta("m")),
     ):
         with refused("Unreachable"):
             call()
@@ -55,16 +39,16 @@ def test_nothing_answers_once_the_cluster_is_gone(account: Account) -> None:
 
 def test_a_new_cluster_of_the_same_name_is_another_one(account: Account) -> None:
     old = account.provider
-    account.drop(NODES, "c:system")
-    arn = account.outputs(CLUSTER, "c")["roleArn"]
-    before = account.outputs(CLUSTER, "c")
-    account.drop(CLUSTER, "c")
-    account.make(CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
-    after = account.outputs(CLUSTER, "c")
+    account.drop(tokens.NODE_GROUP, "c:system")
+    arn = account.outputs(tokens.CLUSTER, "c")["roleArn"]
+    before = account.outputs(tokens.CLUSTER, "c")
+    account.drop(tokens.CLUSTER, "c")
+    account.make(tokens.CLUSTER, name="c", roleArn=arn, vpcConfig={"subnetIds": account.subnets})
+    after = account.outputs(tokens.CLUSTER, "c")
     assert before["endpoint"] != after["endpoint"]
     assert before["vpcConfig"]["clusterSecurityGroupId"] != after["vpcConfig"]["clusterSecurityGroupId"]
     with pytest.raises(CloudError, match="unreachable"):
-        account.world.create(NAMESPACE, "n", {"metadata": meta("n")}, old)
+        account.world.create(tokens.NAMESPACE, "n", {"metadata": meta("n")}, old)
 
 
 # Objects.
@@ -74,33 +58,33 @@ def test_objects_and_releases_need_their_namespace(account: Account) -> None:
     with refused("NotFound", "namespaces"):
         account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
     with refused("NotFound", "namespaces"):
-        account.make(RELEASE, name="r", namespace="n", chart="some")
-    account.make(RELEASE, name="r", namespace="n", chart="some", createNamespace=True)
+        account.make(tokens.RELEASE, name="r", namespace="n", chart="some")
+    account.make(tokens.RELEASE, name="r", namespace="n", chart="some", createNamespace=True)
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
 
 
 def test_a_name_is_taken_once_in_its_namespace(account: Account) -> None:
-    account.make(NAMESPACE, metadata=meta("n"))
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
     for token, inputs in (
         ("kubernetes:core/v1:ConfigMap", {"metadata": meta("a")}),
-        (RELEASE, {"name": "a", "chart": "some"}),
+        (tokens.RELEASE, {"name": "a", "chart": "some"}),
     ):
         account.make(token, **inputs)
         with refused("AlreadyExists"):
             account.make(token, **inputs)
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-    account.make(RELEASE, name="a", namespace="n", chart="some")
+    account.make(tokens.RELEASE, name="a", namespace="n", chart="some")
 
 
 def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
-    account.make(NAMESPACE, metadata=meta("n"))
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
-    release = account.make(RELEASE, name="r", namespace="n", chart="karpenter")
-    account.drop(NAMESPACE, "n")
-    assert account.of(POD) == []
+    release = account.make(tokens.RELEASE, name="r", namespace="n", chart="karpenter")
+    account.drop(tokens.NAMESPACE, "n")
+    assert account.of(tokens.POD) == []
     assert not [one for one in account.world.things() if one.namespace == "n"]
     with refused("NotFound", "release: not found"):
-        account.drop(RELEASE, release)
+        account.drop(tokens.RELEASE, release)
 
 
 @pytest.mark.real_world(
@@ -108,19 +92,19 @@ def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
     source="kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
 )
 def test_a_namespace_hangs_on_a_finalizer_in_it(account: Account) -> None:
-    account.make(NAMESPACE, metadata=meta("n"))
-    account.make(CRD, metadata=meta("crd"), spec={"group": "nvidia.com", "names": {"kind": "ComputeDomain"}})
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
+    account.make(tokens.CRD, metadata=meta("crd"), spec={"group": "nvidia.com", "names": {"kind": "ComputeDomain"}})
     account.make("kubernetes:nvidia.com/v1:ComputeDomain", metadata=meta("d", namespace="n"))
     with refused("Timeout", "SomeFinalizersRemain"):
-        account.drop(NAMESPACE, "n")
-    account.make(RELEASE, name="o", namespace="kube-system", chart="gpu-operator")
-    account.drop(NAMESPACE, "n")
+        account.drop(tokens.NAMESPACE, "n")
+    account.make(tokens.RELEASE, name="o", namespace="kube-system", chart="gpu-operator")
+    account.drop(tokens.NAMESPACE, "n")
 
 
 def test_kubernetes_keeps_its_own_namespaces(account: Account) -> None:
-    account.make(NAMESPACE, metadata=meta("kube-system"))
+    account.make(tokens.NAMESPACE, metadata=meta("kube-system"))
     with refused("Forbidden"):
-        account.drop(NAMESPACE, "kube-system")
+        account.drop(tokens.NAMESPACE, "kube-system")
 
 
 # Scheduling.
@@ -137,8 +121,8 @@ def test_a_release_whose_pods_find_no_node_times_out(account: Account) -> None:
 
 
 def test_a_release_that_nobody_waits_for_does_not_time_out(account: Account) -> None:
-    account.make(RELEASE, name="m", namespace="default", chart="ollama", skipAwait=True)
-    account.make(RELEASE, name="n", namespace="default", chart="ollama", values={"replicaCount": 0})
+    account.make(tokens.RELEASE, name="m", namespace="default", chart="ollama", skipAwait=True)
+    account.make(tokens.RELEASE, name="n", namespace="default", chart="ollama", values={"replicaCount": 0})
 
 
 def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> None:
@@ -146,7 +130,7 @@ def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> Non
     ready.model("b")
     with refused("Timeout", "1 Insufficient nvidia.com/gpu"):
         ready.model("c")
-    ready.drop(RELEASE, "default/a")
+    ready.drop(tokens.RELEASE, "default/a")
     ready.model("c")
 
 
@@ -157,16 +141,21 @@ def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> Non
 def test_a_release_that_times_out_is_there_and_gets_its_share_when_there_is_one(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
-    given = {"name": "c", "namespace": "default", "chart": "ollama", "values": ready.of(RELEASE)[-1].inputs["values"]}
+    given = {
+        "name": "c",
+        "namespace": "default",
+        "chart": "ollama",
+        "values": ready.of(tokens.RELEASE)[-1].inputs["values"],
+    }
     with pytest.raises(IncompleteError, match="Insufficient"):
-        ready.make(RELEASE, "c", **given)
+        ready.make(tokens.RELEASE, "c", **given)
     with pytest.raises(IncompleteError, match="Insufficient"):
-        ready.world.update(RELEASE, "default/c", given)
-    ready.drop(RELEASE, "default/a")
-    assert all(one.outputs["node"] for one in ready.of(POD) if one.owner == (RELEASE, "default/c"))
-    ready.world.update(RELEASE, "default/c", given)
-    ready.drop(RELEASE, "default/c")
-    assert not [one for one in ready.of(POD) if one.owner == (RELEASE, "default/c")]
+        ready.world.update(tokens.RELEASE, "default/c", given)
+    ready.drop(tokens.RELEASE, "default/a")
+    assert all(one.outputs["node"] for one in ready.of(tokens.POD) if one.owner == (tokens.RELEASE, "default/c"))
+    ready.world.update(tokens.RELEASE, "default/c", given)
+    ready.drop(tokens.RELEASE, "default/c")
+    assert not [one for one in ready.of(tokens.POD) if one.owner == (tokens.RELEASE, "default/c")]
 
 
 def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) -> None:
@@ -275,7 +264,7 @@ def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready
     ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
     with refused("Timeout", "node affinity/selector"):
         account.model(nodeSelector=ready)
-    account.change(NODES, "c:gpu", labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    account.change(tokens.NODE_GROUP, "c:gpu", labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
     account.model(nodeSelector=ready)
 
 
@@ -286,34 +275,34 @@ def test_two_device_plugins_at_a_time_offer_nothing_to_count_on(account: Account
     account.device_plugin()
     with refused("Timeout", "Insufficient nvidia.com/gpu"):
         account.model()
-    account.drop(RELEASE, "kube-system/plugin")
+    account.drop(tokens.RELEASE, "kube-system/plugin")
     account.model()
 
 
 def test_an_upgrade_may_use_the_share_of_the_pod_that_it_replaces(ready: Account) -> None:
     ready.model("a")
     ready.model("b")
-    outputs = ready.change(RELEASE, "default/a", version="2")
+    outputs = ready.change(tokens.RELEASE, "default/a", version="2")
     assert outputs["status"]["revision"] == 2
     with refused("Timeout"):
-        ready.change(RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
+        ready.change(tokens.RELEASE, "default/a", values={**outputs["values"], "replicaCount": 2})
 
 
 def test_pods_of_a_lost_node_come_back_on_the_next_one(ready: Account) -> None:
     ready.model()
-    before = [one.outputs["node"] for one in ready.of(POD) if one.name == "m-0"]
-    ready.change(NODES, "c:gpu", releaseVersion="later")
-    after = [one.outputs["node"] for one in ready.of(POD) if one.name == "m-0"]
+    before = [one.outputs["node"] for one in ready.of(tokens.POD) if one.name == "m-0"]
+    ready.change(tokens.NODE_GROUP, "c:gpu", releaseVersion="later")
+    after = [one.outputs["node"] for one in ready.of(tokens.POD) if one.name == "m-0"]
     assert before != after
     assert all(after)
 
 
 def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Account) -> None:
-    account.make(RELEASE, name="k", namespace="kube-system", chart="oci://public.ecr.aws/karpenter/karpenter")
-    account.drop(RELEASE, "kube-system/k")
-    account.change(NODES, "c:system", labels={"karpenter.sh/nodepool": "p"})
+    account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="oci://public.ecr.aws/karpenter/karpenter")
+    account.drop(tokens.RELEASE, "kube-system/k")
+    account.change(tokens.NODE_GROUP, "c:system", labels={"karpenter.sh/nodepool": "p"})
     with refused("Timeout"):
-        account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter")
+        account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="karpenter")
 
 
 def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
@@ -339,38 +328,38 @@ def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
 )
 def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account, part: str, chart: str) -> None:
     values = {"gfd": {"enabled": True}}
-    release = account.make(RELEASE, name="r", namespace="default", chart=chart, values=values)
-    account.change(NODES, "c:system", taints=[TAINT])
+    release = account.make(tokens.RELEASE, name="r", namespace="default", chart=chart, values=values)
+    account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
     if chart == "gpu-operator":
         with refused("Timeout", "pre-delete"):
-            account.drop(RELEASE, release)
-        assert account.outputs(RELEASE, release)["status"]["status"] == "uninstalling"
+            account.drop(tokens.RELEASE, release)
+        assert account.outputs(tokens.RELEASE, release)["status"]["status"] == "uninstalling"
     else:
         with refused("Timeout", "prune Job"):
-            account.drop(RELEASE, release)
+            account.drop(tokens.RELEASE, release)
         assert [one.id for one in account.of("kubernetes:batch/v1:Job")] == ["default/r-node-feature-discovery-prune"]
         with refused("NotFound", "release: not found"):
-            account.drop(RELEASE, release)
+            account.drop(tokens.RELEASE, release)
         release = account.make(
-            RELEASE, name="s", chart=chart, values={**values, part: {"postDeleteCleanup": False}}, skipAwait=True
+            tokens.RELEASE, name="s", chart=chart, values={**values, part: {"postDeleteCleanup": False}}, skipAwait=True
         )
-        account.drop(RELEASE, release)
-    account.change(NODES, "c:system", taints=[])
+        account.drop(tokens.RELEASE, release)
+    account.change(tokens.NODE_GROUP, "c:system", taints=[])
     if chart == "gpu-operator":
-        account.drop(RELEASE, release)
-    assert account.of(RELEASE) == []
+        account.drop(tokens.RELEASE, release)
+    assert account.of(tokens.RELEASE) == []
 
 
 def karpenter(account: Account) -> tuple[str, str]:
-    crds = account.make(RELEASE, name="crds", namespace="kube-system", chart="karpenter-crd")
-    return crds, account.make(RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
+    crds = account.make(tokens.RELEASE, name="crds", namespace="kube-system", chart="karpenter-crd")
+    return crds, account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
 
 
 def test_custom_resources_need_their_crd(account: Account) -> None:
     with refused("NotFound", "no matches for kind"):
-        account.make(POOL, metadata=meta("p"))
+        account.make(tokens.NODE_POOL, metadata=meta("p"))
     karpenter(account)
-    account.make(POOL, metadata=meta("p"))
+    account.make(tokens.NODE_POOL, metadata=meta("p"))
     account.make("kubernetes:storage.k8s.io/v1:CSIDriver", metadata=meta("own"))
 
 
@@ -380,23 +369,23 @@ def test_custom_resources_need_their_crd(account: Account) -> None:
 )
 def test_uninstalling_the_crds_deletes_every_pool(account: Account) -> None:
     crds, _ = karpenter(account)
-    pools = [account.make(POOL, metadata=meta(name)) for name in "ab"]
-    account.drop(RELEASE, crds)
-    assert [account.world.read(POOL, pool) for pool in pools] == [None, None]
-    assert account.of(CRD) == []
+    pools = [account.make(tokens.NODE_POOL, metadata=meta(name)) for name in "ab"]
+    account.drop(tokens.RELEASE, crds)
+    assert [account.world.read(tokens.NODE_POOL, pool) for pool in pools] == [None, None]
+    assert account.of(tokens.CRD) == []
 
 
 def test_a_finalizer_needs_its_controller(account: Account) -> None:
     crds, controller = karpenter(account)
-    kind = account.make(NODE_CLASS, metadata=meta("k"))
-    account.drop(RELEASE, controller)
+    kind = account.make(tokens.NODE_CLASS, metadata=meta("k"))
+    account.drop(tokens.RELEASE, controller)
     with refused("Timeout", "finalizer"):
-        account.drop(NODE_CLASS, kind)
+        account.drop(tokens.NODE_CLASS, kind)
     with refused("Timeout", "holds the CRD"):
-        account.drop(RELEASE, crds)
+        account.drop(tokens.RELEASE, crds)
     with refused("NotFound", "release: not found"):
-        account.drop(RELEASE, crds)
-    assert account.of(CRD), "the record is gone, the CRDs stay"
+        account.drop(tokens.RELEASE, crds)
+    assert account.of(tokens.CRD), "the record is gone, the CRDs stay"
 
 
 @pytest.mark.real_world(
@@ -404,13 +393,13 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
     source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
 )
 def test_crds_of_other_charts_outlive_them(account: Account) -> None:
-    account.drop(RELEASE, account.device_plugin())
-    assert {one.inputs["spec"]["group"] for one in account.of(CRD)} == {"nfd.k8s-sigs.io"}
+    account.drop(tokens.RELEASE, account.device_plugin())
+    assert {one.inputs["spec"]["group"] for one in account.of(tokens.CRD)} == {"nfd.k8s-sigs.io"}
     assert account.world.leftovers([])
 
 
 def test_a_crd_of_ours_takes_its_resources_along(account: Account) -> None:
-    crd = account.make(CRD, metadata=meta("w"), spec={"group": "example.org", "names": {"kind": "Widget"}})
+    crd = account.make(tokens.CRD, metadata=meta("w"), spec={"group": "example.org", "names": {"kind": "Widget"}})
     account.make("kubernetes:example.org/v1:Widget", metadata=meta("a"))
-    account.drop(CRD, crd)
+    account.drop(tokens.CRD, crd)
     assert account.of("kubernetes:example.org/v1:Widget") == []

@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from components.device_plugin_sharing import plugin_chart
-from sandbox.world import Event, Thing, World
+from sandbox.world import Event, Thing, World, tokens
 from sharing.modes import Sharing
-from tests.sandbox.karpenter_pieces import OVERLAY, POOL, Karpenter
+from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.mode_pieces import (
-    JOB,
     MODES,
     MPS,
     T4,
@@ -29,29 +28,27 @@ from tests.sandbox.mode_pieces import (
     shares_spec,
     tolerations,
 )
-from tests.sandbox.world_pieces import CLUSTER, NODES, RELEASE, TAINT, Account, meta, refused
+from tests.sandbox.world_pieces import TAINT, Account, meta, refused
 
-POD = "kubernetes:core/v1:Pod"
-NODE = "kubernetes:core/v1:Node"
 PAIRS = list(permutations(MODES, 2))
 NAMES = [f"{old.config_name} to {new.config_name}" for old, new in PAIRS]
 
 
 def where(account: Account, name: str) -> str:
     """Node of a model's pod; "" while it waits."""
-    [pod] = [one for one in account.of(POD) if one.name == f"{name}-0"]
+    [pod] = [one for one in account.of(tokens.POD) if one.name == f"{name}-0"]
     return str(pod.outputs["node"])
 
 
 def gpu_node(account: Account) -> Thing:
-    [node] = [one for one in account.of(NODE) if one.outputs["metadata"]["labels"].get("tandem/pool") == "gpu"]
+    [node] = [one for one in account.of(tokens.NODE) if one.outputs["metadata"]["labels"].get("tandem/pool") == "gpu"]
     return node
 
 
 def serve_again(account: Account, name: str, sharing: Sharing) -> None:
     """The model's release, now made for that mode."""
-    values = account.outputs(RELEASE, f"default/{name}")["values"]
-    account.change(RELEASE, f"default/{name}", values={**values, "tolerations": tolerations(sharing)})
+    values = account.outputs(tokens.RELEASE, f"default/{name}")["values"]
+    account.change(tokens.RELEASE, f"default/{name}", values={**values, "tolerations": tolerations(sharing)})
 
 
 def kinds(events: list[Event]) -> list[str]:
@@ -68,7 +65,7 @@ def test_a_taint_for_another_mode_evicts_at_once_and_lets_back_in_who_tolerates_
     before = where(account, "old")
     account.switch(MPS)
     assert (where(account, "old"), where(account, "both")) == ("", before)
-    account.drop(RELEASE, "default/both")
+    account.drop(tokens.RELEASE, "default/both")
     serve_again(account, "old", MPS)
     assert where(account, "old") == before, "the node is the same"
     account.switch(TURNS)
@@ -86,7 +83,7 @@ def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
     account = Switching(TURNS)
     account.serve("m", TURNS)
     taint = {"key": "somebody", "value": "was-here", "effect": effect}
-    account.world.tamper(NODE, gpu_node(account).id, lambda node: node.outputs["spec"]["taints"].append(taint))
+    account.world.tamper(tokens.NODE, gpu_node(account).id, lambda node: node.outputs["spec"]["taints"].append(taint))
     assert bool(where(account, "m")) is (effect not in ("NO_EXECUTE", "NoExecute"))
     if effect == "PREFER_NO_SCHEDULE":
         account.serve("later", TURNS)
@@ -98,25 +95,25 @@ def test_only_no_execute_evicts_in_either_spelling(effect: str) -> None:
 def test_somebody_who_taints_the_group_by_hand_evicts_too() -> None:
     account = Switching(TURNS)
     account.serve("m", TURNS)
-    account.world.tamper(NODES, "c:gpu", lambda group: group.inputs.update(taints=[TAINT, mode_taint(MPS)]))
+    account.world.tamper(tokens.NODE_GROUP, "c:gpu", lambda group: group.inputs.update(taints=[TAINT, mode_taint(MPS)]))
     assert where(account, "m") == ""
 
 
 @pytest.mark.parametrize(("effect", "stays"), [("", True), ("NoExecute", True), ("NoSchedule", False)])
 def test_a_toleration_holds_for_the_effect_that_it_names(effect: str, stays: bool) -> None:
     account = Switching(TURNS)
-    account.change(NODES, "c:gpu", taints=[])
+    account.change(tokens.NODE_GROUP, "c:gpu", taints=[])
     named = {"effect": effect} if effect else {}
     account.model("m", tolerations=[{"key": "tandem/mode", "operator": "Exists", **named}])
-    account.change(NODES, "c:gpu", taints=[mode_taint(TURNS)])
+    account.change(tokens.NODE_GROUP, "c:gpu", taints=[mode_taint(TURNS)])
     assert bool(where(account, "m")) is stays
 
 
 def test_a_request_tolerates_its_resources_taint_but_is_evicted_by_no_execute() -> None:
     account = Switching(TURNS)
-    account.change(NODES, "c:gpu", taints=[TAINT])
+    account.change(tokens.NODE_GROUP, "c:gpu", taints=[TAINT])
     account.model("m")
-    account.change(NODES, "c:gpu", taints=[{**TAINT, "effect": "NO_EXECUTE"}])
+    account.change(tokens.NODE_GROUP, "c:gpu", taints=[{**TAINT, "effect": "NO_EXECUTE"}])
     assert where(account, "m") == ""
 
 
@@ -145,11 +142,11 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
     of_old = f"a process of {old.config_name} lives in default/old-0"
     told = words if words is FULL else f"CUDA_ERROR_DEVICE_UNAVAILABLE .*{words}.*{of_old}"
     with refused("DeadlineExceeded", told):
-        account.make(JOB, **job(spec))
+        account.make(tokens.JOB, **job(spec))
     with refused("Timeout", told):
         account.serve("new", *MODES)
-    account.drop(RELEASE, "default/old")
-    account.make(JOB, **job(shares_spec(new, MODES), "later"))
+    account.drop(tokens.RELEASE, "default/old")
+    account.make(tokens.JOB, **job(shares_spec(new, MODES), "later"))
     account.serve("new", *MODES)
 
 
@@ -159,10 +156,10 @@ def test_a_process_keeps_nobody_out_of_a_card_without_mps_nor_of_one_with_its_ow
     account.reconfigure(TURNS)
     account.serve("new", *MODES)
     for name in ("old", "new"):
-        account.drop(RELEASE, f"default/{name}")
+        account.drop(tokens.RELEASE, f"default/{name}")
     account.reconfigure(MPS)
     account.serve("old", *MODES)
-    account.change(RELEASE, "kube-system/plugin", description="the same configuration")
+    account.change(tokens.RELEASE, "kube-system/plugin", description="the same configuration")
     account.reconfigure(WHOLE)
     account.reconfigure(MPS)
     account.serve("new", *MODES)
@@ -174,9 +171,9 @@ def test_a_release_that_is_upgraded_ends_its_own_process_first() -> None:
         account.serve(name, *MODES)
     account.reconfigure(MPS)
     with refused("Timeout", "CUDA_ERROR_DEVICE_UNAVAILABLE .*default/b-0"):
-        account.change(RELEASE, "default/a", version="2")
-    account.drop(RELEASE, "default/b")
-    account.change(RELEASE, "default/a", version="2")
+        account.change(tokens.RELEASE, "default/a", version="2")
+    account.drop(tokens.RELEASE, "default/b")
+    account.change(tokens.RELEASE, "default/a", version="2")
     assert where(account, "a")
 
 
@@ -208,7 +205,7 @@ def test_a_mode_that_changes_under_a_process_is_told_before_its_end() -> None:
     account.serve("m", *MODES)
     before = len(account.world.journal)
     account.reconfigure(MPS)
-    account.drop(RELEASE, "default/m")
+    account.drop(tokens.RELEASE, "default/m")
     assert [(event.kind, event.config) for event in account.world.journal[before:]] == [
         ("mode", MPS.config_name),
         ("stop", TURNS.config_name),
@@ -216,17 +213,17 @@ def test_a_mode_that_changes_under_a_process_is_told_before_its_end() -> None:
 
 
 def lost_node(account: Switching) -> None:
-    account.change(NODES, "c:gpu", scalingConfig={"desiredSize": 0})
+    account.change(tokens.NODE_GROUP, "c:gpu", scalingConfig={"desiredSize": 0})
 
 
 def lost_cluster(account: Switching) -> None:
-    account.drop(NODES, "c:system")
-    account.drop(NODES, "c:gpu")
-    account.drop(CLUSTER, "c")
+    account.drop(tokens.NODE_GROUP, "c:system")
+    account.drop(tokens.NODE_GROUP, "c:gpu")
+    account.drop(tokens.CLUSTER, "c")
 
 
 def upgraded(account: Switching) -> None:
-    account.change(RELEASE, "default/m", version="2")
+    account.change(tokens.RELEASE, "default/m", version="2")
 
 
 @pytest.mark.parametrize(
@@ -235,9 +232,9 @@ def upgraded(account: Switching) -> None:
         (lost_node, ["stop"]),
         (lost_cluster, ["stop"]),
         (upgraded, ["stop", "start"]),
-        (lambda account: account.drop(RELEASE, "default/m"), ["stop"]),
-        (lambda account: account.drop(RELEASE, "kube-system/plugin"), []),
-        (lambda account: account.change(NODES, "c:gpu", releaseVersion="later"), ["stop", "mode", "start"]),
+        (lambda account: account.drop(tokens.RELEASE, "default/m"), ["stop"]),
+        (lambda account: account.drop(tokens.RELEASE, "kube-system/plugin"), []),
+        (lambda account: account.change(tokens.NODE_GROUP, "c:gpu", releaseVersion="later"), ["stop", "mode", "start"]),
     ],
 )
 def test_every_end_of_a_process_is_told_once(happens: Any, told: list[str]) -> None:
@@ -253,8 +250,8 @@ def test_pods_without_a_share_are_not_in_the_journal() -> None:
     account = Switching(TURNS)
     before = len(account.world.journal)
     account.model("m", ollama={"gpu": {"enabled": False}}, tolerations=tolerations(TURNS))
-    account.drop(RELEASE, "default/m")
-    account.make(JOB, **job({"template": {"spec": {"containers": [{"name": "on-a-system-node"}]}}}))
+    account.drop(tokens.RELEASE, "default/m")
+    account.make(tokens.JOB, **job({"template": {"spec": {"containers": [{"name": "on-a-system-node"}]}}}))
     assert account.world.journal[before:] == []
 
 
@@ -262,7 +259,9 @@ def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     account = Switching(TURNS)
     before = len(account.world.journal)
     values, both = plugin_chart.values("gpu", TURNS), "kube-system/plugin, kube-system/other"
-    account.make(RELEASE, "other", name="other", namespace="kube-system", chart="nvidia-device-plugin", values=values)
+    account.make(
+        tokens.RELEASE, "other", name="other", namespace="kube-system", chart="nvidia-device-plugin", values=values
+    )
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
     assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
 
@@ -288,7 +287,7 @@ def test_a_world_from_before_the_journal_begins_it_now(tmp_path: Path) -> None:
     raw = json.loads(path.read_text())
     del raw["journal"]
     for thing in raw["things"]:
-        if thing["type"] == POD:
+        if thing["type"] == tokens.POD:
             thing["outputs"].pop("started", None)
     path.write_text(json.dumps(raw))
     account.world = World(path, patience=0.0)
@@ -314,22 +313,26 @@ def pool_of(sharing: Sharing, name: str) -> dict[str, Any]:
 def karpenter() -> Karpenter:
     """A pool of nodes with shares in turns, counted by two shares like every other one, and no node yet."""
     account = Karpenter()
-    account.drop(RELEASE, "kube-system/plugin")
+    account.drop(tokens.RELEASE, "kube-system/plugin")
     install_plugin(account)
     prepare_proof(account)
     account.node_class()
     everywhere = {"key": "tandem/pool", "operator": "In", "values": ["gpu"]}
-    account.make(OVERLAY, metadata=meta("o"), spec={"requirements": [everywhere], "capacity": {"nvidia.com/gpu": "2"}})
-    account.make(POOL, "turns", **pool_of(TURNS, "turns"))
+    account.make(
+        tokens.NODE_OVERLAY,
+        metadata=meta("o"),
+        spec={"requirements": [everywhere], "capacity": {"nvidia.com/gpu": "2"}},
+    )
+    account.make(tokens.NODE_POOL, "turns", **pool_of(TURNS, "turns"))
     return account
 
 
 def test_the_pods_of_a_job_bring_one_node_that_the_models_then_use(karpenter: Karpenter) -> None:
-    karpenter.make(JOB, **job(shares_spec(TURNS)))
+    karpenter.make(tokens.JOB, **job(shares_spec(TURNS)))
     [node] = karpenter.own
     for name in "ab":
         karpenter.model(name, tolerations=tolerations(TURNS))
-    karpenter.make(JOB, **job(node_spec(TURNS), "node"))
+    karpenter.make(tokens.JOB, **job(node_spec(TURNS), "node"))
     assert karpenter.own == [node]
     assert kinds(karpenter.world.journal) == ["mode", "prove", "start", "start", "prove"]
 
@@ -343,10 +346,10 @@ def test_pods_of_a_job_that_no_node_takes_together_bring_none(karpenter: Karpent
     spec = shares_spec(TURNS)
     spec["parallelism"] = spec["completions"] = 3
     with refused("DeadlineExceeded", "no instance type satisfied"):
-        karpenter.make(JOB, **job(spec))
+        karpenter.make(tokens.JOB, **job(spec))
     assert karpenter.own == []
     del spec["template"]["spec"]["affinity"]
-    karpenter.make(JOB, **job(spec, "apart"))
+    karpenter.make(tokens.JOB, **job(spec, "apart"))
     assert len(karpenter.own) == 2
 
 
@@ -356,12 +359,12 @@ def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_non
     prove(karpenter, TURNS)
     karpenter.model("m", tolerations=tolerations(TURNS))
     old, before = gpu_node(karpenter).id, len(karpenter.world.journal)
-    karpenter.drop(POOL, "turns")
+    karpenter.drop(tokens.NODE_POOL, "turns")
     assert (karpenter.own, where(karpenter, "m")) == ([], "")
-    karpenter.make(POOL, "mps", **pool_of(MPS, "mps"))
+    karpenter.make(tokens.NODE_POOL, "mps", **pool_of(MPS, "mps"))
     assert karpenter.own == [], "the pod that waits does not tolerate the new taint"
     with refused("DeadlineExceeded", "Karpenter brings none: mps: no instance type satisfied"):
-        karpenter.make(JOB, **job(node_spec(TURNS), "of-the-old-mode"))
+        karpenter.make(tokens.JOB, **job(node_spec(TURNS), "of-the-old-mode"))
     reconfigure(karpenter, MPS)
     prove(karpenter, MPS)
     assert where(karpenter, "m") == ""
@@ -380,7 +383,7 @@ def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_non
 def test_a_pool_whose_taint_changes_replaces_its_nodes(karpenter: Karpenter) -> None:
     karpenter.model("m", tolerations=[*tolerations(TURNS), *tolerations(MPS)])
     before = karpenter.own
-    karpenter.change(POOL, "turns", spec=pool_of(MPS, "turns")["spec"])
+    karpenter.change(tokens.NODE_POOL, "turns", spec=pool_of(MPS, "turns")["spec"])
     assert len(karpenter.own) == 1
     assert karpenter.own != before
     assert kinds(karpenter.world.journal) == ["mode", "start", "stop", "mode", "start"]

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
+from sandbox.world import tokens
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
-from sandbox.world.things import NODE, Thing, Things
+from sandbox.world.things import Thing, Things
 from sharing.gpus import gpus
 from sharing.modes import WHOLE_GPU_LABELS, Mig, TimeSlicing
-from tests.sandbox.world_pieces import RELEASE, TAINT, Account
+from tests.sandbox.world_pieces import TAINT, Account
 
 WHOLE: dict[str, Any] = json.loads((Path(__file__).resolve().parent / "gpu_operator.json").read_text(encoding="utf-8"))
 TRACES, SELECTORS = WHOLE["traces"], WHOLE["selectors"]
@@ -30,7 +31,7 @@ IDS = [one["name"] for one in TRACES]
 
 def take(account: Account, step: str, *, unlabelled: bool) -> None:
     def install(name: str, chart: str, values: dict[str, Any]) -> None:
-        account.make(RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
+        account.make(tokens.RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
 
     match step:
         case "nodes":
@@ -47,11 +48,11 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
         case "discovery":
             install("nfd", "node-feature-discovery", discovery_chart.values())
         case "discovery lost":
-            account.drop(RELEASE, "kube-system/nfd")
+            account.drop(tokens.RELEASE, "kube-system/nfd")
 
 
 def seen(account: Account) -> dict[str, Thing]:
-    found = {labels(node).get("tandem/pool"): node for node in account.of(NODE)}
+    found = {labels(node).get("tandem/pool"): node for node in account.of(tokens.NODE)}
     return {pool: found[pool] for pool in POOLS if pool in found}
 
 

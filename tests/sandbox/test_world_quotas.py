@@ -2,10 +2,10 @@
 
 import pytest
 
-from sandbox.world import IncompleteError, World
+from sandbox.world import IncompleteError, World, tokens
 from sandbox.world.quotas import code, vcpus
-from tests.sandbox.karpenter_pieces import INSTANCE, Karpenter
-from tests.sandbox.world_pieces import NODES, Account, refused
+from tests.sandbox.karpenter_pieces import Karpenter
+from tests.sandbox.world_pieces import Account, refused
 
 G_SPOT, G_ON_DEMAND, STANDARD = "L-3819A6DF", "L-DB2E81BA", "L-1216C47A"
 MINIMAL = {"maxUnavailable": 1, "updateStrategy": "MINIMAL"}
@@ -64,8 +64,8 @@ def test_a_group_beyond_the_quota_fails_and_stays(account: Account, capacity: st
     account.world.allow_vcpus(quota, 4)
     with pytest.raises(IncompleteError, match=words) as caught:
         account.gpu_nodes(count=2, capacityType=capacity)
-    assert account.world.read(NODES, caught.value.id) is not None
-    assert [one.outputs["instanceType"] for one in account.of(INSTANCE)] == ["g4dn.xlarge"]
+    assert account.world.read(tokens.NODE_GROUP, caught.value.id) is not None
+    assert [one.outputs["instanceType"] for one in account.of(tokens.INSTANCE)] == ["g4dn.xlarge"]
     assert account.world.peaks == {quota: 4}
 
 
@@ -87,9 +87,9 @@ def test_an_update_adds_nodes_unless_its_strategy_is_minimal(
     account: Account, strategy: dict[str, object], peak: int
 ) -> None:
     group = account.gpu_nodes(count=2, capacityType="SPOT", updateConfig=strategy)
-    account.change(NODES, group, releaseVersion="later")
+    account.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert account.world.peaks == {G_SPOT: peak * 4}
-    assert len(account.of(INSTANCE)) == 2
+    assert len(account.of(tokens.INSTANCE)) == 2
     assert account.world.recycled == {"gpu": 2}
 
 
@@ -99,23 +99,23 @@ def test_an_update_adds_nodes_unless_its_strategy_is_minimal(
 )
 def test_an_update_without_quota_for_its_new_nodes_fails_and_keeps_the_old_ones(account: Account) -> None:
     group = account.gpu_nodes(count=2, capacityType="SPOT")
-    before = {one.id for one in account.of(INSTANCE)}
+    before = {one.id for one in account.of(tokens.INSTANCE)}
     account.world.allow_vcpus(G_SPOT, 12)
     with refused("NodeCreationFailure", "MaxSpotInstanceCountExceeded"):
-        account.change(NODES, group, releaseVersion="later")
-    assert {one.id for one in account.of(INSTANCE)} == before
+        account.change(tokens.NODE_GROUP, group, releaseVersion="later")
+    assert {one.id for one in account.of(tokens.INSTANCE)} == before
     account.world.allow_vcpus(G_SPOT, 16)
-    account.change(NODES, group, releaseVersion="later")
+    account.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert account.world.peaks == {G_SPOT: 16}
     account.world.allow_vcpus(G_SPOT, 8)
-    account.change(NODES, group, releaseVersion="last", updateConfig=MINIMAL)
+    account.change(tokens.NODE_GROUP, group, releaseVersion="last", updateConfig=MINIMAL)
     assert account.world.recycled == {"gpu": 4}
 
 
 def test_a_parked_group_is_updated_without_nodes(account: Account) -> None:
     group = account.gpu_nodes(count=0)
     account.world.allow_vcpus(G_ON_DEMAND, 0)
-    account.change(NODES, group, releaseVersion="later")
+    account.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert account.world.peaks == {}
 
 

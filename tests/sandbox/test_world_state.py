@@ -7,72 +7,53 @@ import pytest
 
 from sandbox.cloud.protocol import Refused
 from sandbox.wire import UNKNOWN
-from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World
+from sandbox.world import RULES, CloudError, Fault, Faults, Lost, World, tokens
 from sandbox.world.changes import UPDATABLE
-from sandbox.world.things import JOB
-from tests.sandbox.world_pieces import (
-    ADDON,
-    CLUSTER,
-    LOG_GROUP,
-    NAMESPACE,
-    NODES,
-    RELEASE,
-    ROLE,
-    ROUTE,
-    SUBNET,
-    TEMPLATE,
-    VPC,
-    Account,
-)
-
-QUEUE = "aws:sqs/queue:Queue"
-CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
-VOLUME = "kubernetes:core/v1:PersistentVolume"
-
+from tests.sandbox.world_pieces import Account
 
 # Names.
 
 
 def test_names_are_made_up_as_the_bridge_does_and_then_kept() -> None:
     world = World()
-    first = world.check(ROLE, "r", {}, None)
+    first = world.check(tokens.ROLE, "r", {}, None)
     assert first == {"name": first["name"], "__defaults": ["name"]}
     assert first["name"].startswith("r-")
     assert len(first["name"]) == len("r-") + 7
-    assert world.check(ROLE, "r", {}, first)["name"] == first["name"]
-    assert world.check(ROLE, "r", {}, None)["name"] != first["name"]
-    assert world.check(ROLE, "r", {"name": "given"}, first) == {"name": "given"}
-    assert world.check(ROLE, "r", {}, {"name": "given"})["name"] != "given"
+    assert world.check(tokens.ROLE, "r", {}, first)["name"] == first["name"]
+    assert world.check(tokens.ROLE, "r", {}, None)["name"] != first["name"]
+    assert world.check(tokens.ROLE, "r", {"name": "given"}, first) == {"name": "given"}
+    assert world.check(tokens.ROLE, "r", {}, {"name": "given"})["name"] != "given"
 
 
 def test_kubernetes_objects_get_eight_digits_and_an_annotation() -> None:
     world = World()
-    first = world.check(NAMESPACE, "n", {"metadata": {"labels": {"a": "b"}}}, None)
+    first = world.check(tokens.NAMESPACE, "n", {"metadata": {"labels": {"a": "b"}}}, None)
     metadata = first["metadata"]
     assert len(metadata["name"]) == len("n-") + 8
     assert metadata["annotations"] == {"pulumi.com/autonamed": "true"}
     assert metadata["labels"] == {"a": "b"}
-    assert world.check(NAMESPACE, "n", {}, first)["metadata"]["name"] == metadata["name"]
-    release = world.check(RELEASE, "r", {"chart": "c"}, None)
+    assert world.check(tokens.NAMESPACE, "n", {}, first)["metadata"]["name"] == metadata["name"]
+    release = world.check(tokens.RELEASE, "r", {"chart": "c"}, None)
     assert len(release["name"]) == len("r-") + 8
-    assert world.check(RELEASE, "r", {"chart": "d"}, release)["name"] == release["name"]
-    assert world.check(NAMESPACE, "n", {"metadata": {"name": "given"}}, None) == {"metadata": {"name": "given"}}
+    assert world.check(tokens.RELEASE, "r", {"chart": "d"}, release)["name"] == release["name"]
+    assert world.check(tokens.NAMESPACE, "n", {"metadata": {"name": "given"}}, None) == {"metadata": {"name": "given"}}
 
 
 def test_types_without_a_name_are_left_alone() -> None:
-    assert World().check(VPC, "v", {"cidrBlock": "10.0.0.0/16"}, None) == {"cidrBlock": "10.0.0.0/16"}
+    assert World().check(tokens.VPC, "v", {"cidrBlock": "10.0.0.0/16"}, None) == {"cidrBlock": "10.0.0.0/16"}
 
 
 # Differences.
 
 CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], tuple[str, ...], bool]] = {
-    "nothing": (VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}, (), (), False),
-    "tags": (VPC, {"tags": {"a": "b"}}, {"tags": {"a": "c"}}, ("tags",), (), False),
-    "range": (VPC, {"cidrBlock": "a"}, {"cidrBlock": "b"}, ("cidrBlock",), ("cidrBlock",), False),
-    "region": (VPC, {"region": "a"}, {"region": "b"}, ("region",), ("region",), False),
-    "version": (CLUSTER, {"name": "c", "version": "1"}, {"name": "c", "version": "2"}, ("version",), (), False),
+    "nothing": (tokens.VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}, (), (), False),
+    "tags": (tokens.VPC, {"tags": {"a": "b"}}, {"tags": {"a": "c"}}, ("tags",), (), False),
+    "range": (tokens.VPC, {"cidrBlock": "a"}, {"cidrBlock": "b"}, ("cidrBlock",), ("cidrBlock",), False),
+    "region": (tokens.VPC, {"region": "a"}, {"region": "b"}, ("region",), ("region",), False),
+    "version": (tokens.CLUSTER, {"name": "c", "version": "1"}, {"name": "c", "version": "2"}, ("version",), (), False),
     "order of a set": (
-        CLUSTER,
+        tokens.CLUSTER,
         {"vpcConfig": {"subnetIds": [1, 2]}},
         {"vpcConfig": {"subnetIds": [2, 1]}},
         (),
@@ -80,7 +61,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "order of a list": (
-        NODES,
+        tokens.NODE_GROUP,
         {"instanceTypes": ["a", "b"]},
         {"instanceTypes": ["b", "a"]},
         ("instanceTypes",),
@@ -88,7 +69,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "inside of a map": (
-        CLUSTER,
+        tokens.CLUSTER,
         {"name": "c", "accessConfig": {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}},
         {"name": "c", "accessConfig": {"authenticationMode": "CONFIG_MAP"}},
         ("accessConfig.authenticationMode", "accessConfig.bootstrapClusterCreatorAdminPermissions"),
@@ -96,16 +77,16 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         True,
     ),
     "role of a named cluster": (
-        CLUSTER,
+        tokens.CLUSTER,
         {"name": "c", "roleArn": 1},
         {"name": "c", "roleArn": 2},
         ("roleArn",),
         ("roleArn",),
         True,
     ),
-    "name": (CLUSTER, {"name": "c"}, {"name": "d"}, ("name",), ("name",), False),
+    "name": (tokens.CLUSTER, {"name": "c"}, {"name": "d"}, ("name",), ("name",), False),
     "type of an autonamed group": (
-        NODES,
+        tokens.NODE_GROUP,
         {"nodeGroupName": "g", "amiType": "a", "__defaults": ["nodeGroupName"]},
         {"nodeGroupName": "g", "amiType": "b", "__defaults": ["nodeGroupName"]},
         ("amiType",),
@@ -113,7 +94,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "template's version": (
-        NODES,
+        tokens.NODE_GROUP,
         {"launchTemplate": {"id": "t", "version": "1"}},
         {"launchTemplate": {"id": "t", "version": "2"}},
         ("launchTemplate.version",),
@@ -121,17 +102,24 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "another template": (
-        NODES,
+        tokens.NODE_GROUP,
         {"launchTemplate": {"id": "t"}},
         {"launchTemplate": {"id": "u"}},
         ("launchTemplate.id",),
         ("launchTemplate.id",),
         False,
     ),
-    "labels": (NODES, {"labels": {"a/b.c": "1"}}, {"labels": {"a/b.c": "2"}}, ("labels",), (), False),
-    "target of a route": (ROUTE, {"gatewayId": "a"}, {"natGatewayId": "b"}, ("gatewayId", "natGatewayId"), (), False),
+    "labels": (tokens.NODE_GROUP, {"labels": {"a/b.c": "1"}}, {"labels": {"a/b.c": "2"}}, ("labels",), (), False),
+    "target of a route": (
+        tokens.ROUTE,
+        {"gatewayId": "a"},
+        {"natGatewayId": "b"},
+        ("gatewayId", "natGatewayId"),
+        (),
+        False,
+    ),
     "template's disk": (
-        TEMPLATE,
+        tokens.TEMPLATE,
         {"blockDeviceMappings": [{"ebs": {"volumeSize": 1}}]},
         {"blockDeviceMappings": [{"ebs": {"volumeSize": 2}}]},
         ("blockDeviceMappings",),
@@ -139,7 +127,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "a release's values": (
-        RELEASE,
+        tokens.RELEASE,
         {"name": "r", "values": {"a": 1}},
         {"name": "r", "values": {"a": 2}},
         ("values",),
@@ -147,7 +135,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "a release's namespace": (
-        RELEASE,
+        tokens.RELEASE,
         {"name": "r", "namespace": "a"},
         {"name": "r", "namespace": "b"},
         ("namespace",),
@@ -155,7 +143,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "an object's labels": (
-        NAMESPACE,
+        tokens.NAMESPACE,
         {"metadata": {"name": "n", "labels": {"a": "b"}}},
         {"metadata": {"name": "n"}},
         ("metadata.labels",),
@@ -163,7 +151,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "an object's name": (
-        NAMESPACE,
+        tokens.NAMESPACE,
         {"metadata": {"name": "n"}},
         {"metadata": {"name": "m"}},
         ("metadata.name",),
@@ -171,7 +159,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         False,
     ),
     "a claim's size": (
-        CLAIM,
+        tokens.CLAIM,
         {"metadata": {"name": "n"}, "spec": {"resources": 1}},
         {"metadata": {"name": "n"}, "spec": {"resources": 2}},
         ("spec",),
@@ -179,7 +167,7 @@ CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, ...], t
         True,
     ),
     "a volume's handle and policy": (
-        VOLUME,
+        tokens.PERSISTENT_VOLUME,
         {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "a"}, "persistentVolumeReclaimPolicy": "Retain"}},
         {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "b"}, "persistentVolumeReclaimPolicy": "Delete"}},
         ("spec.csi", "spec.persistentVolumeReclaimPolicy"),
@@ -200,7 +188,7 @@ def test_a_property_not_listed_as_updatable_means_replacement(case: str) -> None
     behaviour="The kubernetes provider answers for objects that are entirely unknown: an update, and no replacement",
     source="pulumi-kubernetes provider/pkg/provider/provider.go Diff and addPatchValueToDiff; diff_test.go",
 )
-@pytest.mark.parametrize("token", [NAMESPACE, CLAIM, JOB])
+@pytest.mark.parametrize("token", [tokens.NAMESPACE, tokens.CLAIM, tokens.JOB])
 @pytest.mark.parametrize("old", [{"metadata": {"name": "n", "namespace": "m"}}, {"metadata": {}}, {}])
 def test_an_object_that_is_wholly_unknown_is_updated(token: str, old: dict[str, Any]) -> None:
     found = World().diff(token, {**old, "spec": {"a": 1}}, {"metadata": UNKNOWN, "spec": {"a": 1}})
@@ -222,13 +210,13 @@ def test_no_resource_moves_to_another_region_or_name(token: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "token", "code"),
     [
-        ("error", VPC, "InternalError"),
-        ("throttle", VPC, "RequestLimitExceeded"),
-        ("timeout", VPC, "Timeout"),
-        ("error", ROLE, "ServiceFailure"),
-        ("throttle", QUEUE, "ThrottlingException"),
-        ("throttle", ADDON, "ThrottlingException"),
-        ("error", NAMESPACE, "InternalError"),
+        ("error", tokens.VPC, "InternalError"),
+        ("throttle", tokens.VPC, "RequestLimitExceeded"),
+        ("timeout", tokens.VPC, "Timeout"),
+        ("error", tokens.ROLE, "ServiceFailure"),
+        ("throttle", tokens.QUEUE, "ThrottlingException"),
+        ("throttle", tokens.ADDON, "ThrottlingException"),
+        ("error", tokens.NAMESPACE, "InternalError"),
     ],
 )
 def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -> None:
@@ -250,38 +238,38 @@ def test_a_fault_stops_the_nth_creation_once(kind: Any, token: str, code: str) -
 
 
 def test_a_lost_answer_leaves_the_thing_there() -> None:
-    faults = Faults([Fault(type=VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
+    faults = Faults([Fault(type=tokens.VPC, operation=one, kind="lost") for one in ("create", "update", "delete")])
     world = World(faults=faults)
     with pytest.raises(Lost):
-        world.create(VPC, "v", {}, {})
+        world.create(tokens.VPC, "v", {}, {})
     (made,) = world.leftovers([])
     with pytest.raises(Lost):
-        world.update(VPC, made.id, {"tags": {"a": "b"}})
+        world.update(tokens.VPC, made.id, {"tags": {"a": "b"}})
     assert world.things()[0].inputs == {"tags": {"a": "b"}}
     with pytest.raises(Lost):
-        world.delete(VPC, made.id)
+        world.delete(tokens.VPC, made.id)
     assert (world.things(), faults.tried) == ([], 3)
-    world.delete(VPC, made.id)
+    world.delete(tokens.VPC, made.id)
 
 
 @pytest.mark.parametrize("operation", ["update", "delete"])
 def test_a_failed_change_changes_nothing(operation: Any) -> None:
-    world = World(faults=Faults([Fault(type=VPC, operation=operation, name="w")]))
-    other, meant = (world.create(VPC, name, {}, {})[0] for name in "vw")
+    world = World(faults=Faults([Fault(type=tokens.VPC, operation=operation, name="w")]))
+    other, meant = (world.create(tokens.VPC, name, {}, {})[0] for name in "vw")
 
     def call(identity: str) -> None:
         if operation == "update":
-            world.update(VPC, identity, {"tags": {}})
+            world.update(tokens.VPC, identity, {"tags": {}})
         else:
-            world.delete(VPC, identity)
+            world.delete(tokens.VPC, identity)
 
     call(other)
-    before = world.read(VPC, meant)
+    before = world.read(tokens.VPC, meant)
     with pytest.raises(CloudError):
         call(meant)
-    assert world.read(VPC, meant) == before
+    assert world.read(tokens.VPC, meant) == before
     call(meant)
-    assert world.read(VPC, meant) != before
+    assert world.read(tokens.VPC, meant) != before
 
 
 # Leftovers and hands.
@@ -292,9 +280,9 @@ def test_leftovers_are_what_nobody_knows_and_nobody_known_made() -> None:
     account.cluster(enabledClusterLogTypes=["api"])
     account.nodes(count=2)
     known = [one.key for one in account.world.things() if one.made_by == "pulumi"]
-    assert [one.type for one in account.world.leftovers(known)] == [LOG_GROUP]
-    left = account.world.leftovers([key for key in known if key[0] != NODES])
-    assert {one.type for one in left} > {NODES, "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"}
+    assert [one.type for one in account.world.leftovers(known)] == [tokens.LOG_GROUP]
+    left = account.world.leftovers([key for key in known if key[0] != tokens.NODE_GROUP])
+    assert {one.type for one in left} > {tokens.NODE_GROUP, "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"}
     assert len(account.world.leftovers([])) == len(account.world.things())
 
 
@@ -302,24 +290,24 @@ def test_somebody_changes_and_deletes_behind_pulumis_back() -> None:
     account = Account()
     account.network()
     subnet = account.subnets[0]
-    account.world.tamper(SUBNET, subnet, lambda thing: thing.inputs.update(mapPublicIpOnLaunch=False))
-    found = account.world.read(SUBNET, subnet)
+    account.world.tamper(tokens.SUBNET, subnet, lambda thing: thing.inputs.update(mapPublicIpOnLaunch=False))
+    found = account.world.read(tokens.SUBNET, subnet)
     assert found is not None
     assert (found[0]["mapPublicIpOnLaunch"], found[1]["mapPublicIpOnLaunch"]) == (False, False)
-    account.world.forget(VPC, account.vpc)
-    assert account.world.read(VPC, account.vpc) is None
+    account.world.forget(tokens.VPC, account.vpc)
+    assert account.world.read(tokens.VPC, account.vpc) is None
     with pytest.raises(CloudError, match="NotFound"):
-        account.world.update(VPC, account.vpc, {})
+        account.world.update(tokens.VPC, account.vpc, {})
 
 
 def test_what_is_returned_is_nobodys_to_change() -> None:
     world = World()
-    identity, outputs = world.create(VPC, "v", {"tags": {"a": "b"}}, {})
+    identity, outputs = world.create(tokens.VPC, "v", {"tags": {"a": "b"}}, {})
     outputs["tags"]["a"] = "c"
-    found = world.read(VPC, identity)
+    found = world.read(tokens.VPC, identity)
     assert found is not None
     found[0]["tags"]["a"] = "d"
-    assert world.read(VPC, identity) == (({"tags": {"a": "b"}}), {**outputs, "tags": {"a": "b"}})
+    assert world.read(tokens.VPC, identity) == (({"tags": {"a": "b"}}), {**outputs, "tags": {"a": "b"}})
 
 
 def test_functions_are_answered_and_unknown_ones_refused() -> None:
@@ -337,7 +325,7 @@ def test_minutes_become_seconds_and_calls_run_side_by_side(monkeypatch: pytest.M
         together.wait(timeout=300)  # passes only once all five calls sleep at the same time
 
     monkeypatch.setattr("sandbox.world.world.time.sleep", sleep)
-    threads = [threading.Thread(target=lambda: world.create(VPC, "v", {}, {})) for _ in range(5)]
+    threads = [threading.Thread(target=lambda: world.create(tokens.VPC, "v", {}, {})) for _ in range(5)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -4,29 +4,17 @@ from typing import Any
 
 import pytest
 
-from tests.sandbox.world_pieces import (
-    ADDON,
-    ATTACHED,
-    CLAIM,
-    CLUSTER,
-    NODES,
-    PERSISTENT,
-    RELEASE,
-    STORAGE_CLASS,
-    VOLUME,
-    Account,
-    meta,
-    refused,
-)
+from sandbox.world import tokens
+from tests.sandbox.world_pieces import Account, meta, refused
 
 
 def claimed(account: Account) -> tuple[str, str, str]:
     """A static volume, its PersistentVolume and the claim on it."""
-    disk = account.make(VOLUME, availabilityZone="us-east-1a", size=10)
+    disk = account.make(tokens.VOLUME, availabilityZone="us-east-1a", size=10)
     spec = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "persistentVolumeReclaimPolicy": "Retain"}
-    volume = account.make(PERSISTENT, metadata=meta("v"), spec=spec)
+    volume = account.make(tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec=spec)
     claim = account.make(
-        CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
+        tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
     )
     return disk, volume, claim
 
@@ -38,13 +26,13 @@ def with_claim(name: str) -> dict[str, Any]:
 def test_a_claim_needs_a_volume_or_a_class(account: Account) -> None:
     spec = {"resources": {"requests": {"storage": "1Gi"}}}
     with refused("Timeout", "Pending"):
-        account.make(CLAIM, metadata=meta("d"), spec=spec)
+        account.make(tokens.CLAIM, metadata=meta("d"), spec=spec)
     annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
-    account.make(STORAGE_CLASS, metadata=meta("gp3", annotations=annotations), provisioner="ebs.csi.aws.com")
-    account.make(CLAIM, metadata=meta("d"), spec=spec)
-    account.make(CLAIM, metadata=meta("e"), spec={**spec, "storageClassName": "gp3"})
+    account.make(tokens.STORAGE_CLASS, metadata=meta("gp3", annotations=annotations), provisioner="ebs.csi.aws.com")
+    account.make(tokens.CLAIM, metadata=meta("d"), spec=spec)
+    account.make(tokens.CLAIM, metadata=meta("e"), spec={**spec, "storageClassName": "gp3"})
     with refused("Timeout", "Pending"):
-        account.make(CLAIM, metadata=meta("f"), spec={**spec, "storageClassName": "io2"})
+        account.make(tokens.CLAIM, metadata=meta("f"), spec={**spec, "storageClassName": "io2"})
 
 
 @pytest.mark.real_world(
@@ -55,16 +43,16 @@ def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready
     disk, volume, claim = claimed(ready)
     release = ready.model(**with_claim("d"))
     with refused("Timeout", "pvc-protection"):
-        ready.drop(CLAIM, claim)
+        ready.drop(tokens.CLAIM, claim)
     with refused("Timeout", "pv-protection"):
-        ready.drop(PERSISTENT, volume)
+        ready.drop(tokens.PERSISTENT_VOLUME, volume)
     with refused("VolumeInUse"):
-        ready.drop(VOLUME, disk)
-    ready.drop(RELEASE, release)
-    ready.drop(CLAIM, claim)
-    ready.drop(PERSISTENT, volume)
-    assert ready.world.read(VOLUME, disk), "a volume with Retain outlives its claim"
-    ready.drop(VOLUME, disk)
+        ready.drop(tokens.VOLUME, disk)
+    ready.drop(tokens.RELEASE, release)
+    ready.drop(tokens.CLAIM, claim)
+    ready.drop(tokens.PERSISTENT_VOLUME, volume)
+    assert ready.world.read(tokens.VOLUME, disk), "a volume with Retain outlives its claim"
+    ready.drop(tokens.VOLUME, disk)
 
 
 @pytest.mark.parametrize("missing", ["add-on", "agent", "policy"])
@@ -75,17 +63,17 @@ def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -
     with refused("Timeout", "FailedAttachVolume"):
         account.model(**with_claim("d"))
     account.driver()
-    attached = next(one for one in account.of(ATTACHED) if "CSI" in one.id)
+    attached = next(one for one in account.of(tokens.ATTACHED_POLICY) if "CSI" in one.id)
     if missing == "policy":
-        account.drop(ATTACHED, attached.id)
+        account.drop(tokens.ATTACHED_POLICY, attached.id)
         with refused("Timeout", "UnauthorizedOperation"):
             account.model(**with_claim("d"))
-        account.make(ATTACHED, **attached.inputs)
+        account.make(tokens.ATTACHED_POLICY, **attached.inputs)
     if missing == "agent":
-        account.drop(ADDON, "c:eks-pod-identity-agent")
+        account.drop(tokens.ADDON, "c:eks-pod-identity-agent")
         with refused("Timeout", "eks-pod-identity-agent"):
             account.model(**with_claim("d"))
-        account.make(ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
+        account.make(tokens.ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
     account.model(**with_claim("d"))
 
 
@@ -99,26 +87,28 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
     account.gpu_nodes()
     account.device_plugin()
     spec = {"hostPath": {"path": "/models", "type": "DirectoryOrCreate"}, "persistentVolumeReclaimPolicy": "Retain"}
-    volume = account.make(PERSISTENT, metadata=meta("v"), spec=spec)
+    volume = account.make(tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec=spec)
     claim = account.make(
-        CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
+        tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
     )
     with refused("Timeout", 'persistentvolumeclaim "e" not found'):
         account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "e"}}])
     release = account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "d"}}])
     with refused("Timeout", "pvc-protection"):
-        account.drop(CLAIM, claim)
-    account.drop(RELEASE, release)
-    account.drop(CLAIM, claim)
-    account.drop(PERSISTENT, volume)
+        account.drop(tokens.CLAIM, claim)
+    account.drop(tokens.RELEASE, release)
+    account.drop(tokens.CLAIM, claim)
+    account.drop(tokens.PERSISTENT_VOLUME, volume)
 
 
 def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
-    disk = ready.make(VOLUME, availabilityZone="us-east-1b", size=10)
+    disk = ready.make(tokens.VOLUME, availabilityZone="us-east-1b", size=10)
     zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
     affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
-    ready.make(PERSISTENT, metadata=meta("v"), spec={"csi": {"volumeHandle": disk}, "nodeAffinity": affinity})
-    ready.make(CLAIM, metadata=meta("d"), spec={"storageClassName": "", "volumeName": "v"})
+    ready.make(
+        tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec={"csi": {"volumeHandle": disk}, "nodeAffinity": affinity}
+    )
+    ready.make(tokens.CLAIM, metadata=meta("d"), spec={"storageClassName": "", "volumeName": "v"})
     with refused("Timeout", "PersistentVolume's node affinity"):
         ready.model(**with_claim("d"))
     ready.gpu_nodes("there", subnetIds=ready.subnets[1:])
@@ -130,18 +120,18 @@ def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, miss
     disk, _, _ = claimed(ready)
     release = ready.model(**with_claim("d"))
     if missing == "add-on":
-        ready.drop(ADDON, "c:aws-ebs-csi-driver")
+        ready.drop(tokens.ADDON, "c:aws-ebs-csi-driver")
     elif missing == "agent":
-        ready.drop(ADDON, "c:eks-pod-identity-agent")
+        ready.drop(tokens.ADDON, "c:eks-pod-identity-agent")
     elif missing == "policy":
-        ready.drop(ATTACHED, next(one.id for one in ready.of(ATTACHED) if "CSI" in one.id))
+        ready.drop(tokens.ATTACHED_POLICY, next(one.id for one in ready.of(tokens.ATTACHED_POLICY) if "CSI" in one.id))
     else:
-        ready.drop(NODES, "c:system")
-    ready.drop(RELEASE, release)
+        ready.drop(tokens.NODE_GROUP, "c:system")
+    ready.drop(tokens.RELEASE, release)
     with refused("VolumeInUse"):
-        ready.drop(VOLUME, disk)
-    ready.drop(NODES, "c:gpu")
-    ready.drop(VOLUME, disk)
+        ready.drop(tokens.VOLUME, disk)
+    ready.drop(tokens.NODE_GROUP, "c:gpu")
+    ready.drop(tokens.VOLUME, disk)
 
 
 def dynamic_release(account: Account) -> str:
@@ -150,9 +140,9 @@ def dynamic_release(account: Account) -> str:
 
 def dynamic(account: Account, policy: str = "Delete") -> str:
     """A release whose chart makes a claim, for which the driver makes a volume; the volume's id."""
-    account.make(STORAGE_CLASS, metadata=meta("gp3"), provisioner="ebs.csi.aws.com", reclaimPolicy=policy)
+    account.make(tokens.STORAGE_CLASS, metadata=meta("gp3"), provisioner="ebs.csi.aws.com", reclaimPolicy=policy)
     dynamic_release(account)
-    return account.of(VOLUME, made_by="ebs.csi.aws.com")[0].id
+    return account.of(tokens.VOLUME, made_by="ebs.csi.aws.com")[0].id
 
 
 def test_a_claim_that_a_chart_makes_needs_a_class_too(ready: Account) -> None:
@@ -164,9 +154,9 @@ def test_a_claim_that_a_chart_makes_needs_a_class_too(ready: Account) -> None:
 @pytest.mark.parametrize("policy", ["Delete", "Retain"])
 def test_a_dynamic_volume_goes_with_its_claim_unless_it_is_retained(ready: Account, policy: str) -> None:
     volume = dynamic(ready, policy)
-    ready.drop(RELEASE, "default/m")
-    assert ready.of(CLAIM) == []
-    left = [one.id for one in ready.of(VOLUME, made_by="ebs.csi.aws.com")]
+    ready.drop(tokens.RELEASE, "default/m")
+    assert ready.of(tokens.CLAIM) == []
+    left = [one.id for one in ready.of(tokens.VOLUME, made_by="ebs.csi.aws.com")]
     assert left == ([volume] if policy == "Retain" else [])
 
 
@@ -174,14 +164,14 @@ def test_a_dynamic_volume_goes_with_its_claim_unless_it_is_retained(ready: Accou
 def test_a_dynamic_volume_is_left_over_when_the_driver_went_first(ready: Account, missing: str) -> None:
     volume = dynamic(ready)
     if missing == "add-on":
-        ready.drop(ADDON, "c:aws-ebs-csi-driver")
-        ready.drop(RELEASE, "default/m")
+        ready.drop(tokens.ADDON, "c:aws-ebs-csi-driver")
+        ready.drop(tokens.RELEASE, "default/m")
     elif missing == "node":
-        ready.drop(NODES, "c:system")
-        ready.drop(RELEASE, "default/m")
+        ready.drop(tokens.NODE_GROUP, "c:system")
+        ready.drop(tokens.RELEASE, "default/m")
     else:
-        ready.drop(NODES, "c:system")
-        ready.drop(NODES, "c:gpu")
-        ready.drop(CLUSTER, "c")
+        ready.drop(tokens.NODE_GROUP, "c:system")
+        ready.drop(tokens.NODE_GROUP, "c:gpu")
+        ready.drop(tokens.CLUSTER, "c")
     known = [one.key for one in ready.world.things() if one.made_by == "pulumi"]
     assert volume in [one.id for one in ready.world.leftovers(known)]

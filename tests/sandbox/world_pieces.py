@@ -8,31 +8,8 @@ from typing import Any
 import pytest
 
 from sandbox.cloud.eks.kubeconfig import kubeconfig
-from sandbox.world import CloudError, Thing, World
+from sandbox.world import CloudError, Thing, World, tokens
 
-VPC = "aws:ec2/vpc:Vpc"
-SUBNET = "aws:ec2/subnet:Subnet"
-GATEWAY = "aws:ec2/internetGateway:InternetGateway"
-NAT = "aws:ec2/natGateway:NatGateway"
-ADDRESS = "aws:ec2/eip:Eip"
-TABLE = "aws:ec2/routeTable:RouteTable"
-ROUTE = "aws:ec2/route:Route"
-ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
-ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
-GROUP = "aws:ec2/securityGroup:SecurityGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
-VOLUME = "aws:ebs/volume:Volume"
-ROLE = "aws:iam/role:Role"
-ATTACHED = "aws:iam/rolePolicyAttachment:RolePolicyAttachment"
-CLUSTER = "aws:eks/cluster:Cluster"
-NODES = "aws:eks/nodeGroup:NodeGroup"
-ADDON = "aws:eks/addon:Addon"
-LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"
-NAMESPACE = "kubernetes:core/v1:Namespace"
-CLAIM = "kubernetes:core/v1:PersistentVolumeClaim"
-PERSISTENT = "kubernetes:core/v1:PersistentVolume"
-STORAGE_CLASS = "kubernetes:storage.k8s.io/v1:StorageClass"
-RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_POLICIES = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistryPullOnly")
 TAINT = {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
 GPU_LABELS = {"nvidia.com/gpu.present": "true", "nvidia.com/device-plugin.config": "shared", "tandem/pool": "gpu"}
@@ -68,22 +45,24 @@ class Account:
 
     def network(self, public: bool = True, routed: bool = True) -> None:
         """A VPC with a subnet in each of two zones, and a route to the internet."""
-        self.vpc = self.make(VPC, cidrBlock="10.0.0.0/16")
-        self.gateway = self.make(GATEWAY, vpcId=self.vpc)
-        self.table = self.make(TABLE, vpcId=self.vpc)
+        self.vpc = self.make(tokens.VPC, cidrBlock="10.0.0.0/16")
+        self.gateway = self.make(tokens.GATEWAY, vpcId=self.vpc)
+        self.table = self.make(tokens.ROUTE_TABLE, vpcId=self.vpc)
         if routed:
-            self.make(ROUTE, routeTableId=self.table, destinationCidrBlock="0.0.0.0/0", gatewayId=self.gateway)
+            self.make(tokens.ROUTE, routeTableId=self.table, destinationCidrBlock="0.0.0.0/0", gatewayId=self.gateway)
         for zone in "ab":
             where = {"availabilityZone": f"us-east-1{zone}", "cidrBlock": f"10.0.{ord(zone)}.0/24"}
-            self.subnets.append(self.make(SUBNET, zone, vpcId=self.vpc, mapPublicIpOnLaunch=public, **where))
-            self.make(ASSOCIATION, zone, subnetId=self.subnets[-1], routeTableId=self.table)
+            self.subnets.append(self.make(tokens.SUBNET, zone, vpcId=self.vpc, mapPublicIpOnLaunch=public, **where))
+            self.make(tokens.ASSOCIATION, zone, subnetId=self.subnets[-1], routeTableId=self.table)
 
     def role(self, name: str, *policies: str) -> str:
         """A role with AWS's policies; returns its ARN."""
-        role = self.make(ROLE, name, name=name)
+        role = self.make(tokens.ROLE, name, name=name)
         for policy in policies:
-            self.make(ATTACHED, f"{name}-{policy}", role=role, policyArn=f"arn:aws:iam::aws:policy/{policy}")
-        return str(self.outputs(ROLE, role)["arn"])
+            self.make(
+                tokens.ATTACHED_POLICY, f"{name}-{policy}", role=role, policyArn=f"arn:aws:iam::aws:policy/{policy}"
+            )
+        return str(self.outputs(tokens.ROLE, role)["arn"])
 
     def cluster(self, *, plugin: bool = True, **inputs: Any) -> str:
         """A control plane in a network of its own, with vpc-cni; the provider then talks to it."""
@@ -98,11 +77,11 @@ class Account:
             "bootstrapSelfManagedAddons": False,
             "vpcConfig": where,
         }
-        cluster = self.make(CLUSTER, "c", **values | inputs)
-        config = kubeconfig(self.outputs(CLUSTER, cluster))
+        cluster = self.make(tokens.CLUSTER, "c", **values | inputs)
+        config = kubeconfig(self.outputs(tokens.CLUSTER, cluster))
         self.provider = {"region": "us-east-1", "kubeconfig": json.dumps(config)}
         if plugin:
-            self.make(ADDON, "vpc-cni", clusterName=cluster, addonName="vpc-cni")
+            self.make(tokens.ADDON, "vpc-cni", clusterName=cluster, addonName="vpc-cni")
         return cluster
 
     def nodes(self, name: str = "system", *policies: str, count: int = 1, **inputs: Any) -> str:
@@ -110,25 +89,27 @@ class Account:
         arn = self.role(f"{name}-nodes", *(policies or NODE_POLICIES))
         scaling = {"minSize": 0, "desiredSize": count, "maxSize": 9}
         values = {"nodeGroupName": name, "clusterName": "c", "nodeRoleArn": arn, "scalingConfig": scaling}
-        return self.make(NODES, name, **{**values, "subnetIds": self.subnets, **inputs})
+        return self.make(tokens.NODE_GROUP, name, **{**values, "subnetIds": self.subnets, **inputs})
 
     def gpu_nodes(self, name: str = "gpu", **inputs: Any) -> str:
         return self.nodes(name, **{"instanceTypes": ["g4dn.xlarge"], "labels": GPU_LABELS, "taints": [TAINT]} | inputs)
 
     def driver(self) -> str:
         """The EBS CSI driver with its role, which the agent gives it."""
-        if self.world.read(ADDON, "c:eks-pod-identity-agent") is None:
-            self.make(ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
+        if self.world.read(tokens.ADDON, "c:eks-pod-identity-agent") is None:
+            self.make(tokens.ADDON, "agent", clusterName="c", addonName="eks-pod-identity-agent")
         arn = self.role("driver", "AmazonEBSCSIDriverPolicyV2")
         identity = [{"roleArn": arn, "serviceAccount": "ebs-csi-controller-sa"}]
         return self.make(
-            ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
+            tokens.ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
         )
 
     def device_plugin(self, **values: Any) -> str:
         config = {"config": {"default": "shared", "map": {"shared": json.dumps(SHARED)}}, "gfd": {"enabled": True}}
         chosen = {**config, "nfd": {"postDeleteCleanup": False}, **values}
-        return self.make(RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen)
+        return self.make(
+            tokens.RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen
+        )
 
     def gpu_operator(self, layout: dict[str, int], config: dict[str, Any], **values: Any) -> str:
         """The GPU Operator with one layout, `cut`, and one config of the plugin, `shared`."""
@@ -140,13 +121,17 @@ class Account:
             "node-feature-discovery": {"postDeleteCleanup": False},
             **values,
         }
-        return self.make(RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=chosen)
+        return self.make(
+            tokens.RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=chosen
+        )
 
     def model(self, name: str = "m", **values: Any) -> str:
         """A release of the ollama chart that wants one share; nothing stays of it when it fails."""
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": "nvidia.com/gpu"}}
         chosen = {"ollama": gpu, "nodeSelector": {"tandem/pool": "gpu"}, **values}
-        return self.make(RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen, atomic=True)
+        return self.make(
+            tokens.RELEASE, name, name=name, namespace="default", chart="ollama", values=chosen, atomic=True
+        )
 
     def of(self, token: str, made_by: str | None = None) -> list[Thing]:
         return [one for one in self.world.things() if one.type == token and made_by in (None, one.made_by)]

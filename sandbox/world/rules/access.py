@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from sandbox.world import tokens
 from sandbox.world.nodes import cluster_at
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import Case, Rule
-from sandbox.world.things import ACCESS_ENTRY, ACCESS_POLICY
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
@@ -17,7 +17,7 @@ UNAUTHORIZED = "the server has asked for the client to provide credentials"
 def _stranger(case: Case) -> str | None:
     """Whoever has no access entry is nobody for the API server."""
     cluster = cluster_at(case.things, case.cluster)
-    if cluster is None or case.things.get(ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
+    if cluster is None or case.things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
         return None
     return f"configured Kubernetes cluster is unreachable: unable to load schema information: {UNAUTHORIZED}"
 
@@ -26,7 +26,7 @@ def _powerless(case: Case) -> str | None:
     cluster = cluster_at(case.things, case.cluster)
     if cluster is None:
         return None
-    for one in case.things.of(ACCESS_POLICY):
+    for one in case.things.of(tokens.ACCESS_POLICY):
         granted = str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}")
         if granted and (one.inputs.get("clusterName"), one.inputs.get("principalArn")) == (cluster.id, case.caller):
             return None
@@ -35,7 +35,7 @@ def _powerless(case: Case) -> str | None:
 
 def _taken(case: Case) -> str | None:
     identity = f"{case.inputs.get('clusterName')}:{case.inputs.get('principalArn')}"
-    taken = case.things.get(ACCESS_ENTRY, identity)
+    taken = case.things.get(tokens.ACCESS_ENTRY, identity)
     if taken is None:
         return None
     return f"The specified access entry resource is already in use on this cluster. (made by {taken.made_by})"
@@ -58,7 +58,7 @@ def _no_principal(case: Case) -> str | None:
 
 def _no_entry(case: Case) -> str | None:
     arn = case.inputs.get("principalArn")
-    if case.things.get(ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
+    if case.things.get(tokens.ACCESS_ENTRY, f"{case.inputs.get('clusterName')}:{arn}"):
         return None
     return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
 
@@ -82,8 +82,8 @@ FIRST: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = tuple(
     Rule((token,), ("create",), code, API + page, refuses)
     for token, code, page, refuses in (
-        (ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", _taken),
-        (ACCESS_ENTRY, "InvalidParameterException", "API_CreateAccessEntry.html", _no_principal),
-        (ACCESS_POLICY, "ResourceNotFoundException", "API_AssociateAccessPolicy.html", _no_entry),
+        (tokens.ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", _taken),
+        (tokens.ACCESS_ENTRY, "InvalidParameterException", "API_CreateAccessEntry.html", _no_principal),
+        (tokens.ACCESS_POLICY, "ResourceNotFoundException", "API_AssociateAccessPolicy.html", _no_entry),
     )
 )

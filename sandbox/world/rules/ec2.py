@@ -5,22 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from sandbox.cloud.aws.places import Place
+from sandbox.world import tokens
 from sandbox.world.rules.rule import Case, Moment, Refusal, Rule
-from sandbox.world.things import ATTACHMENT, INTERFACE, VOLUME, Thing, Things, value_at, values_at
+from sandbox.world.things import Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
 CODES = API + "errors-overview.html"
-VPC = "aws:ec2/vpc:Vpc"
-SUBNET = "aws:ec2/subnet:Subnet"
-GATEWAY = "aws:ec2/internetGateway:InternetGateway"
-NAT = "aws:ec2/natGateway:NatGateway"
-ADDRESS = "aws:ec2/eip:Eip"
-TABLE = "aws:ec2/routeTable:RouteTable"
-ROUTE = "aws:ec2/route:Route"
-ASSOCIATION = "aws:ec2/routeTableAssociation:RouteTableAssociation"
-ENDPOINT = "aws:ec2/vpcEndpoint:VpcEndpoint"
-GROUP = "aws:ec2/securityGroup:SecurityGroup"
-TEMPLATE = "aws:ec2/launchTemplate:LaunchTemplate"
 EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
@@ -55,40 +45,72 @@ _VOLUME_HELD = "Volume {id} is currently attached"
 NOT_FOUND = "The {what} ID '{id}' does not exist"
 
 REFERENCES = (
-    Reference((SUBNET,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((GATEWAY,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((TABLE,), "vpcId", VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((ENDPOINT,), "vpcId", VPC, "InvalidVpcId.NotFound", CODES, NOT_FOUND),
-    Reference((ENDPOINT,), "routeTableIds", TABLE, "InvalidRouteTableId.NotFound", CODES, NOT_FOUND),
-    Reference((ENDPOINT,), "subnetIds", SUBNET, "InvalidSubnetId.NotFound", CODES, NOT_FOUND),
-    Reference((NAT,), "subnetId", SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
-    Reference((NAT,), "allocationId", ADDRESS, "InvalidAllocationID.NotFound", CODES, NOT_FOUND),
-    Reference((ROUTE,), "routeTableId", TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
-    Reference((ROUTE,), "gatewayId", GATEWAY, "InvalidInternetGatewayID.NotFound", CODES, NOT_FOUND),
-    Reference((ROUTE,), "natGatewayId", NAT, "InvalidNatGatewayID.NotFound", CODES, NOT_FOUND),
-    Reference((ASSOCIATION,), "subnetId", SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
-    Reference((ASSOCIATION,), "routeTableId", TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.SUBNET,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.GATEWAY,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ROUTE_TABLE,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ENDPOINT,), "vpcId", tokens.VPC, "InvalidVpcId.NotFound", CODES, NOT_FOUND),
+    Reference(
+        (tokens.ENDPOINT,), "routeTableIds", tokens.ROUTE_TABLE, "InvalidRouteTableId.NotFound", CODES, NOT_FOUND
+    ),
+    Reference((tokens.ENDPOINT,), "subnetIds", tokens.SUBNET, "InvalidSubnetId.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.NAT,), "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.NAT,), "allocationId", tokens.ADDRESS, "InvalidAllocationID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ROUTE,), "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ROUTE,), "gatewayId", tokens.GATEWAY, "InvalidInternetGatewayID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ROUTE,), "natGatewayId", tokens.NAT, "InvalidNatGatewayID.NotFound", CODES, NOT_FOUND),
+    Reference((tokens.ASSOCIATION,), "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
+    Reference(
+        (tokens.ASSOCIATION,), "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND
+    ),
 )
 # A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
 # suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
 USES = (
     *(
-        Use(VPC, by, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD)
-        for by in (SUBNET, GATEWAY, TABLE, GROUP, ENDPOINT)
+        Use(tokens.VPC, by, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD)
+        for by in (tokens.SUBNET, tokens.GATEWAY, tokens.ROUTE_TABLE, tokens.SECURITY_GROUP, tokens.ENDPOINT)
     ),
     *(
-        Use(SUBNET, by, path, "DependencyViolation", API + "API_DeleteSubnet.html", _SUBNET_HELD)
-        for by, path in ((INTERFACE, "subnetId"), (NAT, "subnetId"), (ENDPOINT, "subnetIds"))
+        Use(tokens.SUBNET, by, path, "DependencyViolation", API + "API_DeleteSubnet.html", _SUBNET_HELD)
+        for by, path in ((tokens.INTERFACE, "subnetId"), (tokens.NAT, "subnetId"), (tokens.ENDPOINT, "subnetIds"))
     ),
-    Use(ADDRESS, NAT, "allocationId", "InvalidIPAddress.InUse", API + "API_ReleaseAddress.html", _ADDRESS_HELD),
-    Use(TABLE, ASSOCIATION, "routeTableId", "DependencyViolation", API + "API_DeleteRouteTable.html", _TABLE_HELD),
-    Use(GROUP, INTERFACE, "securityGroups", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
-    Use(GROUP, ENDPOINT, "securityGroupIds", "DependencyViolation", API + "API_DeleteSecurityGroup.html", _GROUP_HELD),
-    Use(VOLUME, ATTACHMENT, "volumeHandle", "VolumeInUse", API + "API_DeleteVolume.html", _VOLUME_HELD),
+    Use(
+        tokens.ADDRESS,
+        tokens.NAT,
+        "allocationId",
+        "InvalidIPAddress.InUse",
+        API + "API_ReleaseAddress.html",
+        _ADDRESS_HELD,
+    ),
+    Use(
+        tokens.ROUTE_TABLE,
+        tokens.ASSOCIATION,
+        "routeTableId",
+        "DependencyViolation",
+        API + "API_DeleteRouteTable.html",
+        _TABLE_HELD,
+    ),
+    Use(
+        tokens.SECURITY_GROUP,
+        tokens.INTERFACE,
+        "securityGroups",
+        "DependencyViolation",
+        API + "API_DeleteSecurityGroup.html",
+        _GROUP_HELD,
+    ),
+    Use(
+        tokens.SECURITY_GROUP,
+        tokens.ENDPOINT,
+        "securityGroupIds",
+        "DependencyViolation",
+        API + "API_DeleteSecurityGroup.html",
+        _GROUP_HELD,
+    ),
+    Use(tokens.VOLUME, tokens.ATTACHMENT, "volumeHandle", "VolumeInUse", API + "API_DeleteVolume.html", _VOLUME_HELD),
 )
 # Types whose deletion the Terraform provider, and so pulumi-aws, tries again for minutes while EC2 calls them used
 # (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
-RETRIED = frozenset({VPC, SUBNET, GATEWAY, GROUP, VOLUME})
+RETRIED = frozenset({tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.SECURITY_GROUP, tokens.VOLUME})
 
 
 def absent(reference: Reference) -> Refusal:
@@ -116,8 +138,10 @@ def used(use: Use) -> Refusal:
 
 def _mapped_addresses(case: Case) -> str | None:
     vpc = case.inputs.get("vpcId")
-    nats = [one for one in case.things.of(NAT) if _vpc_of(case.things, one) == vpc]
-    public = [one for one in case.things.of(INTERFACE) if one.inputs.get("publicIp") and one.inputs.get("vpcId") == vpc]
+    nats = [one for one in case.things.of(tokens.NAT) if _vpc_of(case.things, one) == vpc]
+    public = [
+        one for one in case.things.of(tokens.INTERFACE) if one.inputs.get("publicIp") and one.inputs.get("vpcId") == vpc
+    ]
     held = [*nats, *public]
     if not held:
         return None
@@ -128,43 +152,45 @@ def _mapped_addresses(case: Case) -> str | None:
 
 
 def _vpc_of(things: Things, nat: Thing) -> str | None:
-    subnet = things.get(SUBNET, nat.inputs.get("subnetId"))
+    subnet = things.get(tokens.SUBNET, nat.inputs.get("subnetId"))
     return subnet.inputs.get("vpcId") if subnet else None
 
 
 def _no_gateway(case: Case) -> str | None:
     if case.inputs.get("connectivityType") == "private":
         return None
-    subnet = case.things.get(SUBNET, case.inputs.get("subnetId"))
+    subnet = case.things.get(tokens.SUBNET, case.inputs.get("subnetId"))
     vpc = subnet.inputs.get("vpcId") if subnet else None
-    if any(one.inputs.get("vpcId") == vpc for one in case.things.of(GATEWAY)):
+    if any(one.inputs.get("vpcId") == vpc for one in case.things.of(tokens.GATEWAY)):
         return None
     return f"Network {vpc} has no Internet gateway attached"
 
 
 def _address_taken(case: Case) -> str | None:
     address = case.inputs.get("allocationId")
-    taken = [one for one in case.things.of(NAT) if one is not case.thing and one.inputs.get("allocationId") == address]
+    taken = [
+        one for one in case.things.of(tokens.NAT) if one is not case.thing and one.inputs.get("allocationId") == address
+    ]
     return f"Elastic IP address [{address}] is already associated" if address and taken else None
 
 
 def _second_gateway(case: Case) -> str | None:
     vpc = case.inputs.get("vpcId")
-    others = [one for one in case.things.of(GATEWAY) if one is not case.thing and one.inputs.get("vpcId") == vpc]
+    others = [one for one in case.things.of(tokens.GATEWAY) if one is not case.thing and one.inputs.get("vpcId") == vpc]
     return f"Network {vpc} already has an internet gateway attached" if vpc and others else None
 
 
 def _same_route(case: Case) -> str | None:
     keys = ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock")
     wanted = [case.inputs.get(key) for key in keys]
-    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(ROUTE)):
+    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(tokens.ROUTE)):
         return f"The route identified by {wanted[1] or wanted[2]} already exists."
     return None
 
 
 def _other_network(case: Case) -> str | None:
     table, gateway = case.inputs.get("routeTableId"), case.inputs.get("gatewayId")
-    ends = [case.things.get(TABLE, table), case.things.get(GATEWAY, gateway)]
+    ends = [case.things.get(tokens.ROUTE_TABLE, table), case.things.get(tokens.GATEWAY, gateway)]
     vpcs = [one.inputs.get("vpcId") for one in ends if one is not None]
     if len(vpcs) == 2 and vpcs[0] != vpcs[1]:
         return f"route table {table} and network gateway {gateway} belong to different networks"
@@ -173,14 +199,18 @@ def _other_network(case: Case) -> str | None:
 
 def _subnet_taken(case: Case) -> str | None:
     subnet = case.inputs.get("subnetId")
-    if any(one.inputs.get("subnetId") == subnet for one in case.things.of(ASSOCIATION)):
+    if any(one.inputs.get("subnetId") == subnet for one in case.things.of(tokens.ASSOCIATION)):
         return f"the specified association for route table {case.inputs.get('routeTableId')} conflicts with another one"
     return None
 
 
 def _same_template(case: Case) -> str | None:
     name = case.inputs.get("name")
-    return f"{name} already exists" if any(one.inputs.get("name") == name for one in case.things.of(TEMPLATE)) else None
+    return (
+        f"{name} already exists"
+        if any(one.inputs.get("name") == name for one in case.things.of(tokens.TEMPLATE))
+        else None
+    )
 
 
 def _no_such_zone(case: Case) -> str | None:
@@ -210,27 +240,31 @@ def _rule(
 RULES: tuple[Rule, ...] = (
     *(Rule(one.types, ("create", "update"), one.code, one.source, absent(one)) for one in REFERENCES),
     *(Rule((one.type,), ("delete",), one.code, one.source, used(one), waits=one.type in RETRIED) for one in USES),
-    _rule((GATEWAY,), ("delete",), "DependencyViolation", "API_DetachInternetGateway.html", _mapped_addresses, True),
     _rule(
-        (GATEWAY,),
+        (tokens.GATEWAY,), ("delete",), "DependencyViolation", "API_DetachInternetGateway.html", _mapped_addresses, True
+    ),
+    _rule(
+        (tokens.GATEWAY,),
         ("create", "update"),
         "Resource.AlreadyAssociated",
         "API_AttachInternetGateway.html",
         _second_gateway,
     ),
-    _rule((NAT,), ("create",), "Gateway.NotAttached", "API_CreateNatGateway.html", _no_gateway),
-    _rule((NAT,), ("create",), "Resource.AlreadyAssociated", "API_CreateNatGateway.html", _address_taken),
-    _rule((ROUTE,), ("create",), "RouteAlreadyExists", "API_CreateRoute.html", _same_route),
-    _rule((ROUTE,), ("create", "update"), "InvalidParameterValue", "API_CreateRoute.html", _other_network),
-    _rule((ASSOCIATION,), ("create",), "Resource.AlreadyAssociated", "API_AssociateRouteTable.html", _subnet_taken),
+    _rule((tokens.NAT,), ("create",), "Gateway.NotAttached", "API_CreateNatGateway.html", _no_gateway),
+    _rule((tokens.NAT,), ("create",), "Resource.AlreadyAssociated", "API_CreateNatGateway.html", _address_taken),
+    _rule((tokens.ROUTE,), ("create",), "RouteAlreadyExists", "API_CreateRoute.html", _same_route),
+    _rule((tokens.ROUTE,), ("create", "update"), "InvalidParameterValue", "API_CreateRoute.html", _other_network),
     _rule(
-        (TEMPLATE,),
+        (tokens.ASSOCIATION,), ("create",), "Resource.AlreadyAssociated", "API_AssociateRouteTable.html", _subnet_taken
+    ),
+    _rule(
+        (tokens.TEMPLATE,),
         ("create",),
         "InvalidLaunchTemplateName.AlreadyExistsException",
         "API_CreateLaunchTemplate.html",
         _same_template,
     ),
-    _rule((VOLUME, SUBNET), ("create",), "InvalidZone.NotFound", "API_CreateVolume.html", _no_such_zone),
-    _rule((VOLUME,), ("delete",), "VolumeInUse", "API_DeleteVolume.html", _root_volume),
-    _rule((VOLUME,), ("update",), "InvalidParameterValue", "API_ModifyVolume.html", _smaller),
+    _rule((tokens.VOLUME, tokens.SUBNET), ("create",), "InvalidZone.NotFound", "API_CreateVolume.html", _no_such_zone),
+    _rule((tokens.VOLUME,), ("delete",), "VolumeInUse", "API_DeleteVolume.html", _root_volume),
+    _rule((tokens.VOLUME,), ("update",), "InvalidParameterValue", "API_ModifyVolume.html", _smaller),
 )

@@ -7,40 +7,16 @@ from typing import Any
 
 from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
-from sandbox.world import quotas
-from sandbox.world.nodes import (
-    SUBNET,
-    cluster_at,
-    cluster_named,
-    groups_of,
-    instances,
-    is_recycled,
-    launched,
-    nodes,
-    surge,
-)
-from sandbox.world.rules.ec2 import ASSOCIATION, GATEWAY, NAT, ROUTE, TEMPLATE
+from sandbox.world import quotas, tokens
+from sandbox.world.nodes import cluster_at, cluster_named, groups_of, instances, is_recycled, launched, nodes, surge
 from sandbox.world.rules.iam import role_named
 from sandbox.world.rules.rule import Case, Refusal, Rule
 from sandbox.world.storage import has_policy, untainted
-from sandbox.world.things import (
-    ACCESS_ENTRY,
-    ACCESS_POLICY,
-    ADDON,
-    CLUSTER,
-    NODE_GROUP,
-    POD_IDENTITY,
-    ROLE,
-    SECURITY_GROUP,
-    Thing,
-    Things,
-    value_at,
-    values_at,
-)
+from sandbox.world.things import Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
-IN_CLUSTER = (NODE_GROUP, ADDON, ACCESS_ENTRY, ACCESS_POLICY, POD_IDENTITY)
+IN_CLUSTER = (tokens.NODE_GROUP, tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY)
 CLUSTER_POLICY = "AmazonEKSClusterPolicy"
 NODE_POLICY = "AmazonEKSWorkerNodePolicy"
 PULL_POLICY = "AmazonEC2ContainerRegistry"
@@ -55,7 +31,7 @@ STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joini
 
 
 def _role(things: Things, arn: Any) -> Thing | None:
-    return next((one for one in things.of(ROLE) if one.outputs.get("arn") == arn), None)
+    return next((one for one in things.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
 
 
 def _lacks(things: Things, arn: Any, *policies: str) -> str:
@@ -84,17 +60,17 @@ def _unprivileged_cluster(case: Case) -> str | None:
 def _cluster_network(case: Case) -> str | None:
     subnets = values_at(case.inputs, "vpcConfig.subnetIds")
     for subnet in subnets:
-        if case.things.get(SUBNET, subnet) is None:
+        if case.things.get(tokens.SUBNET, subnet) is None:
             return f"The subnet ID '{subnet}' does not exist"
     for group in values_at(case.inputs, "vpcConfig.securityGroupIds"):
-        if case.things.get(SECURITY_GROUP, group) is None:
+        if case.things.get(tokens.SECURITY_GROUP, group) is None:
             return f"The security group '{group}' does not exist"
-    zones = {value_at(case.things.get(SUBNET, one).outputs, "availabilityZone") for one in subnets}  # type: ignore[union-attr]
+    zones = {value_at(case.things.get(tokens.SUBNET, one).outputs, "availabilityZone") for one in subnets}  # type: ignore[union-attr]
     return "Subnets specified must be in at least two different AZs" if subnets and len(zones) < 2 else None
 
 
 def _zones_of(case: Case, inputs: Any) -> set[str]:
-    found = [case.things.get(SUBNET, one) for one in values_at(inputs, "vpcConfig.subnetIds")]
+    found = [case.things.get(tokens.SUBNET, one) for one in values_at(inputs, "vpcConfig.subnetIds")]
     return {str(one.outputs.get("availabilityZone")) for one in found if one is not None}
 
 
@@ -111,7 +87,7 @@ def _other_zones(case: Case) -> str | None:
 
 def _cluster_taken(case: Case) -> str | None:
     name = case.inputs.get("name")
-    return f"Cluster already exists with name: {name}" if case.things.get(CLUSTER, name) else None
+    return f"Cluster already exists with name: {name}" if case.things.get(tokens.CLUSTER, name) else None
 
 
 def _minor(version: Any) -> int:
@@ -142,7 +118,7 @@ def _no_cluster(case: Case) -> str | None:
 
 def _group_taken(case: Case) -> str | None:
     name, cluster = case.inputs.get("nodeGroupName"), case.inputs.get("clusterName")
-    if case.things.get(NODE_GROUP, f"{cluster}:{name}") is None:
+    if case.things.get(tokens.NODE_GROUP, f"{cluster}:{name}") is None:
         return None
     return f"NodeGroup already exists with name {name} and cluster name {cluster}"
 
@@ -153,14 +129,14 @@ def _no_node_role(case: Case) -> str | None:
 
 
 def _no_subnet(case: Case) -> str | None:
-    absent = [one for one in values_at(case.inputs, "subnetIds") if case.things.get(SUBNET, one) is None]
+    absent = [one for one in values_at(case.inputs, "subnetIds") if case.things.get(tokens.SUBNET, one) is None]
     return f"The subnet ID '{absent[0]}' does not exist" if absent else None
 
 
 def _not_sold(case: Case) -> str | None:
     """One type that one of the zones does not sell is enough, whether or not a node would come up there."""
     place = Place.of(case.inputs.get("region"), case.provider)
-    found = [case.things.get(SUBNET, one) for one in values_at(case.inputs, "subnetIds")]
+    found = [case.things.get(tokens.SUBNET, one) for one in values_at(case.inputs, "subnetIds")]
     for zone in sorted({str(one.outputs.get("availabilityZone")) for one in found if one is not None}):
         for name in values_at(case.inputs, "instanceTypes"):
             selling = zones_selling(place, str(name), case.things.offers)
@@ -177,7 +153,7 @@ def _no_template(case: Case) -> str | None:
     wanted = value_at(case.inputs, "launchTemplate.id")
     if wanted is None:
         return None
-    template = case.things.get(TEMPLATE, wanted)
+    template = case.things.get(tokens.TEMPLATE, wanted)
     if template is None:
         return f"The launch template {wanted} of the node group cannot be found."
     version = str(value_at(case.inputs, "launchTemplate.version") or "")
@@ -201,7 +177,7 @@ def _wants_nodes(case: Case) -> bool:
 
 def _unprivileged_nodes(case: Case) -> str | None:
     policies = [NODE_POLICY, PULL_POLICY]
-    network = case.things.get(ADDON, f"{case.inputs.get('clusterName')}:{NETWORK}")
+    network = case.things.get(tokens.ADDON, f"{case.inputs.get('clusterName')}:{NETWORK}")
     own = network.inputs if network else {}
     if not (own.get("serviceAccountRoleArn") or own.get("podIdentityAssociations")):
         policies.append(NETWORK_POLICY)
@@ -214,7 +190,7 @@ def _no_network_plugin(case: Case) -> str | None:
     # EKS brings a self-managed one unless it is told not to.
     if cluster is None or cluster.inputs.get("bootstrapSelfManagedAddons", True) or not _wants_nodes(case):
         return None
-    if case.things.get(ADDON, f"{cluster.id}:{NETWORK}"):
+    if case.things.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
         return None
     return "Unhealthy nodes in the kubernetes cluster: NetworkPluginNotReady, cni plugin not initialized"
 
@@ -233,19 +209,21 @@ def cut_off(things: Things, subnet_id: str) -> str | None:
 
     The VPC's main table, which serves a subnet without an association, has no route out here.
     """
-    subnet = things.get(SUBNET, subnet_id)
+    subnet = things.get(tokens.SUBNET, subnet_id)
     tables = [
-        one.inputs.get("routeTableId") for one in things.of(ASSOCIATION) if one.inputs.get("subnetId") == subnet_id
+        one.inputs.get("routeTableId")
+        for one in things.of(tokens.ASSOCIATION)
+        if one.inputs.get("subnetId") == subnet_id
     ]
     routes = [
         one.inputs
-        for one in things.of(ROUTE)
+        for one in things.of(tokens.ROUTE)
         if one.inputs.get("routeTableId") in tables and one.inputs.get("destinationCidrBlock") == "0.0.0.0/0"
     ]
     for route in routes:
-        if things.get(NAT, route.get("natGatewayId")) is not None:
+        if things.get(tokens.NAT, route.get("natGatewayId")) is not None:
             return None
-        if things.get(GATEWAY, route.get("gatewayId")) is not None:
+        if things.get(tokens.GATEWAY, route.get("gatewayId")) is not None:
             if subnet is not None and subnet.inputs.get("mapPublicIpOnLaunch"):
                 return None
             return f"subnet {subnet_id} is public and gives no public addresses (Ec2SubnetInvalidConfiguration)"
@@ -254,7 +232,7 @@ def cut_off(things: Things, subnet_id: str) -> str | None:
 
 def _no_quota_for_nodes(case: Case) -> str | None:
     wanted = int(value_at(case.inputs, "scalingConfig.desiredSize") or 0)
-    group = Thing(type=NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
+    group = Thing(type=tokens.NODE_GROUP, id="", name=case.name, inputs=case.inputs, outputs={})
     return quotas.exceeded(launched(group)[1]) if quotas.room(case.things, *launched(group)) < wanted else None
 
 
@@ -274,7 +252,7 @@ def _no_quota_for_surge(case: Case) -> str | None:
 
 def _addon_taken(case: Case) -> str | None:
     identity = f"{case.inputs.get('clusterName')}:{case.inputs.get('addonName')}"
-    return f"Addon already exists. ({identity})" if case.things.get(ADDON, identity) else None
+    return f"Addon already exists. ({identity})" if case.things.get(tokens.ADDON, identity) else None
 
 
 def _no_node_for_addon(case: Case) -> str | None:
@@ -297,7 +275,7 @@ def _no_identity_role(path: str) -> Refusal:
 def _identity_taken(case: Case) -> str | None:
     keys = ("clusterName", "namespace", "serviceAccount")
     wanted = [case.inputs.get(key) for key in keys]
-    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(POD_IDENTITY)):
+    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(tokens.POD_IDENTITY)):
         return f"Association already exists: {wanted}"
     return None
 
@@ -321,54 +299,54 @@ def _health(types: tuple[str, ...], code: str, page: str, refuses: Refusal) -> R
 _JOINING = GUIDE + "troubleshooting.html#worker-node-fail"
 _HEALTH = API + "API_Issue.html"
 RULES: tuple[Rule, ...] = (
-    _row((CLUSTER,), "ResourceInUseException", "API_CreateCluster.html", _cluster_taken),
-    _row((CLUSTER,), "InvalidParameterException", "API_CreateCluster.html", _no_cluster_role),
-    _row((CLUSTER,), "InvalidParameterException", "API_VpcConfigRequest.html", _cluster_network),
-    _row((CLUSTER,), "AccessDenied", "API_ErrorDetail.html", _unprivileged_cluster),
-    Rule((CLUSTER,), ("update",), "InvalidParameterException", API + "API_UpdateClusterVersion.html", _jump),
-    Rule((CLUSTER,), ("delete",), "ResourceInUseException", API + "API_DeleteCluster.html", _has_groups),
+    _row((tokens.CLUSTER,), "ResourceInUseException", "API_CreateCluster.html", _cluster_taken),
+    _row((tokens.CLUSTER,), "InvalidParameterException", "API_CreateCluster.html", _no_cluster_role),
+    _row((tokens.CLUSTER,), "InvalidParameterException", "API_VpcConfigRequest.html", _cluster_network),
+    _row((tokens.CLUSTER,), "AccessDenied", "API_ErrorDetail.html", _unprivileged_cluster),
+    Rule((tokens.CLUSTER,), ("update",), "InvalidParameterException", API + "API_UpdateClusterVersion.html", _jump),
+    Rule((tokens.CLUSTER,), ("delete",), "ResourceInUseException", API + "API_DeleteCluster.html", _has_groups),
     # The words of the error are in many public programs; the request to lift the rule is this one.
     Rule(
-        (CLUSTER,),
+        (tokens.CLUSTER,),
         ("update",),
         "InvalidParameterException",
         "https://github.com/aws/containers-roadmap/issues/2258",
         _other_zones,
     ),
     _row(IN_CLUSTER, "ResourceNotFoundException", "API_DescribeCluster.html", _no_cluster),
-    _row((NODE_GROUP,), "ResourceInUseException", "API_CreateNodegroup.html", _group_taken),
-    _row((NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_node_role),
-    _row((NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_subnet),
+    _row((tokens.NODE_GROUP,), "ResourceInUseException", "API_CreateNodegroup.html", _group_taken),
+    _row((tokens.NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_node_role),
+    _row((tokens.NODE_GROUP,), "InvalidParameterException", "API_CreateNodegroup.html", _no_subnet),
     # The API's own answer, status 400: awslabs/ec2-spot-workshops#154. One type of several: eksctl-io/eksctl#3531.
-    _row((NODE_GROUP,), "InvalidRequestException", "https://github.com/eksctl-io/eksctl/issues/6461", _not_sold),
-    Rule((NODE_GROUP,), ("create", "update"), "Ec2LaunchTemplateNotFound", _HEALTH, _no_template),
+    _row((tokens.NODE_GROUP,), "InvalidRequestException", "https://github.com/eksctl-io/eksctl/issues/6461", _not_sold),
+    Rule((tokens.NODE_GROUP,), ("create", "update"), "Ec2LaunchTemplateNotFound", _HEALTH, _no_template),
     Rule(
-        (NODE_GROUP,),
+        (tokens.NODE_GROUP,),
         ("create", "update"),
         "InvalidParameterException",
         API + "API_UpdateNodegroupVersion.html",
         _newer_than_cluster,
     ),
-    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
-    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
-    _health((NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
-    _health((NODE_GROUP,), "AsgInstanceLaunchFailures", _HEALTH, _no_quota_for_nodes),
+    _health((tokens.NODE_GROUP,), "NodeCreationFailure", _JOINING, _unprivileged_nodes),
+    _health((tokens.NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_network_plugin),
+    _health((tokens.NODE_GROUP,), "NodeCreationFailure", _JOINING, _no_way_out),
+    _health((tokens.NODE_GROUP,), "AsgInstanceLaunchFailures", _HEALTH, _no_quota_for_nodes),
     Rule(
-        (NODE_GROUP,),
+        (tokens.NODE_GROUP,),
         ("update",),
         "NodeCreationFailure",
         GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up",
         _no_quota_for_surge,
     ),
-    _row((ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
-    _health((ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
+    _row((tokens.ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
+    _health((tokens.ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
     *(
-        _row((ADDON,), "InvalidParameterException", "API_CreateAddon.html", _no_identity_role(path))
+        _row((tokens.ADDON,), "InvalidParameterException", "API_CreateAddon.html", _no_identity_role(path))
         for path in ("podIdentityAssociations.roleArn", "serviceAccountRoleArn")
     ),
-    _row((POD_IDENTITY,), "ResourceInUseException", "API_CreatePodIdentityAssociation.html", _identity_taken),
+    _row((tokens.POD_IDENTITY,), "ResourceInUseException", "API_CreatePodIdentityAssociation.html", _identity_taken),
     _row(
-        (POD_IDENTITY,),
+        (tokens.POD_IDENTITY,),
         "InvalidParameterException",
         "API_CreatePodIdentityAssociation.html",
         _no_identity_role("roleArn"),

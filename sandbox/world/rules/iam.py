@@ -5,15 +5,12 @@ from __future__ import annotations
 import re
 
 from sandbox.cloud.identity import ACCOUNT
+from sandbox.world import tokens
 from sandbox.world.rules.rule import Case, Refusal, Rule
-from sandbox.world.things import ATTACHED_POLICY, LOG_GROUP, POLICY, PROFILE, ROLE, Things
+from sandbox.world.things import Things
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
-QUEUE = "aws:sqs/queue:Queue"
-QUEUE_POLICY = "aws:sqs/queuePolicy:QueuePolicy"
-EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
-TARGET = "aws:cloudwatch/eventTarget:EventTarget"
 MOST_ROLE_NAME = 64
 MOST_POLICY = 6144
 """Characters of a managed policy, white space not counted."""
@@ -24,8 +21,8 @@ def role_named(things: Things, reference: object) -> bool:
     """Whether a role of that name, or with that ARN, is there; roles of other accounts are."""
     text = str(reference)
     if text.startswith("arn:"):
-        return f":{ACCOUNT}:role/" not in text or any(one.outputs.get("arn") == text for one in things.of(ROLE))
-    return things.get(ROLE, text) is not None
+        return f":{ACCOUNT}:role/" not in text or any(one.outputs.get("arn") == text for one in things.of(tokens.ROLE))
+    return things.get(tokens.ROLE, text) is not None
 
 
 def _long_name(case: Case) -> str | None:
@@ -53,19 +50,19 @@ def _long_policy(case: Case) -> str | None:
 
 
 def _still_attached(case: Case) -> str | None:
-    if any(one.inputs.get("role") == case.id for one in case.things.of(ATTACHED_POLICY)):
+    if any(one.inputs.get("role") == case.id for one in case.things.of(tokens.ATTACHED_POLICY)):
         return "Cannot delete entity, must detach all policies first."
     return None
 
 
 def _in_profile(case: Case) -> str | None:
-    if any(one.inputs.get("role") == case.id for one in case.things.of(PROFILE)):
+    if any(one.inputs.get("role") == case.id for one in case.things.of(tokens.PROFILE)):
         return "Cannot delete entity, must remove roles from instance profile first."
     return None
 
 
 def _policy_attached(case: Case) -> str | None:
-    if any(one.inputs.get("policyArn") == case.id for one in case.things.of(ATTACHED_POLICY)):
+    if any(one.inputs.get("policyArn") == case.id for one in case.things.of(tokens.ATTACHED_POLICY)):
         return "Cannot delete a policy attached to entities."
     return None
 
@@ -77,7 +74,7 @@ def _no_role(case: Case) -> str | None:
 
 def _no_policy(case: Case) -> str | None:
     arn = str(case.inputs.get("policyArn"))
-    if f":{ACCOUNT}:policy/" in arn and case.things.get(POLICY, arn) is None:
+    if f":{ACCOUNT}:policy/" in arn and case.things.get(tokens.POLICY, arn) is None:
         return f"Policy {arn} does not exist or is not attachable."
     return None
 
@@ -93,19 +90,19 @@ def same_id(token: str, words: str) -> Refusal:
 
 
 def _has_targets(case: Case) -> str | None:
-    if any(one.inputs.get("rule") in (case.id, case.inputs.get("name")) for one in case.things.of(TARGET)):
+    if any(one.inputs.get("rule") in (case.id, case.inputs.get("name")) for one in case.things.of(tokens.EVENT_TARGET)):
         return "Rule can't be deleted since it has targets."
     return None
 
 
 def _no_event_rule(case: Case) -> str | None:
     rule = case.inputs.get("rule")
-    return None if case.things.get(EVENT_RULE, rule) else f"Rule {rule} does not exist on EventBus default."
+    return None if case.things.get(tokens.EVENT_RULE, rule) else f"Rule {rule} does not exist on EventBus default."
 
 
 def _no_queue(case: Case) -> str | None:
     url = case.inputs.get("queueUrl")
-    return None if case.things.get(QUEUE, url) else "The specified queue does not exist."
+    return None if case.things.get(tokens.QUEUE, url) else "The specified queue does not exist."
 
 
 EVENTS = "https://docs.aws.amazon.com/eventbridge/latest/APIReference/"
@@ -114,51 +111,53 @@ LOGS = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/"
 # The Terraform provider tries the deletion of a role and of a policy again while IAM says DeleteConflict
 # (internal/service/iam/role.go, policy.go).
 RULES: tuple[Rule, ...] = (
-    Rule((ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),
-    Rule((ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _odd_name),
-    Rule((POLICY,), ("check", "update"), "LimitExceeded", QUOTAS, _long_policy),
+    Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),
+    Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _odd_name),
+    Rule((tokens.POLICY,), ("check", "update"), "LimitExceeded", QUOTAS, _long_policy),
     Rule(
-        (ROLE,),
+        (tokens.ROLE,),
         ("create",),
         "EntityAlreadyExists",
         API + "API_CreateRole.html",
-        same_id(ROLE, "Role with name {name} already exists."),
+        same_id(tokens.ROLE, "Role with name {name} already exists."),
     ),
     Rule(
-        (POLICY,),
+        (tokens.POLICY,),
         ("create",),
         "EntityAlreadyExists",
         API + "API_CreatePolicy.html",
-        same_id(POLICY, "A policy called {name} already exists. Duplicate names are not allowed."),
+        same_id(tokens.POLICY, "A policy called {name} already exists. Duplicate names are not allowed."),
     ),
-    Rule((ATTACHED_POLICY,), ("create", "update"), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
-    Rule((ATTACHED_POLICY,), ("create",), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
+    Rule((tokens.ATTACHED_POLICY,), ("create", "update"), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
+    Rule((tokens.ATTACHED_POLICY,), ("create",), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
     *(
-        Rule((ROLE,), ("delete",), "DeleteConflict", API + "API_DeleteRole.html", refuses, waits=True)
+        Rule((tokens.ROLE,), ("delete",), "DeleteConflict", API + "API_DeleteRole.html", refuses, waits=True)
         for refuses in (_still_attached, _in_profile)
     ),
-    Rule((POLICY,), ("delete",), "DeleteConflict", API + "API_DeletePolicy.html", _policy_attached, waits=True),
+    Rule((tokens.POLICY,), ("delete",), "DeleteConflict", API + "API_DeletePolicy.html", _policy_attached, waits=True),
     Rule(
-        (LOG_GROUP,),
+        (tokens.LOG_GROUP,),
         ("create",),
         "ResourceAlreadyExistsException",
         LOGS + "API_CreateLogGroup.html",
-        same_id(LOG_GROUP, "The specified log group already exists ({name})"),
+        same_id(tokens.LOG_GROUP, "The specified log group already exists ({name})"),
     ),
     Rule(
-        (QUEUE,),
+        (tokens.QUEUE,),
         ("create",),
         "QueueNameExists",
         QUEUES + "API_CreateQueue.html",
-        same_id(QUEUE, "A queue named {name} already exists."),
+        same_id(tokens.QUEUE, "A queue named {name} already exists."),
     ),
     Rule(
-        (QUEUE_POLICY,),
+        (tokens.QUEUE_POLICY,),
         ("create",),
         "AWS.SimpleQueueService.NonExistentQueue",
         QUEUES + "API_SetQueueAttributes.html",
         _no_queue,
     ),
-    Rule((TARGET,), ("create",), "ResourceNotFoundException", EVENTS + "API_PutTargets.html", _no_event_rule),
-    Rule((EVENT_RULE,), ("delete",), "ValidationException", EVENTS + "API_DeleteRule.html", _has_targets),
+    Rule(
+        (tokens.EVENT_TARGET,), ("create",), "ResourceNotFoundException", EVENTS + "API_PutTargets.html", _no_event_rule
+    ),
+    Rule((tokens.EVENT_RULE,), ("delete",), "ValidationException", EVENTS + "API_DeleteRule.html", _has_targets),
 )

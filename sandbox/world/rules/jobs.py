@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from sandbox.world import jobs
+from sandbox.world import jobs, tokens
 from sandbox.world.rules.kubernetes import name_of, namespace_of
 from sandbox.world.rules.rule import Case, Rule
-from sandbox.world.things import JOB
 
 DOCS = "https://kubernetes.io/docs/concepts/workloads/controllers/job/"
 AWAITED = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/await/job.go"
@@ -26,8 +25,8 @@ def _stays_failed(case: Case) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    Rule((JOB,), ("create",), jobs.LATE, DOCS + "#job-termination-and-cleanup", _late, waits=True, done=True),
+    Rule((tokens.JOB,), ("create",), jobs.LATE, DOCS + "#job-termination-and-cleanup", _late, waits=True, done=True),
     # The proof looks for a while: the plugin needs some time after a change of its config.
-    Rule((JOB,), ("create",), jobs.FAILED, DOCS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
-    Rule((JOB,), ("update",), "JobFailed", AWAITED, _stays_failed, done=True),
+    Rule((tokens.JOB,), ("create",), jobs.FAILED, DOCS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
+    Rule((tokens.JOB,), ("update",), "JobFailed", AWAITED, _stays_failed, done=True),
 )

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from sandbox.world import karpenter
+from sandbox.world import karpenter, tokens
 from sandbox.world.pods import chart, pods_of
 from sandbox.world.rules.rule import Case, Rule
 from sandbox.world.scheduler import placed
-from sandbox.world.things import NODE_CLASS, NODE_OVERLAY, NODE_POOL, POD, RELEASE, Thing, value_at
+from sandbox.world.things import Thing, value_at
 
 DOCS = "https://karpenter.sh/docs/concepts/"
 WORKLOADS = "https://kubernetes.io/docs/concepts/workloads/controllers/deployment/#max-unavailable"
 OWNERS = "https://kubernetes.io/docs/concepts/architecture/garbage-collection/#foreground-deletion"
 AWAITED = "pulumi.com/waitFor"
-CALLS = {NODE_CLASS: karpenter.MAKE_PROFILE, NODE_POOL: karpenter.LAUNCH, NODE_OVERLAY: ()}
+CALLS = {tokens.NODE_CLASS: karpenter.MAKE_PROFILE, tokens.NODE_POOL: karpenter.LAUNCH, tokens.NODE_OVERLAY: ()}
 
 
 def _never_ready(case: Case) -> str | None:
@@ -20,7 +20,7 @@ def _never_ready(case: Case) -> str | None:
     if AWAITED not in (value_at(case.inputs, "metadata.annotations") or {}):
         return None
     why = karpenter.idle(case.things, case.cluster, *CALLS[case.type])
-    if why is None and case.type == NODE_OVERLAY and not karpenter.gate_is_on(case.things, case.cluster):
+    if why is None and case.type == tokens.NODE_OVERLAY and not karpenter.gate_is_on(case.things, case.cluster):
         why = "the feature gate NodeOverlay is off"
     return f"timed out waiting for the condition Ready: {why}" if why else None
 
@@ -43,7 +43,7 @@ def _deadlocked(case: Case) -> str | None:
     if chart(case.inputs) != karpenter.CHART or case.thing is None or not _rolls(case, case.thing):
         return None
     pods = pods_of(case.inputs)
-    running = [one for one in case.things.owned_by(case.thing) if one.type == POD and one.outputs["node"]]
+    running = [one for one in case.things.owned_by(case.thing) if one.type == tokens.POD and one.outputs["node"]]
     beside = placed(case.things, case.cluster, case.thing.namespace, pods)
     if len(running) >= len(pods) or any(isinstance(where, Thing) for where in beside):
         return None
@@ -56,14 +56,14 @@ def _rolls(case: Case, release: Thing) -> bool:
 
 RULES: tuple[Rule, ...] = (
     Rule(
-        (NODE_CLASS, NODE_POOL, NODE_OVERLAY),
+        (tokens.NODE_CLASS, tokens.NODE_POOL, tokens.NODE_OVERLAY),
         ("create", "update"),
         "Timeout",
         "https://www.pulumi.com/registry/packages/kubernetes/installation-configuration/ (pulumi.com/waitFor)",
         _never_ready,
         waits=True,
     ),
-    Rule((NODE_POOL,), ("delete",), "Timeout", OWNERS, _has_nodes, waits=True),
-    Rule((NODE_CLASS,), ("delete",), "Timeout", DOCS + "nodeclasses/", _has_claims, waits=True),
-    Rule((RELEASE,), ("update",), "Timeout", WORKLOADS, _deadlocked, waits=True),
+    Rule((tokens.NODE_POOL,), ("delete",), "Timeout", OWNERS, _has_nodes, waits=True),
+    Rule((tokens.NODE_CLASS,), ("delete",), "Timeout", DOCS + "nodeclasses/", _has_claims, waits=True),
+    Rule((tokens.RELEASE,), ("update",), "Timeout", WORKLOADS, _deadlocked, waits=True),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sandbox.world import karpenter
+from sandbox.world import karpenter, tokens
 from sandbox.world.controllers import (
     CHART_CRDS,
     custom_resources,
@@ -18,7 +18,7 @@ from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import Case, Rule
 from sandbox.world.storage import bound, class_of, untainted
 from sandbox.world.store import State
-from sandbox.world.things import CLAIM, CRD, NAMESPACE, PERSISTENT_VOLUME, POD, RELEASE, CloudError, Thing, value_at
+from sandbox.world.things import CloudError, Thing, value_at
 
 KUBERNETES = "kubernetes:"
 DOCS = "https://kubernetes.io/docs/"
@@ -52,7 +52,7 @@ def _unreachable(server: str) -> str:
 
 def refuse_missing(token: str, identity: str) -> None:
     """Helm does not take it that a release is gone already; `pulumi refresh` does (seen by running it)."""
-    if token == RELEASE:
+    if token == tokens.RELEASE:
         raise CloudError("NotFound", f"uninstall: Release not loaded: {identity}: release: not found", PROVIDER)
 
 
@@ -65,20 +65,20 @@ def _not_there(case: Case) -> str | None:
 
 def namespace_of(case: Case) -> str:
     """Namespace of what the call is about: the provider's when none is given, also for kinds that have none."""
-    given = case.inputs.get("namespace") if case.type == RELEASE else value_at(case.inputs, "metadata.namespace")
+    given = case.inputs.get("namespace") if case.type == tokens.RELEASE else value_at(case.inputs, "metadata.namespace")
     return str(given or case.provider.get("namespace") or "default")
 
 
 def name_of(case: Case) -> str:
     """Name of what the call is about."""
-    return str(case.inputs.get("name") if case.type == RELEASE else value_at(case.inputs, "metadata.name"))
+    return str(case.inputs.get("name") if case.type == tokens.RELEASE else value_at(case.inputs, "metadata.name"))
 
 
 def _no_namespace(case: Case) -> str | None:
     wanted = namespace_of(case)
     if wanted in FIRST_NAMESPACES or case.inputs.get("createNamespace"):
         return None
-    if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(NAMESPACE)):
+    if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(tokens.NAMESPACE)):
         return None
     return f'namespaces "{wanted}" not found'
 
@@ -95,7 +95,7 @@ def _taken(case: Case) -> str | None:
     found = _same_object(case)
     if found is None:
         return None
-    if case.type == RELEASE:
+    if case.type == tokens.RELEASE:
         return "cannot re-use a name that is still in use"
     return f'{case.type.rpartition(":")[2].lower()}s "{name_of(case)}" already exists'
 
@@ -118,7 +118,9 @@ def _occupied(case: Case) -> str | None:
 
 
 def _in_use(case: Case) -> str | None:
-    pods = [one for one in case.things.of(POD) if one.cluster == case.cluster and case.id in one.outputs["claims"]]
+    pods = [
+        one for one in case.things.of(tokens.POD) if one.cluster == case.cluster and case.id in one.outputs["claims"]
+    ]
     running = [one for one in pods if one.outputs["node"]]
     if not running:
         return None
@@ -128,7 +130,7 @@ def _in_use(case: Case) -> str | None:
 
 
 def _bound(case: Case) -> str | None:
-    for claim in case.things.of(CLAIM):
+    for claim in case.things.of(tokens.CLAIM):
         if claim.cluster == case.cluster and bound(case.things, claim) is case.thing:
             return (
                 f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
@@ -138,7 +140,7 @@ def _bound(case: Case) -> str | None:
 
 def _unbindable(case: Case) -> str | None:
     claim = Thing(
-        type=CLAIM,
+        type=tokens.CLAIM,
         id="",
         name=case.name,
         inputs=case.inputs,
@@ -167,7 +169,7 @@ def _no_crd(case: Case) -> str | None:
     if not is_custom(case.type):
         return None
     group, kind = group_and_kind(case.type)
-    if any(one.cluster == case.cluster and custom_type(one) == (group, kind) for one in case.things.of(CRD)):
+    if any(one.cluster == case.cluster and custom_type(one) == (group, kind) for one in case.things.of(tokens.CRD)):
         return None
     return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
 
@@ -247,7 +249,7 @@ def _stuck_crds(case: Case) -> str | None:
     if not CHART_CRDS.get(chart(case.inputs), ({}, False))[1] or case.thing is None:
         return None
     for crd in case.things.owned_by(case.thing):
-        for one in custom_resources(case.things, crd) if crd.type == CRD else ():
+        for one in custom_resources(case.things, crd) if crd.type == tokens.CRD else ():
             if finalizer_waits(case, one.type):
                 return f"uninstall: context deadline exceeded: {one.id} holds the CRD {crd.id} by its finalizer"
     return None
@@ -267,13 +269,25 @@ RULES: tuple[Rule, ...] = (
     Rule(_CUSTOM, ("create",), "NotFound", REASONS, _no_crd),
     Rule((KUBERNETES,), ("create",), "NotFound", REASONS, _no_namespace),
     Rule((KUBERNETES,), ("create",), "AlreadyExists", REASONS, _taken),
-    Rule((NAMESPACE,), ("delete",), "Forbidden", REASONS, _needed_by_all),
-    Rule((NAMESPACE,), ("delete",), "Timeout", DOCS + "tasks/administer-cluster/namespaces/", _occupied, waits=True),
+    Rule((tokens.NAMESPACE,), ("delete",), "Forbidden", REASONS, _needed_by_all),
     Rule(
-        (CLAIM,), ("create",), "Timeout", DOCS + "concepts/storage/persistent-volumes/#binding", _unbindable, waits=True
+        (tokens.NAMESPACE,),
+        ("delete",),
+        "Timeout",
+        DOCS + "tasks/administer-cluster/namespaces/",
+        _occupied,
+        waits=True,
     ),
     Rule(
-        (CLAIM,),
+        (tokens.CLAIM,),
+        ("create",),
+        "Timeout",
+        DOCS + "concepts/storage/persistent-volumes/#binding",
+        _unbindable,
+        waits=True,
+    ),
+    Rule(
+        (tokens.CLAIM,),
         ("delete",),
         "Timeout",
         DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
@@ -281,7 +295,7 @@ RULES: tuple[Rule, ...] = (
         waits=True,
     ),
     Rule(
-        (PERSISTENT_VOLUME,),
+        (tokens.PERSISTENT_VOLUME,),
         ("delete",),
         "Timeout",
         DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
@@ -298,7 +312,7 @@ RULES: tuple[Rule, ...] = (
     ),
     # pulumi-kubernetes keeps what Helm calls failed, and updates it next time (helm_release.go, partialError).
     Rule(
-        (RELEASE,),
+        (tokens.RELEASE,),
         ("create", "update"),
         "Timeout",
         HELM + "helm/helm_install/ (--wait)",
@@ -307,7 +321,7 @@ RULES: tuple[Rule, ...] = (
         done=True,
     ),
     Rule(
-        (RELEASE,),
+        (tokens.RELEASE,),
         ("delete",),
         "Timeout",
         HELM + "topics/charts_hooks/",
@@ -316,7 +330,7 @@ RULES: tuple[Rule, ...] = (
         waits=True,
     ),
     Rule(
-        (RELEASE,),
+        (tokens.RELEASE,),
         ("delete",),
         "Timeout",
         HELM + "topics/charts_hooks/",
@@ -325,7 +339,7 @@ RULES: tuple[Rule, ...] = (
         waits=True,
     ),
     Rule(
-        (RELEASE,),
+        (tokens.RELEASE,),
         ("delete",),
         "Timeout",
         HELM + "chart_best_practices/custom_resource_definitions/",

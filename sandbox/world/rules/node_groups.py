@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from sandbox.world import tokens
 from sandbox.world.rules.rule import Case, Rule
-from sandbox.world.things import NODE_GROUP
 
 UPDATED_BY_EKS = (
     *("launchTemplate", "releaseVersion", "version"),  # UpdateNodegroupVersion
@@ -30,7 +30,7 @@ def _inactive(case: Case) -> str | None:
 RULES: tuple[Rule, ...] = (
     # aws/containers-roadmap issue 2204 has the words, for a group without capacity; its title says CREATE_FAILED.
     Rule(
-        (NODE_GROUP,),
+        (tokens.NODE_GROUP,),
         ("update",),
         "ResourceInUseException",
         "https://docs.aws.amazon.com/eks/latest/APIReference/API_UpdateNodegroupConfig.html",

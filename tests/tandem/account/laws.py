@@ -14,23 +14,10 @@ from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
 from moto.iam.models import iam_backends
 
-from sandbox.world import RULES
-from sandbox.world.rules import ec2 as rules
+from sandbox.world import RULES, tokens
 from sandbox.world.rules import eks as eks_rules
 from sandbox.world.rules.rule import Case, refusal
-from sandbox.world.things import (
-    ATTACHED_POLICY,
-    CLUSTER,
-    INSTANCE,
-    INTERFACE,
-    NODE_GROUP,
-    POLICY,
-    PROFILE,
-    ROLE,
-    VOLUME,
-    Thing,
-    Things,
-)
+from sandbox.world.things import Thing, Things
 from tests.tandem.account.emulated import CLUSTER_LOGS, REGION, Emulated, answer, error
 
 ACCOUNT = "123456789012"
@@ -50,38 +37,38 @@ def things() -> Things:
 def _network() -> Iterator[Thing]:
     ec2 = ec2_backends[ACCOUNT][REGION]
     for vpc in ec2.vpcs.values():
-        yield thing(rules.VPC, vpc.id)
+        yield thing(tokens.VPC, vpc.id)
     for zone in ec2.subnets.values():
         for subnet in zone.values():
             yield thing(
-                rules.SUBNET, subnet.id, vpcId=subnet.vpc_id, mapPublicIpOnLaunch=subnet.map_public_ip_on_launch
+                tokens.SUBNET, subnet.id, vpcId=subnet.vpc_id, mapPublicIpOnLaunch=subnet.map_public_ip_on_launch
             )
     for gateway in ec2.internet_gateways.values():
-        yield thing(rules.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
+        yield thing(tokens.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
     for nat in ec2.nat_gateways.values():
         if nat.state != "deleted":
             address = next((one for one in ec2.addresses if one.eni is nat._eni), None)
-            yield thing(rules.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
+            yield thing(tokens.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
     for address in ec2.addresses:
-        yield thing(rules.ADDRESS, str(address.allocation_id))
+        yield thing(tokens.ADDRESS, str(address.allocation_id))
     for table in ec2.route_tables.values():
         if table.main_association_id is None:
-            yield thing(rules.TABLE, table.id, vpcId=table.vpc_id)
+            yield thing(tokens.ROUTE_TABLE, table.id, vpcId=table.vpc_id)
         for association, held in table._associations.items():
-            yield thing(rules.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
+            yield thing(tokens.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
         for route in table.routes:
             to = {"gatewayId": route.gateway and route.gateway.id, "natGatewayId": _id(route.nat_gateway)}
             yield thing(
-                rules.ROUTE, route.id, routeTableId=table.id, destinationCidrBlock=route.destination_cidr_block, **to
+                tokens.ROUTE, route.id, routeTableId=table.id, destinationCidrBlock=route.destination_cidr_block, **to
             )
     for endpoint in ec2.vpc_end_points.values():
         if endpoint.state != "deleted":
             groups, subnets = endpoint.security_group_ids, endpoint.subnet_ids
-            yield thing(rules.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups)
+            yield thing(tokens.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups)
     for in_vpc in ec2.groups.values():
         for group in in_vpc.values():
             if group.name != "default":
-                yield thing(rules.GROUP, group.id, vpcId=group.vpc_id)
+                yield thing(tokens.SECURITY_GROUP, group.id, vpcId=group.vpc_id)
 
 
 def _id(one: Any) -> Any:
@@ -92,7 +79,7 @@ def _nodes() -> Iterator[Thing]:
     ec2 = ec2_backends[ACCOUNT][REGION]
     for interface in ec2.enis.values():
         yield thing(
-            INTERFACE,
+            tokens.INTERFACE,
             interface.id,
             subnetId=interface.subnet.id,
             vpcId=interface.subnet.vpc_id,
@@ -106,10 +93,10 @@ def _nodes() -> Iterator[Thing]:
                 tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
                 group = f"{tags.get('eks:cluster-name')}/{tags.get('eks:nodegroup-name')}"
                 profile = (instance.iam_instance_profile or {}).get("Arn", "").rpartition("/")[2]
-                yield thing(INSTANCE, instance.id, group=group, profile=profile)
+                yield thing(tokens.INSTANCE, instance.id, group=group, profile=profile)
     for volume in ec2.volumes.values():
         attached = volume.attachment and _runs(volume.attachment.instance) and volume.attachment.instance.id
-        yield thing(VOLUME, volume.id, instance=attached or None)
+        yield thing(tokens.VOLUME, volume.id, instance=attached or None)
 
 
 def _runs(instance: Any) -> bool:
@@ -118,11 +105,11 @@ def _runs(instance: Any) -> bool:
 
 def _clusters() -> Iterator[Thing]:
     for cluster in eks_backends[ACCOUNT][REGION].clusters.values():
-        yield thing(CLUSTER, cluster.name, roleArn=cluster.role_arn)
+        yield thing(tokens.CLUSTER, cluster.name, roleArn=cluster.role_arn)
         for group in cluster.nodegroups.values():
             template = (group.launch_template or {}).get("id")
             yield thing(
-                NODE_GROUP,
+                tokens.NODE_GROUP,
                 f"{cluster.name}/{group.nodegroup_name}",
                 clusterName=cluster.name,
                 nodeRoleArn=group.node_role,
@@ -134,28 +121,28 @@ def _clusters() -> Iterator[Thing]:
 def _identities() -> Iterator[Thing]:
     iam = iam_backends[ACCOUNT]["aws"]
     for role in iam.roles.values():
-        yield thing(ROLE, role.name, arn=role.arn)
+        yield thing(tokens.ROLE, role.name, arn=role.arn)
         for arn in role.managed_policies:
-            yield thing(ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
+            yield thing(tokens.ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
     for profile in iam.instance_profiles.values():
         for role in profile.roles:
-            yield thing(PROFILE, profile.name, role=role.name)
+            yield thing(tokens.PROFILE, profile.name, role=role.name)
     for arn in iam.managed_policies:
         if f":{ACCOUNT}:" in arn:
-            yield thing(POLICY, arn)
+            yield thing(tokens.POLICY, arn)
 
 
 DELETIONS = {
-    "DeleteVpc": (rules.VPC, "VpcId"),
-    "DeleteSubnet": (rules.SUBNET, "SubnetId"),
-    "DetachInternetGateway": (rules.GATEWAY, "InternetGatewayId"),
-    "ReleaseAddress": (rules.ADDRESS, "AllocationId"),
-    "DeleteRouteTable": (rules.TABLE, "RouteTableId"),
-    "DeleteSecurityGroup": (rules.GROUP, "GroupId"),
-    "DeleteVolume": (VOLUME, "VolumeId"),
-    "DeleteCluster": (CLUSTER, "name"),
-    "DeleteRole": (ROLE, "RoleName"),
-    "DeletePolicy": (POLICY, "PolicyArn"),
+    "DeleteVpc": (tokens.VPC, "VpcId"),
+    "DeleteSubnet": (tokens.SUBNET, "SubnetId"),
+    "DetachInternetGateway": (tokens.GATEWAY, "InternetGatewayId"),
+    "ReleaseAddress": (tokens.ADDRESS, "AllocationId"),
+    "DeleteRouteTable": (tokens.ROUTE_TABLE, "RouteTableId"),
+    "DeleteSecurityGroup": (tokens.SECURITY_GROUP, "GroupId"),
+    "DeleteVolume": (tokens.VOLUME, "VolumeId"),
+    "DeleteCluster": (tokens.CLUSTER, "name"),
+    "DeleteRole": (tokens.ROLE, "RoleName"),
+    "DeletePolicy": (tokens.POLICY, "PolicyArn"),
 }
 """Calls that the emulated cloud's rules judge: type of the thing, and what names it."""
 
@@ -176,12 +163,12 @@ def _used_by(type: str, key: str, named: str, *, arn: bool = False) -> Finds:
 
 
 def _group_of(all: Things, seen: Things, asked: Asked) -> str | None:
-    groups = [one.inputs["group"] for one in all.of(INSTANCE) if one.id in asked["InstanceIds"]]
-    return next((group for group in groups if seen.get(NODE_GROUP, group)), None)
+    groups = [one.inputs["group"] for one in all.of(tokens.INSTANCE) if one.id in asked["InstanceIds"]]
+    return next((group for group in groups if seen.get(tokens.NODE_GROUP, group)), None)
 
 
 def _writer(all: Things, seen: Things, asked: Asked) -> str | None:
-    names = [one.id for one in seen.of(CLUSTER)]
+    names = [one.id for one in seen.of(tokens.CLUSTER)]
     return next((name for name in names if asked["logGroupName"] == CLUSTER_LOGS.format(name)), None)
 
 
@@ -190,7 +177,7 @@ def _cut_off(without: str, named: str) -> Finds:
 
     def find(all: Things, seen: Things, asked: Asked) -> str | None:
         rest = Things([one for one in all if one.key != (without, asked[named])])
-        for group in seen.of(NODE_GROUP):
+        for group in seen.of(tokens.NODE_GROUP):
             for subnet in group.inputs["subnetIds"]:
                 if eks_rules.cut_off(all, subnet) is None and eks_rules.cut_off(rest, subnet) is not None:
                     return group.id
@@ -200,7 +187,7 @@ def _cut_off(without: str, named: str) -> Finds:
 
 
 def _attached(all: Things, seen: Things, asked: Asked) -> str | None:
-    found = seen.get(INTERFACE, asked["NetworkInterfaceId"])
+    found = seen.get(tokens.INTERFACE, asked["NetworkInterfaceId"])
     return found.inputs["instance"] if found else None
 
 
@@ -209,19 +196,19 @@ HARMS: tuple[tuple[str, str, Finds], ...] = (
     (
         "DeleteLaunchTemplate",
         f"Ec2LaunchTemplateNotFound, {ISSUE}",
-        _used_by(NODE_GROUP, "launchTemplate", "LaunchTemplateId"),
+        _used_by(tokens.NODE_GROUP, "launchTemplate", "LaunchTemplateId"),
     ),
-    ("DeleteRole", f"IamNodeRoleNotFound, {ISSUE}", _used_by(NODE_GROUP, "nodeRoleArn", "RoleName", arn=True)),
-    ("DeleteRole", "IamRoleNotFound, API_ClusterIssue.html", _used_by(CLUSTER, "roleArn", "RoleName", arn=True)),
+    ("DeleteRole", f"IamNodeRoleNotFound, {ISSUE}", _used_by(tokens.NODE_GROUP, "nodeRoleArn", "RoleName", arn=True)),
+    ("DeleteRole", "IamRoleNotFound, API_ClusterIssue.html", _used_by(tokens.CLUSTER, "roleArn", "RoleName", arn=True)),
     (
         "RemoveRoleFromInstanceProfile",
         "breaks applications, API_DeleteInstanceProfile.html",
-        _used_by(INSTANCE, "profile", "InstanceProfileName"),
+        _used_by(tokens.INSTANCE, "profile", "InstanceProfileName"),
     ),
     ("DeleteLogGroup", "EKS creates it again, terraform-aws-modules/terraform-aws-eks#920", _writer),
-    ("DeleteNatGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.NAT, "NatGatewayId")),
-    ("DisassociateRouteTable", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.ASSOCIATION, "AssociationId")),
-    ("DetachInternetGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(rules.GATEWAY, "InternetGatewayId")),
+    ("DeleteNatGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.NAT, "NatGatewayId")),
+    ("DisassociateRouteTable", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.ASSOCIATION, "AssociationId")),
+    ("DetachInternetGateway", f"NodeCreationFailure, {ISSUE}", _cut_off(tokens.GATEWAY, "InternetGatewayId")),
     # A refusal, which the emulated cloud has no rule for: there, interfaces go with what made them.
     ("DeleteNetworkInterface", "InvalidNetworkInterface.InUse, errors-overview.html", _attached),
 )
@@ -280,9 +267,9 @@ class Laws:
         if found is None:
             return None
         # Where a NAT gateway is, its subnet says.
-        context = (rules.SUBNET,) if type == rules.GATEWAY else ()
+        context = (tokens.SUBNET,) if type == tokens.GATEWAY else ()
         seen = Things([one for one in all if self.seen(one) or one is found or one.type in context])
-        if type == VOLUME and seen.get(INSTANCE, found.inputs["instance"]) is None:
+        if type == tokens.VOLUME and seen.get(tokens.INSTANCE, found.inputs["instance"]) is None:
             found.inputs["instance"] = None
         case = Case(things=seen, type=type, name=found.id, inputs=found.inputs, id=found.id, thing=found)
         refused = refusal(RULES, "delete", case)
@@ -308,7 +295,7 @@ class Laws:
         eks.clusters[cluster].nodegroups[name].status = "DELETING"
 
         def finish() -> None:
-            for one in things().of(INSTANCE):
+            for one in things().of(tokens.INSTANCE):
                 if one.inputs["group"] == f"{cluster}/{name}":
                     _terminate(one.id)
             eks.delete_nodegroup(cluster, name)

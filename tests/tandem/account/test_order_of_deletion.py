@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
-from sandbox.world.rules import ec2 as rules
-from sandbox.world.things import ATTACHED_POLICY, CLUSTER, INSTANCE, INTERFACE, NODE_GROUP, PROFILE
+from sandbox.world import tokens
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Thing as Left
@@ -69,18 +68,18 @@ ALSO = (
 )
 """Kinds that are left alone while one of the first is left, beside the rows above."""
 USERS = {
-    "node groups": (NODE_GROUP,),
-    "instances": (INSTANCE, INTERFACE),
-    "EKS clusters": (CLUSTER,),
-    "VPC endpoints": (rules.ENDPOINT,),
-    "network interfaces": (INTERFACE,),
-    "NAT gateways": (rules.NAT,),
-    "security groups": (rules.GROUP,),
-    "route tables": (rules.TABLE,),
-    "subnets": (rules.SUBNET,),
-    "internet gateways": (rules.GATEWAY,),
-    "instance profiles": (PROFILE,),
-    "IAM roles": (ATTACHED_POLICY,),
+    "node groups": (tokens.NODE_GROUP,),
+    "instances": (tokens.INSTANCE, tokens.INTERFACE),
+    "EKS clusters": (tokens.CLUSTER,),
+    "VPC endpoints": (tokens.ENDPOINT,),
+    "network interfaces": (tokens.INTERFACE,),
+    "NAT gateways": (tokens.NAT,),
+    "security groups": (tokens.SECURITY_GROUP,),
+    "route tables": (tokens.ROUTE_TABLE,),
+    "subnets": (tokens.SUBNET,),
+    "internet gateways": (tokens.GATEWAY,),
+    "instance profiles": (tokens.PROFILE,),
+    "IAM roles": (tokens.ATTACHED_POLICY,),
 }
 """What of a kind the emulated cloud's rules look at."""
 

@@ -3,7 +3,8 @@
 from types import SimpleNamespace
 from typing import Any
 
-from sandbox.world.things import POD, Thing
+from sandbox.world import tokens
+from sandbox.world.things import Thing
 from tandem.sandbox.state import compare
 
 QUEUE = "aws:sqs/queue:Queue"
@@ -76,7 +77,7 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 
 
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
-    pod = Thing(type=POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
+    pod = Thing(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
     assert [one.thing for one in found(queue(), pod).orphans] == [queue()]
 
 
