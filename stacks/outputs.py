@@ -86,7 +86,7 @@ class StackOutputs(_Outputs):
 
 def describe(plan: Plan) -> dict[str, Any]:
     """The outputs that are known before anything is deployed."""
-    bill, pools = plan.assessment.cost, {pool.name: _describe_pool(pool) for pool in plan.setup.pools}
+    bill, pools = plan.assessment.cost, {pool.name: describe_pool(pool) for pool in plan.setup.pools}
     assert bill is not None, "an accepted stack has a bill"
     cost = CostOutputs(
         usd_per_hour=round(bill.usd_per_hour, 4),
@@ -104,7 +104,8 @@ def describe(plan: Plan) -> dict[str, Any]:
     return StackOutputs.model_construct(**known).model_dump(mode="json", exclude_unset=True)
 
 
-def _describe_pool(pool: Pool) -> PoolOutputs:
+def describe_pool(pool: Pool) -> PoolOutputs:
+    """What a stack reports about one of its pools."""
     gpu = pool.smallest.gpu
     return PoolOutputs(
         mode=pool.sharing.mode,

@@ -7,7 +7,7 @@ from typing import Literal
 from sharing.gpus import instance_types
 from sharing.modes import MODES, Shares
 from sharing.setup import Pool, Setup, Tenant
-from tandem.deployed.outputs import Running, RunningPool, RunningShares
+from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]
 """Which nodes the pool has afterwards: those that are there; those of another group; those of a new Karpenter pool,
@@ -20,9 +20,9 @@ class Change:
     """A pool before and after. What the outputs do not tell is taken to stay as it is."""
 
     pool: Pool
-    was: RunningPool
+    was: PoolOutputs
     setup: Setup
-    running: Running
+    running: StackOutputs
 
     @property
     def is_any(self) -> bool:
@@ -140,19 +140,10 @@ class Change:
     @property
     def after(self) -> str:
         """The same as it will be."""
-        after = RunningPool(
-            mode=self.pool.sharing.mode,
-            nodes=self.pool.desired,
-            shares=(),
-            gpu=self._gpu,
-            instance_types=self.pool.instance_types,
-            capacity=self.pool.capacity,
-            provisioner=self.pool.provisioner,
-            cut=self._cut,
-        )
+        after = describe_pool(self.pool)
         return self._said(self.pool.sharing.config_name, after)
 
-    def _said(self, config: str, pool: RunningPool) -> str:
+    def _said(self, config: str, pool: PoolOutputs) -> str:
         said = [config]
         if self.cut_differs and not self.mode_differs and pool.cut:
             said.append(f"cut {pool.cut}")
@@ -193,7 +184,7 @@ class Comparison:
         return [change for change in self.pools if change.is_any]
 
 
-def compare(setup: Setup, running: Running) -> Comparison:
+def compare(setup: Setup, running: StackOutputs) -> Comparison:
     """What becomes another when `setup` is put in place of what runs."""
     planned, served = {pool.name: pool for pool in setup.pools}, [tenant.served.id for tenant in setup.tenants]
     return Comparison(
@@ -214,5 +205,5 @@ def cuts(mode: str) -> bool:
     return any(known.needs_mig_manager for known in MODES if known.model_fields["mode"].default == mode)
 
 
-def _slices(shares: tuple[RunningShares, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:
+def _slices(shares: tuple[SharesOutputs, ...] | tuple[Shares, ...]) -> set[tuple[str, int, int | None]]:
     return {(kind.resource, kind.per_gpu, kind.memory_mib) for kind in shares}

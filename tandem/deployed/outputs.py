@@ -1,4 +1,4 @@
-"""What a stack that is up says of itself: the outputs of its last `up`, as far as a switch is judged by them."""
+"""Reads what a deployed stack reports about itself, `stacks.outputs.StackOutputs`: from Pulumi, or from a file."""
 
 import json
 import os
@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import ValidationError
 
 from sharing.printable import one_line
-from sharing.setup import Capacity, Provisioner
+from stacks.outputs import StackOutputs
 from tandem.deployed.endpoints import NotConnectedError
 
 PULUMI_SECONDS = 120
@@ -19,49 +19,7 @@ WITHOUT_PULUMI = "or name the cluster: --kubeconfig FILE (`aws eks update-kubeco
 OUTPUTS_FILE = "or pass --outputs FILE"
 
 
-class _Output(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore")
-
-
-class RunningShares(_Output):
-    """Shares of one kind, as they were deployed."""
-
-    resource: str
-    per_gpu: int
-    memory_mib: int | None = None
-
-
-class RunningPool(_Output):
-    """A pool as it was deployed. What is None was not told: the outputs are of an older program."""
-
-    mode: str
-    nodes: int
-    """0 for a parked pool."""
-    shares: tuple[RunningShares, ...]
-    config: str | None = None
-    """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
-    gpu: str | None = None
-    instance_types: tuple[str, ...] | None = None
-    capacity: Capacity | None = None
-    provisioner: Provisioner | None = None
-    cut: str | None = None
-    """What each card is cut into (`Sharing.cut`)."""
-
-    @property
-    def per_gpu(self) -> int:
-        """Shares of a card, of all kinds."""
-        return sum(shares.per_gpu for shares in self.shares)
-
-
-class Running(_Output):
-    """A whole stack as it was deployed."""
-
-    pools: dict[str, RunningPool] = Field(min_length=1)
-    endpoints: dict[str, Any]
-    """By the ids of the models."""
-
-
-def of_stack(stack: str, file: Path) -> Running:
+def of_stack(stack: str, file: Path) -> StackOutputs:
     """What Pulumi has of `stack`, whose file is `file`; secrets are not asked for.
 
     Raises `NotConnectedError` where there is no Pulumi, no such stack, or where it is not up.
@@ -70,7 +28,7 @@ def of_stack(stack: str, file: Path) -> Running:
     return read_outputs(told, f"the outputs of stack {stack}", stack)
 
 
-def of_file(path: Path, stack: str) -> Running:
+def of_file(path: Path, stack: str) -> StackOutputs:
     """What `pulumi stack output --json` of `stack` printed into the file at `path`; raises `NotConnectedError`."""
     again = f"`pulumi stack output --json --stack {stack} > {path}` writes it."
     try:
@@ -85,14 +43,14 @@ def of_file(path: Path, stack: str) -> Running:
     return read_outputs(told, str(path), stack)
 
 
-def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> Running:
+def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> StackOutputs:
     """The stack that these outputs describe; raises `NotConnectedError` for those of none, or of another program."""
     if not told:
         raise NotConnectedError(
             f"stack {stack} is not up: it has no outputs, and nothing to switch. `pulumi up --stack {stack}` first."
         )
     try:
-        return Running.model_validate(told)
+        return StackOutputs.model_validate(told)
     except ValidationError as error:
         first, *others = error.errors(include_url=False, include_input=False)
         where = ".".join(map(str, first["loc"]))

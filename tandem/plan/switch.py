@@ -7,8 +7,8 @@ from typing import Literal
 
 from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
+from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
-from tandem.deployed.outputs import Running
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
 from tandem.planned.first_token import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
 from tandem.planned.report import (
@@ -99,7 +99,7 @@ class Switches:
     """What the outputs of an older program do not tell of some pool, so that it is taken to stay as it is."""
 
 
-def switches(setup: Setup, running: Running, *, proof: bool = True) -> Switches:
+def switches(setup: Setup, running: StackOutputs, *, proof: bool = True) -> Switches:
     """What changes when `setup` is put in place of what runs; with `proof` its shares are proved on the way."""
     compared = compare(setup, running)
     return Switches(

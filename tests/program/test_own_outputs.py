@@ -5,7 +5,6 @@ from collections.abc import Callable
 from sandbox.graph import Graph, masked
 from stacks.outputs import PoolOutputs, StackOutputs
 from stacks.stack_file.judge import Plan
-from tandem.deployed.outputs import Running
 from tandem.plan.switch import switches
 
 
@@ -13,7 +12,7 @@ def test_a_stack_that_is_up_as_its_file_says_switches_nothing(
     graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
 ) -> None:
     setup = plans(any_stack).setup
-    running = Running.model_validate(masked(graphs(any_stack).stack_outputs))
+    running = StackOutputs.model_validate(masked(graphs(any_stack).stack_outputs))
     found = switches(setup, running)
     assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
     assert set(running.endpoints) == {tenant.served.id for tenant in setup.tenants}

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sharing.setup import Pool, Setup
-from tandem.deployed.outputs import Running
+from stacks.outputs import StackOutputs, describe_pool
 
 
 def outputs(setup: Setup, *, older: bool = False) -> dict[str, Any]:
@@ -17,24 +17,9 @@ def outputs(setup: Setup, *, older: bool = False) -> dict[str, Any]:
 
 
 def _pool(pool: Pool, older: bool) -> dict[str, Any]:
-    told = {
-        "config": pool.sharing.config_name,
-        "gpu": pool.smallest.gpu.name,
-        "provisioner": pool.provisioner,
-        "instance_types": list(pool.instance_types),
-        "capacity": pool.capacity,
-    }
-    return {
-        "mode": pool.sharing.mode,
-        "nodes": pool.desired,
-        "shares": [
-            {"resource": shares.resource, "total": 1, "per_gpu": shares.per_gpu, "memory_mib": shares.memory_mib}
-            for shares in pool.offers
-        ],
-        **({} if older else told),
-    }
+    return describe_pool(pool).model_dump(mode="json", include={"mode", "nodes", "shares"} if older else None)
 
 
-def running(setup: Setup, *, older: bool = False) -> Running:
+def running(setup: Setup, *, older: bool = False) -> StackOutputs:
     """The stack of `setup`, up."""
-    return Running.model_validate(outputs(setup, older=older))
+    return StackOutputs.model_validate(outputs(setup, older=older))

@@ -12,7 +12,7 @@ from sharing import tables
 from sharing.artifacts import images_mib
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Cache, Pool, Setup
-from tandem.deployed.outputs import Running
+from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
 from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, weights_mib
 from tests.sharing.builders import listed, pair, pool, setup, tenants
@@ -33,8 +33,8 @@ def stack(*pools: Pool, cache: Cache = "node") -> Setup:
     return setup(pools=pools or (pool(),), tenants=tenants(*pair(), cache=cache))
 
 
-def only(before: Setup | Running, after: Setup, *, proof: bool = True) -> Switch:
-    found = switches(after, before if isinstance(before, Running) else running(before), proof=proof)
+def only(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> Switch:
+    found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
     [switch] = found.pools
     assert (found.new, found.gone) == ((), ())
     return switch
@@ -132,7 +132,7 @@ def test_another_policy_is_a_switch_that_older_outputs_do_not_tell() -> None:
 def test_memory_that_the_catalogue_counts_otherwise_is_no_switch() -> None:
     told = outputs(stack(pool(sharing=MODES["mps-2"])))
     told["pools"]["gpu"]["shares"][0]["memory_mib"] -= 100
-    assert switches(stack(pool(sharing=MODES["mps-2"])), Running.model_validate(told)).pools == ()
+    assert switches(stack(pool(sharing=MODES["mps-2"])), StackOutputs.model_validate(told)).pools == ()
 
 
 def test_a_model_that_may_land_on_a_node_that_joins_is_counted_with_its_download() -> None:
@@ -210,22 +210,23 @@ def test_another_layout_replaces_the_nodes_and_leaves_the_operator(told: str) ->
     before, after = (pool(CARD, sharing=Mig(layout=layout)) for layout in ("all-1g.24gb", "all-2g.48gb"))
     said = outputs(stack(before))
     if told == "cut":
-        said["pools"]["gpu"] |= {"cut": before.sharing.cut(before.smallest.gpu), "shares": []}
-    found = switches(stack(after), Running.model_validate(said))
+        said["pools"]["gpu"]["shares"] = []
+    else:
+        del said["pools"]["gpu"]["cut"]
+    found = switches(stack(after), StackOutputs.model_validate(said))
     [switch] = found.pools
     assert not any("Operator" in step.what for step in switch.steps)
     assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
     assert kinds(switch) == ["nodes", "plugin", "proof", "proof", "stop", "start", "start"]
     assert switch.after == "mig-single cut 2x2g.48gb"
     assert switch.before == ("mig-single cut 4x1g.24gb" if told == "cut" else "mig-single")
-    assert switches(stack(before), Running.model_validate(said)).pools == ()
+    assert switches(stack(before), StackOutputs.model_validate(said)).pools == ()
 
 
 def test_pods_that_take_turns_on_the_same_slices_need_no_new_nodes_where_the_cut_is_told() -> None:
     before, after = (Mig(layout="all-1g.24gb", replicas=replicas) for replicas in (None, 2))
     said = outputs(stack(pool(CARD, sharing=before)))
-    said["pools"]["gpu"]["cut"] = "4x1g.24gb"
-    switch = only(Running.model_validate(said), stack(pool(CARD, sharing=after)))
+    switch = only(StackOutputs.model_validate(said), stack(pool(CARD, sharing=after)))
     assert (switch.replaced, switch.before, switch.after) == ((), "mig-single", "mig-single-x2")
 
 

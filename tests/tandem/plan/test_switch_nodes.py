@@ -6,7 +6,7 @@ import pytest
 
 from sharing.modes import Mps
 from sharing.setup import Setup
-from tandem.deployed.outputs import Running
+from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.outputs import outputs, running
@@ -113,5 +113,5 @@ def test_what_older_outputs_do_not_tell_is_taken_to_stay() -> None:
     assert found.untold[-2:] == ("instance_types", "capacity")
     told = outputs(stack())
     del told["pools"]["gpu"]["instance_types"]
-    [switch] = switches(stack("g5.2xlarge"), Running.model_validate(told)).pools
+    [switch] = switches(stack("g5.2xlarge"), StackOutputs.model_validate(told)).pools
     assert switch.vcpus == (), "the types of the old nodes are not known"
