@@ -4,7 +4,7 @@ from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSh
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
 from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
 from components.network_policies import ModelClients
-from components.ollama_pair import OllamaPair, OllamaPairArgs
+from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
 from components.share_proof import ShareProof, ShareProofArgs
 from components.spot_gpu_node_group import SpotGpuNodeGroup, SpotGpuNodeGroupArgs
 
@@ -16,6 +16,7 @@ __all__ = [
     "KarpenterGpuPool",
     "KarpenterGpuPoolArgs",
     "ModelClients",
+    "OllamaModel",
     "OllamaPair",
     "OllamaPairArgs",
     "PoolSharing",

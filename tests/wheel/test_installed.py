@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import tandem
 from tests.command import call
 from tests.wheel.conftest import Environment
 
@@ -45,6 +46,14 @@ def test_every_module_loads_and_none_by_a_name_of_the_checkout(complete: Environ
     number, _, names = done.stdout.strip().partition(" ")
     assert int(number) > 150
     assert names == "[]"
+
+
+def test_public_names_are_those_of_the_checkout(complete: Environment) -> None:
+    program = "import tandem; print(*[f'{getattr(tandem, name).__module__}.{name}' for name in tandem.__all__])"
+    done = complete.run("python", "-W", "ignore", "-c", program)
+    assert done.returncode == 0, done.stderr
+    assert [name.rpartition(".")[2] for name in done.stdout.split()] == tandem.__all__
+    assert all(name.startswith(("tandem.components.", "tandem.sharing.")) for name in done.stdout.split())
 
 
 def test_every_command_loads(complete: Environment) -> None:

@@ -1,7 +1,7 @@
 """A program that has a folder `components`, and uses ours."""
 
 from components import Bucket
-from tandem.components import GpuCluster, GpuClusterArgs
+from tandem import GpuCluster, GpuClusterArgs
 
 import pulumi
 

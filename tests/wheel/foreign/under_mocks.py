@@ -18,9 +18,8 @@ class Mocks(pulumi.runtime.Mocks):
 pulumi.runtime.set_mocks(Mocks(), project="foreign", stack="test")
 
 from components import Bucket
-from tandem.components import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
+from tandem import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, TimeSlicing
 from tandem.sharing.gpus import gpus
-from tandem.sharing.modes import TimeSlicing
 
 
 @pulumi.runtime.test

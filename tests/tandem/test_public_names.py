@@ -1,0 +1,32 @@
+"""What programs import from `tandem`."""
+
+import subprocess
+import sys
+from typing import get_args
+
+import components
+import tandem
+from sharing.modes import Sharing
+
+
+def test_every_component_and_every_mode_is_public() -> None:
+    modes = {mode.__name__ for mode in get_args(get_args(Sharing)[0])}
+    assert len(modes) == 4
+    assert {*components.__all__, *modes} <= set(tandem.__all__)
+    for name in components.__all__:
+        assert getattr(tandem, name) is getattr(components, name)
+
+
+def test_names_are_sorted_listed_by_dir_and_all_there() -> None:
+    assert tandem.__all__ == sorted(tandem.__all__)
+    assert set(tandem.__all__) <= set(dir(tandem))
+    assert all(isinstance(getattr(tandem, name), type) for name in tandem.__all__)
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error() -> None:
+    assert not hasattr(tandem, "GpuClusters")
+
+
+def test_the_package_itself_imports_no_sdk() -> None:
+    program = "import sys, tandem; sys.exit(any(name.split('.')[0] == 'pulumi' for name in sys.modules))"
+    assert subprocess.run([sys.executable, "-c", program]).returncode == 0
