@@ -17,6 +17,7 @@ from tandem.planned.report import (
     SwitchReport,
     SwitchStepReport,
     SwitchVcpuReport,
+    fill,
 )
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
@@ -246,43 +247,17 @@ def _step(kind: Kind, what: str, done: str, *, away: bool) -> Step:
 
 
 def switch_report(switches: Switches) -> SwitchReport:
-    """What becomes of the running stack, as the report has it."""
-    return SwitchReport(
-        pools=[_pool_switch(switch) for switch in switches.pools],
-        new_pools=list(switches.new),
-        gone_pools=list(switches.gone),
-        gone_models=list(switches.gone_models),
-        untold=list(switches.untold),
-    )
+    """What becomes of the running stack, as `--json` has it."""
+    names = {"new_pools": list(switches.new), "gone_pools": list(switches.gone)}
+    return fill(SwitchReport, switches, pools=[_pool_switch(switch) for switch in switches.pools], **names)
 
 
 def _pool_switch(switch: Switch) -> PoolSwitchReport:
-    return PoolSwitchReport(
-        pool=switch.pool,
-        before=switch.before,
-        after=switch.after,
-        stops=list(switch.stops),
-        parks=switch.parks,
-        steps=[
-            SwitchStepReport(
-                kind=step.kind,
-                what=step.what,
-                minutes=round(step.minutes, 2),
-                plus_minus=round(step.plus_minus, 2),
-                away=step.away,
-                model=step.model,
-            )
-            for step in switch.steps
-        ],
-        replaced=list(switch.replaced),
-        downtime=[
-            DowntimeReport(
-                model=downtime.model,
-                minutes=round(downtime.minutes, 1),
-                plus_minus=round(downtime.plus_minus, 1),
-            )
-            for downtime in switch.downtimes
-        ],
+    return fill(
+        PoolSwitchReport,
+        switch,
+        steps=[fill(SwitchStepReport, step) for step in switch.steps],
+        downtime=[fill(DowntimeReport, downtime) for downtime in switch.downtimes],
         vcpus=[
             SwitchVcpuReport(quota=each.quota.title, code=each.quota.code, vcpus=each.most) for each in switch.vcpus
         ],

@@ -1,19 +1,24 @@
 """What `tandem plan --json` prints: the shape that `docs/plan.schema.json` describes, field by field."""
 
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from sandbox.graph import Resource
-from sharing.assessment import Assessment, Fit
-from sharing.problems import Problem
+from sharing.assessment import Fit
+from sharing.cost import Cost
 from sharing.quotas import Need, needs
 from sharing.setup import Pool
 from stacks.stack_file.judge import Judged
-from tandem.planned.first_token import FirstToken
-from tandem.planned.plan import Planned
+
+# What only an accepted stack needs is imported where it is used.
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+    from sandbox.graph import Resource
+    from tandem.planned.first_token import FirstToken
+    from tandem.planned.plan import Planned
 
 SCHEMA_VERSION = 1
+Shape = TypeVar("Shape", bound="DataclassInstance")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +96,7 @@ class LineReport:
     """A line of the bill."""
 
     item: str
-    usd_per_hour: float
+    usd_per_hour: float = field(metadata={"digits": 5})
     note: str
 
 
@@ -99,16 +104,16 @@ class LineReport:
 class CostReport:
     """The bill."""
 
-    usd_per_hour: float
-    cheapest_usd_per_hour: float
+    usd_per_hour: float = field(metadata={"digits": 4})
+    cheapest_usd_per_hour: float = field(metadata={"digits": 4})
     """With the cheapest instance type of each pool."""
-    usd_per_month: float
-    replacing_usd_per_hour: float
+    usd_per_month: float = field(metadata={"digits": 2})
+    replacing_usd_per_hour: float = field(metadata={"digits": 4})
     """At most, while nodes are updated or replaced."""
     lines: list[LineReport]
-    per_model_hour: float
-    dedicated_usd_per_hour: float
-    first_start_usd: float
+    per_model_hour: float = field(metadata={"digits": 4})
+    dedicated_usd_per_hour: float = field(metadata={"digits": 4})
+    first_start_usd: float = field(metadata={"digits": 2})
     price_region: str
     price_date: str
     price_source: Literal["tables", "aws"]
@@ -134,15 +139,15 @@ class StepReport:
     """A resource on the longest path."""
 
     urn: str
-    minutes: float
+    minutes: float = field(metadata={"digits": 2})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirstTokenReport:
     """How long it takes from `pulumi up` to the first token."""
 
-    minutes: float
-    plus_minus: float
+    minutes: float = field(metadata={"digits": 1})
+    plus_minus: float = field(metadata={"digits": 1})
     path: list[StepReport]
 
 
@@ -166,8 +171,8 @@ class SwitchStepReport:
 
     kind: Literal["stop", "nodes", "plugin", "proof", "start"]
     what: str
-    minutes: float
-    plus_minus: float
+    minutes: float = field(metadata={"digits": 2})
+    plus_minus: float = field(metadata={"digits": 2})
     away: bool
     """Whether the models do not answer meanwhile."""
     model: str
@@ -179,8 +184,8 @@ class DowntimeReport:
     """How long a model that is stopped does not answer."""
 
     model: str
-    minutes: float
-    plus_minus: float
+    minutes: float = field(metadata={"digits": 1})
+    plus_minus: float = field(metadata={"digits": 1})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -248,98 +253,18 @@ class PlanReport:
         return asdict(self)
 
 
-def problem_reports(problems: Iterable[Problem]) -> list[ProblemReport]:
-    """The problems as the report has them."""
-    return [ProblemReport(path=p.path, found=p.found, rule=p.rule, fix=p.fix, judged=p.judged) for p in problems]
+def fill(shape: type[Shape], source: object, **own: Any) -> Shape:
+    """A report with what `source` has under the same names, and `own`; a figure has the digits that its field says."""
+    values = {one.name: own[one.name] if one.name in own else getattr(source, one.name) for one in fields(shape)}
+    for one in fields(shape):
+        if "digits" in one.metadata:
+            values[one.name] = round(values[one.name], one.metadata["digits"])
+        elif isinstance(values[one.name], tuple):
+            values[one.name] = list(values[one.name])
+    return shape(**values)
 
 
-def pool_report(pool: Pool, nodes: int) -> PoolReport:
-    """A pool of known types as the report has it, with so many nodes."""
-    gpu = pool.smallest.gpu
-    return PoolReport(
-        name=pool.name,
-        gpu=GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib),
-        instance_types=list(pool.instance_types),
-        nodes=nodes,
-        shares=[
-            SharesReport(
-                resource=shares.resource,
-                profile=shares.profile,
-                per_gpu=shares.per_gpu,
-                total=pool.planned_gpus * shares.per_gpu,
-                memory_mib=shares.memory_mib,
-                enforced=shares.enforced,
-            )
-            for shares in pool.offers
-        ],
-        capacity=pool.capacity,
-        mode=pool.sharing.mode,
-    )
-
-
-def model_reports(fits: Iterable[Fit]) -> list[ModelReport]:
-    """The models and how they fit."""
-    return [
-        ModelReport(
-            id=fit.tenant.served.id,
-            name=fit.tenant.served.model.name,
-            pool=fit.pool.name,
-            context=fit.tenant.served.effective_context,
-            slots=fit.tenant.served.effective_slots,
-            weights_mib=round(fit.verdict.need.weights),
-            kv_mib=round(fit.verdict.need.kv),
-            buffers_mib=round(fit.verdict.need.buffers),
-            needs_mib=round(fit.verdict.need.total),
-            margin_mib=round(fit.verdict.need.margin),
-            resource=fit.verdict.shares.resource,
-            share_mib=fit.verdict.share_mib,
-            fits=fit.verdict.fits,
-            advice=list(fit.advice),
-        )
-        for fit in fits
-    ]
-
-
-def cost_report(assessment: Assessment) -> CostReport | None:
-    """The bill, where there is one."""
-    bill = assessment.cost
-    if bill is None:
-        return None
-    return CostReport(
-        usd_per_hour=round(bill.usd_per_hour, 4),
-        cheapest_usd_per_hour=round(bill.cheapest_usd_per_hour, 4),
-        usd_per_month=round(bill.usd_per_month, 2),
-        replacing_usd_per_hour=round(bill.replacing_usd_per_hour, 4),
-        lines=[
-            LineReport(item=line.item, usd_per_hour=round(line.usd_per_hour, 5), note=line.note) for line in bill.lines
-        ],
-        per_model_hour=round(bill.per_model_hour, 4),
-        dedicated_usd_per_hour=round(bill.dedicated_usd_per_hour, 4),
-        first_start_usd=round(bill.first_start_usd, 2),
-        price_region=bill.price_region,
-        price_date=bill.price_date,
-        price_source=bill.price_source,
-        price_age_days=bill.price_age_days,
-        unpriced=list(bill.unpriced),
-    )
-
-
-def quota_reports(needed: Iterable[Need]) -> list[QuotaReport]:
-    """What the stack takes of each quota."""
-    return [
-        QuotaReport(
-            quota=need.quota.title,
-            code=need.quota.code,
-            unit=need.quota.unit,
-            needed=need.now,
-            needed_at_max=need.most,
-            needed_while_replacing=need.replacing,
-        )
-        for need in needed
-    ]
-
-
-def report(judged: Judged, planned: Planned | None, switch: SwitchReport | None = None) -> "PlanReport":
+def report(judged: Judged, planned: "Planned | None", switch: SwitchReport | None = None) -> PlanReport:
     """The plan as data; `planned` is None for a refused stack, `switch` where no running one is looked at."""
     assessment = judged.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
@@ -350,37 +275,62 @@ def report(judged: Judged, planned: Planned | None, switch: SwitchReport | None 
         stack=judged.stack,
         mode=judged.config.mode if mode_known else None,
         verdict="refused" if judged.refused else "ok",
-        problems=problem_reports(judged.problems),
-        warnings=problem_reports(assessment.warnings),
-        pools=[pool_report(pool, judged.setup.nodes_of(pool)) for pool in pools],
-        models=model_reports(assessment.fits),
-        cost=cost_report(assessment),
-        quotas=quota_reports(needs(judged.setup) if assessment.cost else ()),
+        problems=[fill(ProblemReport, problem) for problem in judged.problems],
+        warnings=[fill(ProblemReport, warning) for warning in assessment.warnings],
+        pools=[_pool(pool, judged.setup.nodes_of(pool)) for pool in pools],
+        models=[_model(fit) for fit in assessment.fits],
+        cost=_cost(assessment.cost) if assessment.cost else None,
+        quotas=[_quota(need) for need in needs(judged.setup)] if assessment.cost else [],
         time_to_first_token=_first_token(planned.first_token) if planned and not planned.is_parked else None,
         resources=[_resource(resource) for resource in planned.graph] if planned else [],
         switch=switch,
     )
 
 
-def _first_token(estimate: "FirstToken") -> "FirstTokenReport":
+def _pool(pool: Pool, nodes: int) -> PoolReport:
+    """A pool of known types, with so many nodes."""
+    gpu = pool.smallest.gpu
+    shares = [fill(SharesReport, shares, total=pool.planned_gpus * shares.per_gpu) for shares in pool.offers]
+    own = GpuReport(name=gpu.name, memory_mib=gpu.nvml_mib, cuda_mib=gpu.cuda_mib)
+    return fill(PoolReport, pool, gpu=own, nodes=nodes, shares=shares, mode=pool.sharing.mode)
 
-    return FirstTokenReport(
-        minutes=round(estimate.minutes, 1),
-        plus_minus=round(estimate.plus_minus, 1),
-        path=[StepReport(urn=step.urn, minutes=round(step.minutes, 2)) for step in estimate.path],
+
+def _model(fit: Fit) -> ModelReport:
+    served, need = fit.tenant.served, fit.verdict.need
+    return ModelReport(
+        id=served.id,
+        name=served.model.name,
+        pool=fit.pool.name,
+        context=served.effective_context,
+        slots=served.effective_slots,
+        weights_mib=round(need.weights),
+        kv_mib=round(need.kv),
+        buffers_mib=round(need.buffers),
+        needs_mib=round(need.total),
+        margin_mib=round(need.margin),
+        resource=fit.verdict.shares.resource,
+        share_mib=fit.verdict.share_mib,
+        fits=fit.verdict.fits,
+        advice=list(fit.advice),
     )
 
 
-def _resource(resource: "Resource") -> "ResourceReport":
+def _cost(bill: Cost) -> CostReport:
+    return fill(CostReport, bill, lines=[fill(LineReport, line) for line in bill.lines])
+
+
+def _quota(need: Need) -> QuotaReport:
+    quota = need.quota
+    counts = {"needed": need.now, "needed_at_max": need.most, "needed_while_replacing": need.replacing}
+    return QuotaReport(quota=quota.title, code=quota.code, unit=quota.unit, **counts)
+
+
+def _first_token(estimate: "FirstToken") -> FirstTokenReport:
+    return fill(FirstTokenReport, estimate, path=[fill(StepReport, step) for step in estimate.path])
+
+
+def _resource(resource: "Resource") -> ResourceReport:
     from sandbox.graph import masked
 
-    return ResourceReport(
-        urn=resource.urn,
-        type=resource.type,
-        name=resource.name,
-        parent=resource.parent,
-        inputs=masked(resource.inputs),
-        depends_on=list(resource.dependencies),
-        provider=resource.provider,
-        options=masked(resource.options),
-    )
+    inputs, options = masked(resource.inputs), masked(resource.options)
+    return fill(ResourceReport, resource, inputs=inputs, depends_on=list(resource.dependencies), options=options)
