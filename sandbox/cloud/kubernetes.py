@@ -9,25 +9,9 @@ from sandbox.cloud.protocol import Creation, Rule, Values
 
 PACKAGE = "kubernetes:"
 # Kinds that get a namespace when none is given, of those in use. Others (custom resources among them) are left alone.
-NAMESPACED = frozenset(
-    {
-        "ConfigMap",
-        "CronJob",
-        "DaemonSet",
-        "Deployment",
-        "Ingress",
-        "Job",
-        "NetworkPolicy",
-        "PersistentVolumeClaim",
-        "Pod",
-        "PodDisruptionBudget",
-        "Role",
-        "RoleBinding",
-        "Secret",
-        "Service",
-        "ServiceAccount",
-        "StatefulSet",
-    }
+NAMESPACED = (
+    *("ConfigMap", "CronJob", "DaemonSet", "Deployment", "Ingress", "Job", "NetworkPolicy", "PersistentVolumeClaim"),
+    *("Pod", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount", "StatefulSet"),
 )
 PHASES = {"Namespace": "Active", "PersistentVolume": "Available", "PersistentVolumeClaim": "Bound"}
 

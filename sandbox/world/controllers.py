@@ -157,27 +157,16 @@ def leave_job(things: Things, release: Thing, name: str, state: State) -> None:
 
 def _install(things: Things, release: Thing, state: State) -> None:
     if release.inputs.get("createNamespace") and things.get(tokens.NAMESPACE, release.namespace) is None:
-        values = {"metadata": {"name": release.namespace}}
+        name, values = release.namespace, {"metadata": {"name": release.namespace}}
         # Helm does not delete it with the release.
-        made(
-            things, state, tokens.NAMESPACE, release.namespace, release.namespace, BY_HELM, None, values
-        ).cluster = release.cluster
+        made(things, state, tokens.NAMESPACE, name, name, BY_HELM, None, values, release.cluster)
     groups = crds_of(release.inputs)
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
         for group, kinds in groups.items():
             for kind in kinds:
                 name = f"{kind.lower()}s.{group}"
-                crd = made(
-                    things,
-                    state,
-                    tokens.CRD,
-                    name,
-                    name,
-                    BY_HELM,
-                    release.key,
-                    {"spec": {"group": group, "names": {"kind": kind}}},
-                )
-                crd.cluster = release.cluster
+                defined = {"spec": {"group": group, "names": {"kind": kind}}}
+                crd = made(things, state, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
                 # One that an uninstalled release has left is the next one's.
                 crd.owner = crd.owner or release.key
     for pod in pods_of(release.inputs):
@@ -188,20 +177,14 @@ def _install(things: Things, release: Thing, state: State) -> None:
 
 def _make_claim(things: Things, release: Thing, name: str, state: State) -> None:
     disk = value_at(release.inputs, "values.persistentVolume") or {}
-    if (
-        not disk.get("enabled")
-        or disk.get("existingClaim")
-        or claims(things, release.cluster, release.namespace, name) is not None
-    ):
+    is_there = claims(things, release.cluster, release.namespace, name) is not None
+    if not disk.get("enabled") or disk.get("existingClaim") or is_there:
         return
-    spec = {
-        "storageClassName": disk.get("storageClass"),
-        "resources": {"requests": {"storage": disk.get("size", "30Gi")}},
-    }
+    requests = {"requests": {"storage": disk.get("size", "30Gi")}}
+    spec = {"storageClassName": disk.get("storageClass"), "resources": requests}
     values = {"metadata": {"name": name, "namespace": release.namespace}, "spec": spec}
-    made(
-        things, state, tokens.CLAIM, f"{release.namespace}/{name}", name, BY_HELM, release.key, values
-    ).cluster = release.cluster
+    identity = f"{release.namespace}/{name}"
+    made(things, state, tokens.CLAIM, identity, name, BY_HELM, release.key, values, release.cluster)
 
 
 def _replace_pods(things: Things, release: Thing, state: State) -> None:
@@ -210,8 +193,7 @@ def _replace_pods(things: Things, release: Thing, state: State) -> None:
             things.remove(one)
     for pod in pods_of(release.inputs):
         identity = f"{release.namespace}/{pod.name}"
-        one = made(things, state, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {})
-        one.cluster = release.cluster
+        one = made(things, state, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
         one.outputs = {
             "metadata": {"name": pod.name, "namespace": release.namespace},
             "needs": pod.needs,

@@ -28,7 +28,6 @@ CHART = "karpenter"
 BEYOND_LIMITS = "all available instance types exceed limits"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 POOL_LABEL = "karpenter.sh/nodepool"
-CAPACITY_LABEL = "karpenter.sh/capacity-type"
 CARD = "nvidia.com/gpu"
 AGENT, DNS = "eks-pod-identity-agent", "coredns"
 LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole")
@@ -273,8 +272,7 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
     """Brings nodes for pods that find none."""
     for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
         claim_name = f"{new.pool.id}-{digest(new.pool.id, str(state.serial), length=5)}"
-        claim = made(things, state, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {})
-        claim.cluster = server
+        claim = made(things, state, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
         disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
         instance, node = launch(
             things,

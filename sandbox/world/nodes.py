@@ -262,25 +262,25 @@ def made(
     by: str,
     owner: Key | None,
     values: dict[str, Any],
+    cluster: str = "",
 ) -> Thing:
-    """A thing that a controller makes; one without an identity gets a new one."""
+    """A thing that a controller makes; one without an identity gets a new one. `cluster` holds Kubernetes objects."""
     state.serial += 1
     identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(state.serial))}"
-    found = things.get(token, identity)
-    if found is not None:
-        return found
-    return things.add(
-        Thing(
-            type=token,
-            id=identity,
-            name=name,
-            inputs=dict(values),
-            outputs={**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values),
-            made_by=by,
-            owner=owner,
-            serial=state.serial,
-        )
+    outputs = {**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values)
+    new = Thing(
+        type=token,
+        id=identity,
+        name=name,
+        inputs=dict(values),
+        outputs=outputs,
+        made_by=by,
+        owner=owner,
+        serial=state.serial,
     )
+    found = things.get(token, identity) or things.add(new)
+    found.cluster = cluster or found.cluster
+    return found
 
 
 def groups_of(things: Things, cluster: Any) -> list[Thing]:

@@ -117,7 +117,7 @@ def mount(things: Things, claim: Thing, node: Thing, state: State) -> None:
         return
     identity = f"csi-{digest(handle(volume), node.id, length=12)}"
     values = {"volumeHandle": handle(volume), "node": node.id, "claim": claim.id}
-    made(things, state, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values).cluster = claim.cluster
+    made(things, state, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, claim.cluster)
 
 
 def _provision(things: Things, claim: Thing, zone: str, state: State) -> Thing | None:
@@ -138,9 +138,8 @@ def _provision(things: Things, claim: Thing, zone: str, state: State) -> Thing |
         "claimRef": {"namespace": claim.namespace, "name": value_at(claim.outputs, "metadata.name")},
         "persistentVolumeReclaimPolicy": kind.inputs.get("reclaimPolicy") or "Delete",
     }
-    volume = made(things, state, tokens.PERSISTENT_VOLUME, name, name, PROVISIONER, claim.key, {"spec": spec})
-    volume.cluster = claim.cluster
-    return volume
+    owner, values = claim.key, {"spec": spec}
+    return made(things, state, tokens.PERSISTENT_VOLUME, name, name, PROVISIONER, owner, values, claim.cluster)
 
 
 def detach(things: Things, used: set[tuple[str, str]]) -> None:

@@ -16,7 +16,7 @@ from pulumi.runtime.settings import ROOT, SETTINGS
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Created, Creation
-from sandbox.graph import Graph, Secret
+from sandbox.graph import Graph
 from sandbox.preview.process import prepared
 from tests.sandbox.conftest import Pair, ran
 
@@ -88,14 +88,6 @@ def test_the_process_is_put_back_after_the_last_of_several_runs(monkeypatch: pyt
     second.__exit__(None, None, None)
     assert os.environ["AWS_REGION"] == "eu-west-1"
     assert gc.isenabled()
-
-
-def test_runs_one_after_the_other_do_not_see_each_other() -> None:
-    def program() -> None:
-        pulumi.export("token", pulumi.Config().get_secret("token") or "none")
-
-    assert isinstance(ran(program, config={"token": "x"}, secret_keys=["token"]).stack_outputs["token"], Secret)
-    assert ran(program).stack_outputs == {"token": "none"}
 
 
 def test_eight_runs_at_once_do_not_see_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,15 +198,6 @@ def test_a_node_joins_only_with_the_policies_of_its_role(ready: Karpenter) -> No
     ready.models(1)
 
 
-def test_a_role_that_eks_has_let_in_is_not_let_in_again(account: Karpenter) -> None:
-    role = account.role("both", *NODE_POLICIES)
-    scaling = {"minSize": 0, "desiredSize": 1, "maxSize": 1}
-    values = {"nodeGroupName": "g", "clusterName": "c", "nodeRoleArn": role, "scalingConfig": scaling}
-    account.make(tokens.NODE_GROUP, "g", **values, subnetIds=account.subnets)
-    with refused("ResourceInUseException", "made by eks"):
-        account.make(tokens.ACCESS_ENTRY, clusterName="c", principalArn=role, type="EC2_LINUX")
-
-
 # What the controller needs.
 
 
