@@ -1,7 +1,7 @@
 """The hardware that EC2 rents out: instance types, their GPUs, and the MIG slices of those.
 
 The tables are the emulated cloud's own, taken from EC2's and NVIDIA's sources and not from `sharing/data`: a wrong
-figure there must not become right here. tests/sandbox/test_world_hardware.py compares both.
+figure there must not become right here. tests/sandbox/world/test_hardware.py compares both.
 """
 
 from __future__ import annotations

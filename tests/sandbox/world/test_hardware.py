@@ -14,7 +14,7 @@ from sandbox.world import hardware
 from sharing import gpus as catalogue
 from sharing import mig, tables
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 KNOWN = {name: one for name, one in catalogue.instance_types().items() if one.gpu.vendor == "nvidia"}
 WITH_MIG = {one.gpu.name: (one.gpu, hardware.instance_types()[name].gpu) for name, one in KNOWN.items()}
 CATALOGUE = re.compile(r"sharing\.(gpus|mig|fit|matrix|assessment|karpenter)\b")

@@ -9,7 +9,7 @@ import pytest
 from sandbox.world.config_sidecar import ConfigSidecar
 
 TRACES: list[dict[str, Any]] = json.loads(
-    (Path(__file__).resolve().parent / "config_manager.json").read_text(encoding="utf-8")
+    (Path(__file__).resolve().parents[1] / "config_manager.json").read_text(encoding="utf-8")
 )["traces"]
 
 

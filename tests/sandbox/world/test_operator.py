@@ -15,7 +15,9 @@ from sharing.gpus import gpus
 from sharing.modes import WHOLE_GPU_LABELS, Mig, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account
 
-WHOLE: dict[str, Any] = json.loads((Path(__file__).resolve().parent / "gpu_operator.json").read_text(encoding="utf-8"))
+WHOLE: dict[str, Any] = json.loads(
+    (Path(__file__).resolve().parents[1] / "gpu_operator.json").read_text(encoding="utf-8")
+)
 TRACES, SELECTORS = WHOLE["traces"], WHOLE["selectors"]
 TURNS, SLICES = TimeSlicing(replicas=2), Mig()
 T4, RTX = gpus()["t4"], gpus()["rtx-pro-server-6000"]
