@@ -2,7 +2,7 @@
 
 from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
 from components.gpu_cluster import GpuCluster, GpuClusterArgs
-from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs
+from components.karpenter_gpu_pool import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool
 from components.network_policies import ModelClients
 from components.ollama_pair import OllamaModel, OllamaPair, OllamaPairArgs
 from components.share_proof import ShareProof, ShareProofArgs
@@ -15,6 +15,7 @@ __all__ = [
     "GpuClusterArgs",
     "KarpenterGpuPool",
     "KarpenterGpuPoolArgs",
+    "KarpenterPool",
     "ModelClients",
     "OllamaModel",
     "OllamaPair",

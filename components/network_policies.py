@@ -20,6 +20,7 @@ from typing import Any, cast
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.arguments import check_arguments
 from sharing.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
@@ -31,12 +32,18 @@ Peer = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelClients:
-    """Pods that may ask the models, besides those in the models' own namespace."""
+    """Pods that may ask the models, besides those in the models' own namespace.
+
+    Raises `ValueError` for a value that no field takes.
+    """
 
     namespaces: Sequence[str] = ()
     """All pods of these namespaces."""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Pods with all of these labels, in any namespace."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
 
 
 def network_policy(

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_aws as aws
 
+from components.arguments import check_arguments, check_least
 from components.node_group import NodeShape, managed_node_group
 from sharing import versions
 from sharing.gpus import alike
 from sharing.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
-from sharing.setup import Capacity, Replacement
+from sharing.setup import NODE_IMAGES_GIB, Capacity, Replacement
 
 # An update never runs more nodes than are configured: it takes one away before it adds one. The default strategy adds
 # up to two for each zone, which a GPU quota seldom allows.
@@ -21,7 +22,11 @@ ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strateg
 
 @dataclass(frozen=True, kw_only=True)
 class SpotGpuNodeGroupArgs:
-    """Inputs of SpotGpuNodeGroup."""
+    """Inputs of SpotGpuNodeGroup.
+
+    Raises `ValueError` for a value that no field takes, instance types that are unknown or have different GPUs, and a
+    sharing mode that the GPU does not support.
+    """
 
     cluster_name: pulumi.Input[str]
     """EKS cluster that the nodes join. An Output of the cluster, so that the nodes go before it does."""
@@ -56,9 +61,30 @@ class SpotGpuNodeGroupArgs:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on group, instances, volumes and network interfaces."""
 
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
+        if not self.min <= self.desired <= self.max:
+            rule = f"must lie between min and max (got {self.min}, {self.desired}, {self.max})"
+            raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
+        if problems := self.sharing.check(alike(self.instance_types)[0].gpu):
+            raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
+
 
 class SpotGpuNodeGroup(pulumi.ComponentResource):
-    """A managed node group of GPU nodes, tainted so that nothing runs there but what is made for GPUs and this mode."""
+    """A managed node group of GPU nodes, on spot or on-demand capacity.
+
+    Its taints keep away all pods but those made for GPUs and this sharing mode.
+
+    ```python
+    from tandem import SpotGpuNodeGroup, SpotGpuNodeGroupArgs, TimeSlicing
+
+    args = SpotGpuNodeGroupArgs(
+        cluster_name="demo", subnet_ids=["subnet-1"], sharing=TimeSlicing(replicas=2), instance_types=["g4dn.xlarge"]
+    )
+    nodes = SpotGpuNodeGroup("gpu", args)
+    ```
+    """
 
     node_group_name: pulumi.Output[str]
     """Name of the group, once its nodes have joined."""

@@ -92,6 +92,15 @@ def gpus() -> dict[str, Gpu]:
     return found
 
 
+def find_gpu(gpu: Gpu | str) -> Gpu:
+    """The GPU itself, or the one of the catalogue with that name. Raises `ValueError` with the nearest names."""
+    if isinstance(gpu, Gpu):
+        return gpu
+    if gpu not in gpus():
+        raise ValueError(f"unknown GPU '{gpu}'. {did_you_mean(gpu, gpus())}")
+    return gpus()[gpu]
+
+
 @cache
 def instance_types() -> dict[str, InstanceType]:
     """Every GPU instance type of the catalogue by name."""

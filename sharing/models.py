@@ -7,6 +7,7 @@ from functools import cache, cached_property
 
 from sharing import tables
 from sharing.attention import FORCED_OFF, LATENT_ROPE, QUANTISED_BLOCK, has_kernel
+from sharing.problems import did_you_mean
 
 MIB = 2**20
 PROMPT_CACHE_MIB = 512
@@ -15,6 +16,8 @@ LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
 """What a name without a host, a namespace or a tag has. Source: ollama v0.32.15 `types/model/name.go`."""
 
 
+VOLUME_HEADROOM_GIB = 4
+"""Room on a model's own volume beside its weights: the tag is created again, and file systems take their part."""
 LEAST_CONTEXT_WITH_PICTURES = 2048
 """The least that Ollama gives to a model that reads pictures. Source: ollama v0.32.15 `server/sched.go` getRunner."""
 ONE_SLOT = (
@@ -103,6 +106,11 @@ class Model:
     def file_bytes(self) -> int:
         """What its files take on a disk, besides headers of a few MB."""
         return self.weights_bytes + self.projector_bytes
+
+    @property
+    def volume_gib(self) -> int:
+        """Size of an EBS volume of its own."""
+        return -(-self.file_bytes // 2**30) + VOLUME_HEADROOM_GIB
 
     @cached_property
     def has_flash_attention(self) -> bool:
@@ -226,6 +234,14 @@ def find(name: str) -> Model | None:
     full = full_name(name)
     found = models().get(_names().get(full, full))
     return found and replace(found, name=full)
+
+
+def find_model(model: Model | str) -> Model:
+    """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
+    found = find(model) if isinstance(model, str) else model
+    if found is None:
+        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a Model of your own.")
+    return found
 
 
 def largest_vocabulary() -> int:

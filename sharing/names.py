@@ -92,6 +92,12 @@ def tolerations(mode_taint: T | None) -> list[dict[str, T | str]]:
     return [{**TOLERATED[0]}, {"key": MODE_TAINT, "operator": "Equal", "value": mode_taint}]
 
 
+def model_id(tag: str) -> str:
+    """An id made of a tag: what Kubernetes takes as the name of a Service (a letter first, no dots)."""
+    plain = re.sub(r"[^a-z0-9]+", "-", tag.lower()).strip("-")[:36].strip("-")
+    return plain if plain[:1].isalpha() else f"m-{plain}"
+
+
 def safe_name(text: str, most: int) -> str:
     """`text` as a name of at most `most` lower-case letters, digits and dashes; a hash keeps shortened ones apart."""
     plain = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

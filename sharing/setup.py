@@ -29,8 +29,6 @@ NODE_CPU_MILLIS = 500
 """CPU that kubelet and the DaemonSets of a GPU node request."""
 ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
 """Ids of zones in which EKS has no control plane (EKS user guide, network requirements)."""
-CACHE_HEADROOM_GIB = 4
-"""Room on a model's own volume beside its weights: the tag is created anew, and file systems take their part."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +128,7 @@ class Tenant:
     @property
     def volume_gib(self) -> int:
         """Size of the model's own EBS volume, 0 when its files lie on the node."""
-        return 0 if self.cache == "node" else -(-self.served.model.file_bytes // 2**30) + CACHE_HEADROOM_GIB
+        return 0 if self.cache == "node" else self.served.model.volume_gib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -232,7 +232,7 @@ def _karpenter(base: Base, pools: Sequence[Pool]) -> KarpenterGpuPool:
                 for pool in pools
             ],
             controller_replicas=controller_replicas(base.plan.setup.system_nodes),
-            controller_needs=[
+            controller_depends_on=[
                 base.cluster.system_nodes,
                 base.cluster.pod_identity_agent,
                 base.cluster.dns,
@@ -311,11 +311,16 @@ def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
 
 
 def _model(fit: Fit, base: Base) -> OllamaModel:
-    tenant = fit.tenant
+    tenant, served = fit.tenant, fit.tenant.served
     return OllamaModel(
-        served=tenant.served,
+        served.model,
+        id=served.id,
+        context=served.context,
+        slots=served.slots,
+        kv_type=served.kv_type,
+        batch=served.num_batch or None,
+        prompt_cache_mib=served.prompt_cache_mib,
         cache=tenant.cache,
-        volume_gib=tenant.volume_gib,
         pool=fit.pool.name,
         ready_labels=fit.pool.sharing.ready_labels,
         mode_taint=base.mode_taints[fit.pool.name],

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         GpuClusterArgs,
         KarpenterGpuPool,
         KarpenterGpuPoolArgs,
+        KarpenterPool,
         ModelClients,
         OllamaModel,
         OllamaPair,
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
         SpotGpuNodeGroup,
         SpotGpuNodeGroupArgs,
     )
+    from sharing.layouts import Slices
+    from sharing.models import KvType, Model
     from sharing.modes import Exclusive, Mig, Mps, TimeSlicing
 
 __all__ = [
@@ -34,7 +37,10 @@ __all__ = [
     "GpuClusterArgs",
     "KarpenterGpuPool",
     "KarpenterGpuPoolArgs",
+    "KarpenterPool",
+    "KvType",
     "Mig",
+    "Model",
     "ModelClients",
     "Mps",
     "OllamaModel",
@@ -43,6 +49,7 @@ __all__ = [
     "PoolSharing",
     "ShareProof",
     "ShareProofArgs",
+    "Slices",
     "SpotGpuNodeGroup",
     "SpotGpuNodeGroupArgs",
     "TimeSlicing",
@@ -52,8 +59,9 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    modes = import_module("sharing.modes")
-    return getattr(modes, name, None) or getattr(import_module("components"), name)
+    rules = (import_module(module) for module in ("sharing.modes", "sharing.models", "sharing.layouts"))
+    home = next((module for module in rules if hasattr(module, name)), None) or import_module("components")
+    return getattr(home, name)
 
 
 def __dir__() -> list[str]:

@@ -24,6 +24,7 @@ FLOORS = ("extras", "markdown", "terminal", "measured", "planned", "arguments", 
 """What several rooms of `tandem` share, from the ground up: each imports only those before it."""
 MOST_LINES = 400
 WITHOUT_PULUMI = (
+    "tandem",
     "sharing.assessment",
     "sharing.names",
     "sharing.versions",

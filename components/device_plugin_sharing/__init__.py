@@ -1,31 +1,37 @@
 """DevicePluginSharing: what makes the nodes of each pool advertise shares of their GPUs."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.arguments import check_arguments
+from components.charts import Chart, merge_values
 from components.containers import pod_security
 from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
-from components.device_plugin_sharing.plugin_chart import Chart
-from sharing.gpus import Gpu
+from sharing.gpus import Gpu, find_gpu
 from sharing.modes import Sharing
 from sharing.names import TOKEN, plugin_release
+from sharing.problems import did_you_mean
 
 TIMEOUT_SECONDS = 900
+CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery_chart)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolSharing:
-    """How the GPUs of one pool of nodes are shared."""
+    """How the GPUs of one pool of nodes are shared.
+
+    Raises `ValueError` for a value that no field takes, an unknown GPU, and a sharing mode that it does not support.
+    """
 
     sharing: Sharing
     """The sharing mode, e.g. `TimeSlicing(replicas=2)`."""
-    gpu: Gpu
-    """The GPU of the nodes, e.g. `gpus()["t4"]`."""
+    gpu: Gpu | str
+    """The GPU of the nodes, e.g. `"t4"`."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes."""
     mode_taint: pulumi.Input[str] | None = None
@@ -37,13 +43,34 @@ class PoolSharing:
     plugin that changed earlier would take the GPU from under them.
     """
 
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        if problems := self.sharing.check(find_gpu(self.gpu)):
+            raise ValueError(f"PoolSharing.{problems[0]}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class DevicePluginSharingArgs:
-    """Inputs of DevicePluginSharing."""
+    """Inputs of DevicePluginSharing.
+
+    Raises `ValueError` for no pool, two pools of one name, pools with MIG that need different configurations of the
+    device plugin, and values for an unknown chart.
+    """
 
     pools: Sequence[PoolSharing]
-    """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu=gpus()["t4"])]`."""
+    """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")]`."""
+    values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """More chart values, merged last, by chart: `nvidia-device-plugin`, `gpu-operator`, `node-feature-discovery`."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        names = [pool.pool for pool in self.pools]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
+        for chart in self.values:
+            if chart not in CHARTS:
+                fix = did_you_mean(chart, CHARTS)
+                raise ValueError(f"DevicePluginSharingArgs.values is for none of the charts (got {chart!r}). {fix}")
 
 
 class DevicePluginSharing(pulumi.ComponentResource):
@@ -54,6 +81,13 @@ class DevicePluginSharing(pulumi.ComponentResource):
     GPUs carry the label `nvidia.com/gpu.deploy.operands: "false"`.
 
     A Job uninstalls the GPU Operator, and needs a node without a taint: the system nodes must outlive it.
+
+    ```python
+    from tandem import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, TimeSlicing
+
+    pools = [PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")]
+    sharing = DevicePluginSharing("sharing", DevicePluginSharingArgs(pools=pools))
+    ```
     """
 
     resource_names: pulumi.Output[Sequence[str]]
@@ -61,8 +95,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: DevicePluginSharingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
-        _check(args.pools)
-        self._name = name
+        self._name, self._values = name, args.values
         whole = [pool for pool in args.pools if not pool.sharing.needs_mig_manager]
         partitioned = [pool for pool in args.pools if pool.sharing.needs_mig_manager]
 
@@ -80,7 +113,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
                 needs = [discovery, *_nodes([pool])]
                 self._release(f"{pool.pool}-plugin", plugin_chart.CHART, values, namespace, needs, named)
         if partitioned:
-            values = operator_chart.values([(pool.sharing, pool.gpu) for pool in partitioned])
+            values = operator_chart.values([(pool.sharing, find_gpu(pool.gpu)) for pool in partitioned])
             namespace = self._namespace("operator-namespace", operator_chart.CHART.name)
             self._release("operator", operator_chart.CHART, values, namespace, [discovery, *_nodes(partitioned)])
 
@@ -118,18 +151,11 @@ class DevicePluginSharing(pulumi.ComponentResource):
             chart=f"{chart.repository}/{chart.name}" if in_registry else chart.name,
             version=chart.version,
             repository_opts=None if in_registry else k8s.helm.v3.RepositoryOptsArgs(repo=chart.repository),
-            values=values,
+            values=merge_values(values, self._values.get(chart.name, {})),
             atomic=True,
             timeout=TIMEOUT_SECONDS,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[*needs]),
         )
-
-
-def _check(pools: Sequence[PoolSharing]) -> None:
-    """Raises `ValueError` for pools that one cluster cannot have."""
-    names = [pool.pool for pool in pools]
-    if not names or len(set(names)) != len(names):
-        raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
 
 
 def _nodes(pools: Sequence[PoolSharing]) -> list[pulumi.Resource]:
@@ -137,5 +163,5 @@ def _nodes(pools: Sequence[PoolSharing]) -> list[pulumi.Resource]:
 
 
 def _resources(pools: Sequence[PoolSharing]) -> list[str]:
-    offers = chain.from_iterable(pool.sharing.offers(pool.gpu) for pool in pools)
+    offers = chain.from_iterable(pool.sharing.offers(find_gpu(pool.gpu)) for pool in pools)
     return list(dict.fromkeys(shares.resource for shares in offers))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from components.device_plugin_sharing.plugin_chart import Chart
+from components.charts import Chart
 from sharing import versions
 from sharing.names import tolerations
 

@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.device_plugin_sharing.plugin_chart import Chart
+from components.charts import Chart
 from sharing import mig, versions
 from sharing.gpus import Gpu
 from sharing.modes import Sharing

@@ -2,24 +2,14 @@
 
 import hashlib
 import json
-from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 
+from components.charts import Chart
 from sharing import versions
 from sharing.modes import WHOLE_GPU_LABELS, Sharing
 from sharing.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chart:
-    """A chart and where it comes from."""
-
-    name: str
-    version: str
-    repository: str
-
 
 CHART = Chart(
     name=PLUGIN_CHART,

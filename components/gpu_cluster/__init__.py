@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import pulumi
@@ -11,14 +10,17 @@ import pulumi_aws as aws
 import pulumi_eks as eks
 import pulumi_kubernetes as k8s
 
+from components.gpu_cluster.inputs import GpuClusterArgs
 from components.gpu_cluster.network import Network, network
 from components.gpu_cluster.zones import ask, zones_of_pool
 from components.iam import EKS, POD_IDENTITY, managed_policy, trust, with_trust
 from components.node_group import FAILED, NodeShape, managed_node_group
 from sharing import versions
 from sharing.names import TOKEN
-from sharing.setup import SYSTEM_VOLUME_GIB, Nat, Support
+from sharing.setup import SYSTEM_VOLUME_GIB
 from sharing.zones import CONTROL_PLANE_ZONES, Demand, system_demand
+
+__all__ = ["GpuCluster", "GpuClusterArgs"]
 
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
@@ -35,49 +37,15 @@ def _replace_failed_addons(child: pulumi.ResourceTransformArgs) -> pulumi.Resour
     return pulumi.ResourceTransformResult(child.props, child.opts)
 
 
-@dataclass(frozen=True, kw_only=True)
-class GpuClusterArgs:
-    """Inputs of GpuCluster."""
-
-    cluster_name: str
-    """Name of the EKS cluster in the account; a change replaces it."""
-    kubernetes: str = versions.KUBERNETES
-    """Kubernetes version; one for which `sharing.versions` pins add-ons."""
-    support: Support = "standard"
-    """EKS support that may be paid for."""
-    zones: int = 2
-    """Availability zones, at least two."""
-    zone_names: Sequence[str] = ()
-    """These zones, as many as `zones` says; else those that sell most of what the nodes need."""
-    demands: Sequence[Demand] = ()
-    """Instance types of the GPU nodes, by which zones are chosen."""
-    cidr: str = "10.0.0.0/16"
-    """Network of the VPC, between /16 and /22."""
-    nat: Nat = "single"
-    """NAT gateways; `none` puts nodes into public subnets with public addresses and no ingress."""
-    public_access_cidrs: Sequence[str] = ("0.0.0.0/0",)
-    """Who may reach the Kubernetes API from outside the VPC; empty: nobody."""
-    admins: Sequence[str] = ()
-    """IAM roles and users that administer the cluster: all of them, whoever creates it among them. Empty: EKS admits
-    the one that creates it, and later additions may not name that one."""
-    profile: str | None = None
-    """Profile of the AWS configuration that the kubeconfig uses; that of the AWS provider."""
-    role_arn: str | None = None
-    """Role that the kubeconfig assumes; that of the AWS provider."""
-    logs: bool = False
-    """Control-plane logs, in a log group of ours that goes with the stack."""
-    system_types: Sequence[str] = ("t3.medium",)
-    """EC2 types of the system nodes."""
-    system_arch: str = "amd64"
-    """Their architecture: `amd64` or `arm64`."""
-    system_nodes: int = 2
-    """How many system nodes."""
-    tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on everything that can carry tags, also on what controllers make."""
-
-
 class GpuCluster(pulumi.ComponentResource):
-    """An EKS cluster with everything that GPU nodes and models need, and no GPU yet."""
+    """An EKS cluster with everything that GPU nodes and models need, and no GPU yet.
+
+    ```python
+    from tandem import GpuCluster, GpuClusterArgs
+
+    cluster = GpuCluster("demo", GpuClusterArgs(cluster_name="demo", nat="none"))
+    ```
+    """
 
     cluster_name: pulumi.Output[str]
     """Name of the cluster, known once the control plane and its network add-ons are there."""

@@ -9,6 +9,8 @@ import pulumi
 import pulumi_aws as aws
 import pulumi_kubernetes as k8s
 
+from components.arguments import check_arguments, check_least
+from components.charts import merge_values
 from components.iam import EC2, POD_IDENTITY, managed_policy, trust
 from components.karpenter_gpu_pool import manifests, permissions
 from components.karpenter_gpu_pool.manifests import KarpenterPool, Manifest
@@ -37,7 +39,11 @@ EVENTS = {
 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterGpuPoolArgs:
-    """Inputs of KarpenterGpuPool."""
+    """Inputs of KarpenterGpuPool.
+
+    Raises `ValueError` for a value that no field takes, pools of one name or none, a tag that is Karpenter's own, and a
+    sharing mode that the GPU or Karpenter does not support.
+    """
 
     cluster_name: pulumi.Input[str]
     """EKS cluster that the nodes join, one with access entries. An Output of the cluster, so that they go first."""
@@ -49,18 +55,37 @@ class KarpenterGpuPoolArgs:
     """The kinds of node, one at least; their names must differ."""
     controller_replicas: int = 2
     """Controllers. No more than there are system nodes: a second one on the only node would block every upgrade."""
-    controller_needs: Sequence[pulumi.Resource] = ()
+    controller_depends_on: Sequence[pulumi.Resource] = ()
     """What the controller cannot work without, where it is of the same program: system nodes, Pod Identity agent, DNS,
     storage driver. On destroy they stay until Karpenter has terminated its instances.
     """
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on everything that can carry tags, also on what Karpenter makes."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """More values for the controller's chart, merged last."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_least(self, controller_replicas=1)
+        manifests.check(self.pools, self.tags)
 
 
 class KarpenterGpuPool(pulumi.ComponentResource):
     """Karpenter, and pools of GPU nodes that it brings and takes away. One for a cluster: it installs the controller.
 
     Goes in this order: pools with their nodes, node classes, controller, its permissions, the nodes' role.
+
+    ```python
+    from tandem import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool, TimeSlicing
+
+    args = KarpenterGpuPoolArgs(
+        cluster_name="demo",
+        node_subnet_ids=["subnet-1"],
+        security_group_id="sg-1",
+        pools=[KarpenterPool(name="gpu", sharing=TimeSlicing(replicas=2), instance_types=["g4dn.xlarge"])],
+    )
+    karpenter = KarpenterGpuPool("karpenter", args)
+    ```
     """
 
     node_pool_names: pulumi.Output[list[str]]
@@ -70,7 +95,6 @@ class KarpenterGpuPool(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: KarpenterGpuPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("KarpenterGpuPool"), name, None, opts)
-        manifests.check(args.pools, args.tags)
         self._name, self._args, self._tags = name, args, dict(args.tags)
         self._child = pulumi.ResourceOptions(parent=self)
 
@@ -84,7 +108,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             values=pulumi.Output.all(args.cluster_name, queue.name, _arn_of(queue)).apply(self._values),
             # The CRDs outlive it: their own release, uninstalled, deletes every NodePool at once. Its identity too: a
             # pod gets credentials only if the association is there when it starts, and needs them to terminate nodes.
-            needs=[crds, *identity, *args.controller_needs],
+            needs=[crds, *identity, *args.controller_depends_on],
         )
         pools = self._pools(node_role, [controller, *joining])
 
@@ -196,7 +220,8 @@ class KarpenterGpuPool(pulumi.ComponentResource):
 
     def _values(self, known: Sequence[str]) -> dict[str, Any]:
         cluster, queue_name, queue_arn = known
-        return values(cluster, queue_name, _region(queue_arn), self._args.controller_replicas)
+        ours = values(cluster, queue_name, _region(queue_arn), self._args.controller_replicas)
+        return merge_values(ours, self._args.values)
 
     def _pools(
         self, node_role: aws.iam.Role, needs: Sequence[pulumi.Resource]

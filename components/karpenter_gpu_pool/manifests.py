@@ -10,6 +10,7 @@ from typing import Any
 
 import pulumi
 
+from components.arguments import check_arguments, check_least
 from components.node_group import ROOT_DEVICE
 from sharing.gpus import Gpu, alike
 from sharing.karpenter import limits, overlay_capacity, reported_gpus
@@ -25,7 +26,7 @@ from sharing.names import (
     TYPE_LABEL,
     ZONE_LABEL,
 )
-from sharing.setup import Capacity
+from sharing.setup import NODE_IMAGES_GIB, Capacity
 from sharing.versions import AMI_DATE
 
 Manifest = dict[str, Any]
@@ -43,7 +44,10 @@ TERMINATION_GRACE_PERIOD = "10m"
 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterPool:
-    """One kind of GPU node that Karpenter may bring."""
+    """One kind of GPU node that Karpenter may bring.
+
+    Raises `ValueError` for a value that no field takes, and instance types that are unknown or have different GPUs.
+    """
 
     name: str
     """Name of the NodePool, and value of the node label `tandem/pool`, by which models find the nodes."""
@@ -54,16 +58,21 @@ class KarpenterPool:
     instance_types: Sequence[str] = ("g4dn.xlarge",)
     """EC2 types, all with the same GPU; several make spot capacity likelier."""
     capacity: Capacity = "spot"
+    """`spot` or `on-demand`."""
     on_demand_fallback: bool = False
     """Whether a pool on spot may buy on-demand. Karpenter does so without a word, also where the account lacks the
     service-linked role for spot (karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go)."""
-    """`spot`: spot first, on-demand where there is none. `on-demand`: nothing else."""
     max_nodes: int = 1
     """Most nodes. Not GPUs: Karpenter would count shares."""
     volume_gib: int = 100
     """Root volume in GiB: AMI, model files, and unpacked images on types without local NVMe."""
     zone: pulumi.Input[str] | None = None
     """The one zone of the nodes, where a model's volume lives there; any zone of the subnets without it."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_least(self, max_nodes=1, volume_gib=NODE_IMAGES_GIB)
+        alike(self.instance_types)
 
 
 def node_class(
@@ -171,13 +180,14 @@ def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
     """Raises `ValueError` for what Karpenter would take and not do, or do wrong."""
     names = [pool.name for pool in pools]
     if not names or len(set(names)) != len(names):
-        raise ValueError(f"pools must have names of their own, and there must be one at least (got {names})")
+        raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
     for key in tags:
         if key.startswith(CONTROLLERS_TAGS):
-            raise ValueError(f"the tag '{key}' is Karpenter's own: leave it out")
+            raise ValueError(f"the tag '{key}' is Karpenter's own. Leave it out.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
-            raise ValueError(f"pool '{pool.name}': Karpenter's nodes are not partitioned (gpu-operator#2415)")
+            reason = "Karpenter's nodes are not partitioned (gpu-operator#2415)"
+            raise ValueError(f"pool '{pool.name}': {reason}. Use another mode.")
         # More shares than the card takes would be promised to pods that then wait on a node that is paid.
         if problems := pool.sharing.check(alike(pool.instance_types)[0].gpu):
             raise ValueError(f"pool '{pool.name}': {problems[0]}")

@@ -6,10 +6,12 @@ from dataclasses import dataclass, field
 import pulumi
 import pulumi_kubernetes as k8s
 
+from components.arguments import check_arguments
+from components.charts import merge_values
 from components.containers import pod_security
 from components.network_policies import ModelClients, network_policy, to_models
 from components.ollama_pair.model_files import ModelDisk, claim_disk
-from components.ollama_pair.values import OllamaModel, digest, values, watch_script
+from components.ollama_pair.values import OllamaModel, chart_values, digest, watch_script
 from sharing import versions
 from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
 
@@ -21,7 +23,10 @@ RELEASE_SECONDS = 2700
 
 @dataclass(frozen=True, kw_only=True)
 class OllamaPairArgs:
-    """Inputs of OllamaPair."""
+    """Inputs of OllamaPair.
+
+    Raises `ValueError` for no model, and for two models with one id.
+    """
 
     models: Sequence[OllamaModel]
     """The models; their ids must differ."""
@@ -32,9 +37,23 @@ class OllamaPairArgs:
     tags: Mapping[str, str] = field(default_factory=dict)
     """Tags on the volumes."""
 
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        ids = [model.served.id for model in self.models]
+        if not ids or len(set(ids)) != len(ids):
+            raise ValueError(f"models need different ids, and at least one model (got {ids}). Pass each an `id`.")
+
 
 class OllamaPair(pulumi.ComponentResource):
-    """Serves models next to each other on shares of a GPU: each with all of its layers there, or failing loudly."""
+    """Serves one or more models next to each other on shares of a GPU. Each has all of its layers there, or fails.
+
+    ```python
+    from tandem import OllamaModel, OllamaPair, OllamaPairArgs
+
+    models = [OllamaModel("llama2:7b", context=2048), OllamaModel("mistral:7b", context=2048)]
+    pair = OllamaPair("models", OllamaPairArgs(models=models))
+    ```
+    """
 
     urls: pulumi.Output[dict[str, str]]
     """In-cluster URL of each model, by id."""
@@ -45,7 +64,6 @@ class OllamaPair(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: OllamaPairArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("OllamaPair"), name, None, opts)
-        _check(args)
         self._name, self._args = name, args
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
@@ -84,7 +102,8 @@ class OllamaPair(pulumi.ComponentResource):
         policy: pulumi.Resource,
     ) -> k8s.helm.v3.Release:
         id = model.served.id
-        disk = ModelDisk(model=id, cache=model.cache, size_gib=model.volume_gib, zone=model.zone)
+        size = model.volume_gib or model.served.model.volume_gib
+        disk = ModelDisk(model=id, cache=model.cache, size_gib=size, zone=model.zone)
         child = pulumi.ResourceOptions(parent=self)
         claim = claim_disk(f"{self._name}-{id}", disk, namespace, self._args.namespace, self._args.tags, child)
         # No deleted_with: the pods must go before their claim, their volume and their nodes.
@@ -95,7 +114,7 @@ class OllamaPair(pulumi.ComponentResource):
             chart="ollama",
             version=versions.OLLAMA_CHART,
             repository_opts=k8s.helm.v3.RepositoryOptsArgs(repo=versions.OLLAMA_REPOSITORY),
-            values=values(model, claim, script),
+            values=merge_values(chart_values(model, claim, script), model.values),
             timeout=RELEASE_SECONDS,
             opts=pulumi.ResourceOptions(parent=self, depends_on=[policy]),
         )
@@ -104,11 +123,3 @@ class OllamaPair(pulumi.ComponentResource):
 def _service(release: k8s.helm.v3.Release, id: str) -> pulumi.Output[str]:
     """The Service's name, known once its release is there: a URL that is known earlier answers nobody."""
     return release.status.apply(lambda _: id)
-
-
-def _check(args: OllamaPairArgs) -> None:
-    ids = [model.served.id for model in args.models]
-    if not ids or len(set(ids)) != len(ids):
-        raise ValueError(f"models must have ids of their own, and there must be one at least (got {ids})")
-    if any(model.cache == "volume" and model.zone is None for model in args.models):
-        raise ValueError('models with cache="volume" need the zone of their nodes: pass `zone`')

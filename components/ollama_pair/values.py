@@ -2,18 +2,19 @@
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from functools import cache
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cache, cached_property
 from importlib.resources import files
-from typing import Any
+from typing import Any, Literal
 
 import pulumi
 
+from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
 from sharing import host, versions
-from sharing.models import MIB, Served
+from sharing.models import MIB, PROMPT_CACHE_MIB, KvType, Model, Served, find_model
 from sharing.modes import GPU_RESOURCE
-from sharing.names import OLLAMA_PORT, POOL_LABEL, tolerations
+from sharing.names import OLLAMA_PORT, POOL_LABEL, model_id, tolerations
 from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 
@@ -28,16 +29,33 @@ STOP_SECONDS = 30
 """Requests under way may end; less than a spot node's two minutes."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class OllamaModel:
-    """One model of the pair."""
+    """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
 
-    served: Served
-    """Model, id and settings."""
+    Raises `ValueError` for a value that no field takes, a model that the catalogue lacks, a volume without a zone, and
+    a volume that is smaller than the model.
+    """
+
+    model: Model | str
+    """Its tag, e.g. `llama2:7b`, or a `Model` that the catalogue lacks."""
+    _: KW_ONLY
+    id: str | None = None
+    """Name of its release and Service; made of the tag when absent, e.g. `llama2-7b`."""
+    context: int = 4096
+    """Tokens per request."""
+    slots: int = 1
+    """Requests at a time; each has its own KV cache."""
+    kv_type: KvType | Literal["f16", "q8_0", "q4_0"] = KvType.F16
+    """How the KV cache is stored."""
+    batch: int | None = None
+    """Tokens per step; Ollama's choice when absent."""
+    prompt_cache_mib: int = PROMPT_CACHE_MIB
+    """RAM for earlier prompts; 0 for none."""
     cache: Cache = "node"
     """Model files in a directory of the node's disk, or on an EBS volume of their own."""
-    volume_gib: int = 0
-    """Size of that volume."""
+    volume_gib: int | None = None
+    """Size of that volume; made of the model's size when absent."""
     pool: str = "gpu"
     """Value of the node label `tandem/pool` of the nodes to run on."""
     ready_labels: Mapping[str, str] = field(default_factory=dict)
@@ -52,9 +70,35 @@ class OllamaModel:
     """False parks the model: release and volume stay, no pod runs."""
     zone: pulumi.Input[str] | None = None
     """Zone of its volume, which must be that of the nodes; needed with `cache="volume"`."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """More values for the chart, merged last."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_least(self, context=1, slots=1, prompt_cache_mib=0)
+        model = self.served.model
+        if self.cache == "volume" and self.zone is None:
+            raise ValueError(f'{model.name} with cache="volume" needs the zone of its nodes. Pass `zone`.')
+        if self.volume_gib is not None and self.volume_gib * 2**30 < model.file_bytes:
+            found = f"its volume_gib is {self.volume_gib}"
+            raise ValueError(f"{model.name} does not fit its volume ({found}). Pass {model.volume_gib}, or nothing.")
+
+    @cached_property
+    def served(self) -> Served:
+        """The model with its settings, as the rules know it."""
+        model = find_model(self.model)
+        return Served(
+            id=self.id or model_id(model.name),
+            model=model,
+            context=self.context,
+            slots=self.slots,
+            kv_type=KvType(self.kv_type),
+            prompt_cache_mib=self.prompt_cache_mib,
+            num_batch=self.batch or 0,
+        )
 
 
-def values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
+def chart_values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
     """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
     served = model.served
     return {

@@ -21,6 +21,7 @@ from components.share_proof.jobs import (
     shares_job,
 )
 from components.share_proof.waits import minutes
+from sharing.gpus import find_gpu
 from sharing.names import PROOF_LABEL, TOKEN, safe_name
 
 __all__ = ["DEVICE_PLUGIN", "GPU_OPERATOR", "PluginPods", "ShareProof", "ShareProofArgs"]
@@ -30,6 +31,12 @@ class ShareProof(pulumi.ComponentResource):
     """Proves that the shares are real, again when mode, replicas, layout or GPU change. No model may hold them then.
 
     A failed proof fails the update with what was expected and what was found. The next update repeats it.
+
+    ```python
+    from tandem import Mps, ShareProof, ShareProofArgs
+
+    proof = ShareProof("proof", ShareProofArgs(sharing=Mps(replicas=2), gpu="t4", instance_types=["g4dn.xlarge"]))
+    ```
     """
 
     verified_shares: pulumi.Output[dict[str, Any]]
@@ -37,7 +44,7 @@ class ShareProof(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
-        expected = expectations(args.sharing, args.gpu, args.gpus_per_node)
+        expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node)
         mark = fingerprint(expected)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
         again = pulumi.ResourceOptions(replacement_trigger=args.mode_taint)

@@ -9,11 +9,12 @@ from typing import Any
 
 import pulumi
 
+from components.arguments import check_arguments, check_least
 from components.containers import MODEL_USER, NOBODY, ROOT, UNPRIVILEGED, run_as
 from components.share_proof.expectation import ShareExpectation, node_expectation
 from components.share_proof.waits import EXCLUSIVE_SECONDS, NODE_SECONDS, PODS_SECONDS, STEP_SECONDS, waits
 from sharing import versions
-from sharing.gpus import Gpu
+from sharing.gpus import Gpu, find_gpu
 from sharing.modes import Sharing
 from sharing.names import (
     DEVICE_PLUGIN_NAMESPACE,
@@ -63,14 +64,17 @@ GPU_OPERATOR = PluginPods(OPERATOR_NAMESPACE, "app=nvidia-device-plugin-daemonse
 
 @dataclass(frozen=True, kw_only=True)
 class ShareProofArgs:
-    """Inputs of ShareProof."""
+    """Inputs of ShareProof.
+
+    Raises `ValueError` for a value that no field takes, an unknown GPU, and a sharing mode that it does not support.
+    """
 
     sharing: Sharing
     """The mode, e.g. `Mps(replicas=2)`."""
-    gpu: Gpu
-    """The card of the nodes, e.g. `gpus()["t4"]`."""
+    gpu: Gpu | str
+    """The GPU of the nodes, e.g. `"t4"`."""
     gpus_per_node: int = 1
-    """Cards of one node."""
+    """GPUs of one node."""
     instance_types: Sequence[str] = ()
     """EC2 types of those nodes; any when absent. While one type takes the place of another, nodes of both are there."""
     pool: str = "gpu"
@@ -78,12 +82,18 @@ class ShareProofArgs:
     namespace: str = "share-proof"
     """Namespace of the Jobs."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Another one takes the shares from whoever
-    tolerated the old, and proves anew."""
+    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Another one evicts the pods that tolerate
+    the old one, and proves again."""
     plugin: PluginPods = field(default_factory=lambda: DEVICE_PLUGIN)
     """The pods of the device plugin: an error names them where a node advertises no share."""
     tolerations: Sequence[Mapping[str, str]] = ()
     """For taints of the nodes besides `nvidia.com/gpu` and `tandem/mode`, as Kubernetes writes tolerations."""
+
+    def __post_init__(self) -> None:
+        check_arguments(self)
+        check_least(self, gpus_per_node=1)
+        if problems := self.sharing.check(find_gpu(self.gpu)):
+            raise ValueError(f"ShareProofArgs.{problems[0]}")
 
 
 def shares_job(
@@ -135,7 +145,7 @@ def node_job(
 ) -> Manifest:
     """Spec of the Job that reads what the node says it offers."""
     environment = {
-        "EXPECTATION": json.dumps(asdict(node_expectation(args.sharing, args.gpu, expected))),
+        "EXPECTATION": json.dumps(asdict(node_expectation(args.sharing, find_gpu(args.gpu), expected))),
         "LIMIT_SECONDS": str(NODE_SECONDS),
         "PAUSE_SECONDS": "5",
         "API_SERVER": "https://kubernetes.default.svc",
@@ -167,13 +177,14 @@ def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
 def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input[str], container: Manifest) -> Manifest:
     # As the package that they are here: `python -m in_pod.shares`.
     items = [{"key": f"{script}.py", "path": f"in_pod/{script}.py"} for script in SCRIPTS]
+    labels = args.sharing.node_labels(find_gpu(args.gpu))
     return {
         "restartPolicy": "Never",
         "serviceAccountName": account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
         # Not on a node of the mode before, that is about to go, nor on one that has still to be cut.
-        "nodeSelector": {POOL_LABEL: args.pool, **args.sharing.node_labels(args.gpu), **args.sharing.ready_labels},
+        "nodeSelector": {POOL_LABEL: args.pool, **labels, **args.sharing.ready_labels},
         "affinity": _of_types(args.instance_types),
         "tolerations": [
             *tolerations(args.mode_taint or args.sharing.config_name),

@@ -1,7 +1,6 @@
 """The shape of `Pulumi.<stack>.yaml`: one model a section, every default here and nowhere else."""
 
 import datetime
-import re
 from typing import Annotated
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag
@@ -9,6 +8,7 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag
 from sharing import versions
 from sharing.models import Served
 from sharing.modes import Sharing, TimeSlicing
+from sharing.names import model_id
 from sharing.setup import ONE_POOL, Capacity, Nat, Pool, Provisioner, Replacement, Setup, Support, Tenant
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.network_shape import Cidr, LabelKey, LabelValue, NamespaceName, VpcCidr
@@ -190,7 +190,7 @@ class StackConfig(Section):
         given = {settings.id for settings in self.models if settings.id}
         found: list[str] = []
         for settings in self.models:
-            base = settings.id or default_id(settings.name)
+            base = settings.id or model_id(settings.name)
             taken = {*found, *given}
             numbered = (f"{base}-{number}" for number in range(2, 1000))
             found.append(base if settings.id or base not in taken else next(id for id in numbered if id not in taken))
@@ -293,12 +293,6 @@ def _own_sharing(nodes: GpuNodes) -> Sharing | None:
 def pool_name(nodes: GpuNodes) -> str:
     """What models call these nodes."""
     return nodes.name if isinstance(nodes, GpuPool) else POOL
-
-
-def default_id(name: str) -> str:
-    """An id made of a tag: what Kubernetes takes as the name of a Service (a letter first, no dots)."""
-    plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:36].strip("-")
-    return plain if plain[:1].isalpha() else f"m-{plain}"
 
 
 SECTIONS = tuple(

@@ -24,8 +24,9 @@ from tests.control_plane.api import ApiError
 from tests.control_plane.running import HELD
 
 NAMESPACE = "share-proof"
-ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"])
-EXPECTED = expectations(ARGS.sharing, ARGS.gpu, ARGS.gpus_per_node)
+T4 = gpus()["t4"]
+ARGS = ShareProofArgs(sharing=Mps(replicas=4), gpu=T4)
+EXPECTED = expectations(ARGS.sharing, T4, ARGS.gpus_per_node)
 VERBS = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 READER, PROBER = f"system:serviceaccount:{NAMESPACE}:node-prober", f"system:serviceaccount:{NAMESPACE}:share-prober"
 
@@ -260,7 +261,7 @@ def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tu
     token = deployed.api.call("POST", path, asked)["status"]["token"]
     (folder / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
     return read_node(
-        folder, deployed.api.url, GPU_NODE, node_expectation(ARGS.sharing, ARGS.gpu, EXPECTED), token=token, limit="1"
+        folder, deployed.api.url, GPU_NODE, node_expectation(ARGS.sharing, T4, EXPECTED), token=token, limit="1"
     )
 
 

@@ -12,6 +12,8 @@ from components import (
     GpuClusterArgs,
     KarpenterGpuPool,
     KarpenterGpuPoolArgs,
+    KarpenterPool,
+    OllamaModel,
     OllamaPair,
     OllamaPairArgs,
     PoolSharing,
@@ -20,22 +22,13 @@ from components import (
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
-from components.karpenter_gpu_pool import KarpenterPool
-from components.ollama_pair import OllamaModel
-from sharing.gpus import gpus
-from sharing.models import Served, models
 from sharing.modes import Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 TAGS = {"owner": "us", "tandem:stack": "test"}
 PAIR = (
-    OllamaModel(served=Served(id="llama2-7b", model=models()["llama2:7b"], context=2048, slots=1)),
-    OllamaModel(
-        served=Served(id="mistral-7b", model=models()["mistral:7b"], context=2048, slots=2),
-        cache="volume",
-        volume_gib=9,
-        zone="us-east-1a",
-    ),
+    OllamaModel("llama2:7b", context=2048),
+    OllamaModel("mistral:7b", context=2048, slots=2, cache="volume", zone="us-east-1a"),
 )
 
 
@@ -69,7 +62,7 @@ def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Compone
 
 
 def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    pools = [PoolSharing(sharing=TimeSlicing(), gpu=gpus()["t4"], pool=f"{name}-gpu")]
+    pools = [PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu")]
     return DevicePluginSharing(name, DevicePluginSharingArgs(pools=pools), opts)
 
 
@@ -79,7 +72,7 @@ def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRes
 
 
 def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = ShareProofArgs(sharing=Mps(replicas=4), gpu=gpus()["t4"], namespace=f"{name}-proof")
+    args = ShareProofArgs(sharing=Mps(replicas=4), gpu="t4", namespace=f"{name}-proof")
     return ShareProof(name, args, opts)
 
 

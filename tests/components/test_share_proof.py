@@ -21,7 +21,7 @@ T4, L4 = gpus()["t4"], gpus()["l4"]
 
 
 def args(sharing: Sharing | None = None, **changed: Any) -> ShareProofArgs:
-    return replace(ShareProofArgs(sharing=sharing or Mps(replicas=4), gpu=T4), **changed)
+    return ShareProofArgs(**{"sharing": sharing or Mps(replicas=4), "gpu": T4, **changed})
 
 
 def graph_of(given: ShareProofArgs) -> Graph:

@@ -10,7 +10,6 @@ from components import OllamaPair, OllamaPairArgs
 from components.ollama_pair import OllamaModel
 from sandbox.graph import Graph, plain
 from sandbox.preview.program import run
-from sharing.models import Served, models
 from stacks.stack_file.judge import Plan
 from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, first_token
 from tests.program.conftest import graph_with, source_of
@@ -158,14 +157,10 @@ def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans:
     assert first_token(graph, none).minutes < first_token(graph, parked).minutes - 3, "nothing is downloaded"
 
 
-def served(id: str) -> Served:
-    return Served(id=id, model=models()["llama2:7b"], context=2048, slots=1)
-
-
 def test_a_model_asks_for_one_of_what_its_nodes_offer() -> None:
     pair = [
-        OllamaModel(served=served("one"), resource_name="nvidia.com/mig-1g.5gb", pool="slices"),
-        OllamaModel(served=served("two")),
+        OllamaModel("llama2:7b", id="one", resource_name="nvidia.com/mig-1g.5gb", pool="slices"),
+        OllamaModel("llama2:7b", id="two"),
     ]
     graph = run(lambda: OllamaPair("theirs", OllamaPairArgs(models=pair)), project="test", stack="test")
     values = {id: plain(graph.named(f"theirs-{id}").inputs)["values"] for id in ("one", "two")}
@@ -174,12 +169,3 @@ def test_a_model_asks_for_one_of_what_its_nodes_offer() -> None:
         "one": ("nvidia.com/mig-1g.5gb", {"tandem/pool": "slices"}),
         "two": ("nvidia.com/gpu", {"tandem/pool": "gpu"}),
     }
-
-
-def test_a_model_on_a_volume_needs_the_zone_of_its_nodes() -> None:
-    pair = [
-        OllamaModel(served=served("one"), cache="volume", volume_gib=8, zone="us-east-1a"),
-        OllamaModel(served=served("two"), cache="volume", volume_gib=8),
-    ]
-    with pytest.raises(ValueError, match="need the zone of their nodes"):
-        run(lambda: OllamaPair("theirs", OllamaPairArgs(models=pair)), project="test", stack="test")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sharing import prices, tables
-from sharing.gpus import CUDA_FRACTION_OF_NVML, alike, gpus, instance_types
+from sharing.gpus import CUDA_FRACTION_OF_NVML, alike, find_gpu, gpus, instance_types
 
 # Instance types by card, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
 SIZES = {
@@ -207,6 +207,13 @@ def test_a_table_without_source_or_date_is_refused(
     else:
         with pytest.raises(ValueError, match=r"^odd\.csv must begin with '# source: …' and '# date: …'$"):
             tables.read.__wrapped__("odd")
+
+
+def test_a_gpu_is_found_by_its_name_or_is_itself() -> None:
+    assert find_gpu("t4") is gpus()["t4"]
+    assert find_gpu(gpus()["l4"]) is gpus()["l4"]
+    with pytest.raises(ValueError, match=r"^unknown GPU 't44'\. Did you mean t4"):
+        find_gpu("t44")
 
 
 def test_types_with_one_gpu_go_together() -> None:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sharing.gpus import gpus
 from sharing.memory import Need
 from sharing.memory import need as need_on
-from sharing.models import MIB, KvType, Model, Served, find, full_name, largest_vocabulary, models
+from sharing.models import MIB, KvType, Model, Served, find, find_model, full_name, largest_vocabulary, models
 from tests.sharing.builders import served
 
 GIB = 2**30
@@ -330,3 +330,12 @@ def test_a_smaller_kv_type_never_needs_more(tag: str, context: int, slots: int) 
     assert q4_0 <= q8_0 <= f16
     if not models()[tag].encoder:
         assert q4_0 < q8_0 < f16
+
+
+def test_a_model_is_found_by_its_tag_or_is_itself() -> None:
+    assert find_model("llama2:7b") == models()["llama2:7b"]
+    assert find_model("llama3.2").name == "llama3.2:latest"
+    own = replace(models()["llama2:7b"], name="mine")
+    assert find_model(own) is own
+    with pytest.raises(ValueError, match=r"^unknown model 'llama2:7'\. Did you mean llama2:7b"):
+        find_model("llama2:7")

@@ -5,7 +5,7 @@ import re
 import pytest
 
 from sharing import names
-from sharing.names import safe_name
+from sharing.names import model_id, safe_name
 
 
 def test_a_plain_name_that_fits_stays_as_it_is() -> None:
@@ -45,3 +45,19 @@ def test_a_pod_tolerates_one_mode_or_all() -> None:
     gpu = {"key": "nvidia.com/gpu", "operator": "Exists"}
     assert names.tolerations(None) == [gpu, {"key": "tandem/mode", "operator": "Exists"}]
     assert names.tolerations("mps-2") == [gpu, {"key": "tandem/mode", "operator": "Equal", "value": "mps-2"}]
+
+
+@pytest.mark.parametrize(
+    ("tag", "expected"),
+    [
+        ("llama2:7b", "llama2-7b"),
+        ("qwen2.5:0.5b", "qwen2-5-0-5b"),
+        ("7b-model", "m-7b-model"),
+        ("library/Llama_3:Q4_K_M", "library-llama-3-q4-k-m"),
+        ("a" * 60, "a" * 36),
+        ("a" * 35 + ".bcd", "a" * 35),
+        ("hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF", "hf-co-bartowski-llama-3-2-1b-instruc"),
+    ],
+)
+def test_an_id_begins_with_a_letter_and_has_no_dots(tag: str, expected: str) -> None:
+    assert model_id(tag) == expected

@@ -23,7 +23,7 @@ from sharing.models import KvType, largest_vocabulary
 from stacks.program import load_plan
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
 from stacks.stack_file.provider_keys import HONOURED, REFUSED
-from stacks.stack_file.shape import SECTIONS, StackConfig, default_id
+from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source
 
 ROOT = Path(__file__).parents[2]
@@ -127,22 +127,6 @@ def test_every_key_of_the_file_is_described() -> None:
 def test_each_model_has_an_id_of_its_own(written: list[dict[str, Any]], expected: list[str]) -> None:
     document = json.dumps({"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": written})
     assert StackConfig.model_validate_json(document).ids() == expected
-
-
-@pytest.mark.parametrize(
-    ("tag", "expected"),
-    [
-        ("llama2:7b", "llama2-7b"),
-        ("qwen2.5:0.5b", "qwen2-5-0-5b"),
-        ("7b-model", "m-7b-model"),
-        ("library/Llama_3:Q4_K_M", "library-llama-3-q4-k-m"),
-        ("a" * 60, "a" * 36),
-        ("a" * 35 + ".bcd", "a" * 35),
-        ("hf.co/bartowski/Llama-3.2-1B-Instruct-GGUF", "hf-co-bartowski-llama-3-2-1b-instruc"),
-    ],
-)
-def test_an_id_begins_with_a_letter_and_has_no_dots(tag: str, expected: str) -> None:
-    assert default_id(tag) == expected
 
 
 def test_a_model_of_ones_own_is_what_its_numbers_say() -> None:
