@@ -19,12 +19,11 @@ pulumi.runtime.set_mocks(Mocks(), project="foreign", stack="test")
 
 from components import Bucket
 from tandem import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, TimeSlicing
-from tandem.sharing.gpus import gpus
 
 
 @pulumi.runtime.test
 def both():
-    pools = [PoolSharing(sharing=TimeSlicing(replicas=4), gpu=gpus()["l4"])]
+    pools = [PoolSharing(sharing=TimeSlicing(replicas=4), gpu="l4")]
     ours = DevicePluginSharing("ours", DevicePluginSharingArgs(pools=pools))
     theirs = Bucket("theirs")
 
