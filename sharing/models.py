@@ -131,7 +131,7 @@ class Model:
             yield self.mla_rank, self.mla_rank - LATENT_ROPE, 1
         else:
             yield self.head_dim, self.value_dim or self.head_dim, self.kv_heads
-        if self.swa_layers and (self.swa_head_dim or self.swa_kv_heads):
+        if self.swa_layers:
             size = self.swa_head_dim or self.head_dim
             yield size, size, self.swa_kv_heads or self.kv_heads
 

@@ -219,6 +219,7 @@ def test_layers_with_a_feed_forward_network_alone_keep_nothing() -> None:
     model = described(
         keys("nemotron_h", block_count=4, **facts, **{"attention__head_count_kv": [0, 0, 8, 0]}),
         Tensor("mtp.layers.0.proj.weight", (4,), 9999),
+        Tensor("s.patch.weight", (4,), 9999),
     )
     assert (model.layers, model.recurrent_layers, model.shared_kv_layers, model.kv_heads) == (4, 3, 0, 8)
     assert model.recurrent_state_bytes == (3 * (4096 + 2 * 8 * 128) + 128 * 4096) * 4, "of one layer"
@@ -427,3 +428,15 @@ def test_every_architecture_is_in_one_group_unless_it_is_a_hybrid_of_two() -> No
     listed = sorted(name for group in groups for name in group)
     assert len(listed) == len(set(listed))
     assert {*listed} <= architectures.KNOWN
+
+
+def test_full_layers_and_windows_alternate_as_the_engine_says_where_the_file_does_not() -> None:
+    """`load_swa_pattern` in src/models/ of llama.cpp, typed by hand: period, and whether the full layer is first."""
+    listed = {
+        **{"afmoe": (4, False), "cohere2": (4, False), "cohere2moe": (4, True), "exaone-moe": (4, False)},
+        **{"exaone4": (4, False), "gemma-embedding": (6, False), "gemma2": (2, False), "gemma3": (6, False)},
+        **{"gemma3n": (5, False), "gpt-oss": (2, False), "laguna": (4, True), "llama4": (4, False)},
+        **{"mellum": (4, False), "modern-bert": (3, True), "olmo2": (4, False), "plamo3": (8, False)},
+    }
+    windows = architectures.WINDOWS.items()
+    assert {name: (window.every, window.first) for name, window in windows if window.every} == listed

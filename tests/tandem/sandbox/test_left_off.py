@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -139,3 +139,14 @@ def test_destroy_counts_what_is_left_in_the_cloud_alone(
     said = capsys.readouterr().out
     assert "left in the cloud, and in nobody's state: 1" in said
     assert orphan.repair in said
+
+
+@pytest.mark.parametrize("verb", [command._refresh, command._destroy])
+def test_a_stack_whose_file_is_broken_can_be_refreshed_and_destroyed(
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, verb: Callable[[Sandbox, tuple[str, ...]], int]
+) -> None:
+    """What is there was planned by an earlier version of the file, whose copy the sandbox keeps."""
+    given = []
+    monkeypatch.setattr(Sandbox, "prepare", lambda _, anew: given.append(anew))
+    assert verb(sandbox, ()) == FINE
+    assert given == [False]
