@@ -1,4 +1,9 @@
-"""Reads a stack file as YAML, safely: bounded in size and depth, no tags, no doubled keys, aliases counted."""
+"""Reads a stack file as YAML, safely: bounded in size and depth, no tags, no doubled keys, aliases counted.
+
+Why not ruamel.yaml (0.19.1, measured 2026-11-22 on CPython 3.11): it imports as fast as PyYAML and takes 9 ms CPU for
+Pulumi.dev.yaml instead of 0.3. But it names only the first doubled key, makes dates of dates, which are text below,
+and needs the same bounds: 200,000 open brackets keep it busy for 1.6 s.
+"""
 
 import json
 import re
