@@ -3,10 +3,7 @@
 import argparse
 
 from tandem.arguments import add_cluster, add_stack, seconds
-from tandem.deployed import connection
-from tandem.deployed.patience import Patience
 from tandem.terminal import FAILED, FINE, Commands, add_command, print_json, progress
-from tandem.verify import screen, verify
 
 WAIT_SECONDS = 1800
 """How long `--wait` waits unless told: node, image and model come over a slow line."""
@@ -39,6 +36,11 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    # Here, so that --help works without the extra.
+    from tandem.deployed import connection
+    from tandem.deployed.patience import Patience
+    from tandem.verify import screen, verify
+
     with progress(quiet=parsed.json) as tell:
         patience = Patience(parsed.wait or 0, tell=tell)
         with connection.reached(parsed, patience) as connected:

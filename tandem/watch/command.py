@@ -4,9 +4,7 @@ import argparse
 from contextlib import closing, suppress
 
 from tandem.arguments import add_cluster, add_stack, seconds
-from tandem.deployed import connection
 from tandem.terminal import FINE, Commands, add_command, print_json_line
-from tandem.watch import screen, watch
 
 REFRESH_SECONDS = 2.0
 
@@ -38,6 +36,10 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
+    # Here, so that --help works without the extra.
+    from tandem.deployed import connection
+    from tandem.watch import screen, watch
+
     with connection.reached(parsed) as connected:
         looks = watch.looks(connected, probe=parsed.probe, interval=parsed.interval, once=parsed.once)
         # Ctrl-C is how one leaves it.
