@@ -62,7 +62,7 @@ def text_bytes(shape: Shape, quantisation: str, exceptions: Mapping[str, str]) -
     if not _tied(shape, exceptions):
         total += _bytes(_output(quantisation), shape.number("embedding_length"), shape.number("vocabulary"))
     for layer in range(layers):
-        better = quantisation == "Q4_K_M" and _gets_more_bits(layer, layers)
+        better = quantisation == "Q4_K_M" and gets_more_bits(layer, layers)
         total += _attention(shape, quantisation, exceptions, better) + _feed_forward(shape, quantisation, layer, better)
     return total
 
@@ -101,7 +101,8 @@ def _bytes(kind: str, row: int, rows: int) -> int:
     return row // values * size * rows
 
 
-def _gets_more_bits(layer: int, layers: int) -> bool:
+def gets_more_bits(layer: int, layers: int) -> bool:
+    """Whether Q4_K_M gives `attn_v` and `ffn_down` of that layer six bits. Source: llama-quant.cpp, `use_more_bits`."""
     return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 

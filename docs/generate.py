@@ -341,7 +341,7 @@ def _what(section: str, key: str, field: FieldInfo) -> str:
     return field.description or ""
 
 
-def _markdown(rows: list[tuple[str, ...]]) -> str:
+def _markdown(rows: Sequence[tuple[str, ...]]) -> str:
     head, *body = rows
     lines = [head, tuple("---" for _ in head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

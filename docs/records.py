@@ -37,7 +37,7 @@ def read(folder: Path) -> Iterator[Record]:
                 f"{path.name} has no proper head. Begin it with `# {path.name[:4]}. Title`, an empty line, and "
                 "`Status: accepted. Date: YYYY-MM-DD.`"
             )
-        yield Record(*head.groups(), file=path.name)
+        yield Record(head[1], head[2], head[3], head[4], path.name)
 
 
 def index(folder: Path) -> str:

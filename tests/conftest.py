@@ -1,7 +1,9 @@
 """What all tests share: `--regen` for goldens, and the last line that says which tiers ran."""
 
 import gc
+import shutil
 import signal
+import subprocess
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -28,6 +30,7 @@ TIERS = {
     "gpu": "program",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
+CUDA = Path(__file__).parent / "components" / "libcuda.c"
 OUTCOMES = ("passed", "failed", "skipped")
 ON_REQUEST = {
     "cluster": "make test-cluster",
@@ -72,6 +75,17 @@ def _left_alone(config: pytest.Config) -> dict[Path, str]:
         for folder, how in folders.items()
         if not any(path == folder or folder in path.parents for path in named)
     }
+
+
+@pytest.fixture(scope="session")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder with a libcuda.so.1 that pretends."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        pytest.skip("there is no C compiler (`cc`) to build a driver that pretends")
+    folder = tmp_path_factory.mktemp("driver")
+    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", CUDA], check=True)
+    return folder
 
 
 @pytest.fixture(scope="session")

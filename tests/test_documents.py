@@ -13,6 +13,7 @@ import yaml
 from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file
+from stacks.stack_file.shape import StackConfig
 from tests import readme
 from tests.command import call
 
@@ -77,6 +78,16 @@ def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_k
         spot = min(cell["usd_per_hour"] for cell in found if cell["capacity"] == "spot")
         full = min(cell["on_demand_usd_per_hour"] for cell in found)
         assert re.search(rf"\| {spot:.2f} spot \(\d × [\w.]+\), {full:.2f} on demand ", row), way
+
+
+def test_every_key_of_a_stack_file_is_in_the_stack_file_that_shows_all_and_in_the_reference() -> None:
+    readme, dev = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Pulumi.dev.yaml"))
+    keys = {field.alias or name for name, field in StackConfig.model_fields.items()}
+    assert {"aws:profile", "sharing", "gpu-nodes", "proof", "tags"} <= keys
+    for key in keys:
+        name = key if ":" in key else f"tandem:{key}"
+        assert re.search(rf"^ *(# )?{name}:", dev, flags=re.MULTILINE), key
+        assert re.search(rf"^\| `{key}[.\[`]", readme, flags=re.MULTILINE), key
 
 
 def test_files_that_the_readme_names_are_there() -> None:

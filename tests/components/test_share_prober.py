@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -46,17 +45,6 @@ def expected_of(sharing: Sharing, cards: int = 1) -> ShareExpectation:
 
 TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
 ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
-
-
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a libcuda.so.1 that pretends."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler (`cc`) to build a driver that pretends")
-    folder = tmp_path_factory.mktemp("driver")
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", SOURCE], check=True)
-    return folder
 
 
 @pytest.fixture

@@ -12,7 +12,8 @@ import struct
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tests.gpu.shapes import BLOCKS, Shape, Tensor
+from catalogue.tensors import BLOCKS
+from tests.gpu.shapes import Shape, Tensor
 
 ALIGNMENT = 32
 KINDS = {"F32": 0, "F16": 1, "Q4_0": 2, "Q8_0": 8, "Q4_K": 12, "Q6_K": 14, "BF16": 30, "MXFP4": 39}

@@ -1,7 +1,7 @@
 """The models that the GPU tier writes: every tensor of a real model, with its real type and size, and no real value.
 
 Types follow llama.cpp's quantisation: `llama-quant.cpp` gives `attn_v` and `ffn_down` six bits in the layers of
-`takes_more_bits`, and the output matrix everywhere. Shapes are those of the published configurations.
+`catalogue.tensors.gets_more_bits`, and the output matrix everywhere. Shapes are those of the published configurations.
 """
 
 from __future__ import annotations
@@ -11,19 +11,8 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from catalogue.tensors import BLOCKS, gets_more_bits
 from sharing.models import Model
-
-BLOCKS = {
-    "F32": (1, 4),
-    "F16": (1, 2),
-    "BF16": (1, 2),
-    "Q4_0": (32, 18),
-    "Q8_0": (32, 34),
-    "Q4_K": (256, 144),
-    "Q6_K": (256, 210),
-    "MXFP4": (32, 17),
-}
-"""Values and bytes of one block of each type. Source: ggml-common.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,17 +172,12 @@ class Shape:
     def _matrix(self, name: str, shape: tuple[int, int], layer: int, *, bias: bool = False) -> list[Tensor]:
         kind = self.matrices
         if kind == "Q4_K_M":
-            six_bits = name in ("attn_v", "ffn_down") and takes_more_bits(layer, self.layers)
+            six_bits = name in ("attn_v", "ffn_down") and gets_more_bits(layer, self.layers)
             kind = "Q6_K" if six_bits else "Q4_K"
         if name == "attn_v" and self.values:
             kind = self.values
         found = [Tensor(f"{name}.weight", kind, shape)]
         return [*found, Tensor(f"{name}.bias", "F32", (shape[1],))] if bias else found
-
-
-def takes_more_bits(layer: int, layers: int) -> bool:
-    """Layers in which Q4_K_M gives `attn_v` and `ffn_down` six bits. Source: llama-quant.cpp, `use_more_bits`."""
-    return layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
 
 
 def shrunk(shape: Shape) -> Shape:

@@ -7,9 +7,10 @@ from statistics import pstdev
 
 import pytest
 
+from catalogue.tensors import BLOCKS, gets_more_bits
 from sharing.models import models
-from tests.gpu.gguf_file import header, pattern, write_model
-from tests.gpu.shapes import BLOCKS, SHAPES, shrunk, takes_more_bits
+from tests.gpu.gguf_file import BLOCK_MAKERS, header, pattern, write_model
+from tests.gpu.shapes import SHAPES, shrunk
 
 PUBLISHED = {
     "llama2:7b": 3826793677,
@@ -45,7 +46,7 @@ def test_the_description_of_a_model_agrees_with_the_catalogue(name: str) -> None
 
 def test_half_of_the_layers_get_six_bits_in_q4_k_m() -> None:
     # Of 32 layers: the first and the last four, and every third between them.
-    assert [layer for layer in range(32) if takes_more_bits(layer, 32)] == [
+    assert [layer for layer in range(32) if gets_more_bits(layer, 32)] == [
         *(0, 1, 2, 3, 6, 9, 12, 15, 18, 21, 24, 27, 28, 29, 30, 31)
     ]
 
@@ -110,7 +111,8 @@ def test_weights_are_as_large_as_trained_ones(kind: str, decode: Callable[[bytes
 
 @pytest.mark.slow
 def test_a_pattern_is_the_same_in_every_run_and_fits_its_block() -> None:
-    for kind, (_, size) in BLOCKS.items():
+    for kind in BLOCK_MAKERS:
+        size = BLOCKS[kind][1]
         assert pattern(kind) == pattern(kind)
         assert len(pattern(kind)) % size == 0
 

@@ -287,18 +287,6 @@ def test_two_processes_expect_what_two_pods_do(mode: TimeSlicing | Mps, limit: i
     assert here == json.loads(json.dumps(asdict(expected.to_pods())))
 
 
-@pytest.fixture(scope="session")
-def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with a libcuda.so.1 that pretends."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        pytest.skip("there is no C compiler (`cc`) to build a driver that pretends")
-    folder = tmp_path_factory.mktemp("driver")
-    source = Path(__file__).parents[1] / "components" / "libcuda.c"
-    subprocess.run([compiler, "-shared", "-fPIC", "-o", folder / "libcuda.so.1", source], check=True)
-    return folder
-
-
 def test_the_prober_proves_shares_in_processes(driver: Path, tmp_path: Path) -> None:
     environment = {"LD_LIBRARY_PATH": str(driver)}
     result = shares.prove(shares.expectation("two shares", 15110, None), tmp_path, environment)
