@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import json
 import os
+import re
 import resource
 import socket
 from pathlib import Path
@@ -147,6 +148,7 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, capsys: Capture)
     code, out, _ = run(capsys, "prices", "--kept")
     assert code == 0
     assert "us-east-1, read from AWS 3 days ago" in out
+    assert re.search(r"And \d+ types for system nodes. Kept in \S+\.json\n", out), "not wrapped where nobody reads it"
     assert market.calls == []
 
 
