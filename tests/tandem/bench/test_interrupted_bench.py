@@ -16,7 +16,8 @@ from tandem.measured.result_file import read
 from tests.tandem.bench.instant_ollama import Instant, servers
 
 __all__ = ["servers"]
-HERE = "tandem/benchmark/"
+ROOT = Path(__file__).parents[3]
+HERE = (str(ROOT / "tandem" / "bench"), str(ROOT / "tandem" / "measured"))
 
 
 def lines_of(path: Path, servers: Instant, interrupt_at: int) -> tuple[int, int]:
@@ -26,7 +27,7 @@ def lines_of(path: Path, servers: Instant, interrupt_at: int) -> tuple[int, int]
     def trace(frame: FrameType, event: str, _: Any) -> Any:
         nonlocal count, inside
         code = frame.f_code
-        if HERE not in code.co_filename:
+        if not code.co_filename.startswith(HERE):
             return None
         inside = inside or (event == "call" and code.co_name == "run_until_ctrl_c")
         if inside and event == "line":
