@@ -81,3 +81,14 @@ def test_every_image_and_chart_is_in_it_with_its_digest(components: list[dict[st
     digests = [f"sha256:{each['content']}" for each in found.get("hashes", ())]
     digests += re.findall(r"@(sha256:[0-9a-f]{64})\?", unquote(found["purl"]))
     assert digests == [row["digest"]] * bool(row["digest"])
+
+
+def test_what_runs_depends_on_the_locked_packages_of_the_plan_images_and_charts(made: Path) -> None:
+    bom = json.loads(made.read_text(encoding="utf-8"))
+    [root] = bom["dependencies"]
+    assert root["ref"] == bom["metadata"]["component"]["bom-ref"]
+    needed = " ".join(root["dependsOn"])
+    for name, _ in LOCKED.findall((ROOT / "requirements.txt").read_text(encoding="utf-8")):
+        assert f"pkg:pypi/{name}@" in needed
+    assert "pkg:pypi/pytest@" not in needed
+    assert len(root["dependsOn"]) == len(LOCKED.findall((ROOT / "requirements.txt").read_text())) + len(rows())

@@ -1,7 +1,7 @@
 """The cheapest setups: ranked by price, nothing that fits is left out, and the nearest miss where nothing does."""
 
-import itertools
 from dataclasses import replace
+from itertools import islice, pairwise
 
 import pytest
 
@@ -25,6 +25,11 @@ def row(choice: Choice) -> tuple[int, str, str, str]:
 def test_the_cheapest_comes_first_and_what_is_doubtful_later() -> None:
     found = choose(TWO, ANY).fitting
     assert [choice.rank for choice in found] == sorted(choice.rank for choice in found)
+    # At one price, fewer doubts come first.
+    alike = [(choice.bill.unpriced, round(choice.bill.usd_per_hour, 6), len(choice.cell.warnings)) for choice in found]
+    priced = [(usd, doubts) for unpriced, usd, doubts in alike if not unpriced]
+    assert priced == sorted(priced)
+    assert any(usd == later and doubts < more for (usd, doubts), (later, more) in pairwise(priced))
     assert row(found[0]) == (1, "g4dn.xlarge", "timeslice", "spot")
     assert row(found[1]) == (1, "g4dn.xlarge", "mps", "spot")
     assert found[0].cell.warnings == ()
@@ -67,9 +72,7 @@ def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
     rows = {row(choice)[:3] for choice in choose(four, ["on-demand"]).fitting}
     assert {(1, "g6e.xlarge", "timeslice"), (2, "g4dn.xlarge", "timeslice"), (4, "g4dn.xlarge", "exclusive")} <= rows
     assert not {(1, "g4dn.xlarge", "timeslice"), (3, "g4dn.xlarge", "timeslice")} & rows
-    [one] = [
-        tried.pools[0] for tried in itertools.islice(trials(four, instance("g6e.xlarge"), "timeslice", "node-group"), 1)
-    ]
+    [one] = [tried.pools[0] for tried in islice(trials(four, instance("g6e.xlarge"), "timeslice", "node-group"), 1)]
     assert one.sharing == TimeSlicing(replicas=4)
 
 

@@ -440,3 +440,6 @@ def test_full_layers_and_windows_alternate_as_the_engine_says_where_the_file_doe
     }
     windows = architectures.WINDOWS.items()
     assert {name: (window.every, window.first) for name, window in windows if window.every} == listed
+    # `attention.sliding_window` is optional in their loaders, and in those of exaone4 and llama4.
+    optional = {"afmoe", "gemma3", "laguna", "mellum", "modern-bert", "olmo2", "plamo3"}
+    assert {name for name, window in windows if window.optional} == optional
