@@ -3,9 +3,8 @@
 Everything is imported when it is first asked for, so that the command does not wait for Pulumi's SDKs.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
+# No import before the first name is asked for: Ctrl-C is not heard yet while the command imports this.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from components import (
         DevicePluginSharing,
@@ -57,6 +56,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
+    from importlib import import_module
+
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     rules = (import_module(module) for module in ("sharing.modes", "sharing.models", "sharing.layouts"))

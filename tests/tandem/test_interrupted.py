@@ -40,7 +40,7 @@ runpy.run_module("tandem", run_name="__main__")
     [
         "tandem.deployed.endpoints",
         "tandem.watch.watch",
-        "tandem.planned.plan",
+        "stacks.stack_file.judge",
         "kr8s",
         # Looked for by the thread of the event loop, while this one waits for it.
         "anyio._backends._asyncio",
