@@ -66,7 +66,7 @@ def test_ctrl_c_lets_pulumi_end_what_it_has_begun_and_up_goes_on(nothing: Raise)
     assert "tandem-cluster-eksCluster created" in said
     assert processes(stack) == {}
     code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
+    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
     code, said = call(stack, "up")
     assert code == 0, said
     assert stack.findings().agree
@@ -107,7 +107,7 @@ def test_sigterm_to_the_command_alone_cancels_pulumi(nothing: Raise) -> None:
     assert CANCELED in end(process)
     assert processes(stack) == {}
     code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
+    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
 
 
 def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) -> None:
@@ -121,7 +121,7 @@ def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) 
     assert "Run `tandem sandbox destroy timeslice` to continue" in said
     assert processes(stack) == {}
     code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
+    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
     code, said = call(stack, "up")
     assert code == 0, said
     code, said = call(stack, "destroy")

@@ -19,6 +19,7 @@ from sandbox.world import World
 from tandem.sandbox.processes import running
 from tests.engine.command_line import PATIENT_PACE, call, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
+from tests.kills.killing import advised
 
 STACK = "timeslice"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
@@ -37,9 +38,8 @@ def edit_state(stack: Stack, change: Callable[[dict[str, Any]], None]) -> None:
 
 def follow(stack: Stack, said: str) -> None:
     """Runs the commands that `status` names."""
-    commands = [line.partition(": tandem sandbox ")[2] for line in said.splitlines() if ": tandem sandbox " in line]
-    assert commands, said
-    for command in commands:
+    assert advised(said), said
+    for command in advised(said):
         code, answered = call(stack, *shlex.split(command))
         assert code == 0, answered
 
