@@ -239,6 +239,9 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
         code = sandbox.run("destroy", *AT_ONCE, *extra)
     found = sandbox.findings()
     if found.resources:
+        # Pulumi ends with 0 after Ctrl-C. With `--target` the rest is meant to stay.
+        if not any(option.startswith("--target") for option in extra):
+            sandbox.left_off = "destroy"
         again = f"tandem sandbox destroy {sandbox.place.stack}{' -- --refresh' if found.missing else ''}"
         _say(f"{found.resources} resources are still in the state. Run `{again}` to continue.")
     if found.orphans:
