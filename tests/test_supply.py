@@ -58,6 +58,10 @@ def test_pip_builds_with_nothing_that_it_fetches_itself() -> None:
     assert [line for line in installs if "--no-build-isolation -e " not in line] == []
 
 
+TYPES_ALONE = {"_typeshed"}
+"""What type checkers bring, and no program imports."""
+
+
 @pytest.mark.slow
 def test_every_package_that_we_import_is_declared() -> None:
     project = tomllib.loads(text("pyproject.toml"))["project"]
@@ -69,7 +73,9 @@ def test_every_package_that_we_import_is_declared() -> None:
     declared = {normalized(re.split(r"[<>=!~\[]", need)[0]) for need in needs}
     homes = packages_distributions()
     for path in (path for room in ROOMS for path in sorted((ROOT / room).glob("**/*.py"))):
-        for name in {module.partition(".")[0] for module in imports(path)} - sys.stdlib_module_names - set(ROOMS):
+        for name in (
+            {module.partition(".")[0] for module in imports(path)} - sys.stdlib_module_names - TYPES_ALONE - set(ROOMS)
+        ):
             assert declared & set(map(normalized, homes[name])), f"{path}: {name}"
 
 

@@ -36,7 +36,7 @@ class Instant:
     prompts: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.monkeypatch.setattr("tandem.bench.command.Ollama", lambda endpoint: Described(self, endpoint))
+        self.monkeypatch.setattr("tandem.bench.measuring.Ollama", lambda endpoint: Described(self, endpoint))
         self.monkeypatch.setattr("tandem.bench.run.Sender", lambda url, **_: Answering(self, url.rpartition("/")[2]))
 
     def bench(self, path: Path, *more: str, names: str = "ab") -> int:

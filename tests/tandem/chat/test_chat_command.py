@@ -171,7 +171,7 @@ def test_the_timeout_bounds_the_first_question_too(
 ) -> None:
     silent = Network(version=raw(1e6))
     ollama = functools.partial(Ollama, network=silent, clock=silent.now)
-    monkeypatch.setattr("tandem.chat.command.Ollama", ollama)
+    monkeypatch.setattr("tandem.chat.conversation.Ollama", ollama)
     assert main(["chat", "--url", "a=http://h:1", "--url", "b=http://h:2", "--timeout", given]) == 1
     told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
     assert (silent.seconds, capsys.readouterr().err) == (seconds, told)
@@ -181,7 +181,7 @@ def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
-    monkeypatch.setattr("tandem.chat.command.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
+    monkeypatch.setattr("tandem.chat.conversation.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
     urls = ["--url", "a=http://h:1", "--url", "b=http://h:2", "--transcript", str(tmp_path / "t.md")]
     assert main(["chat", *urls, "--timeout", "40"]) == 1
     assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in capsys.readouterr().err

@@ -1,0 +1,247 @@
+"""How `tandem bench` measures."""
+
+import argparse
+import datetime
+import secrets
+import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, cast
+
+from tandem.arguments import existing
+from tandem.bench.interrupt import run_until_ctrl_c
+from tandem.bench.progress import Progress, show
+from tandem.bench.run import Bench, Case, cases
+from tandem.bench.session import now, open_session, server_changes
+from tandem.bench.stream import LATE
+from tandem.deployed.connection import connected
+from tandem.deployed.ollama import Ollama, OllamaError
+from tandem.measured.measures import reason_against_place
+from tandem.measured.result import Load, Memory, Plan, Result, Run, Server, Session
+from tandem.measured.result_file import NotWrittenError, read, reserve, write
+from tandem.measured.summary import Summary, summary
+from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, print_line
+
+
+class PlacementError(CallError):
+    """Models that are not where they must be for their figures to count."""
+
+    exit_code = FAILED
+
+
+def measure(parsed: argparse.Namespace) -> int:
+    """Measures; returns the exit code."""
+    plan = _plan(parsed.stack) if parsed.stack else None
+    label = parsed.label or (plan or {}).get("mode") or "servers"
+    path = _path(parsed.output, label)
+    if path.is_dir():
+        raise CallError(f"{path} is a folder. Name a file in it with -o.")
+    with reserve(path):
+        earlier = _earlier(path, parsed)
+        with connected(parsed) as endpoints, ExitStack() as open_things:
+            servers = []
+            for endpoint in endpoints:
+                with Ollama(endpoint) as asked:
+                    named = asked.with_model()
+                servers.append(open_things.enter_context(Ollama(named)))
+            session = open_session(parsed.given, parsed.salt or secrets.token_hex(4), servers)
+            result = _resumed(earlier, session, path) if earlier else _new(parsed, plan, label, session)
+            return _Measuring(parsed, path, result, servers).run()
+
+
+def _path(output: str | None, label: str) -> Path:
+    moment = datetime.datetime.now()
+    return Path(output or f"bench-{label}-{moment:%Y%m%d-%H%M%S}.json".replace("/", "-")).resolve()
+
+
+def _earlier(path: Path, parsed: argparse.Namespace) -> Result | None:
+    """The result to resume, if there is one. A file that exists is never overwritten."""
+    if not path.exists():
+        if parsed.resume:
+            complain(f"{path} does not exist yet: a new result begins")
+        return None
+    if not parsed.resume:
+        raise CallError(f"{path} exists. Continue it with --resume, or name another file with -o.")
+    result = read(path)
+    if result.load != _load(parsed):
+        raise CallError(f"{path} has another load. Repeat the arguments that it was begun with.")
+    if parsed.salt in {session.salt for session in result.sessions}:
+        raise CallError(f"Salt {parsed.salt} was already used for {path}. Leave out --salt, so that prompts are new.")
+    return result
+
+
+def _new(parsed: argparse.Namespace, plan: dict[str, Any] | None, label: str, session: Session) -> Result:
+    cost = ((plan or {}).get("cost") or {}).get("usd_per_hour")
+    return Result(
+        label=label,
+        complete=False,
+        ended=now(),
+        load=_load(parsed),
+        sessions=[session],
+        usd_per_hour=parsed.usd_per_hour or cost,
+        plan=cast("Plan | None", plan),
+    )
+
+
+def _resumed(result: Result, session: Session, path: Path) -> Result:
+    if _models(result.servers) != _models(session.servers):
+        raise CallError(f"{path} has other servers or models. Repeat the arguments that it was begun with.")
+    result.sessions.append(session)
+    return result
+
+
+def _models(servers: Sequence[Server]) -> list[tuple[str, str]]:
+    return [(server.id, server.model) for server in servers]
+
+
+def _load(parsed: argparse.Namespace) -> Load:
+    return Load(
+        prompt_words=parsed.prompt_words,
+        output_tokens=parsed.output_tokens,
+        concurrency=parsed.concurrency,
+        rates=parsed.rate,
+        requests=parsed.requests,
+        warmup=parsed.warm_up,
+        repeats=parsed.repeats,
+        seed=parsed.seed,
+        temperature=parsed.temperature,
+        timeout_s=parsed.timeout,
+    )
+
+
+class _Measuring:
+    """The runs that one call adds to a result."""
+
+    def __init__(self, parsed: argparse.Namespace, path: Path, result: Result, servers: Sequence[Ollama]) -> None:
+        self._parsed, self._path, self._result = parsed, path, result
+        self._asked = {server.endpoint.id: server for server in servers}
+        done = {run.key for run in result.runs}
+        self._open_cases = [case for case in cases(result.load, self._asked) if case.key not in done]
+        self._warnings = server_changes(result) if self._open_cases else []
+
+    def run(self) -> int:
+        """Measures every case that the result lacks, and reports what came out."""
+        if not self._open_cases:
+            complain("all runs are in the result already: nothing is left to measure")
+        if not self._parsed.json:
+            for warning in self._warnings:
+                complain(f"warning: {warning}")
+        failure = ""
+        try:
+            finished = run_until_ctrl_c(self._measure)
+        except NotWrittenError as error:
+            failure, finished = f"{error} {self._kept()}", True
+        told = summary(self._result)
+        self._tell(told, failure)
+        if failure:
+            return FAILED
+        if not finished:
+            complain(f"stopped with Ctrl-C. {self._kept()}")
+            return INTERRUPTED
+        if told.errors:
+            complain(_errors(told))
+            return FAILED
+        return FINE
+
+    async def _measure(self) -> None:
+        bench = Bench(self._result.servers, self._result.load, self._result.sessions[-1].salt)
+        try:
+            if self._open_cases:
+                await self._check_placement(bench)
+            with Progress(len(self._open_cases), quiet=self._parsed.json) as progress:
+                for case in self._open_cases:
+                    progress.begins(case)
+                    self._result.runs.append(await self._one(bench, case))
+                    self._keep(complete=case is self._open_cases[-1])
+                    progress.ended(self._result.runs[-1])
+        finally:
+            await bench.close()
+
+    async def _check_placement(self, bench: Bench) -> None:
+        """Loads all models, as they are in every run, and stops where the figures of one could not be compared."""
+        failed = {id: error for id, error in (await bench.load(self._open_cases[0])).items() if error}
+        if failed:
+            told = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())
+            late = any(why.startswith(LATE) for why in failed.values())
+            fix = "Raise --timeout, or repair that server, and" if late else "Repair that server and"
+            raise PlacementError(f"{told}. {fix} repeat the command.")
+        if self._parsed.allow_cpu:
+            return
+        reasons = [reason_against_place(id, _memory(asked)) for id, asked in self._asked.items()]
+        if any(reasons):
+            raise PlacementError(
+                "\n".join(f"{reason}." for reason in reasons if reason)
+                + "\nIts runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
+            )
+
+    def _keep(self, *, complete: bool) -> None:
+        self._result.ended, self._result.complete = now(), complete
+        write(self._result, self._path)
+
+    async def _one(self, bench: Bench, case: Case) -> Run:
+        await bench.warm_up(case)
+        before = self._memory(case)
+        measured = await bench.measure(case)
+        return Run(
+            session=len(self._result.sessions) - 1,
+            repeat=case.repeat,
+            endpoints=list(case.endpoints),
+            prompt_words=case.prompt_words,
+            loop=case.loop,
+            level=case.level,
+            seconds=round(measured.seconds, 6),
+            memory_start=before,
+            memory_end=self._memory(case),
+            client_cpu_s=round(measured.client_cpu_s, 6),
+            rows=measured.rows,
+        )
+
+    def _memory(self, case: Case) -> dict[str, Memory | None]:
+        return {endpoint: _memory(self._asked[endpoint]) for endpoint in case.endpoints}
+
+    def _kept(self) -> str:
+        if not self._path.exists():
+            return "No run was kept."
+        runs = len(read(self._path).runs)
+        return f"{runs} {'run is' if runs == 1 else 'runs are'} in {self._path}. Continue with --resume."
+
+    def _tell(self, told: Summary, failure: str) -> None:
+        result = self._result
+        if self._parsed.json:
+            state = {"result": str(self._path), "complete": result.complete, "warnings": self._warnings}
+            print_json({**state, **({"error": failure} if failure else {}), **told.as_dict()})
+            return
+        if result.runs:
+            show(told)
+        if failure:
+            complain(failure)
+        elif result.runs:
+            print_line(f"Result: {self._path}", sys.stdout)
+
+
+def _plan(stack: str) -> dict[str, Any]:
+    """What the rules say of the stack. Its resources are left out: they are long, and say nothing about speed."""
+    from stacks.stack_file.judge import judge_file
+    from tandem.planned.report import report
+
+    told = report(judge_file(existing(stack)), None).as_dict()
+    del told["resources"]
+    return told
+
+
+def _memory(asked: Ollama) -> Memory | None:
+    try:
+        loaded = asked.memory()
+    except OllamaError:
+        return None  # the requests tell what is wrong with the server
+    if loaded is None:
+        return None
+    return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context)
+
+
+def _errors(told: Summary) -> str:
+    most = sorted(told.errors.items(), key=lambda item: (-item[1], item[0]))
+    rest = f" and {len(most) - 3} more" if len(most) > 3 else ""
+    kinds = "; ".join(f"{often} × {error}" for error, often in most[:3])
+    return f"{sum(told.errors.values())} requests failed: {kinds}{rest}"
