@@ -60,9 +60,10 @@ def __getattr__(name: str) -> object:
 
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    rules = (import_module(module) for module in ("sharing.modes", "sharing.models", "sharing.layouts"))
-    home = next((module for module in rules if hasattr(module, name)), None) or import_module("components")
-    return getattr(home, name)
+    from sharing import layouts, models, modes
+
+    home = next((module for module in (modes, models, layouts) if hasattr(module, name)), None)
+    return getattr(home or import_module("components"), name)
 
 
 def __dir__() -> list[str]:

@@ -1,6 +1,7 @@
 """The wheel, and environments outside the checkout that have it."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -64,16 +65,23 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
         home = tmp_path_factory.mktemp("installed")
         prefix, folder = home / "venv", home / "project"
         folder.mkdir()
-        uv = [sys.executable, "-m", "uv"]
-        subprocess.run([*uv, "venv", "--quiet", "--seed", "--python", sys.executable, prefix], check=True)
-        locks = [part for name in ("requirements.txt", "requirements-dev.txt") for part in ("-c", str(ROOT / name))]
-        target = ["--python", str(prefix / "bin" / "python"), f"{wheel}{extras}"]
-        subprocess.run([*uv, "pip", "install", "--quiet", *locks, *target], check=True)
+        subprocess.run([sys.executable, "-m", "venv", prefix], check=True)
+        # pip and not uv: where the package index is, this machine has told pip.
+        pip = [str(prefix / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
+        subprocess.run([*pip, "-c", str(_constraints(home)), f"{wheel}{extras}"], check=True)
         shutil.copy(ROOT / "Pulumi.yaml", folder)
         shutil.copy(ROOT / "Pulumi.dev.yaml", folder)
         return Environment(prefix, folder)
 
     return new
+
+
+def _constraints(folder: Path) -> Path:
+    """The versions of the lock. With its hashes, pip would want one of our wheel as well."""
+    locked = "".join((ROOT / name).read_text(encoding="utf-8") for name in ("requirements.txt", "requirements-dev.txt"))
+    file = folder / "constraints.txt"
+    file.write_text("\n".join(re.findall(r"^[\w.-]+==[^\\\n]+", locked, flags=re.MULTILINE)), encoding="utf-8")
+    return file
 
 
 @pytest.fixture(scope="session")
