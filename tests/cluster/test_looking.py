@@ -119,7 +119,7 @@ def test_json_says_the_same(stack: Stack, capsys: pytest.CaptureFixture[str]) ->
     assert run("verify", stack.kubeconfig, "--json") == 0
     told = json.loads(capsys.readouterr().out)
     assert (told["stack"], told["verdict"], told["first_broken"]) == ("timeslice", "holds", None)
-    assert len(told["checks"]) == 28
+    assert len(told["checks"]) == 29
     assert {check["held"] for check in told["checks"]} == {True}
 
 
