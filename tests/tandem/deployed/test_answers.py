@@ -71,3 +71,5 @@ def test_a_thousand_shares_are_counted_as_kubernetes_writes_them() -> None:
     many["status"]["allocatable"]["nvidia.com/gpu"] = "1k"
     assert free_shares("nvidia.com/gpu", listed({"items": [many]}), []) == 1000
     assert listed({"items": [daemon_set("a", desired=3)]})[0]["status"]["desiredNumberScheduled"] == 3
+    [new] = listed({"items": [{"metadata": {"name": "b"}, "status": {}}]})
+    assert (new["status"]["desiredNumberScheduled"], new["status"]["numberReady"]) == (0, 0), "none is wanted yet"

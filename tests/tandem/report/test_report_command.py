@@ -13,6 +13,8 @@ import pytest
 from tandem.command import main
 from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
+from tandem.measured.summary import summary
+from tandem.report import plots
 from tests.tandem.results import SPILLED, failed, paced, result, run, session, shared
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.md"
@@ -72,6 +74,16 @@ def test_every_plot_names_both_of_its_axes(tmp_path: Path) -> None:
         drawn = (tmp_path / "out" / f"{plot}.svg").read_text()
         assert f">{height}</text>" in drawn
         assert ">requests at a time, for each model</text>" in drawn
+
+
+def test_latencies_alone_and_together_are_drawn_under_their_own_names() -> None:
+    figure = plots._latency([summary(mps())])
+    assert figure is not None
+    drawn = {line.get_label(): list(line.get_ydata()) for line in figure.axes[0].get_lines()}
+    assert set(drawn) == {f"{model}: mps, {how}" for model in "ab" for how in ("alone", "together")}
+    for model in "ab":
+        # 20 and 40 ms between tokens alone, 40 and 60 ms together
+        assert drawn[f"{model}: mps, alone"] < drawn[f"{model}: mps, together"]
 
 
 NOISY, OTHER, FASTER = (40.0, 44.0, 36.0), (41.0, 37.0, 42.5), (30.0, 30.2, 29.9)
