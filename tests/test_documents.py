@@ -90,9 +90,10 @@ def test_every_key_of_a_stack_file_is_in_the_stack_file_that_shows_all_and_in_th
         assert re.search(rf"^\| `{key}[.\[`]", readme, flags=re.MULTILINE), key
 
 
-def test_files_that_the_readme_names_are_there() -> None:
-    text = (ROOT / "README.md").read_text(encoding="utf-8")
-    for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem)/[\w./]*)`", text):
+@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+def test_files_that_a_document_names_are_there(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`", text):
         assert name in (MODE_TAINT, POOL_LABEL) or (ROOT / name).exists(), name
 
 
