@@ -110,6 +110,11 @@ def stack_outputs(
     return outputs
 
 
+LOGGED_OUT = "PULUMI_ACCESS_TOKEN must be set"
+"""What Pulumi says without a terminal where nobody is logged in (pulumi 3.260, run)."""
+LOG_IN = "Run `pulumi login`, or `pulumi login --local` to keep the state on this machine"
+
+
 def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
@@ -119,4 +124,6 @@ def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> Not
             f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
             f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."
         )
+    if LOGGED_OUT in why:
+        return NotConnectedError(f"you are not logged in to a Pulumi backend. {LOG_IN}, {otherwise}.")
     return NotConnectedError(f"cannot read the outputs of stack {stack}: {why}. Run `pulumi login`, {otherwise}.")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tandem.deployed.outputs import LOG_IN, LOGGED_OUT
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, unknown, warning
 
@@ -60,6 +61,8 @@ def read_state(case: Case) -> State:
         return State(deployed=False)
     if done.returncode:
         lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        if LOGGED_OUT in done.stderr:
+            raise StateError("you are not logged in to a Pulumi backend", f"{LOG_IN}.")
         why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
         raise StateError(f"Pulumi does not show the state: {why.removeprefix('error:').strip().rstrip('.')}")
     try:

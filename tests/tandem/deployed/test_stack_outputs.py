@@ -49,9 +49,15 @@ def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
         ("{}", "", 0, "stack dev is not up: it has no outputs. `pulumi up --stack dev` first."),
         (
             "",
-            "warning: x\nerror: PULUMI_ACCESS_TOKEN must be set for login\n",
+            "warning: x\nerror: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n",
+            3,
+            "you are not logged in to a Pulumi backend. Run `pulumi login`, or `pulumi login --local`",
+        ),
+        (
+            "",
+            "warning: x\nerror: passphrase must be set\n",
             255,
-            "PULUMI_ACCESS_TOKEN must be set for login. Run `pulumi login`",
+            "cannot read the outputs of stack dev: passphrase must be set. Run `pulumi login`",
         ),
         ("", "", 1, "it gave no reason"),
         ("hello", "", 0, "printed no JSON object"),

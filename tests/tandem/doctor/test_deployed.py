@@ -180,8 +180,11 @@ def test_a_state_that_nobody_shows_is_not_fine(case: Cases, machine: Machine, tm
     pulumi(tmp_path, says="error: no stack named 'timeslice' found\n", code=6)
     assert summary("state", case("timeslice")) == [("ok", "not deployed yet")]
     pulumi(tmp_path, says="error: PULUMI_ACCESS_TOKEN must be set.\n", code=255)
+    assert summary("state", case("timeslice")) == [("unknown", "you are not logged in to a Pulumi backend")]
+    assert "pulumi login --local" in finding("state", case("timeslice")).fix
+    pulumi(tmp_path, says="error: passphrase must be set.\n", code=255)
     assert summary("state", case("timeslice")) == [
-        ("unknown", "Pulumi does not show the state: PULUMI_ACCESS_TOKEN must be set")
+        ("unknown", "Pulumi does not show the state: passphrase must be set")
     ]
 
 

@@ -238,7 +238,7 @@ def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(
             "",
             "error: PULUMI_ACCESS_TOKEN must be set",
             255,
-            "cannot read the outputs of stack timeslice: PULUMI_ACCESS_TOKEN must be set. Run `pulumi login`, or",
+            "you are not logged in to a Pulumi backend. Run `pulumi login`, or",
         ),
         ("nonsense", "", 0, "`pulumi stack output` of stack timeslice printed no JSON object."),
         ("{}", "", 0, "stack timeslice is not up: it has no outputs, and nothing to switch."),
