@@ -26,7 +26,6 @@ from sharing.system import system_types
 
 NEAR_END = datetime.timedelta(days=90)
 """How long before the end of standard support a warning begins: time for one upgrade in peace."""
-EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ def _form(nodes: object) -> str:
     return LIST if isinstance(nodes, list) else MAPPING
 
 
-LIST, MAPPING = FORMS = ("list", "mapping")
+LIST, MAPPING = ("list", "mapping")
 """How `gpu-nodes` may be written: several pools, or one."""
 Pools = Annotated[
     Annotated[GpuNodes, Tag(MAPPING)] | Annotated[list[GpuPool], Field(min_length=1, max_length=MOST_POOLS), Tag(LIST)],

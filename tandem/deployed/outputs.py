@@ -110,16 +110,22 @@ def stack_outputs(
     return outputs
 
 
+def reason_of(said: str) -> str:
+    """Why a command of Pulumi failed, in one line, from what it wrote to stderr."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
+    return one_line(why.removeprefix("error:")).rstrip(".")
+
+
+NO_STACK = "no stack named"
 LOGGED_OUT = "PULUMI_ACCESS_TOKEN must be set"
 """What Pulumi says without a terminal where nobody is logged in (pulumi 3.260, run)."""
 LOG_IN = "Run `pulumi login`, or `pulumi login --local` to keep the state on this machine"
 
 
 def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
-    why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
-    why = one_line(why.removeprefix("error:")).rstrip(".")
-    if "no stack named" in why:
+    why = reason_of(said)
+    if NO_STACK in why:
         return NotConnectedError(
             f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
             f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."

@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.deployed.outputs import LOG_IN, LOGGED_OUT
+from tandem.deployed.outputs import LOG_IN, LOGGED_OUT, NO_STACK, reason_of
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, unknown, warning
 
 SECONDS = 120
 INSTALL = "Install Pulumi: https://www.pulumi.com/docs/install/"
-NO_STACK = "no stack named"
 REPLACED = (NODE_GROUP, ADDON)
 """Types that the program replaces after a failure (`replace_on_changes` with `#initerror`)."""
 
@@ -57,14 +56,13 @@ def read_state(case: Case) -> State:
         )
     except subprocess.TimeoutExpired:
         raise StateError(f"`pulumi stack export` gave no answer in {SECONDS} s") from None
-    if done.returncode and NO_STACK in done.stderr:
-        return State(deployed=False)
     if done.returncode:
-        lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        if LOGGED_OUT in done.stderr:
+        why = reason_of(done.stderr)
+        if NO_STACK in why:
+            return State(deployed=False)
+        if LOGGED_OUT in why:
             raise StateError("you are not logged in to a Pulumi backend", f"{LOG_IN}.")
-        why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
-        raise StateError(f"Pulumi does not show the state: {why.removeprefix('error:').strip().rstrip('.')}")
+        raise StateError(f"Pulumi does not show the state: {why}")
     try:
         return _parse(json.loads(done.stdout)["deployment"])
     except (ValueError, KeyError, TypeError, AttributeError):

@@ -8,12 +8,6 @@ from tandem.verify.checks import Check
 from tandem.verify.verify import Verdict
 
 WORDS = {True: ("ok", "green"), False: ("FAILED", "bold red"), None: ("–", "dim")}
-NARROW = 72
-"""Columns below which a look is told line by line."""
-EVENTS_SHOWN = 5
-NEVER_YEARS = 50
-"""Ollama writes "never" as a date some 290 years away."""
-NO_SPEED = "Ollama keeps no counter of tokens: --probe measures tokens/s with a tiny prompt."
 
 
 def verdict(found: Verdict, console: Console | None = None) -> None:

@@ -17,7 +17,6 @@ from tandem.terminal import print_line
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
 
-WORDS = {True: ("ok", "green"), False: ("FAILED", "bold red"), None: ("–", "dim")}
 NARROW = 72
 """Columns below which a look is told line by line."""
 EVENTS_SHOWN = 5

@@ -19,7 +19,6 @@ from components.share_proof.jobs import script_texts
 from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 
-SOURCE = Path(__file__).with_name("libcuda.c")
 LONG, SHORT = "60", "2"
 """Limits in seconds that no test is to reach, and that a test is to reach."""
 WHOLE_MIB = 15110

@@ -13,7 +13,6 @@ from sharing import versions
 CHARTS = Path(__file__).resolve().parent.parent / "charts"
 CONDITIONS = {"nvidia-device-plugin": {"nfd.enabled": "bool"}}
 """Keys that only `condition` in a chart's Chart.yaml reads, of charts whose values.yaml does not list them."""
-FREE = ("map", "list")
 """Types below which anything may stand."""
 TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -11,7 +11,6 @@ from sandbox.world.things import Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
 CODES = API + "errors-overview.html"
-EVERYWHERE = ("0.0.0.0/0", "::/0")
 
 
 class Reference(NamedTuple):

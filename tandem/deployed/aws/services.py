@@ -2,6 +2,7 @@
 
 import datetime
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from sharing import prices
@@ -169,12 +170,19 @@ LOGS = Kind(
 )
 
 
+def _if_owned(
+    account: Account, owner: Owner, read_tags: Callable[[Account, Thing], Tags | None], thing: Thing
+) -> Iterator[Thing]:
+    """The thing with its tags, if they are the owner's: for lists that do not show tags."""
+    if (tags := read_tags(account, thing)) and owner.owns(tags):
+        yield replace(thing, tags=tags)
+
+
 def _find_rules(account: Account, owner: Owner) -> Iterator[Thing]:
     for page in account.pages("events", "list_rules"):
         for raw in page["Rules"]:
             thing = Thing(kind="EventBridge rules", id=raw["Name"], tags={}, raw=raw)
-            if (tags := _rule_tags(account, thing)) and owner.owns(tags):
-                yield Thing(kind=thing.kind, id=thing.id, tags=tags, raw=raw)
+            yield from _if_owned(account, owner, _rule_tags, thing)
 
 
 def _rule_tags(account: Account, thing: Thing) -> Tags | None:
@@ -197,9 +205,7 @@ def _find_queues(account: Account, owner: Owner) -> Iterator[Thing]:
     # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
     for page in account.pages("sqs", "list_queues", MaxResults=1000):
         for url in page.get("QueueUrls", ()):
-            thing = Thing(kind="SQS queues", id=url, tags={})
-            if (tags := _queue_tags(account, thing)) and owner.owns(tags):
-                yield Thing(kind=thing.kind, id=url, tags=tags)
+            yield from _if_owned(account, owner, _queue_tags, Thing(kind="SQS queues", id=url, tags={}))
 
 
 def _queue_tags(account: Account, thing: Thing) -> Tags | None:
@@ -259,8 +265,7 @@ def _find_profiles(account: Account, owner: Owner) -> Iterator[Thing]:
     for page in account.pages("iam", "list_instance_profiles"):
         for raw in page["InstanceProfiles"]:
             thing = Thing(kind="instance profiles", id=raw["InstanceProfileName"], tags={}, raw=raw)
-            if (tags := _profile_tags(account, thing)) and owner.owns(tags):
-                yield Thing(kind=thing.kind, id=thing.id, tags=tags, raw=raw)
+            yield from _if_owned(account, owner, _profile_tags, thing)
 
 
 def _profile(account: Account, thing: Thing) -> Any:
@@ -297,8 +302,7 @@ def _find_policies(account: Account, owner: Owner) -> Iterator[Thing]:
     for page in account.pages("iam", "list_policies", Scope="Local"):
         for raw in page["Policies"]:
             thing = Thing(kind="IAM policies", id=raw["Arn"], tags={}, detail=raw["PolicyName"])
-            if (tags := _policy_tags(account, thing)) and owner.owns(tags):
-                yield Thing(kind=thing.kind, id=thing.id, tags=tags, detail=thing.detail)
+            yield from _if_owned(account, owner, _policy_tags, thing)
 
 
 def _policy_tags(account: Account, thing: Thing) -> Tags | None:

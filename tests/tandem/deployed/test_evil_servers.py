@@ -115,7 +115,6 @@ ASKED: dict[str, tuple[Callable[[Network], str], ...]] = {
 }
 """Who asks for what."""
 ANY = tuple(ASKED)
-STREAMS = ("generate", "chat")
 
 EVERYWHERE: list[tuple[str, Reply, str]] = [
     ("a page", whole(b"<html>\x1b[2JSign in</html>"), "Invalid JSON"),

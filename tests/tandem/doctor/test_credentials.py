@@ -121,9 +121,6 @@ def test_a_role_lasts_as_long_as_what_assumes_it(
     assert told in found.found
 
 
-LOGIN = "aws_access_key_id = testing\nsso_start_url = https://example.awsapps.com/start\nsso_region = us-east-1\n"
-
-
 @pytest.mark.parametrize(
     ("token", "verdict", "told"),
     [
