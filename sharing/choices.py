@@ -52,10 +52,10 @@ class Choice:
         return (*found, *(warning.rule for warning in self.cell.warnings))
 
     @property
-    def rank(self) -> tuple[bool, float, int, int, str]:
-        """Where it stands: known prices come first, then the lower price, then fewer doubts."""
+    def rank(self) -> tuple[bool, float, int, str]:
+        """Where it stands: known prices come first, then the lower price, then the order of `WAYS`."""
         way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_hour, 6)
-        return bool(self.bill.unpriced), usd, len(self.cell.warnings), way, self.cell.instance.name
+        return bool(self.bill.unpriced), usd, way, self.cell.instance.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pulumi
@@ -21,10 +22,14 @@ NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
 
 def graph_of(name: str, letters: str) -> Graph:
     """The stack in an account to which GPU types are sold in these zones of us-east-1 alone."""
-    zones = [f"us-east-1{letter}" for letter in letters]
-    own = dict.fromkeys(("g4dn.xlarge", "g4dn.2xlarge"), zones)
-    cloud = Cloud(answers={OFFERINGS: lambda question: offerings(question, own)})
+    cloud = Cloud(answers={OFFERINGS: sold_in(letters)})
     return run(lambda: deploy(plan_of(name)), project=PROJECT, stack=name, cloud=cloud)
+
+
+def sold_in(letters: str) -> Callable[[Any], Any]:
+    """EC2's answer where GPU types are sold in these zones of us-east-1 alone."""
+    own = {name: [f"us-east-1{letter}" for letter in letters] for name in ("g4dn.xlarge", "g4dn.2xlarge")}
+    return lambda question: offerings(question, own)
 
 
 def zones_of(graph: Graph) -> str:
@@ -64,20 +69,34 @@ def test_a_plan_says_nothing_about_an_account_that_it_does_not_know() -> None:
     assert zones_of(graph_with("mig", {"cluster": named})) == "cf"
 
 
-def test_a_group_that_is_there_keeps_its_zones_and_types() -> None:
-    """After `up`, EKS's answers say where the pool is; other zones sell its types as well."""
+def deploy_again(name: str, letters: str = "abcdef") -> Graph:
+    """The stack when it is up, with its GPU nodes in us-east-1b: so say EKS's answers. GPU types are sold in these
+    zones."""
+    plan = plan_of(name)
     answers = {
-        "aws:eks/getClusters:getClusters": {"names": ["tandem-timeslice"]},
+        "aws:eks/getClusters:getClusters": {"names": [f"tandem-{plan.stack}"]},
         "aws:eks/getNodeGroups:getNodeGroups": {"names": ["gpu-1234"]},
         "aws:eks/getNodeGroup:getNodeGroup": {
             "labels": {"tandem/pool": "gpu"},
             "tags": {"tandem:zones": "us-east-1b"},
-            "instanceTypes": ["g4dn.2xlarge", "g4dn.xlarge"],
+            "instanceTypes": [*plan.setup.pools[0].instance_types],
         },
     }
     asked: dict[str, Any] = {token: lambda question, answer=answer: answer for token, answer in answers.items()}
-    plan = plan_of("timeslice")
-    built = run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=asked))
+    asked[OFFERINGS] = sold_in(letters)
+    return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, cloud=Cloud(answers=asked))
+
+
+def test_a_group_that_is_there_keeps_its_zones_and_types() -> None:
+    """Other zones sell its types as well."""
+    built = deploy_again("timeslice")
     group = plain(built.named("tandem-gpu-group").inputs)
     assert zones_of(built) == "ab"
     assert (group["tags"]["tandem:zones"], len(group["subnetIds"])) == ("us-east-1b", 1)
+
+
+def test_nodes_whose_type_is_sold_out_stay_with_their_volume_and_the_fix_is_about_that() -> None:
+    built = deploy_again("volumes", "")
+    assert plain(built.named("tandem-ollama-llama2-7b-volume").inputs)["availabilityZone"] == "us-east-1b"
+    [warning] = {log.message for log in built.logs if "does not sell" in log.message}
+    assert "Models with `cache: volume` keep the pool there" in warning
