@@ -9,7 +9,6 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
-from sandbox.world.config_sidecar import ConfigSidecar
 from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels, meets
 from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
@@ -59,11 +58,8 @@ def config_of(things: Things, node: Thing) -> Config | None:
     plugin = _plugin(things, node)
     if plugin is None or _kind(node) is None:
         return None
-    configs = value_at(_values(plugin), "config.map") or {}
-    if not configs:
-        return Config("", {})
-    link = _pod(things, node)["link"]
-    return Config(link, json.loads(configs[link])) if link in configs else None
+    configs, default = _configs(plugin)
+    return Config(default, json.loads(configs[default])) if default in configs else None
 
 
 def settle(things: Things) -> None:
@@ -78,33 +74,21 @@ def plugins_on(things: Things, node: Thing) -> list[Thing]:
 
 
 def _pod(things: Things, node: Thing) -> dict[str, Any]:
-    """The pod of a node's plugin: its release and template, the label that it knows, and what came of both.
+    """The pod of a node's plugin: its release and template, and whether it offers 0 shares.
 
-    `link` is the configuration in force, `lost` says that the node offers 0 shares until the pod is made again: two
-    restarts of the plugin within milliseconds leave the kubelet with a resource that it takes for unhealthy
-    (NVIDIA/k8s-device-plugin#1645), and an MPS daemon that never reads its configuration leaves the plugin waiting.
+    It starts with the default configuration, whatever the node's label says. A label that names another one changes it
+    by signals; two restarts of the plugin within milliseconds then leave the kubelet with a resource that it takes for
+    unhealthy, until the pod is made again (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
     plugin = _plugin(things, node)
     if plugin is None:
         return {}
-    values, label = _values(plugin), labels(node).get(CONFIG_LABEL, "")
-    configs, default = value_at(values, "config.map") or {}, str(value_at(values, "config.default") or "")
+    label, (_, default) = labels(node).get(CONFIG_LABEL, ""), _configs(plugin)
     # Changed values change the template: its annotation is a checksum of the ConfigMap.
-    key = digest(plugin.id, chart(plugin.inputs), json.dumps(values, sort_keys=True))
+    key = digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
     before = node.outputs.get(PLUGIN_POD) or {}
-    same = before.get("key") == key
-    if same and before["label"] == label:
-        return before
-    manager = ConfigSidecar(configs, default, signals_found=True, link=before["link"] if same else "")
-    if same:
-        manager.change(label)
-    elif configs and manager.initialize():
-        manager.start(label, process_runs=False)
-    # The daemon's pod is made when feature discovery has labelled the node, and it, too, begins with the default.
-    is_mps = manager.link in configs and "mps" in (json.loads(configs[manager.link]).get("sharing") or {})
-    deaf = is_mps and manager.link != default
-    lost = (same and before["lost"]) or manager.signals > 1 or manager.loops or deaf
-    return {"key": key, "label": label, "link": manager.link, "lost": lost}
+    was_lost = before.get("key") == key and before["lost"]
+    return {"key": key, "lost": was_lost or label not in ("", default)}
 
 
 def offered(things: Things, node: Thing) -> dict[str, int]:
@@ -194,6 +178,12 @@ def _values(plugin: Thing) -> Values:
         return values
     config = value_at(values, "devicePlugin.config") or {}
     return {**values, "config": {"map": config.get("data"), "default": config.get("default")}}
+
+
+def _configs(plugin: Thing) -> tuple[dict[str, str], str]:
+    """The plugin's configurations by name, and the name of the default."""
+    values = _values(plugin)
+    return value_at(values, "config.map") or {}, str(value_at(values, "config.default") or "")
 
 
 def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
