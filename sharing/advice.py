@@ -14,8 +14,8 @@ from sharing.memory import need
 from sharing.mig_rules import judged
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Sharing, every_mode
-from sharing.paths import touches
 from sharing.problems import Problem, in_short
+from sharing.setting_paths import touches
 from sharing.settings import changed_settings
 from sharing.setup import Pool, Setup
 from sharing.slices import cuts

@@ -19,10 +19,10 @@ from sharing.mig_rules import (
 from sharing.models import KvType
 from sharing.modes import Mps
 from sharing.offering_rules import not_offered, unknown_offers
-from sharing.paths import rests_on, touches
 from sharing.problems import Problem, did_you_mean
+from sharing.setting_paths import rests_on, touches
 from sharing.setup import NODE_IMAGES_GIB, Pool, Setup
-from sharing.system import system_types
+from sharing.system_instances import system_types
 
 NEAR_END = datetime.timedelta(days=90)
 """How long before the end of standard support a warning begins: time for one upgrade in peace."""

@@ -9,7 +9,7 @@ from sharing.models import Served
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.problems import Problem
 from sharing.setup import NODE_CPU_MILLIS, POD_CPU_MILLIS, Pool, Setup
-from sharing.system import SystemType, system_types
+from sharing.system_instances import SystemType, system_types
 
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.

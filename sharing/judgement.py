@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from sharing import compatibility
 from sharing.cost import Cost, cost
 from sharing.fit import Verdict, verdicts
-from sharing.paths import rests_on, touches
 from sharing.problems import Problem
+from sharing.setting_paths import rests_on, touches
 from sharing.setup import Pool, Setup, Tenant
-from sharing.system import system_types
+from sharing.system_instances import system_types
 
 FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
 """Settings that decide whether models fit, in the words of a file with one pool."""

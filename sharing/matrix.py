@@ -13,8 +13,8 @@ from sharing.judgement import Judgement, judge
 from sharing.layouts import Strategy
 from sharing.models import Served
 from sharing.modes import MOST_TIME_SLICES, MPS_MOST_REPLICAS, Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.paths import touches
 from sharing.problems import Problem
+from sharing.setting_paths import touches
 from sharing.setup import ONE_POOL, Pool, Provisioner, Setup
 from sharing.slices import slices_for
 

@@ -6,44 +6,31 @@ under it, and whether a card can do it at all. Nothing else asks which mode it h
 
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from sharing import layouts, mig
 from sharing.gpus import Gpu
 from sharing.layouts import LayoutSetting, Strategy
-from sharing.mode import (
-    GPU_RESOURCE,
-    LAYOUT_LABEL,
-    LAYOUT_STATE_LABEL,
-    MIG_CAPABLE_LABEL,
-    WHOLE_GPU_LABELS,
-    Mode,
-    Shares,
-)
 from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 
-__all__ = [
-    "GPU_RESOURCE",
-    "LAYOUT_LABEL",
-    "LAYOUT_STATE_LABEL",
-    "MIG_CAPABLE_LABEL",
-    "MODES",
-    "MOST_TIME_SLICES",
-    "WHOLE_GPU_LABELS",
-    "Exclusive",
-    "Mig",
-    "Mps",
-    "Shares",
-    "Sharing",
-    "TimeSlicing",
-    "every_mode",
-    "mode_names",
-    "switched",
-]
-
+GPU_RESOURCE = "nvidia.com/gpu"
+WHOLE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
+"""Node label of nodes whose GPUs stay whole: with it the GPU Operator, if there is one, runs nothing on them.
+Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
+LAYOUT_LABEL = "nvidia.com/mig.config"
+"""Node label by which the MIG manager picks the layout that it cuts the node's cards into."""
+LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
+"""Node label by which it says how that went: `pending`, `rebooting`, `success`, `failed`."""
+MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
+"""Node label on which the GPU Operator starts its MIG manager; by itself it knows A100, A30 and H100 only."""
+MPS_LABEL = "nvidia.com/mps.capable"
+"""Node label on which the plugin chart's MPS daemon is scheduled."""
+WHOLE = "whole"
+"""What a card is cut into under every mode but MIG."""
 DEFAULT_REPLICAS = 2
 MOST_TIME_SLICES = 64
 """The plugin knows no bound; beyond this the shares of any card are smaller than a CUDA context."""
@@ -71,6 +58,107 @@ LAYOUT = (
     "MIG: the slices of each card, a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`; "
     "the smallest that the card has when absent."
 )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """What one card offers under a mode, of one kind: shares of the card, or of its slices of one profile."""
+
+    resource: str
+    """Extended resource that a pod requests."""
+    per_gpu: int
+    memory_mib: int | None
+    """Memory of one share; None where sharers see all of it, first come first served."""
+    enforced: bool
+    """Whether a process that takes more than its share is refused."""
+    unit_mib: int
+    """Memory, usable by CUDA, of the card or slice that sharers have together."""
+    sharers: int
+    """Pods that may land on the same card or slice."""
+    profile: str = ""
+    """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of a whole card."""
+
+
+def sharing_strategy(sharers: int, enforced: bool) -> str:
+    """What feature discovery calls a way of sharing (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
+    if sharers == 1:
+        return "none"
+    return "mps" if enforced else "time-slicing"
+
+
+class Mode(BaseModel):
+    """What every mode answers. Field names are kebab-case in a stack file, snake_case in Python."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        strict=True,
+        alias_generator=lambda name: name.replace("_", "-"),
+        validate_by_name=True,
+        validate_by_alias=True,
+    )
+
+    mode: str
+
+    needs_mig_manager: ClassVar[bool] = False
+    """Whether somebody has to cut the card before the device plugin sees it."""
+    needs_mps_daemon: ClassVar[bool] = False
+    """Whether CUDA processes on the GPU are clients of an MPS server."""
+
+    @property
+    def config_name(self) -> str:
+        """Name of the mode's configuration of the device plugin, made of all that it holds."""
+        return self.mode
+
+    def node_labels(self, gpu: Gpu) -> dict[str, str]:
+        """Labels that make a node with `gpu` offer this mode; they must be there when it joins."""
+        return dict(WHOLE_GPU_LABELS)
+
+    @property
+    def ready_labels(self) -> dict[str, str]:
+        """Labels of a node once its cards are what this mode makes of them: no pod may run there earlier."""
+        return {}
+
+    def discovered_labels(self, gpu: Gpu) -> dict[str, str]:
+        """Labels that GPU feature discovery writes onto a node with `gpu` once the plugin shares it as configured.
+
+        Source: k8s-device-plugin v0.20.0 internal/lm: resource.go, baseLabeler and getReplicas (1 where nothing is
+        replicated); nvml.go, newSharingLabeler, which writes `mps.capable` under every mode. `false` takes the MPS
+        daemon off the node, and the GPU leaves EXCLUSIVE_PROCESS mode after that.
+        """
+        labels = {}
+        for shares in self.offers(gpu):
+            labels[f"{shares.resource}.sharing-strategy"] = sharing_strategy(shares.sharers, shares.enforced)
+            labels[f"{shares.resource}.replicas"] = str(shares.sharers)
+        return {**labels, MPS_LABEL: str(self.needs_mps_daemon).lower()}
+
+    def cut(self, gpu: Gpu) -> str:
+        """What the card is cut into, by a name that says all of it. Another one wants a node without pods."""
+        return WHOLE
+
+    def layout_of(self, gpu: Gpu) -> mig.Layout:
+        """The slices of one card; empty where the card stays whole, or the layout is none of `gpu`."""
+        return ()
+
+    def plugin_config(self) -> dict[str, Any]:
+        """The device plugin's config file, schema v1 (k8s-device-plugin api/config/v1)."""
+        return {"version": "v1", "flags": {"migStrategy": "none"}}
+
+    def without_effect(self) -> dict[str, Any]:
+        """Settings that stand in the file and change nothing under this mode, by their name there."""
+        raise NotImplementedError
+
+    def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
+        """What one card gives, by kind, the smallest first; nothing where `check` has something to say of a layout."""
+        raise NotImplementedError
+
+    def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
+        """What keeps `gpu` from being shared so; empty when nothing does. Prices in a way out are those of `region`."""
+        return []
+
+    def left_over(self, *names: str) -> dict[str, Any]:
+        """Those of the settings that are set, by their name in the file."""
+        return self.model_dump(include={*names}, exclude_none=True, by_alias=True)
 
 
 def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, Any]:
@@ -290,24 +378,6 @@ def switched(sharing: Sharing, mode: str) -> Sharing:
     """
     written = sharing.model_dump(exclude_unset=True, exclude_none=True)
     return _ADAPTER.validate_python({**written, "mode": mode})
-
-
-def written(sharing: Sharing) -> str:
-    """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
-    settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
-    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
-    return in_one_line(said)
-
-
-def in_one_line(value: Any) -> str:
-    """A value as a stack file has it in one line."""
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{key}: {in_one_line(each)}' for key, each in value.items())}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(in_one_line, value))}]"
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value)
 
 
 def every_mode(sharing: Sharing) -> list[Sharing]:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from sharing import tables
 from sharing.gpus import instance_types
-from sharing.system import system_types
+from sharing.system_instances import system_types
 
 HOME_REGION = "us-east-1"
 """The region with the best-known prices. Where a region lacks its own, they are shown with a mark and judge nothing."""

@@ -1,8 +1,9 @@
 """What to write into a stack file to make one setup of another."""
 
 from collections.abc import Iterator
+from typing import Any
 
-from sharing.modes import Sharing, in_one_line, written
+from sharing.modes import Sharing
 from sharing.setup import Pool, Setup, Tenant
 
 
@@ -28,10 +29,10 @@ def _sharing(old: Pool, new: Pool) -> Iterator[str]:
     for key in ("mode", *_said(new.sharing)):
         # A `null` that is written must become a number where the new mode has one; what is not written needs no line.
         if before[key] != after[key]:
-            yield f"{new.sharing_path}.{key}: {in_one_line(after[key])}"
+            yield f"{new.sharing_path}.{key}: {_in_one_line(after[key])}"
             unset.discard(key)
     yield from (
-        f"{new.sharing_path}.{key}: {in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
+        f"{new.sharing_path}.{key}: {_in_one_line(after[key])}" for key in sorted(unset) if after[key] is not None
     )
 
 
@@ -46,7 +47,7 @@ def _nodes(old: Pool, new: Pool) -> Iterator[str]:
         yield f"{old.path}.instance-types: [{', '.join(new.instance_types)}]"
     for key in ("capacity", "on_demand_fallback", "min", "desired", "max", "volume_gib"):
         if getattr(old, key) != getattr(new, key):
-            yield f"{old.path}.{key.replace('_', '-')}: {in_one_line(getattr(new, key))}"
+            yield f"{old.path}.{key.replace('_', '-')}: {_in_one_line(getattr(new, key))}"
 
 
 def _model(old: Tenant, new: Tenant) -> Iterator[str]:
@@ -60,3 +61,21 @@ def _model(old: Tenant, new: Tenant) -> Iterator[str]:
     for field, key in names.items():
         if getattr(old.served, field) != getattr(new.served, field):
             yield f"{old.path}.{key}: {getattr(new.served, field)}"
+
+
+def written(sharing: Sharing) -> str:
+    """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
+    settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
+    said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
+    return _in_one_line(said)
+
+
+def _in_one_line(value: Any) -> str:
+    """A value as a stack file has it in one line."""
+    if isinstance(value, dict):
+        return f"{{{', '.join(f'{key}: {_in_one_line(each)}' for key, each in value.items())}}}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_in_one_line, value))}]"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "null" if value is None else str(value)

@@ -33,7 +33,7 @@ from sharing.assessment import Fit
 from sharing.karpenter import controller_replicas
 from sharing.names import PROJECT, cluster_name, stack_tags
 from sharing.setup import Pool
-from sharing.system import system_types
+from sharing.system_instances import system_types
 from sharing.zones import demands, pool_demand
 from stacks.caller import find_caller
 from stacks.outputs import describe

@@ -14,8 +14,7 @@ from components.arguments import check_arguments, check_least
 from components.node_group import ROOT_DEVICE
 from sharing.gpus import Gpu, alike
 from sharing.karpenter import limits, overlay_capacity, reported_gpus
-from sharing.mode import MPS_LABEL
-from sharing.modes import Sharing
+from sharing.modes import MPS_LABEL, Sharing
 from sharing.names import (
     CONTROLLERS_TAGS,
     GPU_PRESENT_LABEL,

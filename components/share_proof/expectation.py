@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from components.share_proof.in_pod.node import NodeExpectation
 from components.share_proof.in_pod.verdict import PodExpectation
 from sharing.gpus import Gpu
-from sharing.mode import sharing_strategy
-from sharing.modes import Sharing
+from sharing.modes import Sharing, sharing_strategy
 
 TOLERANCE = 0.1
 """Part by which the memory that CUDA shows may differ from the catalogue's: drivers differ by 2 %, the next larger or

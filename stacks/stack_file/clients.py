@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterator, Mapping
 
 from sharing.names import OLLAMA_NAMESPACE
-from sharing.paths import touches
 from sharing.problems import Problem
+from sharing.setting_paths import touches
 from stacks.stack_file.shape import ModelClients
 
 UNWISE: Mapping[str, tuple[str, str]] = {

@@ -3,9 +3,9 @@
 from collections.abc import Collection, Iterator
 
 from sharing.models import DEFAULT_TAG, full_name, models
-from sharing.paths import touches
 from sharing.principals import judge_principal
 from sharing.problems import Problem, did_you_mean
+from sharing.setting_paths import touches
 from stacks.stack_file import hints
 from stacks.stack_file.clients import find_repetitions
 from stacks.stack_file.model_settings import OWN_KEYS, OWN_NUMBERS

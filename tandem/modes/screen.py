@@ -8,7 +8,7 @@ from rich.console import Console
 
 from sharing.gpus import InstanceType
 from sharing.matrix import Cell
-from sharing.mode import Shares
+from sharing.modes import Shares
 from sharing.prices import on_demand
 from sharing.setup import Setup
 from tandem.terminal import line, open_console, say

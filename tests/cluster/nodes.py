@@ -10,7 +10,7 @@ from sharing.gpus import instance_types
 from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.names import POOL_LABEL
 from sharing.setup import NODE_CPU_MILLIS
-from sharing.system import system_types
+from sharing.system_instances import system_types
 
 EFFECTS = {"NO_SCHEDULE": "NoSchedule", "NO_EXECUTE": "NoExecute", "PREFER_NO_SCHEDULE": "PreferNoSchedule"}
 """Effects of taints in the EKS API, and as they arrive on the node."""

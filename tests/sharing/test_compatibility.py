@@ -16,8 +16,8 @@ from sharing.gpus import instance_types
 from sharing.layouts import Slices
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.paths import touches
 from sharing.problems import Problem
+from sharing.setting_paths import touches
 from sharing.setup import Pool, Setup
 from sharing.versions import Part
 from tests.sharing.builders import SMALL, TODAY, keeping, listed, mode, pool, served, setup, tenants, weighing

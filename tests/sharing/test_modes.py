@@ -22,8 +22,8 @@ from sharing.modes import (
     every_mode,
     mode_names,
     switched,
-    written,
 )
+from sharing.settings import written
 
 T4, V100 = gpus()["t4"], gpus()["v100-16gb"]
 NVIDIA = [gpu for gpu in gpus().values() if gpu.vendor == "nvidia"]

@@ -7,7 +7,7 @@ from typing import Any
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH
 from sharing.gpus import instance_types
-from sharing.system import system_types
+from sharing.system_instances import system_types
 from tandem.deployed.aws.session import Account, AccountError, InUseError, code
 from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
 

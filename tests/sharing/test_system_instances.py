@@ -2,7 +2,7 @@
 
 from sharing import tables
 from sharing.gpus import instance_types
-from sharing.system import SystemType, system_types
+from sharing.system_instances import SystemType, system_types
 
 
 def test_a_type_is_what_its_row_says() -> None:
