@@ -9,6 +9,7 @@
 """
 
 import json
+import os
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,8 @@ REFUSED = """config:
   tandem:models: [{name: "llama2:7b"}]
 """
 COMMAND = [sys.executable, "-m", "tandem", "plan"]
+WITH_BYTECODE = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+"""Where nothing may be written, each process compiles our modules again, and none of the SDKs': 50 ms."""
 
 
 def main() -> None:
@@ -77,7 +80,7 @@ def against(name: str, ours: list[str], other: str, theirs: list[str], most: flo
 def timed(command: list[str]) -> float:
     """Seconds that the command takes as a whole process."""
     start = time.perf_counter()
-    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, check=False)
+    subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, env=WITH_BYTECODE, check=False)
     return time.perf_counter() - start
 
 
