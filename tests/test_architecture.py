@@ -143,6 +143,16 @@ def test_importing_anything_registers_nothing_and_prints_nothing() -> None:
 
 
 @pytest.mark.slow
+def test_files_are_written_durably_and_locked_in_one_place() -> None:
+    """`sharing.files` knows how, and its tests what a full disk, a kill and a link do."""
+    calls = {"os.fsync", "os.replace", "os.rename", "fcntl.flock", "fcntl.lockf", "tempfile.mkstemp"}
+    for path in sources(*MAY_IMPORT):
+        if path != ROOT / "sharing" / "files.py":
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            assert not calls & {ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)}, path
+
+
+@pytest.mark.slow
 def test_version_literals_live_in_versions_alone() -> None:
     for path in sources("components", "stacks", "sandbox", "tandem", "sharing"):
         if path.name == "versions.py":

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import pickle
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import IO, Any, Literal
+from typing import Any, BinaryIO, Literal
 
 from sandbox.world.things import Key, Thing
+from sharing.files import lock, write_whole
 
 FORMAT = "tandem sandbox world"
 VERSION = 1
@@ -77,7 +77,7 @@ class Store:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._lock: IO[str] | None = None
+        self._lock: BinaryIO | None = None
         if path is not None:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._lock = _locked(path)
@@ -93,14 +93,12 @@ class Store:
             raise
 
     def save(self, state: State) -> None:
-        """Writes the whole state beside the file and renames it, so that a reader never sees a half."""
+        """Puts the state on the disk."""
         if self._path is None:
             return
         if self._lock is None:
             raise StateError(f"{self._path} was closed: open the world again before changing it.")
-        fresh = self._path.with_name(self._path.name + ".new")
-        fresh.write_text(json.dumps(_written(state), separators=(",", ":")), encoding="utf-8")
-        os.replace(fresh, self._path)
+        write_whole(self._path, json.dumps(_written(state), separators=(",", ":")))
 
     def close(self) -> None:
         """Lets the next process in."""
@@ -109,20 +107,16 @@ class Store:
             self._lock = None
 
 
-def _locked(path: Path) -> IO[str]:
-    # The kernel drops a flock with its process, however that ends: no stale lock can be left behind.
-    lock = path.with_name(path.name + ".lock").open("a+", encoding="utf-8")
+def _locked(path: Path) -> BinaryIO:
+    beside = path.with_name(path.name + ".lock")
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        lock.seek(0)
-        holder = lock.read().strip() or "unknown"
-        lock.close()
-        raise InUseError(path, holder) from None
-    lock.truncate(0)
-    lock.write(str(os.getpid()))
-    lock.flush()
-    return lock
+        held = lock(beside)
+    except BlockingIOError:
+        raise InUseError(path, beside.read_text().strip() or "unknown") from None
+    held.truncate(0)
+    held.write(str(os.getpid()).encode())
+    held.flush()
+    return held
 
 
 def _written(state: State) -> dict[str, Any]:

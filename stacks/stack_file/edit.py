@@ -1,14 +1,13 @@
 """Writes the description of a model into the text of a stack file; comments and every other line stay as they are."""
 
-import os
 import re
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from sharing.files import ChangedError, write_whole
 from sharing.models import full_name
 from stacks.stack_file.errors import UnreadableError
 from stacks.stack_file.model_settings import DECIMALS, OWN_KEYS
@@ -36,9 +35,11 @@ def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
         text = before.decode("utf-8")
         after, count = with_description(text, path.name, name, own)
         if after != text:
-            _replace(path, before, after.encode("utf-8"))
+            write_whole(path.resolve(), after, replaces=before)
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
+    except ChangedError:
+        raise UnreadableError(f"{path.name} was changed by somebody else meanwhile. Run the command again.") from None
     except OSError as error:
         raise UnreadableError(f"{path.name} cannot be written: {error.strerror}. Make it writable.") from None
     return count
@@ -189,21 +190,3 @@ def as_yaml(value: object) -> str:
     if isinstance(value, str):
         return value if PLAIN.fullmatch(value) else f'"{value}"'
     return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
-
-
-def _replace(path: Path, before: bytes, after: bytes) -> None:
-    """Puts `after` into the file at once; raises `UnreadableError` where somebody else has changed it meanwhile."""
-    target = path.resolve()
-    descriptor, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(after)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, target.stat().st_mode & 0o777)
-        if target.read_bytes() != before:
-            raise UnreadableError(f"{path.name} was changed by somebody else meanwhile. Run the command again.")
-        os.replace(name, target)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from sharing.files import append
 from tandem.deployed.aws.session import AccountError
 
 
@@ -36,12 +37,8 @@ class Record:
     def write(self, **entry: Any) -> None:
         """Adds a line; raises `RecordError` when it is not on the disk."""
         stamped = {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **entry}
-        line = json.dumps(stamped).encode() + b"\n"
         try:
-            # A disk that fills up takes a part of the line, and refuses the rest.
-            while line:
-                line = line[os.write(self._file, line) :]
-            os.fsync(self._file)
+            append(self._file, json.dumps(stamped) + "\n")
         except OSError as error:
             raise self._failed(error) from None
 

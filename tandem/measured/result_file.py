@@ -1,10 +1,7 @@
 """The file of a result: reserved for one writer, written whole, and read with every doubt."""
 
-import fcntl
 import json
-import os
 import re
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -13,6 +10,7 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from sharing.files import lock, write_whole
 from sharing.printable import as_json
 from tandem.measured.result import SCHEMA_VERSION, Result
 from tandem.terminal import FAILED, CallError
@@ -36,12 +34,11 @@ class NotWrittenError(CallError):
 def reserve(path: Path) -> Iterator[None]:
     """Keeps other benchmarks away from the result at `path` while the block runs; raises `CallError` where one has it.
 
-    The lock is a file beside the result, since each write replaces the result itself. The kernel drops a flock with its
-    process, however that ends (flock(2)), so no lock is ever stale.
+    The lock is a file beside the result, since each write replaces the result itself.
     """
-    lock = path.with_name(f".{path.name}.lock")
+    beside = path.with_name(f".{path.name}.lock")
     try:
-        handle = _lock(lock)
+        held = lock(beside)
     except BlockingIOError:
         raise CallError(
             f"{path} is being written by another `tandem bench`. Wait until it ends, or name another file with -o."
@@ -51,43 +48,15 @@ def reserve(path: Path) -> Iterator[None]:
     try:
         yield
     finally:
-        lock.unlink(missing_ok=True)
-        os.close(handle)
-
-
-def _lock(lock: Path) -> int:
-    while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if lock.exists() and os.path.samestat(os.fstat(handle), lock.stat()):
-                return handle
-        except BaseException:
-            os.close(handle)
-            raise
-        os.close(handle)  # the one before deleted this file after it was opened here
+        beside.unlink(missing_ok=True)
+        held.close()
 
 
 def write(result: Result, path: Path) -> None:
-    """Puts the result at `path`, whole: a reader, or a crash, meets the old file or the new one.
-
-    Raises `NotWrittenError`. To be called by one process at a time: see `reserve`.
-    """
+    """Puts the result at `path`, whole. Raises `NotWrittenError`."""
     text = NUMBERS.sub(_in_one_line, as_json(asdict(result), indent=1)) + "\n"
-    part = path.with_name(f".{path.name}.part")
     try:
-        part.unlink(missing_ok=True)  # of a process that was killed
-        try:
-            with part.open("x", encoding="utf-8") as file:  # with the mode that the umask leaves
-                if path.exists():
-                    os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())  # a full disk may only be noticed here
-            part.replace(path)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
+        write_whole(path, text)
     except OSError as error:
         raise NotWrittenError(f"{path} cannot be written: {error.strerror}.") from error
 

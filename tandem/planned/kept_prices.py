@@ -2,13 +2,13 @@
 
 import datetime
 import os
-import tempfile
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from sharing import tables
+from sharing.files import write_whole
 from sharing.prices import Book
 from stacks.stack_file.errors import UnreadableError
 
@@ -83,14 +83,7 @@ def keep(kept: Kept) -> Path:
     folder = home()
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{kept.region}.json"
-    with tempfile.NamedTemporaryFile("w", dir=folder, suffix=".part", delete=False, encoding="utf-8") as part:
-        try:
-            part.write(kept.model_dump_json(indent=1) + "\n")
-            part.flush()
-            os.replace(part.name, path)
-        except OSError:
-            Path(part.name).unlink(missing_ok=True)
-            raise
+    write_whole(path, kept.model_dump_json(indent=1) + "\n", mode=0o600)
     return path
 
 

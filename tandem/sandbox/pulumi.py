@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 
+from sharing.files import write_whole
 from tandem.sandbox.processes import HOME, end_running
 from tandem.terminal import CallError
 
@@ -72,12 +73,13 @@ class Pulumi:
         # The program runs in the environment of this command, wherever that is installed.
         runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         private = {"name": settings["name"], "runtime": runtime, "main": str(main)}
-        _write(self.folder / "Pulumi.yaml", private)
+        write_whole(self.folder / "Pulumi.yaml", yaml.safe_dump(private, sort_keys=False))
         self._python.mkdir(exist_ok=True)
         (self._python / "sitecustomize.py").write_text(QUIET, encoding="utf-8")
         if stack_file is not None:
             # `refresh` and `destroy` need none of it, so they go on where the stack file has gone or is broken.
-            _write(self._stack_file, {"config": _read(stack_file).get("config") or {}, **self._salt()})
+            settings = {"config": _read(stack_file).get("config") or {}, **self._salt()}
+            write_whole(self._stack_file, yaml.safe_dump(settings, sort_keys=False))
         if not self.has_stack:
             self.ask("stack", "init", self.stack)
 
@@ -171,13 +173,6 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _write(path: Path, values: object) -> None:
-    """Puts a file there whole: a kill leaves the old one or the new one."""
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
-    os.replace(fresh, path)
 
 
 @cache

@@ -1,17 +1,16 @@
 """Builds programs from Go modules, once: what is built lies in the user's cache, for every checkout."""
 
-import contextlib
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sharing.files import lock
 from tests.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CONTROL_PLANE, Module, Recipe
 
 LAST_LINES = 15
@@ -48,20 +47,12 @@ def built(
     if go is None:
         raise GoMissingError(GO_MISSING)
     cache.mkdir(parents=True, exist_ok=True)
-    with _alone(cache / f"{recipe.name}.lock"):
+    with lock(cache / f"{recipe.name}.lock", wait=True):
         if not folder.exists():
             for left in cache.glob(f"{recipe.name}.making-*"):  # by a build that was killed
                 shutil.rmtree(left)
             _build(go, recipe, folder, tell)
     return folder
-
-
-@contextlib.contextmanager
-def _alone(lock: Path) -> Iterator[None]:
-    """Holds the lock, which the kernel gives back however the holder ends."""
-    with lock.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
 
 
 def _build(go: str, recipe: Recipe, folder: Path, tell: Callable[[str], None]) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.files import lock
 from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import ROOT, STACKS, Raise, Stack
 
@@ -64,7 +63,7 @@ def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: 
     def bring_up(name: str, sections: Mapping[str, Any] | None = None) -> Stack:
         key = json.dumps(sections or {}, sort_keys=True)
         folder = originals / f"{name}-{sha256(key.encode()).hexdigest()[:12]}"
-        with locked(folder.with_suffix(".lock")):
+        with lock(folder.with_suffix(".lock"), wait=True):
             if not folder.is_dir():
                 making = tmp_path_factory.mktemp(name)
                 stack = nothing(name, sections, making)
@@ -75,13 +74,6 @@ def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: 
         return Stack(folder, name).copied_to(tmp_path_factory.mktemp(name))
 
     return bring_up
-
-
-@contextmanager
-def locked(path: Path) -> Iterator[None]:
-    with path.open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 @pytest.fixture(params=STACKS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import signal
 import time
@@ -10,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sharing.files import lock
 from tests.gpu.progress import FailedError
 
 MARK = "TANDEM_GPU_TIER"
@@ -27,11 +27,11 @@ def hold(folder: Path) -> Iterator[list[int]]:
     `FailedError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise FailedError(f"folder {folder} is in use by another call. Wait until that call has ended") from None
+    try:
+        held = lock(folder / "lock")
+    except BlockingIOError:
+        raise FailedError(f"folder {folder} is in use by another call. Wait until that call has ended") from None
+    with held:
         left = _end_left_running(folder)
         os.environ[MARK] = str(folder)
         try:

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sharing.files import write_whole
+
 Result = dict[str, Any]
 STARTS = 2
 """A step that two calls interrupted does not fit a call."""
@@ -86,9 +88,7 @@ class State:
         """Keeps it. A call that is killed while it writes leaves the earlier state."""
         content = asdict(self)
         del content["path"]
-        partial = self.path.with_suffix(".partial")
-        partial.write_text(json.dumps(content, indent=1), encoding="utf-8")
-        partial.rename(self.path)
+        write_whole(self.path, json.dumps(content, indent=1))
 
 
 def left_of(steps: Sequence[Step], state: State) -> list[Step]:

@@ -183,7 +183,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(
     def change_meanwhile(_: int) -> None:
         path.write_text("# other\n")
 
-    monkeypatch.setattr("stacks.stack_file.edit.os.fsync", change_meanwhile)
+    monkeypatch.setattr("sharing.files.os.fsync", change_meanwhile)
     with pytest.raises(UnreadableError, match="changed by somebody else"):
         describe_model(path, "mine:7b", OWN)
     assert path.read_text() == "# other\n"

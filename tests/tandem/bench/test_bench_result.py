@@ -3,11 +3,9 @@
 import asyncio
 import dataclasses
 import errno
-import fcntl
 import json
 import os
 import signal
-import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -230,25 +228,6 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
     assert os.listdir(tmp_path) == ["r.json"]
 
 
-def test_a_lock_that_was_deleted_while_it_was_opened_is_not_taken_for_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path, real, often = tmp_path / "r.json", fcntl.flock, 0
-
-    def flock(handle: int, how: int) -> None:
-        nonlocal often
-        often += 1
-        if often == 1:
-            (tmp_path / ".r.json.lock").unlink()  # as the one before does when it ends
-        real(handle, how)
-
-    monkeypatch.setattr(fcntl, "flock", flock)
-    with reserve(path):
-        assert often == 2
-        with pytest.raises(CallError), reserve(path):
-            pass
-
-
 def test_a_folder_that_is_not_there_is_one_line(
     servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -292,22 +271,6 @@ def test_a_full_disk_at_the_first_run_is_one_line(
     assert told["error"].endswith("cannot be written: No space left on device. No run was kept.")
     assert (told["complete"], told["runs"]) == (False, 1)
     assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o007, 0o660)])
-def test_a_result_has_the_mode_of_the_umask_and_keeps_one_that_was_changed(
-    umask: int, mode: int, tmp_path: Path
-) -> None:
-    path = tmp_path / "r.json"
-    before = os.umask(umask)
-    try:
-        write(shared("mps", (20.0, 40.0), (40.0, 60.0)), path)
-        assert stat.S_IMODE(path.stat().st_mode) == mode
-        path.chmod(0o640)
-        write(shared("mps", (20.0, 40.0), (40.0, 60.0)), path)
-        assert stat.S_IMODE(path.stat().st_mode) == 0o640
-    finally:
-        os.umask(before)
 
 
 def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tmp_path: Path) -> None:

@@ -1,0 +1,152 @@
+"""Files that are written whole, kept durably, and locked against other writers."""
+
+import errno
+import fcntl
+import os
+import signal
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sharing.files import ChangedError, append, lock, write_whole
+
+
+def full_disk(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize("call", ["write", "fsync", "fchmod"])
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "it"
+    path.write_text("old")
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            write_whole(path, "new")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("old", ["it"])
+
+
+def test_a_file_is_on_the_disk_before_it_replaces_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, seen = tmp_path / "it", list[str]()
+    path.write_text("old")
+    monkeypatch.setattr(os, "fsync", lambda file: seen.append(path.read_text() + os.pread(file, 9, 0).decode()))
+    write_whole(path, "néw")
+    assert (seen, path.read_bytes(), os.listdir(tmp_path)) == (["oldnéw"], "néw".encode(), ["it"])
+
+
+@pytest.mark.parametrize(("mode", "umask", "made"), [(0o666, 0o022, 0o644), (0o666, 0o007, 0o660), (0o600, 0, 0o600)])
+def test_a_new_file_has_the_mode_less_the_umask_and_an_old_one_keeps_its_own(
+    mode: int, umask: int, made: int, tmp_path: Path
+) -> None:
+    path, earlier = tmp_path / "it", os.umask(umask)
+    try:
+        write_whole(path, "first", mode=mode)
+        assert stat.S_IMODE(path.stat().st_mode) == made
+        path.chmod(0o640)
+        write_whole(path, "second", mode=mode)
+    finally:
+        os.umask(earlier)
+    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("second", 0o640)
+
+
+def test_what_a_killed_writer_left_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / ".it.part").write_text("longer than the next one")
+    write_whole(tmp_path / "it", "new")
+    assert ((tmp_path / "it").read_text(), os.listdir(tmp_path)) == ("new", ["it"])
+
+
+def test_a_file_that_somebody_else_changed_meanwhile_stays_theirs(tmp_path: Path) -> None:
+    path = tmp_path / "it"
+    path.write_text("theirs")
+    with pytest.raises(ChangedError, match="it was changed by somebody else meanwhile"):
+        write_whole(path, "new", replaces=b"old")
+    assert (path.read_text(), os.listdir(tmp_path)) == ("theirs", ["it"])
+    write_whole(path, "new", replaces=b"theirs")
+    assert path.read_text() == "new"
+
+
+def test_nothing_is_written_through_a_link_that_lies_where_the_part_goes(tmp_path: Path) -> None:
+    (tmp_path / "private").write_text("mine")
+    (tmp_path / ".it.part").symlink_to(tmp_path / "private")
+    with pytest.raises(OSError, match="symbolic links"):
+        write_whole(tmp_path / "it", "new")
+    assert (tmp_path / "private").read_text() == "mine"
+
+
+def test_two_writers_at_once_put_one_of_the_two_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, texts = tmp_path / "it", {letter * 10_000 for letter in "ab"}
+    real, first, second = os.fsync, threading.Event(), threading.Event()
+    real_flock = fcntl.flock
+
+    def flock(file: int, how: int) -> None:
+        if first.is_set():
+            second.set()  # it has the part of the first open
+        real_flock(file, how)
+
+    def fsync(file: int) -> None:
+        if not first.is_set():
+            first.set()
+            second.wait()
+        real(file)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    monkeypatch.setattr(fcntl, "flock", flock)
+    writers = [threading.Thread(target=write_whole, args=(path, text)) for text in sorted(texts)]
+    writers[0].start()
+    first.wait()
+    writers[1].start()
+    for writer in writers:
+        writer.join()
+    assert (path.read_text(), os.listdir(tmp_path)) == ("b" * 10_000, ["it"])
+
+
+def test_a_locked_file_is_refused_until_its_holder_ends(tmp_path: Path) -> None:
+    with lock(tmp_path / "lock"), pytest.raises(BlockingIOError):
+        lock(tmp_path / "lock")
+    lock(tmp_path / "lock").close()
+    program = (
+        "import os, sys; from pathlib import Path; from sharing.files import lock\n"
+        "held = lock(Path(sys.argv[1])); os.kill(os.getpid(), 9)"
+    )
+    done = subprocess.run([sys.executable, "-c", program, str(tmp_path / "lock")], cwd=Path(__file__).parents[2])
+    assert done.returncode == -signal.SIGKILL
+    lock(tmp_path / "lock").close()
+
+
+@pytest.mark.parametrize("meanwhile", ["deleted", "replaced"])
+def test_a_lock_that_its_holder_took_away_while_it_was_opened_is_not_taken(
+    meanwhile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, real, often = tmp_path / "lock", fcntl.flock, 0
+
+    def flock(file: int, how: int) -> None:
+        nonlocal often
+        often += 1
+        if often == 1:
+            path.unlink()  # as the one before does when it ends
+            if meanwhile == "replaced":
+                path.touch()
+        real(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with lock(path):
+        assert often == 2
+        with pytest.raises(BlockingIOError):
+            lock(path)
+
+
+def test_a_line_is_written_whole_though_the_disk_takes_it_in_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+    file = os.open(tmp_path / "it", os.O_WRONLY | os.O_CREAT)
+    monkeypatch.setattr(os, "write", lambda to, what: real(to, what[:3]))
+    append(file, "one line\n")
+    os.close(file)
+    assert (tmp_path / "it").read_text() == "one line\n"
