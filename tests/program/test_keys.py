@@ -4,10 +4,12 @@ import json
 import typing
 from collections.abc import Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pytest
+import yaml
 from pydantic import BaseModel
 
 from sandbox.graph import Graph, plain
@@ -18,27 +20,7 @@ from tandem.planned.plan import program_graph
 from tests.sharing.builders import TODAY
 
 Sections = Mapping[str, Any]
-TAG = "qwen2.5:0.5b"
-ROLE = "arn:aws:iam::111122223333:role/ci"
-LEAST: Sections = {"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": [{"name": TAG}]}
-KARPENTER: Sections = {"gpu-nodes": {"provisioner": "karpenter"}}
-A100: Sections = {"gpu-nodes": {"instance-types": ["p4d.24xlarge"]}}
-MIG: Sections = {**A100, "sharing": {"mode": "mig"}}
-ASSUMED: Sections = {"aws:assumeRoles": [{"roleArn": ROLE}]}
-OWN: Sections = {
-    "sharing": {"mode": "exclusive"},
-    "models": [
-        {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-dim": 128, "heads": 32}
-        | {"swa-layers": 8, "swa-window": 1024, "shared-kv-layers": 2, "experts": 8, "experts-used": 2}
-        | {"recurrent-layers": 4, "recurrent-state-bytes": 2**27, "max-context": 32768, "context": 16384}
-    ],
-}
-EMBEDS: Sections = {
-    "models": [
-        {"name": "mine", "weights-gib": 2.5, "layers": 32, "kv-heads": 8, "head-dim": 128}
-        | {"encoder": True, "architecture": "qwen3"}
-    ],
-}
+LEAST: Sections = {"aws:region": "us-east-1", "sharing": {"mode": "timeslice"}, "models": [{"name": "qwen2.5:0.5b"}]}
 
 
 class Row(NamedTuple):
@@ -50,112 +32,24 @@ class Row(NamedTuple):
     on: Sections = MappingProxyType({})
 
 
-NODES = [
-    Row("gpu-nodes.provisioner", "karpenter", ("NodePool", "EC2NodeClass")),
-    Row("gpu-nodes.instance-types", ["g6.xlarge"], ("NodeGroup",)),
-    Row("gpu-nodes.instance-types", ["g6.xlarge"], ("NodePool",), KARPENTER),
-    Row("gpu-nodes.capacity", "on-demand", ("NodeGroup",)),
-    Row("gpu-nodes.capacity", "on-demand", ("NodePool",), KARPENTER),
-    Row("gpu-nodes.min", 1, ("NodeGroup",)),
-    Row("gpu-nodes.desired", 0, ("NodeGroup", "Release")),
-    Row("gpu-nodes.max", 2, ("NodeGroup",)),
-    Row("gpu-nodes.max", 2, ("NodePool",), KARPENTER),
-    Row("gpu-nodes.volume-gib", 130, ("LaunchTemplate",)),
-    Row("gpu-nodes.volume-gib", 130, ("EC2NodeClass",), KARPENTER),
-    Row("gpu-nodes.on-demand-fallback", True, ("NodePool",), KARPENTER),
-    Row("gpu-nodes.replacement", "delete-first", ("NodeGroup",)),
-]
-SHARING = [
-    Row("sharing.mode", "mps", ("Release", "NodeGroup")),
-    Row("sharing.replicas", 3, ("Release", "NodeGroup")),
-    Row("sharing.replicas", 3, ("Release", "NodeGroup"), {"sharing": {"mode": "mps"}}),
-    Row("sharing.replicas", 3, ("Release", "NodeGroup"), MIG),
-    Row("sharing.allocation-policy", "distributed", ("Release", "NodeGroup")),
-    Row("sharing.strategy", "mixed", ("Release", "NodeGroup"), MIG),
-    Row("sharing.layout", "all-2g.10gb", ("NodeGroup",), MIG),
-    *(
-        Row(f"sharing.layout[].{key}", value, ("NodeGroup",), {**A100, "sharing": {"mode": "mig", "layout": [cut]}})
-        for cut in [{"profile": "1g.5gb", "count": 3}]
-        for key, value in (("profile", "2g.10gb"), ("count", 4))
-    ),
-]
-ROWS = [
-    *NODES,
-    *SHARING,
-    Row("aws:region", "us-west-2", ("aws",)),
-    Row("aws:profile", "work", ("aws", "kubernetes")),
-    Row("aws:assumeRoles[].roleArn", f"{ROLE}2", ("aws", "kubernetes"), ASSUMED),
-    Row("aws:assumeRoles[].sessionName", "me", ("aws",), ASSUMED),
-    Row("aws:assumeRoles[].duration", "2h", ("aws",), ASSUMED),
-    Row("aws:allowedAccountIds", ["111122223333"], ("aws",)),
-    Row("aws:defaultTags.tags", {"team": "ml"}, ("aws", "LaunchTemplate")),
-    Row("gpu-nodes[].name", "b", ("NodeGroup", "Release"), {"gpu-nodes": [{"name": "a"}]}),
-    Row("models[].name", "qwen2.5:1.5b", ("Release",)),
-    Row(
-        "models[].name",
-        "qwen2.5:32b",
-        ("PersistentVolumeClaim",),
-        {**A100, "models": [{"name": TAG, "id": "one", "cache": "volume"}]},
-    ),
-    Row("models[].id", "mine", ("Release",)),
-    Row("models[].context", 8192, ("Release",)),
-    Row("models[].slots", 2, ("Release",)),
-    Row("models[].kv-type", "q8_0", ("Release",)),
-    Row("models[].batch", 256, ("Release",)),
-    Row("models[].prompt-cache-mib", 0, ("Release",)),
-    Row("models[].cache", "volume", ("Release", "PersistentVolumeClaim")),
-    Row(
-        "models[].pool",
-        "b",
-        ("Release",),
-        {"gpu-nodes": [{"name": "a"}, {"name": "b"}], "models": [{"name": TAG, "pool": "a"}]},
-    ),
-    Row("models-clients.namespaces", ["chat"], ("NetworkPolicy",)),
-    Row("models-clients.labels", {"llm-client": "yes"}, ("NetworkPolicy",)),
-    Row("proof", False, ("Job",)),
-    Row("cluster.kubernetes", "1.35", ("Cluster", "NodeGroup")),
-    Row("cluster.support", "extended", ("Cluster",)),
-    Row("cluster.zones", 3, ("Subnet",)),
-    Row("cluster.zone-names", ["us-east-1c", "us-east-1d"], ("Subnet",)),
-    Row("cluster.cidr", "10.9.0.0/16", ("Vpc", "Subnet")),
-    Row("cluster.nat", "per-zone", ("NatGateway",)),
-    Row("cluster.public-access-cidrs", ["192.0.2.7/32"], ("Cluster",)),
-    Row("cluster.admins", [ROLE], ("AccessEntry",)),
-    Row("cluster.logs", True, ("Cluster",)),
-    Row("cluster.system-nodes.instance-types", ["t4g.medium"], ("NodeGroup",)),
-    Row("cluster.system-nodes.count", 1, ("NodeGroup",)),
-    Row("tags", {"team": "ml"}, ("Vpc", "LaunchTemplate")),
-]
-OFFERED_NOWHERE: Sections = {"aws:region": "mx-central-1", "gpu-nodes": {"instance-types": ["p4d.24xlarge"]}}
-JUDGING = [
-    Row("budget.max-usd-per-hour", 0.01),
-    Row("gpu-nodes.check-offers", False, on=OFFERED_NOWHERE),
-    Row("models[].weights-gib", 3.5, on=OWN),
-    Row("models[].layers", 40, on=OWN),
-    Row("models[].kv-heads", 4, on=OWN),
-    Row("models[].head-dim", 64, on=OWN),
-    Row("models[].vocabulary", 1_000_000, on=EMBEDS),
-    Row("models[].architecture", "mllama", on=OWN),
-    Row("models[].max-context", 2048, on=OWN),
-    Row("models[].heads", 256, on=OWN),
-    Row("models[].value-dim", 256, on=OWN),
-    Row("models[].swa-layers", 4, on=OWN),
-    Row("models[].swa-window", 512, on=OWN),
-    Row("models[].swa-kv-heads", 2, on=OWN),
-    Row("models[].swa-head-dim", 64, on=OWN),
-    Row("models[].shared-kv-layers", 6, on=OWN),
-    Row("models[].recurrent-layers", 8, on=OWN),
-    Row("models[].recurrent-state-bytes", 2**28, on=OWN),
-    Row("models[].mla-rank", 512, on=OWN),
-    Row("models[].width", 65536, on=OWN),
-    Row("models[].feed-forward", 4_194_304, on=OWN),
-    Row("models[].experts", 1, on=OWN),
-    Row("models[].experts-used", 8, on=OWN),
-    Row("models[].embedding-bytes", 2**28, on=OWN),
-    Row("models[].projector-bytes", 2**29, on=OWN),
-    Row("models[].encoder", True, on=OWN),
-]
-"""Keys that change no resource: a stack is accepted or refused by them, or a model needs more or less memory."""
+TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "keys.yaml").read_text(encoding="utf-8"))
+
+
+def rows(part: str) -> list[Row]:
+    """A part of `keys.yaml`."""
+    return [
+        Row(
+            one["key"],
+            one["value"],
+            tuple(one.get("follow", ())),
+            TABLE["stacks"][stack] if isinstance(stack := one.get("stack", {}), str) else stack,
+        )
+        for one in TABLE[part]
+    ]
+
+
+NODES, SHARING, JUDGING = (rows(part) for part in ("nodes", "sharing", "judging"))
+ROWS = [*NODES, *SHARING, *rows("others")]
 
 
 def in_a_list(row: Row) -> Row:
@@ -264,8 +158,8 @@ def sections(found: list[Any], is_list: bool = False) -> Iterator[tuple[type[Bas
 
 
 def test_every_key_has_a_row_and_every_row_has_a_key() -> None:
-    rows = [*ROWS, *LISTED, *JUDGING, *LISTED_JUDGING]
-    assert {row.key for row in rows} == set(keys(StackConfig))
+    every = [*ROWS, *LISTED, *JUDGING, *LISTED_JUDGING]
+    assert {row.key for row in every} == set(keys(StackConfig))
 
 
 def test_a_new_key_has_no_row_and_is_noticed() -> None:

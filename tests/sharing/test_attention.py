@@ -150,16 +150,6 @@ def refusals(model: Model, kind: KvType) -> list[str]:
     return [str(problem) for problem in problems(whole) if problem.path.endswith("kv-type")]
 
 
-@pytest.mark.parametrize("kind", [KvType.Q8_0, KvType.Q4_0])
-def test_a_quantised_cache_without_flash_attention_is_an_error(kind: KvType) -> None:
-    assert refusals(models()["deepseek-coder-v2:16b"], kind) == [
-        "models[0].kv-type: the engine has no quantised KV cache for attention heads like those of "
-        f"deepseek-coder-v2:16b (got {kind.value}). Write `kv-type: f16`."
-    ]
-    assert not refusals(models()["deepseek-coder-v2:16b"], KvType.F16)
-    assert not refusals(models()["llama2:7b"], kind)
-
-
 def test_the_heads_of_an_own_model_decide() -> None:
     assert not refusals(own(heads=16), KvType.Q8_0)
     assert refusals(own(heads=16, value_dim=64), KvType.Q8_0)

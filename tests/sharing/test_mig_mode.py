@@ -34,10 +34,6 @@ def lists(**counts: int) -> list[Slices]:
     return [Slices(profile=name.strip("_").replace("_", "."), count=count) for name, count in counts.items()]
 
 
-def told(sharing: Mig, gpu: Gpu = RTX) -> list[str]:
-    return [str(problem) for problem in sharing.check(gpu)]
-
-
 # What a card offers.
 
 
@@ -191,76 +187,6 @@ def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> No
 
 
 # Layouts that cannot be.
-
-
-@pytest.mark.parametrize(
-    ("sharing", "gpu", "message"),
-    [
-        (
-            Mig(layout="all-1g.24"),
-            RTX,
-            "sharing.layout: no layout of RTX-PRO-SERVER-6000 (got 'all-1g.24'). "
-            "Did you mean all-1g.24gb, all-1g.24gb.me or all-1g.24gb-me?",
-        ),
-        (
-            Mig(layout=lists(_1g_10gb=1)),
-            RTX,
-            "sharing.layout[0].profile: a profile of A100-40GB, A100-80GB, H100, not of RTX-PRO-SERVER-6000 "
-            "(got '1g.10gb'). RTX-PRO-SERVER-6000 has 1g.24gb, 2g.48gb, 4g.96gb.",
-        ),
-        (
-            Mig(layout=[Slices(profile="1g.24gb.me")]),
-            RTX,
-            "sharing.layout[0].profile: no profile of RTX-PRO-SERVER-6000 (got '1g.24gb.me'). "
-            "Did you mean 1g.24gb-me, 1g.24gb+me or 1g.24gb?",
-        ),
-        (
-            Mig(layout=lists(_1g_10gb=8)),
-            H100,
-            "sharing.layout[0].count: one H100 has room for 7 of 1g.10gb at most (got 8). Write `count: 7`.",
-        ),
-        (
-            Mig(layout=[*lists(_1g_10gb=1), *lists(_1g_10gb=2)]),
-            H100,
-            "sharing.layout[1].profile: is listed twice (got '1g.10gb'). Add the counts up.",
-        ),
-        (Mig(layout=[]), RTX, "sharing.layout: must have a slice at least (got []). Write `layout: all-1g.24gb`."),
-        (
-            Mig(strategy="mixed", layout=lists(_2g_48gb=2, _1g_24gb=2)),
-            RTX,
-            "sharing.layout: takes 6 of the 4 memory slices of one RTX-PRO-SERVER-6000 (got 2x1g.24gb_2x2g.48gb). "
-            "`layout: [{profile: 2g.48gb, count: 2}]` fits.",
-        ),
-        (
-            Mig(strategy="mixed", layout=[Slices(profile="2g.48gb+me.all"), *lists(_1g_24gb=2)]),
-            RTX,
-            "sharing.layout: takes 6 of the 4 sets of media engines of one RTX-PRO-SERVER-6000; `-me` profiles take "
-            "none (got 2x1g.24gb_1x2g.48gb.me.all). `layout: [{profile: 2g.48gb+me.all, count: 1}]` fits.",
-        ),
-        (
-            Mig(strategy="mixed", layout=lists(_4g_40gb=1, _1g_10gb=4)),
-            H100,
-            "sharing.layout: finds no places on one H100: slices begin where the hardware lets them "
-            "(got 4x1g.10gb_1x4g.40gb). `layout: [{profile: 4g.40gb, count: 1}, {profile: 1g.10gb, count: 3}]` fits.",
-        ),
-        (
-            Mig(layout="all-balanced"),
-            H100,
-            "sharing.strategy: with `single` all slices must be alike, or the node offers none; "
-            "2x1g.10gb_1x2g.20gb_1x3g.40gb are not (got single). Write `strategy: mixed`.",
-        ),
-    ],
-)
-def test_a_layout_that_cannot_be_is_told_with_its_way_out(sharing: Mig, gpu: Gpu, message: str) -> None:
-    assert told(sharing, gpu) == [message]
-
-
-def test_all_wrong_entries_of_a_layout_are_told() -> None:
-    wrong = Mig(layout=[*lists(_1g_24gb=5), *lists(_9g_99gb=1)])
-    assert [problem.path for problem in wrong.check(RTX, path="gpu-nodes[1].sharing")] == [
-        "gpu-nodes[1].sharing.layout[0].count",
-        "gpu-nodes[1].sharing.layout[1].profile",
-    ]
 
 
 CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
