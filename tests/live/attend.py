@@ -76,11 +76,11 @@ def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours:
 def from_the_account(question: Question, cloud: Cloud, took: float, left: float) -> Answer:
     """Asks `kubectl` and `aws`. Raises StepError."""
     if not question.ask:
-        return question.read(str(took))
+        return question.answer([str(took)])
     values = planned_values(cloud)
     if question.step != BEFORE:
         values |= _deployed_values(cloud, left)
-    return question.read(*[cloud.ask(command, left) for command in question.commands(values)])
+    return question.answer([cloud.ask(command, left) for command in question.commands(values)])
 
 
 def planned_values(cloud: Cloud) -> dict[str, str]:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from tests.command import call
 from tests.live import __main__ as checklist
@@ -267,11 +268,29 @@ def test_questions_belong_to_a_step_and_their_commands_can_be_made() -> None:
             assert subprocess.run(["bash", "-n", "-c", command]).returncode == 0, one.id
 
 
+def _question(**changed: Any) -> Question:
+    return Question.model_validate({**QUESTIONS[0].model_dump(), **changed})
+
+
+def test_a_question_has_a_reading_for_all_that_its_commands_print_or_for_each() -> None:
+    for one in QUESTIONS:
+        wanted = len(one.ask) or 1
+        if isinstance(one.read, str):
+            assert len(inspect.signature(getattr(readings, one.read)).parameters) == wanted, one.id
+        else:
+            assert len(one.read) == wanted, one.id
+    said = ["ResourceInUseException", '{"nodegroup": {"status": "DEGRADED", "health": {"issues": []}}}']
+    answer = _question(read=["update_refused", "health"]).answer(said)
+    assert answer == {"refused": True, "accepted": False, "status": "DEGRADED", "issues": []}
+    with pytest.raises(ValidationError, match=r"readings\.py has no function 'nosuch'"):
+        _question(read=["health", "nosuch"])
+
+
 def test_questions_that_disrupt_the_stack_are_the_last_of_their_session(cloud: Cloud) -> None:
     for one in QUESTIONS:
         assert not one.provokes or one.step == SESSIONS[one.session].steps[-1].name, one.id
-    harmless, disrupting = (replace(QUESTIONS[0], id=id, session="timeslice", step="back") for id in ("a", "b"))
-    asked = (replace(disrupting, provokes=True), harmless)
+    harmless, disrupting = (_question(id=id, session="timeslice", step="back") for id in ("a", "b"))
+    asked = (disrupting.model_copy(update={"provokes": True}), harmless)
     assert list(attend(TIMESLICE, cloud, asked, 2.0, nothing).answers) == ["a", "b"]
 
 
@@ -307,9 +326,10 @@ def test_commands_of_an_account_name_its_region_and_the_tag_of_a_model(
         return outputs if command.startswith("pulumi") else '{"nodegroups": ["system", "gpu-1"]}'
 
     monkeypatch.setattr(Cloud, "ask", ask)
+    monkeypatch.setattr(Question, "answer", lambda self, printed: {})
     for one in QUESTIONS:
         if one.session == "timeslice" and one.ask:
-            from_the_account(replace(one, read=lambda *said: {}), cloud, 0.0, 1.0)
+            from_the_account(one, cloud, 0.0, 1.0)
     for command in asked:
         checklist.check_command(command, TAGS)
     assert any("ollama run llama2:7b" in one for one in asked)
