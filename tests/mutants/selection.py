@@ -15,6 +15,8 @@ from tests.mutants.lines import DATA, TESTS
 
 MOST_SECONDS = 40.0
 """Of tests for one mutant, by what they took before."""
+MOST_SECONDS_MORE = 300.0
+"""Of those that follow before it survives."""
 PYTEST = ["-p", "no:cacheprovider"]
 
 
@@ -78,18 +80,29 @@ class Selection:
         ]
         return sorted(runs, key=lambda name: self._tests[name]["seconds"])
 
-    def of_room(self, mutant: Mutant) -> list[str]:
-        """All tests of the folder that mirrors the mutant's: they also notice what no context shows.
-
-        That is what runs while a module is imported, in another process, or once for several tests.
+    def choose_more(self, mutant: Mutant) -> list[str]:
+        """All tests beside those that run the file, and of the folder that mirrors it: they also notice what no context
+        shows. That is what runs while a module is imported, in another process, or once for several tests.
         """
         folder = Path(mutant.path).parent
         while not (self._tree / "tests" / folder).is_dir():
             folder = folder.parent
-        folders = [f"tests/{folder.as_posix()}/"]
+        beside = [f"tests/{folder.as_posix()}/"]
         if folder.parts[0] in ("components", "stacks"):
-            folders.append("tests/program/")
-        return [name for name in self._tests if name not in self._failed and name.startswith(tuple(folders))]
+            beside.append("tests/program/")
+        contexts = self._lines.contexts_by_lineno(mutant.path).values()
+        beside += {
+            f"{Path(name.partition('::')[0]).parent.as_posix()}/"
+            for names in contexts
+            for name in names
+            if "::" in name
+        }
+        chosen, seconds = [], 0.0
+        for name in self._fastest_first({name for name in self._tests if name.startswith(tuple(beside))}):
+            seconds += self._tests[name]["seconds"]
+            if seconds <= MOST_SECONDS_MORE:
+                chosen.append(name)
+        return chosen
 
     def test(self, mutant: Mutant) -> str:
         """`killed`, `survived` or `timeout`: a fault that makes the tests endless is noticed, too."""
@@ -97,7 +110,7 @@ class Selection:
         outcome = self._run(chosen)
         if outcome != "survived":
             return outcome
-        return self._run([name for name in self.of_room(mutant) if name not in chosen])
+        return self._run([name for name in self.choose_more(mutant) if name not in chosen])
 
     def _run(self, chosen: list[str]) -> str:
         if not chosen:

@@ -117,20 +117,26 @@ def test_tests_of_the_line_come_first_then_those_of_the_file(tmp_path: Path) -> 
     assert Selection(tmp_path).choose(mutant) == ["quick", "user", "slow", "near"]
 
 
-def test_before_it_survives_a_mutant_meets_all_tests_of_its_room(tmp_path: Path) -> None:
+def test_before_it_survives_a_mutant_meets_all_tests_of_its_folder_and_beside_those_that_run_it(tmp_path: Path) -> None:
     (tmp_path / "tree" / "tests" / "tandem" / "account").mkdir(parents=True)
     (tmp_path / "tree" / "tests" / "components").mkdir()
     names = ("tandem/account/test_a.py::b", "tandem/test_b.py::b", "components/test_c.py::b", "program/test_d.py::b")
     tests = {f"tests/{name}": {"seconds": 1, "fixtures": []} for name in names}
     (tmp_path / TESTS).write_text(json.dumps({"tests": tests, "failed": []}))
-    coverage.CoverageData(str(tmp_path / DATA)).write()
+    data = coverage.CoverageData(str(tmp_path / DATA))
+    data.set_context("tests/tandem/account/test_z.py::runs_it")
+    data.add_lines({"tandem/deployed/aws.py": [1]})
+    data.write()
     selection = Selection(tmp_path)
 
-    def of_room(path: str) -> list[str]:
-        return [name.removeprefix("tests/") for name in selection.of_room(Mutant(path, "", 1, 1, 0, 0, ""))]
+    def more(path: str) -> list[str]:
+        chosen = selection.choose_more(Mutant(path, "", 1, 1, 0, 0, ""))
+        return [name.removeprefix("tests/") for name in chosen]
 
-    assert of_room("tandem/account/deletion.py") == ["tandem/account/test_a.py::b"]
-    assert of_room("components/karpenter/a.py") == ["components/test_c.py::b", "program/test_d.py::b"]
+    assert more("tandem/account/deletion.py") == ["tandem/account/test_a.py::b"]
+    assert more("components/karpenter/a.py") == ["components/test_c.py::b", "program/test_d.py::b"]
+    (tmp_path / "tree" / "tests" / "tandem" / "deployed").mkdir()
+    assert more("tandem/deployed/aws.py") == ["tandem/account/test_a.py::b"]
 
 
 def test_every_equivalent_mutant_is_still_one_and_has_a_reason() -> None:

@@ -1,0 +1,48 @@
+"""What `tandem quota` asks EC2, word for word. moto answers whatever the question was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+from tandem.deployed.aws.quota import _sizes, _vcpus
+from tandem.deployed.aws.session import Account
+from tandem.deployed.aws.things import Owner
+
+
+class Asked:
+    """An account that answers with what it was given, and keeps the questions."""
+
+    def __init__(self, *pages: dict[str, Any]) -> None:
+        self.questions: list[tuple[str, str, dict[str, Any]]] = []
+        self.answers = pages
+
+    def pages(self, service: str, operation: str, **question: Any) -> Iterator[dict[str, Any]]:
+        self.questions.append((service, operation, question))
+        yield from self.answers
+
+
+def asked(*pages: dict[str, Any]) -> tuple[Asked, Account]:
+    account = Asked(*pages)
+    return account, cast(Account, account)
+
+
+def test_sizes_are_asked_for_a_hundred_types_at_a_time() -> None:
+    """EC2 API reference, DescribeInstanceTypes: `InstanceType.N` takes at most 100 items."""
+    names = [f"x9.{number}xlarge" for number in range(101)]
+    account, found = asked({"InstanceTypes": [{"InstanceType": "x9.7xlarge", "VCpuInfo": {"DefaultVCpus": 28}}]})
+    sizes = _sizes(found, ["t3.medium", "g4dn.xlarge", *names])
+    assert [question for *_, question in account.questions] == [
+        {"InstanceTypes": names[:100]},
+        {"InstanceTypes": names[100:]},
+    ]
+    assert (sizes["x9.7xlarge"], sizes["t3.medium"], sizes["g4dn.xlarge"]) == (28, 2, 4)
+
+
+def test_what_starts_or_runs_takes_of_the_quota() -> None:
+    """EC2 User Guide, On-Demand Instance quotas: they count pending and running instances, no stopped ones."""
+    account, found = asked({"Reservations": []})
+    _vcpus(found, Owner(stack="dev", own_tags={}, cluster="tandem-dev", region="us-east-1"))
+    [(_, operation, question)] = account.questions
+    alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
+    assert (operation, question) == ("describe_instances", {"Filters": [alive]})

@@ -1,0 +1,443 @@
+"""What each verb runs and prints, word for word, in front of every kind of finding. A stand-in for `pulumi` keeps
+what it was asked to run, and ends as it is made to. The engine tier shows that the real one does what is expected.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.graph import Graph, Resource
+from sandbox.world import CloudError, Thing, World
+from tandem.sandbox import verbs
+from tandem.sandbox.pulumi import Pulumi
+from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies
+from tandem.sandbox.verbs import Place, Sandbox
+
+VPC = "aws:ec2/vpc:Vpc"
+URN = f"urn:pulumi:dev::tandem::{VPC}::tandem-vpc"
+STACK = "urn:pulumi:dev::tandem::pulumi:pulumi:Stack::tandem-dev"
+PROVIDER = "urn:pulumi:dev::tandem::pulumi:providers:aws::tandem"
+REFRESH = ("refresh", "--stack", "dev", "--yes", "--skip-preview")
+RECOVER = (*REFRESH, "--clear-pending-creates", "--non-interactive")
+IMPORT = ("import", "--stack", "dev", VPC, "tandem-vpc", "vpc-1", "--parent", f"parent={STACK}")
+IMPORT += ("--provider", f"provider={PROVIDER}", "--protect=false", "--generate-code=false", "--yes")
+DESTROY = ("destroy", "--stack", "dev", "--yes", "--skip-preview")
+UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
+CREATING = Unfinished(URN, VPC, "creating", STACK, PROVIDER)
+MANAGED = Managed(URN, VPC, "vpc-1")
+THING = Thing(type=VPC, id="vpc-1", name="tandem-vpc", inputs={}, outputs={}, made_by="pulumi")
+DELETE = f"tandem sandbox delete dev {VPC} vpc-1"
+ORPHAN = Orphan(THING, DELETE)
+CREATED = Orphan(THING, "tandem sandbox refresh dev", CREATING)
+NOTHING = Findings((), 0, 0, (), (), ())
+WHOLE = replace(NOTHING, resources=90, things=80)
+
+
+class Scripted(Pulumi):
+    """Keeps what it runs; its exit codes are those of `codes`, then 0."""
+
+    def __init__(self) -> None:
+        self.codes: list[int] = []
+        self.ran: list[tuple[str, ...]] = []
+        self.deployment: dict[str, Any] = {}
+        self.stdout = None
+        self.known, self.locked = True, False
+        self.prepared: list[tuple[Path, Path | None]] = []
+
+    @property
+    def has_stack_file(self) -> bool:
+        return self.known
+
+    def prepare(self, project: Path, stack_file: Path | None) -> None:
+        self.prepared.append((project, stack_file))
+
+    def release(self) -> bool:
+        return self.locked
+
+    def run(self, *arguments: str) -> int:
+        self.ran.append(arguments)
+        return self.codes.pop(0) if self.codes else 0
+
+    def state(self) -> dict[str, Any]:
+        return self.deployment
+
+    def edit_state(self, change: Any) -> None:
+        change(self.deployment)
+
+
+@pytest.fixture
+def pulumi() -> Scripted:
+    return Scripted()
+
+
+@pytest.fixture
+def sandbox(tmp_path: Path, pulumi: Scripted) -> Iterator[Sandbox]:
+    """Its stack file is not there, so that no program is run."""
+    place = Place("dev", tmp_path / "Pulumi.dev.yaml", tmp_path)
+    place.folder.mkdir(parents=True)
+    world = World()
+    yield Sandbox(place, world, pulumi)
+    world.close()
+
+
+def finds(monkeypatch: pytest.MonkeyPatch, *findings: Findings) -> None:
+    """What the sandbox finds, one time after the other; the last of them from then on."""
+    left = list(findings)
+    monkeypatch.setattr(Sandbox, "findings", lambda *_: left.pop(0) if len(left) > 1 else left[0])
+
+
+def create(sandbox: Sandbox, name: str = "tandem-vpc") -> Thing:
+    identity, _ = sandbox.world.create(VPC, name, {"cidrBlock": "10.0.0.0/16"}, {})
+    return replace(THING, id=identity)
+
+
+def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.removeprefix("sandbox: ") for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.mark.parametrize(
+    ("found", "code", "lines"),
+    [
+        (WHOLE, 0, ["dev: 90 resources in the state, 80 things in the cloud", "state and cloud agree"]),
+        (
+            replace(WHOLE, left_off="up"),
+            1,
+            [
+                "dev: 90 resources in the state, 80 things in the cloud",
+                "state and cloud agree",
+                "the stack is incomplete: the last `up` did not finish",
+                "to continue, run:",
+                "  tandem sandbox up dev",
+            ],
+        ),
+        (
+            replace(WHOLE, left_off="refresh", orphans=(ORPHAN,), missing=(replace(MANAGED, id="vpc-2"),)),
+            1,
+            [
+                "dev: 90 resources in the state, 80 things in the cloud",
+                f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
+                f"in the state, but not in the cloud: {VPC} tandem-vpc (vpc-2)",
+                "the stack is incomplete: `refresh` removed things",
+                "to continue, run in this order:",
+                f"  {DELETE}",
+                "  tandem sandbox refresh dev",
+                "  tandem sandbox up dev",
+            ],
+        ),
+        (
+            replace(
+                WHOLE, left_off="destroy", missing=(MANAGED,), unfinished=(replace(CREATING, operation="deleting"),)
+            ),
+            1,
+            [
+                "dev: 90 resources in the state, 80 things in the cloud",
+                f"unfinished: deleting {VPC} tandem-vpc",
+                "the stack is incomplete: the last `destroy` did not finish",
+                "to continue, run in this order:",
+                "  tandem sandbox refresh dev",
+                "  tandem sandbox destroy dev",
+            ],
+        ),
+    ],
+    ids=["whole", "left off", "orphans and missing things", "a deletion that did not end"],
+)
+def test_status(
+    sandbox: Sandbox,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    found: Findings,
+    code: int,
+    lines: list[str],
+) -> None:
+    finds(monkeypatch, found)
+    assert verbs._status(sandbox, ()) == code
+    assert said(capsys) == lines
+
+
+AGAIN = "90 resources are still in the state. Run `tandem sandbox destroy dev` to continue."
+REFRESHED = "90 resources are still in the state. Run `tandem sandbox destroy dev -- --refresh` to continue."
+
+
+@pytest.mark.parametrize(
+    ("extra", "codes", "found", "code", "left_off", "lines"),
+    [
+        ((), [0], NOTHING, 0, "", ["nothing is left: 0 resources in the state, 0 in the cloud", "to remove"]),
+        ((), [1], WHOLE, 1, "destroy", [AGAIN]),
+        ((), [0], WHOLE, 1, "destroy", [AGAIN]),
+        ((), [0], replace(WHOLE, missing=(MANAGED,)), 1, "destroy", [REFRESHED]),
+        (("--target", URN), [0], WHOLE, 1, "", [AGAIN]),
+        (
+            (),
+            [0],
+            replace(NOTHING, orphans=(ORPHAN,)),
+            1,
+            "",
+            [
+                "left in the cloud, and in nobody's state: 1",
+                f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
+                f"  repair: {DELETE}",
+            ],
+        ),
+    ],
+    ids=["whole", "failed", "interrupted", "missing things", "a target", "an orphan"],
+)
+def test_destroy(
+    sandbox: Sandbox,
+    pulumi: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    extra: tuple[str, ...],
+    codes: list[int],
+    found: Findings,
+    code: int,
+    left_off: str,
+    lines: list[str],
+) -> None:
+    finds(monkeypatch, found)
+    pulumi.codes = [*codes]
+    assert verbs._destroy(sandbox, extra) == code
+    assert pulumi.ran == [(*DESTROY, *extra)]
+    assert sandbox.left_off == left_off
+    if lines[-1] == "to remove":
+        lines[-1] = f"to remove the stack as well, delete {sandbox.place.folder}. Do not run `pulumi stack rm`."
+    assert said(capsys) == lines
+
+
+@pytest.mark.parametrize(
+    ("verb", "known", "anew"),
+    [
+        *((verb, True, True) for verb in ("up", "preview")),
+        *((verb, True, False) for verb in ("refresh", "destroy", "pulumi")),
+        *((verb, False, True) for verb in ("up", "preview", "refresh", "destroy", "pulumi")),
+    ],
+)
+def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
+    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch, verb: str, known: bool, anew: bool
+) -> None:
+    finds(monkeypatch, NOTHING)
+    pulumi.known = known
+    verbs._VERBS[verb](sandbox, ["about"] if verb == "pulumi" else ())
+    assert pulumi.prepared == [(sandbox.place.project, sandbox.place.stack_file if anew else None)]
+
+
+@pytest.mark.parametrize("locked", [False, True])
+def test_the_lock_of_a_killed_command_is_dropped_and_named(
+    sandbox: Sandbox, pulumi: Scripted, capsys: pytest.CaptureFixture[str], locked: bool
+) -> None:
+    pulumi.locked = locked
+    sandbox.prepare(anew=True)
+    assert said(capsys) == ["the last command was ended in the middle: dropped its lock"] * locked
+
+
+FORGOTTEN = "was being created and is not there: tandem-vpc: forgetting about it"
+TAKEN = "tandem-vpc was created, but Pulumi never heard of it: taking it into the state"
+BESIDE = "tandem-vpc was created beside the one that it replaces: deleting it"
+
+
+@pytest.mark.parametrize(
+    ("orphan", "codes", "ran", "code", "lines"),
+    [
+        (None, [0], [RECOVER], 0, [FORGOTTEN]),
+        (None, [1], [RECOVER], 1, [FORGOTTEN]),
+        (CREATED, [0, 0], [RECOVER, IMPORT], 0, [TAKEN]),
+        (CREATED, [0, 1], [RECOVER, IMPORT], 1, [TAKEN]),
+        (CREATED, [1], [RECOVER], 1, []),
+        (replace(CREATED, replaces=True), [0], [RECOVER], 0, [BESIDE]),
+        (replace(CREATED, replaces=True), [1], [RECOVER], 1, [BESIDE]),
+    ],
+    ids=[
+        "not created",
+        "refresh fails",
+        "created",
+        "import fails",
+        "created, refresh fails",
+        "beside",
+        "beside, fails",
+    ],
+)
+def test_what_a_killed_up_was_creating_is_taken_over_or_forgotten(
+    sandbox: Sandbox,
+    pulumi: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    orphan: Orphan | None,
+    codes: list[int],
+    ran: list[tuple[str, ...]],
+    code: int,
+    lines: list[str],
+) -> None:
+    thing = create(sandbox)
+    orphans = (replace(orphan, thing=thing),) if orphan else ()
+    ran = [tuple(thing.id if part == "vpc-1" else part for part in one) for one in ran]
+    finds(monkeypatch, replace(WHOLE, unfinished=(CREATING,), orphans=orphans))
+    pulumi.codes = [*codes]
+    assert sandbox.recover() == code
+    assert (pulumi.ran, said(capsys)) == (ran, lines)
+    assert (sandbox.world.read(VPC, thing.id) is None) == bool(orphan and orphan.replaces)
+
+
+@pytest.mark.parametrize("operation", ["updating", "deleting", "replacing"])
+def test_other_operations_are_left_to_pulumi(
+    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch, operation: str
+) -> None:
+    finds(monkeypatch, replace(WHOLE, unfinished=(replace(CREATING, operation=operation),)))
+    assert (sandbox.recover(), pulumi.ran) == (0, [])
+
+
+STATUS = "`tandem sandbox status dev` says what is there. Run the same command again to continue."
+UNKNOWN = [
+    "the cloud has something that the state does not know: repair that first",
+    f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
+    f"  repair: {DELETE}",
+]
+
+
+@pytest.mark.parametrize(
+    ("found", "codes", "ran", "code", "lines"),
+    [
+        (WHOLE, [0], [(*UP, "--refresh")], 0, []),
+        (WHOLE, [255], [(*UP, "--refresh")], 1, [STATUS]),
+        (replace(WHOLE, orphans=(ORPHAN,)), [], [], 1, UNKNOWN),
+        (replace(WHOLE, unfinished=(CREATING,)), [1], [RECOVER], 1, [FORGOTTEN]),
+    ],
+    ids=["whole", "fails", "an orphan", "recovery fails"],
+)
+def test_up(
+    sandbox: Sandbox,
+    pulumi: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    found: Findings,
+    codes: list[int],
+    ran: list[tuple[str, ...]],
+    code: int,
+    lines: list[str],
+) -> None:
+    finds(monkeypatch, found)
+    pulumi.codes = [*codes]
+    assert verbs._up(sandbox, ["--refresh"]) == code
+    assert (pulumi.ran, said(capsys)) == (ran, lines)
+
+
+@pytest.mark.parametrize(
+    ("before", "missing", "after"),
+    [("", (), ""), ("", (MANAGED,), "refresh"), ("destroy", (MANAGED,), "destroy"), ("up", (), "up")],
+)
+def test_a_refresh_that_removes_things_leaves_the_stack_incomplete(
+    sandbox: Sandbox,
+    pulumi: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    missing: tuple[Managed, ...],
+    after: str,
+) -> None:
+    finds(monkeypatch, replace(WHOLE, missing=missing))
+    sandbox.left_off = before
+    assert verbs._refresh(sandbox, ["--target", URN]) == 0
+    assert (sandbox.left_off, pulumi.ran) == (after, [(*REFRESH, "--target", URN)])
+
+
+def test_a_recovery_that_fails_ends_refresh_and_destroy(
+    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finds(monkeypatch, replace(WHOLE, unfinished=(CREATING,)))
+    for verb in (verbs._refresh, verbs._destroy):
+        pulumi.codes, pulumi.ran = [1], []
+        assert (verb(sandbox, ()), pulumi.ran) == (1, [RECOVER])
+
+
+def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Sandbox, pulumi: Scripted) -> None:
+    pulumi.codes = [0, 0, 3]
+    assert verbs._pulumi(sandbox, ["stack", "--show-ids"]) == 0
+    assert verbs._preview(sandbox, ["--diff"]) == 0
+    assert verbs._pulumi(sandbox, ["about"]) == 1
+    assert pulumi.ran == [
+        ("stack", "--stack", "dev", "--show-ids"),
+        ("preview", "--stack", "dev", "--diff"),
+        ("about", "--stack", "dev"),
+    ]
+    assert sandbox.left_off == ""
+
+
+def test_a_thing_is_deleted_by_type_and_id(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+    thing, other = create(sandbox, "one"), create(sandbox, "other")
+    assert verbs._delete(sandbox, [VPC, thing.id]) == 0
+    assert said(capsys) == [f"deleted {VPC} {thing.id}"]
+    assert verbs._for_programs("delete", sandbox, [VPC, other.id]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == {"schema_version": 1, "stack": "dev", "deleted": {"type": VPC, "id": other.id}}
+    with pytest.raises(verbs.RefusedError, match=f"^there is no {VPC} '{other.id}' in the cloud. Copy both from"):
+        verbs._delete(sandbox, [VPC, other.id])
+
+
+def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(token: str, identity: str) -> None:
+        raise CloudError("DependencyViolation", "the vpc has dependencies")
+
+    thing = create(sandbox)
+    monkeypatch.setattr(sandbox.world, "delete", refuse)
+    with pytest.raises(verbs.RefusedError, match=r"^the cloud refuses: DependencyViolation: the vpc"):
+        verbs._delete(sandbox, [VPC, thing.id])
+
+
+@pytest.mark.parametrize(
+    ("verb", "codes", "found", "code"),
+    [
+        ("status", [], WHOLE, 0),
+        ("status", [], replace(WHOLE, left_off="up"), 1),
+        ("status", [], replace(WHOLE, missing=(MANAGED,)), 1),
+        ("up", [0], WHOLE, 0),
+        ("up", [255], WHOLE, 1),
+        ("refresh", [0], replace(WHOLE, orphans=(ORPHAN,)), 1),
+    ],
+)
+def test_for_programs_one_object_is_on_stdout_and_the_rest_on_stderr(
+    sandbox: Sandbox,
+    pulumi: Scripted,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+    verb: str,
+    codes: list[int],
+    found: Findings,
+    code: int,
+) -> None:
+    finds(monkeypatch, found)
+    pulumi.codes = [*codes]
+    assert verbs._for_programs(verb, sandbox, ()) == code
+    captured = capfd.readouterr()
+    report = json.loads(captured.out)
+    assert (report["stack"], report["resources"], report["agree"]) == ("dev", 90, found.agree)
+    assert captured.err == (f"sandbox: {STATUS}\n" if codes == [255] else "")
+    assert pulumi.stdout == (None if verb == "status" else sys.stderr.fileno())
+
+
+def test_an_import_gets_the_dependencies_that_the_program_says(
+    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry that was imported has no `propertyDependencies`, and `destroy` would delete it too early."""
+    subnet = "urn:pulumi:dev::tandem::aws:ec2/subnet:Subnet::tandem-subnet"
+    later = f"{subnet}-2"
+    pulumi.deployment = {
+        "resources": [
+            {"urn": PROVIDER, "type": "pulumi:providers:aws", "id": "p"},
+            {"urn": URN, "type": VPC, "id": "vpc-1", "propertyDependencies": {}},
+            {"urn": subnet, "type": "aws:ec2/subnet:Subnet", "id": "subnet-1"},
+            {"urn": later, "type": "aws:ec2/subnet:Subnet", "id": "subnet-2", "propertyDependencies": {}},
+        ]
+    }
+    assert [one["urn"] for one in lack_dependencies(pulumi.deployment)] == [subnet]
+    sandbox.order()
+    assert "dependencies" not in pulumi.deployment["resources"][2], "nobody knows what the program says"
+    named: dict[str, Any] = {"urn": subnet, "type": "aws:ec2/subnet:Subnet", "name": "tandem-subnet", "parent": STACK}
+    needs = Resource(**named, inputs={}, outputs={}, dependencies=(URN, later))
+    monkeypatch.setattr(verbs, "_graph", lambda place: Graph(resources={subnet: needs}))
+    sandbox.order()
+    assert pulumi.deployment["resources"][2]["dependencies"] == [URN]
+    assert "dependencies" not in pulumi.deployment["resources"][1]
