@@ -104,7 +104,7 @@ class Ollama:
         """
         self.endpoint = endpoint
         self._timeout, self._option, self._encoder, self._trouble = timeout, option, encoder, trouble
-        self._wire = Wire(endpoint.url, network=network, clock=clock)
+        self._clock, self._wire = clock, Wire(endpoint.url, network=network, clock=clock)
 
     def __enter__(self) -> "Ollama":
         return self
@@ -158,9 +158,16 @@ class Ollama:
         return None
 
     def load(self) -> float:
-        """Loads the model; returns the seconds that it took."""
-        answer = self._embed("hello") if self._encoder else self._generate({})
-        return (answer.load_duration or 0) / NANOSECONDS
+        """Loads the model; returns the seconds that it took.
+
+        By our own clock: to a request without a prompt Ollama says no duration (v0.32.15, server/routes.go, "load").
+        """
+        begun = self._clock()
+        if self._encoder:
+            self._embed("hello")
+        else:
+            self._generate({})
+        return self._clock() - begun
 
     def probe(self) -> tuple[int, float]:
         """Answers a tiny prompt; returns its tokens and tokens per second (0 for an embedding model)."""

@@ -7,15 +7,15 @@ share. Time to first token and inter-token latency are compared per request, eac
 """
 
 import asyncio
+import multiprocessing
 import os
 import time
-
-import httpx
+from multiprocessing.connection import Connection
 
 from tandem.bench.run import Bench, Case, Measured
 from tandem.measured.measures import itl_ms, percentile, ttft_ms
 from tandem.measured.result import Load, Row, Server
-from tests.tandem.scripted_ollama import scripted
+from tests.tandem.fake_ollama import ollama
 
 STREAMS = 32
 REQUESTS = 128
@@ -29,14 +29,25 @@ def main() -> None:
     """Prints every figure."""
     print(f"{STREAMS} streams, {REQUESTS} requests of {TOKENS} tokens; {os.cpu_count()} processors")
     for seconds in SPEEDS:
-        with scripted(first_s=5 * seconds, next_s=seconds) as server:
-            bench = _bench(server.url)
-            case = Case(1, ("a",), 64, "closed", STREAMS)
-            busy = os.getloadavg()[0]
-            measured = asyncio.run(_measure(bench, case))
-            sent: dict[str, list[int]] = httpx.get(f"{server.url}/sent", trust_env=False, timeout=60).json()
+        here, there = multiprocessing.Pipe()
+        server = multiprocessing.Process(target=_serve, args=(seconds, there))
+        server.start()
+        bench = _bench(here.recv())
+        case = Case(1, ("a",), 64, "closed", STREAMS)
+        busy = os.getloadavg()[0]
+        measured = asyncio.run(_measure(bench, case))
+        here.send("the measurement is over")
+        sent: dict[str, list[int]] = here.recv()
         print(f"\n{STREAMS / seconds:,.0f} tokens a second (load of the machine before: {busy:.1f})")
         _tell(bench, case, measured, sent)
+
+
+def _serve(seconds: float, client: Connection) -> None:
+    """In a process of its own, whose threads take no time of the client's."""
+    with ollama(first_s=5 * seconds, next_s=seconds) as server:
+        client.send(server.url)
+        client.recv()
+    client.send(server.sent)
 
 
 def _bench(url: str) -> Bench:

@@ -31,7 +31,7 @@ from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
 from tests.control_plane.running import ControlPlane
-from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, ollama
 from tests.tandem.seen import promise
 
 GPU_NODE = "tandem-gpu-group-0"
@@ -48,7 +48,7 @@ METRICS = b'DCGM_FI_DEV_FB_USED{UUID="GPU-1",modelName="Tesla T4"} 4321\n'
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[FakeOllama]:
-    with serving(FakeOllama(*TAGS)) as fake:
+    with ollama(*TAGS) as fake:
         fake.answers["/metrics"] = METRICS
         yield fake
 
@@ -58,7 +58,8 @@ def node_agent(plane: ControlPlane, server: FakeOllama, tmp_path_factory: pytest
     folder = tmp_path_factory.mktemp("kubelet")
     (folder / "nvidia-smi").write_text(SMI)
     (folder / "nvidia-smi").chmod(0o755)
-    with kubelet(plane, folder, {11434: server.port, 9400: server.port}, programs=folder) as running:
+    port = int(server.url.rpartition(":")[2])
+    with kubelet(plane, folder, {11434: port, 9400: port}, programs=folder) as running:
         yield running
 
 
@@ -108,7 +109,7 @@ def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.Ca
     assert run("verify", stack.kubeconfig, "--overfill") == 0
     told = capfd.readouterr()
     assert "FAILED" not in told.out
-    assert "12 tokens, 30.0 tokens/s" in told.out
+    assert "16 tokens, 50.0 tokens/s" in told.out
     assert "Insufficient nvidia.com/gpu" in told.out
     assert told.out.rstrip().endswith("30 of 30 promises hold, 0 broken.")
     assert "Traceback" not in told.err
@@ -312,7 +313,7 @@ def test_watch_asks_the_plugins_pod_for_the_gpu(stack: Stack, capsys: pytest.Cap
     look = json.loads(line)
     [gpu] = look["gpus"]
     assert (gpu["name"], gpu["used_mib"], gpu["busy_percent"], gpu["source"]) == ("Tesla T4", 9300, 37, "nvidia-smi")
-    assert [model["tokens_per_s"] for model in look["models"]] == [30.0, 30.0]
+    assert [model["tokens_per_s"] for model in look["models"]] == [50.0, 50.0]
     assert look["trouble"] == []
 
 

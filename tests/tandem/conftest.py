@@ -2,10 +2,19 @@
 
 import gc
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.tandem.fake_ollama import FakeOllama, serving
+from tandem.bench.stream import Sender
+from tandem.command import main
+from tandem.deployed.endpoints import Endpoint
+from tandem.deployed.ollama import Ollama
+from tests.tandem.fake_network import ClockedNetwork, Network
+from tests.tandem.fake_ollama import FakeOllama, ollama
+
+LOAD = ("--prompt-words", "8", "--output-tokens", "4", "--concurrency", "2", "--requests", "3", "--repeats", "1")
 
 
 @pytest.fixture(autouse=True)
@@ -18,12 +27,52 @@ def without_the_garbage_of_others(request: pytest.FixtureRequest) -> None:
 @pytest.fixture
 def llama() -> Iterator[FakeOllama]:
     """The server of a model, real if small."""
-    with serving(FakeOllama("llama2:7b")) as server:
+    with ollama("llama2:7b") as server:
         yield server
 
 
 @pytest.fixture
 def mistral() -> Iterator[FakeOllama]:
     """The server of the other."""
-    with serving(FakeOllama("mistral:7b")) as server:
+    with ollama("mistral:7b") as server:
         yield server
+
+
+class Servers(dict[str, FakeOllama]):
+    """Two servers in memory, which `tandem bench` meets in place of the network."""
+
+    late_ns = 0
+
+    def network(self, url: str) -> Network:
+        return Network(self[url.removeprefix("http://")])
+
+    def change(self, **changes: Any) -> None:
+        """Changes both."""
+        for server in self.values():
+            vars(server).update(changes)
+
+    @property
+    def prompts(self) -> list[str]:
+        """What either was asked."""
+        return [body["prompt"] for server in self.values() for body in server.requests]
+
+    def bench(self, path: Path, *more: str, names: str = "ab") -> int:
+        """Runs the command against servers of those names."""
+        urls = [part for name in names for part in ("--url", f"{name}=http://{name}")]
+        return main(["bench", *urls, "-o", str(path), *LOAD, *more])
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+    """Servers whose models are on the GPU."""
+    found = Servers(a=FakeOllama(), b=FakeOllama())
+
+    def asked(endpoint: Endpoint) -> Ollama:
+        return Ollama(endpoint, network=found.network(endpoint.url))
+
+    def sender(url: str, **options: Any) -> Sender:
+        return Sender(url, **options, network=ClockedNetwork(found.network(url), found.late_ns))
+
+    monkeypatch.setattr("tandem.bench.measuring.Ollama", asked)
+    monkeypatch.setattr("tandem.bench.run.Sender", sender)
+    return found

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import httpcore
 
 from tandem.bench.clocked import ClockedStream
+
+if TYPE_CHECKING:
+    from tests.tandem.fake_ollama import FakeOllama
 
 Event = bytes | float | Exception
 """Bytes that come, seconds that pass before anything does, or what the connection ends with."""
@@ -47,11 +52,11 @@ OPEN = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\n\r\n"
 
 
 class Network(httpcore.NetworkBackend):
-    """Answers each path with its reply; `now` is its clock."""
+    """Answers each path with its reply, or as `server` does; `now` is its clock."""
 
-    def __init__(self, **replies: Reply | object) -> None:
+    def __init__(self, server: FakeOllama | None = None, /, **replies: Reply | object) -> None:
         """By the last part of the path: `tags` is `/api/tags`. What is no reply is sent as JSON."""
-        self.replies = replies
+        self.server, self.replies = server, replies
         self.seconds = 0.0
         self.reads = self.bytes = 0
         self.asked: list[tuple[str, Any]] = []
@@ -66,6 +71,9 @@ class Network(httpcore.NetworkBackend):
         head, _, body = request.partition(b"\r\n\r\n")
         path = head.split(b" ", 2)[1].decode()
         self.asked.append((path, json.loads(body) if body else None))
+        if self.server:
+            yield from self.server.events(*self.asked[-1])
+            return
         reply: Any = self.replies.get(path.rpartition("/")[2], whole({"error": "no such path"}, 404))
         yield from (reply if callable(reply) else whole(reply))()
 
@@ -107,22 +115,26 @@ class Stream(httpcore.NetworkStream):
 class ClockedNetwork(httpcore.AsyncNetworkBackend):
     """The same for `bench`, whose own timer is a whole request's."""
 
-    def __init__(self, network: Network) -> None:
-        self.network = network
+    def __init__(self, network: Network, late_ns: int = 0) -> None:
+        """`late_ns`: by how much its stamps are off, as after somebody has set the clock."""
+        self.network, self.late_ns = network, late_ns
 
     async def connect_tcp(self, host: str, *_: object, **__: object) -> ClockedStream:
-        return _Clocked(self.network)
+        return _Clocked(self)
 
 
 class _Clocked(ClockedStream):
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: ClockedNetwork) -> None:
         super().__init__()
-        self._stream = Stream(network)
+        self._stream, self._late_ns = Stream(network.network), network.late_ns
 
     async def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._begin_writing()
         self._stream.write(buffer)
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        await asyncio.sleep(0)
+        self._writing, self.arrived_ns = False, time.monotonic_ns() + self._late_ns
         return self._stream.read(max_bytes)
 
     async def aclose(self) -> None:

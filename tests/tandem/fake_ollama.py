@@ -1,72 +1,202 @@
-"""An Ollama server that answers what a test says, on a port of this machine."""
+"""An Ollama server that says what a test wants: on a port of this machine, or in memory (`fake_network.Network`).
+
+Its replies have the fields of the real ones: tests/ollama/test_fake_ollama.py compares them.
+"""
 
 import http.server
+import itertools
 import json
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
+import httpcore
+
 from tests.tandem.deployed.listening import listening
+from tests.tandem.fake_network import Event, whole
 
 GIB = 2**30
+NDJSON = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-ndjson\r\nTransfer-Encoding: chunked\r\n\r\n"
+NOW = "2026-11-22T12:00:00.123456789Z"
+REFUSALS = {"busy": "server busy", "refuses": ""}
+DETAILS = {"format": "gguf", "family": "llama", "parameter_size": "1B", "quantization_level": "Q4_0"}
+TOKEN_NS = 20_000_000
+"""What the server says that a token took: 50 a second."""
 
 
+@dataclass
 class FakeOllama:
-    """By path: what is answered, as JSON or as bytes; `status` for other codes than 200."""
+    """What a server holds, does and was asked."""
 
-    def __init__(self, *tags: str) -> None:
-        self.answers: dict[str, Any] = {
-            "/api/version": {"version": "0.32.15"},
-            "/api/tags": {"models": [{"name": tag} for tag in tags]},
-            "/api/ps": {"models": [loaded(tag) for tag in tags]},
-            "/api/generate": {
-                "load_duration": 1_500_000_000,
-                "eval_count": 12,
-                "eval_duration": 400_000_000,
-                "response": "Hello",
-            },
-            "/api/embed": {"load_duration": 500_000_000, "embeddings": [[0.0] * 384]},
-        }
-        self.status: dict[str, int] = {}
-        self.asked: list[tuple[str, dict[str, Any]]] = []
-        self.port = 0
+    models: Sequence[str] = ("tiny:1b",)
+    version: str = "0.32.15"
+    digest: str = "d"
+    quantization: str = "Q4_0"
+    size: int = 5 * GIB
+    size_vram: int = 5 * GIB
+    load_s: float = 0.0
+    first_s: float = 0.0
+    """Before the first piece."""
+    next_s: float = 0.0
+    """Before each other piece."""
+    pieces: Sequence[str] | None = None
+    """What it says; None: `word0`, `word1`, … up to `num_predict`."""
+    thinking: Sequence[str] = ()
+    """What it thinks before."""
+    endless: bool = False
+    """Goes on until the client leaves."""
+    fault: str = ""
+    """`breaks` (closes the connection halfway), `stops` (no last piece), `says` (`error` in it), or a refusal."""
+    fault_from: int = 0
+    """Number of the first request, from 0, that meets the fault or has no end."""
+    fault_every: int = 1
+    """Of the requests from then on, one in so many does."""
+    error: str = "an error was encountered while running the model: CUDA error"
+    answers: dict[str, Any] = field(default_factory=dict)
+    """By path: what is answered instead, as JSON or as bytes."""
+    status: dict[str, int] = field(default_factory=dict)
+    """Of those answers, where it is not 200."""
+    asked: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    sent: dict[str, list[int]] = field(default_factory=dict)
+    """By prompt, of `time.monotonic_ns`: when it was there, and when each piece was given to the socket."""
+    url: str = ""
+
+    def __post_init__(self) -> None:
+        self._numbers = itertools.count()
 
     @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+    def requests(self) -> list[dict[str, Any]]:
+        """What was asked of the models."""
+        return [body for path, body in self.asked if path in ("/api/generate", "/api/chat")]
+
+    def events(self, path: str, body: Any) -> Iterator[Event]:
+        """All bytes of the reply, with the pauses between them."""
+        self.asked.append((path, body or {}))
+        held = {"digest": self.digest, "details": {**DETAILS, "quantization_level": self.quantization}}
+        listed = [{"name": name, "model": name, "size": self.size, **held} for name in self.models]
+        own: dict[str, Any] = {
+            "/api/version": {"version": self.version},
+            "/api/tags": {"models": listed},
+            "/api/ps": {"models": [loaded(name, self.size, self.size_vram) for name in self.models]},
+            "/api/embed": {"model": "", "embeddings": [[0.0] * 384], "total_duration": 9, "load_duration": 5},
+        }
+        if path not in self.answers and path in ("/api/generate", "/api/chat"):
+            yield from self._generate(path, body)
+            return
+        known = path in self.answers or path in own
+        status = self.status.get(path, 200 if known else 404)
+        if path == "/api/embed":
+            yield self.load_s
+        yield from whole(self.answers.get(path, own.get(path, b"404 page not found")), status)()
+
+    def _generate(self, path: str, body: Mapping[str, Any]) -> Iterator[Event]:
+        number, stamps = next(self._numbers), self.sent.setdefault(str(body.get("prompt")), [])
+        stamps.append(time.monotonic_ns())
+        met = number >= self.fault_from
+        fault = self.fault if met and (number - self.fault_from) % self.fault_every == 0 else ""
+        if fault in REFUSALS:
+            yield from whole({"error": REFUSALS[fault] or self.error}, 503)()
+        elif body["model"] not in self.models:
+            yield from whole({"error": f"model '{body['model']}' not found"}, 404)()
+        elif not body.get("prompt") and not body.get("messages"):
+            yield self.load_s
+            yield from whole({"model": body["model"], "created_at": NOW, "response": "", **_done("load")})()
+        else:
+            count = int(body.get("options", {}).get("num_predict", 8))
+            words = [f"word{index} " for index in range(count)] if self.pieces is None else self.pieces
+            last = {**_done("length" if self.pieces is None else "stop"), **_figures(len(self.thinking) + len(words))}
+            if not body.get("stream", True):
+                yield from whole({"model": body["model"], "created_at": NOW, "response": "".join(words), **last})()
+                return
+            yield NDJSON
+            said = [*self.thinking, *words]
+            for index, piece in enumerate(
+                itertools.chain(said, itertools.repeat("more ") if self.endless and met else ())
+            ):
+                yield self.next_s if index else self.first_s
+                if fault and index == len(said) // 2:
+                    break
+                line = _line(path, body, piece, thinks=index < len(self.thinking))
+                stamps.append(time.monotonic_ns())
+                yield line
+                yield 0.001 * self.endless
+            if fault == "breaks":
+                yield httpcore.ReadError("connection reset")
+            elif fault == "says":
+                yield _chunk({"error": self.error})
+            elif fault != "stops":
+                yield _line(path, body, "", **last)
+            yield b"0\r\n\r\n"
 
 
 def loaded(tag: str, size: int = 5 * GIB, size_vram: int = 5 * GIB) -> dict[str, Any]:
+    """A model as `/api/ps` lists it."""
     return {
-        "name": tag,
-        "size": size,
-        "size_vram": size_vram,
-        "context_length": 2048,
-        "expires_at": "2318-03-04T05:06:07.123456789Z",
-    }
+        "name": tag, "model": tag, "digest": "d", "details": DETAILS, "size": size, "size_vram": size_vram,
+        "context_length": 2048, "expires_at": "2318-03-04T05:06:07.123456789Z",
+    }  # fmt: skip
+
+
+def _done(reason: str) -> dict[str, Any]:
+    return {"done": True, "done_reason": reason}
+
+
+def _figures(count: int) -> dict[str, int]:
+    return {
+        "total_duration": 5, "load_duration": 1, "prompt_eval_count": 7, "prompt_eval_duration": 2,
+        "eval_count": count, "eval_duration": TOKEN_NS * count,
+    }  # fmt: skip
+
+
+def _line(path: str, body: Mapping[str, Any], piece: str, *, thinks: bool = False, **last: Any) -> bytes:
+    said = {"thinking": piece} if thinks else {}
+    text = "" if thinks else piece
+    if path == "/api/chat":
+        part: dict[str, Any] = {"message": {"role": "assistant", "content": text, **said}}
+    else:
+        part = {"response": text, **said}
+    return _chunk({"model": body["model"], "created_at": NOW, **part, "done": False, **last})
+
+
+def _chunk(part: Mapping[str, Any]) -> bytes:
+    line = json.dumps(part).encode() + b"\n"
+    return b"%x\r\n%s\r\n" % (len(line), line)
 
 
 @contextmanager
-def serving(fake: FakeOllama) -> Iterator[FakeOllama]:
+def ollama(*models: str, **script: Any) -> Iterator[FakeOllama]:
+    """Such a server on a port of this machine, for as long as the block runs."""
+    fake = FakeOllama(models or FakeOllama.models, **script)
+
     class Answering(http.server.BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, *_: object) -> None:
             pass
 
         def answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            fake.asked.append((self.path, json.loads(body) if body else {}))
-            answer = fake.answers.get(self.path, {"error": "no such path"})
-            data = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(fake.status.get(self.path, 200))
-            self.send_header("Content-Length", str(len(data)))
-            self.end_headers()
-            self.wfile.write(data)
+            for event in fake.events(self.path, json.loads(body) if body else {}):
+                if isinstance(event, bytes):
+                    self.wfile.write(event)
+                elif isinstance(event, float):
+                    time.sleep(event)
+                else:
+                    self.close_connection = True
+                    return
 
         do_GET = do_POST = answer
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-    fake.port = server.server_port
+    class Server(http.server.ThreadingHTTPServer):
+        request_queue_size = 512
+
+        def handle_error(self, *_: object) -> None:
+            """A client that has left is no error here."""
+
+    server = Server(("127.0.0.1", 0), Answering)
+    fake.url = f"http://127.0.0.1:{server.server_port}"
     with listening(server):
         yield fake

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import http.server
 import io
-import json
 import re
-import threading
 import unicodedata
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
@@ -32,6 +29,7 @@ from tests.tandem.account.conftest import creation, emulated, passing
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated
 from tests.tandem.deployed.pretended import Cluster, connected, well
+from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.models import gguf_files
 from tests.tandem.results import row, run, server, shared
 from tests.tandem.seen import checks, facts, pending, restarting
@@ -121,54 +119,30 @@ def test_arguments(call: tuple[str, ...], text: str) -> None:
     said(*call, text)
 
 
-class _Evil(http.server.BaseHTTPRequestHandler):
-    """Answers as Ollama does, with one text everywhere."""
-
-    text, refuses, models = "", False, 1
-
-    def do_GET(self) -> None:
-        names = [{"name": f"{self.text}{number}", "size": 1, "digest": self.text} for number in range(self.models)]
-        self._answer({"models": names, "version": self.text})
-
-    def do_POST(self) -> None:
-        self._answer({"error": self.text, "message": {"content": self.text}, "response": self.text})
-
-    def _answer(self, answer: dict[str, Any]) -> None:
-        body = json.dumps({"error": self.text} if self.refuses else answer).encode()
-        self.send_response(500 if self.refuses else 200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing on the screen."""
-
-
-@contextmanager
-def serving() -> Iterator[str]:
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Evil) as listener:
-        threading.Thread(target=listener.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{listener.server_address[1]}"
-        listener.shutdown()
-
-
 @pytest.fixture(scope="module")
-def evil() -> Iterator[str]:
-    with serving() as url:
-        yield url
+def evil() -> Iterator[FakeOllama]:
+    with ollama() as server:
+        yield server
 
 
 @settings(max_examples=15)
-@given(EVIL, st.booleans(), st.integers(0, 2), st.booleans())
+@given(EVIL, st.sampled_from(["", "says", "refuses"]), st.integers(0, 2), st.booleans())
 @pytest.mark.parametrize("name", ["chat", "bench"])
 def test_servers(
-    tmp_path_factory: pytest.TempPathFactory, evil: str, name: str, text: str, refuses: bool, models: int, as_json: bool
+    tmp_path_factory: pytest.TempPathFactory,
+    evil: FakeOllama,
+    name: str,
+    text: str,
+    fault: str,
+    models: int,
+    as_json: bool,
 ) -> None:
-    _Evil.text, _Evil.refuses, _Evil.models = text, refuses, models
+    evil.version = evil.digest = evil.error = text
+    evil.models, evil.pieces, evil.fault = [f"{text}{number}" for number in range(models)], [text, text], fault
     folder = tmp_path_factory.mktemp("t")
     more = ["--transcript", str(folder / "t.md"), "--turns", "2"] if name == "chat" else ["-o", str(folder / "r.json")]
     more += ["--requests", "1", "--warmup", "0", "--repeats", "1", "--concurrency", "1"] if name == "bench" else []
-    said(name, "--url", f"a={evil}", "--url", f"b={evil}", *more, *["--json"] * as_json)
+    said(name, "--url", f"a={evil.url}", "--url", f"b={evil.url}", *more, *["--json"] * as_json)
     for written in folder.iterdir():
         assert steering(written.read_text(encoding="utf-8")) == set()
 

@@ -23,10 +23,10 @@ from tandem.bench.stream import Sender
 from tandem.measured.result_file import NotWrittenError, read, reserve, write
 from tandem.measured.summary import summary
 from tandem.terminal import CallError
-from tests.tandem.bench.instant_ollama import Instant, servers
+from tests.tandem.conftest import Servers
+from tests.tandem.fake_ollama import loaded
 from tests.tandem.results import shared
 
-__all__ = ["servers"]
 ROOT = Path(__file__).parents[3]
 
 
@@ -39,7 +39,7 @@ class NeverConnected(httpcore.AsyncNetworkBackend):
 
 
 @contextmanager
-def interrupted_after(servers: Instant, runs: int) -> Iterator[None]:
+def interrupted_after(servers: Servers, runs: int) -> Iterator[None]:
     """Presses Ctrl-C while the run after so many is measured."""
     from tandem.bench.run import Bench
 
@@ -58,13 +58,12 @@ def interrupted_after(servers: Instant, runs: int) -> Iterator[None]:
 
 
 def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
         assert servers.bench(path) == 130
-    before = set(servers.prompts)
-    servers.version, servers.digest, servers.quantization = "0.99.0", "another", "F16"
+    servers.change(version="0.99.0", digest="another", quantization="F16")
     assert servers.bench(path, "--resume") == 0
     assert "warning" not in capsys.readouterr().out
     result = read(path)
@@ -72,10 +71,9 @@ def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(
     told = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
     assert told == [[("0.32.15", "d", "Q4_0")] * 2, [("0.99.0", "another", "F16")] * 2]
     assert len(servers.prompts) == len(set(servers.prompts))
-    assert before.isdisjoint(servers.prompts[len(before) :])
 
 
-def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: Instant, tmp_path: Path) -> None:
+def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: Servers, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
         servers.bench(path, "--repeats", "2")
@@ -89,19 +87,19 @@ def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: I
 
 
 def test_a_resumed_benchmark_says_that_a_server_is_another_one(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
         servers.bench(path)
     capsys.readouterr()
-    servers.version, servers.digest = "0.99.0", "b" * 64
+    servers.change(version="0.99.0", digest="b" * 64)
     with interrupted_after(servers, 1):
         servers.bench(path, "--resume", "--json")
     [warning] = json.loads(capsys.readouterr().out)["warnings"]  # b had no run before
     change = f"Ollama 0.99.0 instead of 0.32.15, digest {'b' * 12} instead of d. "
     assert warning.startswith(f"Server a is different than in the other runs: {change}")
-    servers.version = "1.0"
+    servers.change(version="1.0")
     assert servers.bench(path, "--resume") == 0
     first, second = capsys.readouterr().err.split("warning: ")[1:]
     assert first.startswith("Server a is different than in the other runs: Ollama 1.0 instead of 0.32.15")
@@ -109,12 +107,12 @@ def test_a_resumed_benchmark_says_that_a_server_is_another_one(
 
 
 def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 3):
         servers.bench(path, "--repeats", "2")
-    servers.digest = "cd" * 32
+    servers.change(digest="cd" * 32)
     capsys.readouterr()
     assert servers.bench(path, "--repeats", "2", "--resume") == 0
     out, err = capsys.readouterr()
@@ -124,14 +122,14 @@ def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(
 
 
 def test_a_server_that_is_the_usual_one_again_is_no_change(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     for digest in ("d", "e"):
-        servers.digest = digest
+        servers.change(digest=digest)
         with interrupted_after(servers, 3):
             servers.bench(path, "--repeats", "3", "--resume")
-    servers.digest = "d"
+    servers.change(digest="d")
     capsys.readouterr()
     assert servers.bench(path, "--repeats", "3", "--resume") == 0
     out, err = capsys.readouterr()
@@ -140,7 +138,7 @@ def test_a_server_that_is_the_usual_one_again_is_no_change(
 
 
 def test_a_server_at_another_address_is_the_same_server(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
@@ -156,7 +154,7 @@ def test_a_server_at_another_address_is_the_same_server(
 
 
 def test_the_salt_of_an_earlier_call_is_refused(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
@@ -178,7 +176,7 @@ def test_prompts_too_short_to_be_unique_are_refused(capsys: pytest.CaptureFixtur
 
 
 def test_a_second_benchmark_with_the_same_file_stops_at_once(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path, alias = tmp_path / "r.json", tmp_path / "alias.json"
     alias.symlink_to(path)
@@ -199,7 +197,7 @@ def test_a_second_benchmark_with_the_same_file_stops_at_once(
 
 
 def test_the_file_is_reserved_from_the_first_request_to_the_last(
-    servers: Instant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, tried = tmp_path / "r.json", []
 
@@ -214,7 +212,7 @@ def test_the_file_is_reserved_from_the_first_request_to_the_last(
     assert tried == [False, True, True, True, True, True]
 
 
-def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers: Instant, tmp_path: Path) -> None:
+def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers: Servers, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     program = (
         "import os, sys; from pathlib import Path; from tandem.measured.result_file import reserve\n"
@@ -229,7 +227,7 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
 
 
 def test_a_folder_that_is_not_there_is_one_line(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "none" / "r.json"
     assert servers.bench(path) == 2
@@ -242,7 +240,7 @@ def full_disk(*_: object) -> None:
 
 
 def test_a_full_disk_keeps_every_written_run_and_shows_the_last(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
@@ -263,7 +261,7 @@ def test_a_full_disk_keeps_every_written_run_and_shows_the_last(
 
 
 def test_a_full_disk_at_the_first_run_is_one_line(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", full_disk)
     assert servers.bench(tmp_path / "r.json", "--json") == 1
@@ -292,10 +290,11 @@ def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tm
     ],
 )
 def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
-    place: tuple[int, int] | None, told: str, servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    place: tuple[int, int] | None, told: str, servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
-    servers.places = {"b": place}
+    size, size_vram = place or (0, 0)
+    servers["b"].answers["/api/ps"] = {"models": [loaded("tiny:1b", size, size_vram)] if place else []}
     assert servers.bench(path) == 1
     out, err = capsys.readouterr()
     fix = "Its runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
@@ -308,30 +307,30 @@ def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
     assert len(read(path).runs) == 3
 
 
-def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Instant, tmp_path: Path) -> None:
+def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
         servers.bench(path)
     kept = path.read_bytes()
-    servers.places = {"a": (2**30, 0)}
+    servers["a"].size_vram = 0
     assert servers.bench(path, "--resume") == 1
     assert path.read_bytes() == kept
 
 
 def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     assert servers.bench(path) == 0
     asked, kept = len(servers.prompts), path.read_bytes()
-    servers.places = {"a": (2**30, 0)}
+    servers["a"].size_vram = 0
     assert servers.bench(path, "--resume") == 0
     assert (len(servers.prompts), path.read_bytes()) == (asked, kept)
     assert "all runs are in the result already: nothing is left to measure\n" in capsys.readouterr().err
 
 
 def test_resume_without_a_result_says_that_it_begins_one(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "r.json"
     assert servers.bench(path, "--resume") == 0
@@ -339,7 +338,7 @@ def test_resume_without_a_result_says_that_it_begins_one(
 
 
 def test_a_folder_as_the_result_is_refused_with_and_without_resume(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for more in ((), ("--resume",)):
         assert servers.bench(tmp_path, *more) == 2
@@ -347,7 +346,7 @@ def test_a_folder_as_the_result_is_refused_with_and_without_resume(
 
 
 def test_a_server_that_is_too_slow_for_the_timeout_names_that(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sender(url: str, **options: Any) -> Sender:
         return Sender(url, **options, network=NeverConnected())
@@ -361,9 +360,9 @@ def test_a_server_that_is_too_slow_for_the_timeout_names_that(
 
 
 def test_a_server_that_refuses_its_first_request_stops_the_benchmark(
-    servers: Instant, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    servers: Servers, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    servers.refusing = frozenset("a")
+    servers["a"].fault = "busy"
     assert servers.bench(tmp_path / "r.json", "--allow-cpu") == 1
     told = "tandem: a did not answer its first request (503: server busy). Repair that server and repeat the command.\n"
     assert capsys.readouterr().err == told
@@ -377,7 +376,7 @@ def test_the_last_line_says_how_fast_the_models_ran_together(capsys: pytest.Capt
     assert line.startswith("64 words, 4 at a time: together, each ran at 0.58 of its speed alone; ")
 
 
-def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Instant, tmp_path: Path) -> None:
-    servers.step_ns = -1_000_000
+def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Servers, tmp_path: Path) -> None:
+    servers.late_ns = -1_000_000_000
     assert servers.bench(tmp_path / "r.json", names="a") == 0
-    assert read(tmp_path / "r.json").runs[0].rows[0].arrivals_us == [0, 0]
+    assert read(tmp_path / "r.json").runs[0].rows[0].arrivals_us == [0] * 4

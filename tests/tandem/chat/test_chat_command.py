@@ -18,38 +18,32 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from tandem.chat.talk import apart
 from tandem.command import main
 from tandem.deployed.ollama import Ollama, Piece
 from tests.tandem.fake_network import Network, raw
-from tests.tandem.scripted_ollama import Running, scripted
+from tests.tandem.fake_ollama import FakeOllama, ollama
 
 ROOT = Path(__file__).parents[3]
+GONE = {"error": "model 'tiny:1b' not found"}
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
-def chat(a: Running, b: Running, folder: Path, *arguments: str) -> int:
+def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> int:
     return main(
         ["chat", "--url", f"a={a.url}", "--url", f"b={b.url}", "--transcript", str(folder / "t.md"), *arguments]
     )
 
 
-def asked(server: Running) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = httpx.get(f"{server.url}/asked", trust_env=False).json()
-    return found
-
-
 def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with scripted(pieces=["I am", " A."]) as a, scripted(pieces=["I am", " B."]) as b:
+    with ollama(pieces=["I am", " A."]) as a, ollama(pieces=["I am", " B."]) as b:
         code = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
-        first, third = asked(a)
-        [second] = asked(b)
     assert code == 0
+    (first, third), [second] = a.requests, b.requests
     system, opening = {"role": "system", "content": "Be short."}, {"role": "user", "content": "Begin."}
     assert first["messages"] == [system, opening]
     assert second["messages"] == [system, {"role": "user", "content": "I am A."}]
@@ -62,7 +56,7 @@ def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(
 
 
 def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
-    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
+    with ollama(pieces=["I am A."]) as a, ollama(pieces=["I am B."]) as b:
         chat(a, b, tmp_path, "--turns", "2", "--prompt", "Begin.", "--system", "Be short.")
     text = (tmp_path / "t.md").read_text()
     assert text.startswith(f"# tiny:1b (a) and tiny:1b (b)\n\n- a: `tiny:1b` at {a.url}, Ollama 0.32.15\n- b: ")
@@ -75,11 +69,11 @@ def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with (
-        scripted(thinking=["secret "], pieces=["Yes."]) as a,
-        scripted(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
+        ollama(thinking=["secret "], pieces=["Yes."]) as a,
+        ollama(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
     ):
         assert chat(a, b, tmp_path, "--turns", "3") == 0
-        heard = str([one["messages"] for server in (a, b) for one in asked(server)])
+        heard = str([one["messages"] for server in (a, b) for one in server.requests])
     shown = capsys.readouterr().out
     assert "secret" not in heard + shown + (tmp_path / "t.md").read_text()
     assert "(thinks)" in shown
@@ -116,7 +110,7 @@ def test_thinking_in_tags_is_taken_apart_however_it_is_cut(given: list[str], tex
 def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I ", "am ", "B."], fault="breaks") as b:
+    with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
         assert chat(a, b, tmp_path) == 1
     out, err = capsys.readouterr()
     assert f"tandem: b ({b.url}) went away in the middle" in err
@@ -133,7 +127,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
         ({"fault": "says"}, "broke off: an error was encountered while running the model: CUDA error"),
         ({"fault": "stops"}, "ended without the word that it is done"),
         ({"fault": "busy"}, "answers with 503: server busy"),
-        ({"fault": "gone"}, "has no model tiny:1b. Run "),
+        ({"answers": {"/api/chat": GONE}, "status": {"/api/chat": 404}}, "has no model tiny:1b. Run "),
         ({"pieces": []}, ") gave an empty answer. Try another"),
         ({"pieces": [" \n"]}, ") gave an empty answer. Try another"),
         ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
@@ -142,7 +136,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
 def test_what_goes_wrong_is_told_and_written_down(
     script: dict[str, Any], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with scripted(pieces=["I am A."]) as a, scripted(**script) as b:
+    with ollama(pieces=["I am A."]) as a, ollama(**script) as b:
         assert chat(a, b, tmp_path) == 1
     assert told in capsys.readouterr().err
     text = (tmp_path / "t.md").read_text()
@@ -153,9 +147,9 @@ def test_what_goes_wrong_is_told_and_written_down(
 def test_a_server_that_is_not_there_is_told_before_anything_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with scripted() as a, scripted() as b:
-        b.process.kill()
-        b.process.wait()
+    with ollama() as b:
+        pass
+    with ollama() as a:
         assert chat(a, b, tmp_path) == 1
     assert "b (http://127.0.0.1:" in (told := capsys.readouterr().err)
     assert "cannot be reached" in told
@@ -170,8 +164,8 @@ def test_the_timeout_bounds_the_first_question_too(
     given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     silent = Network(version=raw(1e6))
-    ollama = functools.partial(Ollama, network=silent, clock=silent.now)
-    monkeypatch.setattr("tandem.chat.conversation.Ollama", ollama)
+    answering = functools.partial(Ollama, network=silent, clock=silent.now)
+    monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
     assert main(["chat", "--url", "a=http://h:1", "--url", "b=http://h:2", "--timeout", given]) == 1
     told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
     assert (silent.seconds, capsys.readouterr().err) == (seconds, told)
@@ -194,7 +188,7 @@ def test_a_talk_needs_two_servers(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.md").write_text("mine")
-    with scripted() as a, scripted() as b:
+    with ollama() as a, ollama() as b:
         assert chat(a, b, tmp_path) == 2
     assert "already exists. Name another file" in capsys.readouterr().err
     assert (tmp_path / "t.md").read_text() == "mine"
@@ -226,7 +220,7 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
         return files[-1]
 
     monkeypatch.setattr("tandem.chat.transcript.Path.open", opened)
-    with scripted(pieces=["I am A."]) as a, scripted(pieces=["I am B."]) as b:
+    with ollama(pieces=["I am A."]) as a, ollama(pieces=["I am B."]) as b:
         assert chat(a, b, tmp_path, "--prompt", "Begin.") == 1
         out, err = capsys.readouterr()
         assert chat(a, b, tmp_path, "--prompt", "Begin.", "--json") == 1
@@ -241,13 +235,13 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
 
 
 def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with scripted() as a, scripted() as b:
+    with ollama() as a, ollama() as b:
         assert chat(a, b, tmp_path / "nowhere") == 2
     assert "No such file or directory" in capsys.readouterr().err
 
 
 def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with scripted(thinking=["hm"], pieces=["A"]) as a, scripted(fault="stops", pieces=["B", "C"]) as b:
+    with ollama(thinking=["hm"], pieces=["A"]) as a, ollama(fault="stops", pieces=["B", "C"]) as b:
         assert chat(a, b, tmp_path, "--json") == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ended"] == "failed"
@@ -277,7 +271,7 @@ MANY = ("--max-tokens", "100000")
 """So many that an endless answer is not too large for what was asked."""
 
 
-def started(servers: Iterable[Running], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
+def started(servers: Iterable[FakeOllama], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:
     urls = [part for name, server in zip("ab", servers, strict=False) for part in ("--url", f"{name}={server.url}")]
     return subprocess.Popen(
         [sys.executable, "-m", "tandem", "chat", *urls, "--transcript", str(transcript), *MANY], cwd=ROOT, **options
@@ -297,7 +291,7 @@ def speaking(process: subprocess.Popen[bytes]) -> None:
 @pytest.mark.slow
 def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
-    with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
+    with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
         process = started((a, b), transcript, stdout=subprocess.PIPE)
         assert process.stdout is not None
         speaking(process)
@@ -310,7 +304,7 @@ def test_what_was_said_is_on_the_disk_even_if_the_command_is_killed(tmp_path: Pa
 @pytest.mark.slow
 def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -> None:
     transcript = tmp_path / "t.md"
-    with scripted(pieces=["on and on "], endless=True) as a, scripted() as b:
+    with ollama(pieces=["on and on "], endless=True) as a, ollama() as b:
         process = started((a, b), transcript, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert process.stdout is not None
         assert process.stderr is not None
@@ -331,7 +325,7 @@ def test_a_terminal_of_40_columns_gets_whole_words_and_two_colours(tmp_path: Pat
     terminal, screen = os.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 40, 0, 0))
     env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "40"}
-    with scripted(pieces=[*words, "\x1b[2J"]) as a, scripted(pieces=words) as b:
+    with ollama(pieces=[*words, "\x1b[2J"]) as a, ollama(pieces=words) as b:
         process = started((a, b), tmp_path / "t.md", stdout=screen, stderr=screen, env=env)
         os.close(screen)
         shown = b""

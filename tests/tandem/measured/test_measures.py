@@ -14,7 +14,7 @@ from tandem.bench.run import Bench, Case, Measured
 from tandem.measured import measures
 from tandem.measured.result import Row
 from tandem.measured.summary import Goals, Sharing, Workload, summary
-from tests.tandem.bench.instant_ollama import Instant
+from tests.tandem.conftest import Servers
 from tests.tandem.results import SPILLED, failed, result, row, run, server, shared, steady
 
 CLOSED = Workload(64, "closed", 4.0)
@@ -196,16 +196,15 @@ def test_workloads_are_mappings_in_json() -> None:
     assert [one["workload"] for one in (*told["figures"], *told["sharing"])] == [workload] * 5
 
 
-def test_the_clients_processor_time_is_that_of_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_clients_processor_time_is_that_of_the_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([5.0, 7.5])
     monkeypatch.setattr("tandem.bench.run.time.process_time", lambda: next(seconds))
 
     async def measure() -> Measured:
         load = replace(result("x", []).load, requests=1)
-        bench = Bench([server("a", "m")], load, "s")
+        bench = Bench([replace(server("a", "m"), url="http://a")], load, "s")
         return await bench.measure(Case(1, ("a",), 8, "closed", 1.0))
 
-    Instant(monkeypatch)
     assert asyncio.run(measure()).client_cpu_s == 2.5
 
 

@@ -1,27 +1,29 @@
 """What is asked of an Ollama server, and what its answers mean: against a server on this machine."""
 
-from collections.abc import Iterator
 from contextlib import closing
+from typing import Any
 
 import pytest
 
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Memory, Ollama
 from tandem.verify.servers import Server, examine
-from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, serving
+from tests.tandem.fake_network import Network
+from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, ollama
 
 TAG = "llama2:7b"
 
 
 @pytest.fixture
-def fake() -> Iterator[FakeOllama]:
-    with serving(FakeOllama(TAG)) as server:
-        yield server
+def fake() -> FakeOllama:
+    return FakeOllama([TAG], load_s=1.5)
 
 
 def examined(fake: FakeOllama, tag: str = TAG, *, encoder: bool = False, trouble: str = "") -> Server:
-    endpoint = Endpoint("a", fake.url, tag)
-    with closing(Ollama(endpoint, encoder=encoder, trouble=lambda: trouble)) as server:
+    network = Network(fake)
+    known: dict[str, Any] = {} if fake.url else {"network": network, "clock": network.now}
+    endpoint = Endpoint("a", fake.url or "http://a", tag)
+    with closing(Ollama(endpoint, encoder=encoder, trouble=lambda: trouble, **known)) as server:
         return examine({"a": server}, {"a": tag})["a"]
 
 
@@ -35,7 +37,7 @@ def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
         "version": (True, "Ollama 0.32.15"),
         "held": (True, TAG),
         "loaded": (True, "in 1.5 s"),
-        "answered": (True, "12 tokens, 30.0 tokens/s"),
+        "answered": (True, "16 tokens, 50.0 tokens/s"),
     }
     assert server.memory == Memory(
         size=5 * GIB, size_vram=5 * GIB, context=2048, expires="2318-03-04T05:06:07.123456789Z"
@@ -82,8 +84,7 @@ def test_escapes_of_a_server_never_reach_the_terminal(fake: FakeOllama) -> None:
 
 
 def test_a_server_that_is_away_is_told_by_what_the_forwarded_port_knows() -> None:
-    gone = FakeOllama()
-    with serving(gone):
+    with ollama() as gone:
         pass
     assert told(examined(gone, trouble="a has no pod that is ready"))["version"] == (
         False,
@@ -94,14 +95,14 @@ def test_a_server_that_is_away_is_told_by_what_the_forwarded_port_knows() -> Non
 
 def test_an_embedding_model_is_loaded_and_asked_by_embedding(fake: FakeOllama) -> None:
     server = examined(fake, encoder=True)
-    assert told(server)["loaded"] == (True, "in 0.5 s")
+    assert told(server)["loaded"] == (True, "in 1.5 s")
     assert told(server)["answered"] == (True, "a vector of 384 numbers")
     assert "/api/generate" not in [path for path, _ in fake.asked]
 
 
 def test_all_servers_are_loaded_before_any_is_judged() -> None:
     """A model may be whole on the GPU only as long as its neighbour is not there."""
-    with serving(FakeOllama("a:1")) as one, serving(FakeOllama("b:1")) as other:
+    with ollama("a:1") as one, ollama("b:1") as other:
         servers = {fake.url: fake for fake in (one, other)}
         order: list[str] = []
         for fake in servers.values():

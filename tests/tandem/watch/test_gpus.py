@@ -1,11 +1,9 @@
 """GPUs, from what `nvidia-smi` and the DCGM exporter print."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu, from_dcgm, from_nvidia_smi
+from tests.tandem.fake_ollama import ollama
 from tests.tandem.seen import NODE, pod
 
 CARD = 'gpu="0",UUID="GPU-1",pci_bus_id="00000000:00:1E.0",device="nvidia0",modelName="Tesla T4",Hostname="x"'
@@ -123,26 +122,14 @@ def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
     )
 
 
-class Exporter(BaseHTTPRequestHandler):
-    """Serves one page of metrics, as the DCGM exporter does on port 9400 (dcgm-exporter README)."""
-
-    def do_GET(self) -> None:
-        self.send_response(200 if self.path == "/metrics" else 404)
-        self.end_headers()
-        self.wfile.write(f"DCGM_FI_DEV_FB_USED{{{CARD}}} 9300\n".encode())
-
-    def log_message(self, *_: object) -> None:
-        """Nothing."""
-
-
 def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
+    """It serves them at `/metrics` on port 9400 (dcgm-exporter README)."""
     exporter = plugin_pod("dcgm-exporter")
     exporter["metadata"]["labels"] = {"app.kubernetes.io/name": "dcgm-exporter"}
-    with ThreadingHTTPServer(("127.0.0.1", 0), Exporter) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        cluster: Any = Cluster("", f"http://127.0.0.1:{server.server_port}")
+    metrics = f"DCGM_FI_DEV_FB_USED{{{CARD}}} 9300\n".encode()
+    with ollama(answers={"/metrics": metrics}) as server:
+        cluster: Any = Cluster("", server.url)
         found, notes = gpus.read(cluster, [NODE], [exporter])
-        server.shutdown()
     assert [(gpu.uuid, gpu.used_mib, gpu.source) for gpu in found] == [("GPU-1", 9300, "DCGM")]
     assert notes == []
     label = {"app.kubernetes.io/name": "dcgm-exporter"}

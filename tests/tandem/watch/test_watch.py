@@ -53,7 +53,7 @@ def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: Fak
     [look] = watched(well(), llama, mistral, once=True)
     assert {model.tokens_per_s for model in look.models} == {None}
     [look] = watched(well(), llama, mistral, once=True, probe=True)
-    assert [model.tokens_per_s for model in look.models] == [30.0, None]
+    assert [model.tokens_per_s for model in look.models] == [50.0, None]
     assert "/api/generate" not in [path for path, _ in mistral.asked], "asking would load it"
 
 
