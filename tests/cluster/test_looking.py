@@ -270,7 +270,7 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
     with endpoints(reached) as [llama, mistral], httpx.Client() as client:
         for endpoint in (llama, mistral, llama):
             assert client.get(f"{endpoint.url}/big").content == server.answers["/big"]
-        answer = client.post(f"{llama.url}/api/generate", json={"prompt": "x" * 1_000_000})
+        answer = client.post(f"{llama.url}/api/generate", json={"model": TAGS[0], "prompt": "x" * 1_000_000})
         assert answer.status_code == 200
         assert len(server.asked[-1][1]["prompt"]) == 1_000_000
 

@@ -98,8 +98,8 @@ class FakeOllama:
         fault = self.fault if met and (number - self.fault_from) % self.fault_every == 0 else ""
         if fault in REFUSALS:
             yield from whole({"error": REFUSALS[fault] or self.error}, 503)()
-        elif body["model"] not in self.models:
-            yield from whole({"error": f"model '{body['model']}' not found"}, 404)()
+        elif body.get("model") not in self.models:
+            yield from whole({"error": f"model '{body.get('model')}' not found"}, 404)()
         elif not body.get("prompt") and not body.get("messages"):
             yield self.load_s
             yield from whole({"model": body["model"], "created_at": NOW, "response": "", **_done("load")})()
