@@ -2,9 +2,11 @@
 
 import contextlib
 import io
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from tandem.command import main
@@ -21,6 +23,11 @@ class Ended:
     returncode: int
     stdout: str
     stderr: str
+
+    @property
+    def json(self) -> Any:
+        """The one object that it printed."""
+        return json.loads(self.stdout)
 
 
 class Screen(io.StringIO):

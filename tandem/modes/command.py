@@ -23,6 +23,8 @@ WAYS = {
     "mig-mixed": ("mig-mixed",),
 }
 """What `--mode` may be, and the ways of sharing (`sharing.matrix.WAYS`) that it means."""
+SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
+"""What `--json` says of the shares of a cell."""
 PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
 PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048})
 """The models of the example stack `timeslice`."""
@@ -114,16 +116,7 @@ def _cell(cell: "Cell") -> dict[str, Any]:
         "capacity": "spot" if cell.is_spot else "on-demand",
         "usd_per_hour": round(cell.usd_per_hour, 4),
         "on_demand_usd_per_hour": round(cell.on_demand_usd_per_hour, 4),
-        "shares": [
-            {
-                "resource": shares.resource,
-                "profile": shares.profile,
-                "per_gpu": shares.per_gpu,
-                "memory_mib": shares.memory_mib,
-                "enforced": shares.enforced,
-            }
-            for shares in cell.pool.offers
-        ],
+        "shares": [{key: getattr(shares, key) for key in SHARES} for shares in cell.pool.offers],
         "rule": cell.broken,
         "problem": asdict(cell.problem) if cell.problem else None,
         "warnings": [asdict(warning) for warning in cell.warnings],

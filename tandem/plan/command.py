@@ -72,12 +72,11 @@ def _run(parsed: argparse.Namespace) -> int:
         print_json(_unread(parsed.stack, str(error)).as_dict())
         return USAGE
     if parsed.json:
-        from tandem.plan.switch import switch_report
         from tandem.planned.plan import run
         from tandem.planned.report import report
 
         planned = None if judged.refused else run(judged.plan())
-        print_json(report(judged, planned, switch_report(switch) if switch else None).as_dict())
+        print_json(report(judged, planned, switch).as_dict())
         return FAILED if judged.refused else FINE
     if judged.refused and is_up:
         tell(judged)

@@ -11,14 +11,6 @@ from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
 from tandem.planned.first_token import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
-from tandem.planned.report import (
-    DowntimeReport,
-    PoolSwitchReport,
-    SwitchReport,
-    SwitchStepReport,
-    SwitchVcpuReport,
-    fill,
-)
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"
@@ -244,21 +236,3 @@ def _started(change: Change, tenant: Tenant) -> str:
 def _step(kind: Kind, what: str, done: str, *, away: bool) -> Step:
     minutes, plus_minus = known_times()[done]
     return Step(kind=kind, what=what, minutes=minutes, plus_minus=plus_minus, away=away)
-
-
-def switch_report(switches: Switches) -> SwitchReport:
-    """What becomes of the running stack, as `--json` has it."""
-    names = {"new_pools": list(switches.new), "gone_pools": list(switches.gone)}
-    return fill(SwitchReport, switches, pools=[_pool_switch(switch) for switch in switches.pools], **names)
-
-
-def _pool_switch(switch: Switch) -> PoolSwitchReport:
-    return fill(
-        PoolSwitchReport,
-        switch,
-        steps=[fill(SwitchStepReport, step) for step in switch.steps],
-        downtime=[fill(DowntimeReport, downtime) for downtime in switch.downtimes],
-        vcpus=[
-            SwitchVcpuReport(quota=each.quota.title, code=each.quota.code, vcpus=each.most) for each in switch.vcpus
-        ],
-    )

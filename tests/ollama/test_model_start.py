@@ -103,27 +103,24 @@ class Stub:
     def calls(self, command: str) -> list[str]:
         return [call for call in (self.folder / "calls").read_text().splitlines() if call.split()[0] == command]
 
+    def last_call(self) -> str:
+        return (self.folder / "calls").read_text().splitlines()[-1].split()[0]
+
 
 @pytest.fixture
 def stub(tmp_path: Path) -> Stub:
     return Stub(tmp_path)
 
 
-def test_a_model_with_all_layers_on_the_gpu_starts(stub: Stub) -> None:
+def test_a_model_is_created_from_itself_with_the_planned_layers_and_batch_and_loaded_with_empty_input(
+    stub: Stub,
+) -> None:
     run = stub.start()
     assert (run.exit_code, run.message) == (0, "")
     assert "all layers of llama2:7b are on the GPU" in run.log
-
-
-def test_the_tag_is_created_from_itself_with_the_planned_layers_and_batch(stub: Stub) -> None:
-    stub.start()
     expected = "FROM llama2:7b\nPARAMETER num_gpu 999\nPARAMETER num_batch 768\n"
     assert (stub.folder / "modelfile").read_text() == expected
     assert stub.calls("create")[0].startswith("create llama2:7b -f ")
-
-
-def test_the_model_is_loaded_with_empty_input(stub: Stub) -> None:
-    stub.start()
     assert stub.calls("run") == ["run llama2:7b"]
     assert (stub.folder / "run.input").read_text().strip() == "0"
 
@@ -132,14 +129,6 @@ def test_a_server_that_is_late_is_waited_for(stub: Stub) -> None:
     stub.fails("ps", "Error: could not connect to ollama server, run 'ollama serve' to start it", times=3)
     assert stub.start().exit_code == 0
     assert len(stub.calls("ps")) == 5
-
-
-def test_a_server_that_never_answers_fails_the_start(stub: Stub) -> None:
-    stub.fails("ps", "Error: could not connect to ollama server")
-    run = stub.start("1", "1")
-    assert run.exit_code == 1
-    assert run.message.startswith("the Ollama server did not answer within 1 s: Error: could not connect")
-    assert not (stub.folder / "modelfile").exists()
 
 
 def test_an_unreachable_registry_does_not_matter_when_the_model_is_on_the_disk(stub: Stub) -> None:
@@ -151,7 +140,7 @@ def test_an_unreachable_registry_does_not_matter_when_the_model_is_on_the_disk(s
 
 
 def test_a_registry_that_comes_up_later_is_tried_again(stub: Stub) -> None:
-    stub.fails("show", "Error: model 'llama2:7b' not found")
+    stub.fails("show", ABSENT)
     stub.fails("pull", "Error: no such host", times=3)
     run = stub.start("20", "20")
     assert run.exit_code == 0
@@ -159,74 +148,60 @@ def test_a_registry_that_comes_up_later_is_tried_again(stub: Stub) -> None:
     assert run.log.count("cannot pull llama2:7b yet: Error: no such host") == 3
 
 
-def test_a_model_that_is_nowhere_fails_the_start_with_the_registrys_answer(stub: Stub) -> None:
-    stub.fails("show", "Error: model 'llama2:7b' not found")
-    stub.fails("pull", "Error: pull model manifest: file does not exist")
-    run = stub.start("20", "1")
-    assert run.exit_code == 1
-    expected = "cannot pull llama2:7b and it is not on the disk: Error: pull model manifest: file does not exist"
-    assert run.message.startswith(expected)
-    assert not (stub.folder / "modelfile").exists()
+ABSENT = "Error: model 'llama2:7b' not found"
+NOWHERE = "Error: pull model manifest: file does not exist"
+SPINNING = "\x1b[1G⠙ Error: 500: cudaMalloc failed: out of memory\nunable to allocate CUDA0 buffer\n"
+"""What Ollama prints with its signs for a terminal, which nobody is to see."""
 
 
-def test_a_tag_that_cannot_be_rewritten_fails_the_start(stub: Stub) -> None:
-    stub.fails("create", "Error: no space left on device")
-    run = stub.start()
-    assert run.exit_code == 1
-    assert run.message.startswith("cannot set num_gpu and num_batch of llama2:7b: Error: no space left on device")
-    assert not stub.calls("run")[1:]
+@pytest.mark.parametrize(
+    ("fails", "message", "last_call"),
+    [
+        ({"ps": "Error: could not connect"}, "the Ollama server did not answer within 1 s: Error: could not", "ps"),
+        ({"show": ABSENT, "pull": NOWHERE}, f"cannot pull {TAG} and it is not on the disk: {NOWHERE}", "show"),
+        ({"create": "Error: no space left"}, f"cannot set num_gpu and num_batch of {TAG}: Error: no space", "create"),
+        ({"run": SPINNING}, f"{TAG} did not load: Error: 500: cudaMalloc failed: out of memory unable to", "run"),
+        ({"run": "Killed\n"}, f"{TAG} did not load: Killed", "run"),
+    ],
+    ids=["no server", "no model anywhere", "a tag that cannot be written", "no GPU memory", "no word `Error`"],
+)
+def test_what_fails_fails_the_start_with_every_line_of_the_reason(
+    stub: Stub, fails: dict[str, str], message: str, last_call: str
+) -> None:
+    for command, error in fails.items():
+        stub.fails(command, error)
+    run = stub.start("1", "1")
+    assert (run.exit_code, run.message[: len(message)]) == (1, message)
+    assert message in run.log
+    assert stub.last_call() == last_call
 
 
-def test_a_failed_load_fails_the_start_with_every_line_of_the_reason(stub: Stub) -> None:
-    stub.fails("run", "\x1b[1G⠙ Error: 500: cudaMalloc failed: out of memory\nunable to allocate CUDA0 buffer\n")
-    run = stub.start()
-    assert run.exit_code == 1
-    expected = "llama2:7b did not load: Error: 500: cudaMalloc failed: out of memory unable to allocate CUDA0 buffer"
-    assert run.message.startswith(expected)
-    assert expected in run.log
+CPU = "100% CPU"
 
 
-def test_a_reason_without_the_word_error_is_told_as_well(stub: Stub) -> None:
-    stub.fails("run", "Killed\n")
-    assert stub.start().message.startswith("llama2:7b did not load: Killed")
-
-
-def test_a_server_that_holds_no_model_fails_the_start(stub: Stub) -> None:
-    stub.shows("")
-    run = stub.start()
-    assert run.exit_code == 1
-    assert "the server gave no error, but holds no model" in run.message
-
-
-def test_a_model_on_the_cpu_fails_the_start_and_names_the_missing_gpu(stub: Stub) -> None:
-    stub.shows("100% CPU")
-    run = stub.start()
-    assert run.exit_code == 1
-    assert run.message.startswith("no layer of llama2:7b is on a GPU: no GPU is visible in the container")
-
-
-def test_a_model_on_the_cpu_beside_a_visible_gpu_points_to_the_servers_log(stub: Stub) -> None:
-    stub.shows("100% CPU")
-    (stub.folder / "nvidiactl").touch()
-    run = stub.start()
-    assert run.exit_code == 1
-    assert "but Ollama does not use it: see 'inference compute' in its log" in run.message
-
-
-@pytest.mark.parametrize("processor", ["48%/52% CPU/GPU", "1%/99% CPU/GPU", "100%/0% CPU/GPU", "0%/100% CPU/GPU"])
-def test_a_spilled_model_fails_the_start(stub: Stub, processor: str) -> None:
+@pytest.mark.parametrize(
+    ("processor", "sees_gpu", "message"),
+    [
+        ("", False, f"{TAG} did not load: the server gave no error, but holds no model"),
+        (CPU, False, f"no layer of {TAG} is on a GPU: no GPU is visible in the container"),
+        (CPU, True, "but Ollama does not use it: see 'inference compute' in its log"),
+        ("Unknown", False, f"cannot tell where {TAG} is"),
+        *(
+            (part, False, f"{TAG} spilled: some of its layers are on the CPU")
+            for part in ("48%/52% CPU/GPU", "1%/99% CPU/GPU", "100%/0% CPU/GPU", "0%/100% CPU/GPU")
+        ),
+    ],
+)
+def test_a_model_that_is_not_whole_on_the_gpu_fails_the_start(
+    stub: Stub, processor: str, sees_gpu: bool, message: str
+) -> None:
     stub.shows(processor)
+    if sees_gpu:
+        (stub.folder / "nvidiactl").touch()
     run = stub.start()
     assert run.exit_code == 1
-    assert run.message.startswith("llama2:7b spilled: some of its layers are on the CPU")
+    assert message in run.message
     assert processor in run.message
-
-
-def test_an_unknown_place_fails_the_start(stub: Stub) -> None:
-    stub.shows("Unknown")
-    run = stub.start()
-    assert run.exit_code == 1
-    assert run.message.startswith("cannot tell where llama2:7b is")
 
 
 def test_logs_that_cannot_be_written_change_nothing(stub: Stub) -> None:
