@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from sharing import prices
 from sharing.cost import HOURS_PER_MONTH
@@ -21,40 +21,47 @@ MONTHLY = {"gp3": "ebs-gp3", "gp2": "ebs-gp2"}
 Raw = Mapping[str, Any]
 
 
+class Listed(NamedTuple):
+    """How EC2 lists a kind of thing."""
+
+    operation: str
+    key: str
+    id_key: str
+
+
 def _find(
     account: Account,
     owner: Owner,
     *,
     title: str,
-    operation: str,
-    key: str,
-    id_key: str,
+    listed: Listed,
     detail: Callable[[Raw], str],
     price: Callable[[Raw, str], float | None],
-    more: Mapping[str, Any] | None = None,
+    more: Mapping[str, Any],
 ) -> Iterator[Thing]:
     seen = set()
     for tag, value in owner.telling:
         filters = [{"Name": f"tag:{tag}", "Values": [value]}]
-        for raw in _each(account, operation, key, Filters=filters, **(more or {})):
-            tags, state = _tags_of(raw), _state(raw)
-            if raw[id_key] not in seen and owner.owns(tags) and not _is_gone(raw):
-                seen.add(raw[id_key])
+        for raw in _each(account, listed, Filters=filters, **more):
+            tags, id = _tags_of(raw), raw[listed.id_key]
+            if id not in seen and owner.owns(tags) and not _is_gone(raw):
+                seen.add(id)
                 yield Thing(
                     kind=title,
-                    id=raw[id_key],
+                    id=id,
                     tags=tags,
                     detail=detail(raw),
                     usd_per_day=price(raw, account.region),
                     raw=raw,
-                    going=state in GOING,
+                    going=_state(raw) in GOING,
                 )
 
 
-def _each(account: Account, operation: str, key: str, **arguments: Any) -> Iterator[Raw]:
-    for page in account.pages("ec2", operation, **arguments):
+def _each(account: Account, listed: Listed, **arguments: Any) -> Iterator[Raw]:
+    for page in account.pages("ec2", listed.operation, **arguments):
+        found = page[listed.key]
         # Instances come in reservations.
-        yield from [one for each in page[key] for one in each["Instances"]] if key == "Reservations" else page[key]
+        yield from [one for each in found for one in each["Instances"]] if listed.key == "Reservations" else found
 
 
 def _state(raw: Raw) -> str:
@@ -75,40 +82,46 @@ def _tags_of(raw: Raw) -> dict[str, str]:
 
 def _kind(
     title: str,
-    operation: str,
-    key: str,
-    id_key: str,
-    delete: Callable[[Account, Thing], None],
+    listed: Listed | None = None,
+    delete: Callable[[Account, Thing], None] | None = None,
     *,
     detail: Callable[[Raw], str] = lambda raw: "",
     price: Callable[[Raw, str], float | None] = lambda raw, region: 0.0,
     more: Mapping[str, Any] | None = None,
-    after: tuple[str, ...] = (),
-    slow: bool = False,
-    minutes: int = 5,
-    note: str = "",
+    **how: Any,
 ) -> Kind:
-    find = partial(
-        _find, title=title, operation=operation, key=key, id_key=id_key, detail=detail, price=price, more=more
+    """A kind that EC2 lists and deletes as its title says, unless told otherwise; `how`: the other fields of `Kind`."""
+    noun = title.lower().removesuffix("s").replace(" ", "_")
+    listed = listed or _listed(noun)
+    return Kind(
+        title=title,
+        find=partial(_find, title=title, listed=listed, detail=detail, price=price, more=more or {}),
+        tags=partial(_tags, listed=listed),
+        delete=delete or _call(f"delete_{noun}", listed.id_key),
+        **how,
     )
-    tags = partial(_tags, operation=operation, key=key, id_key=id_key)
-    return Kind(title=title, find=find, tags=tags, delete=delete, after=after, slow=slow, minutes=minutes, note=note)
 
 
-def _tags(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Tags | None:
-    raw = _look(account, thing, operation=operation, key=key, id_key=id_key)
+def _listed(noun: str) -> Listed:
+    """By the names of most kinds, e.g. `describe_route_tables`, `RouteTables` and `RouteTableId` for `route_table`."""
+    name = "".join(map(str.capitalize, noun.split("_")))
+    return Listed(f"describe_{noun}s", f"{name}s", f"{name}Id")
+
+
+def _tags(account: Account, thing: Thing, listed: Listed) -> Tags | None:
+    raw = _look(account, thing, listed)
     return None if raw is None else _tags_of(raw)
 
 
-def _look(account: Account, thing: Thing, *, operation: str, key: str, id_key: str) -> Raw | None:
+def _look(account: Account, thing: Thing, listed: Listed) -> Raw | None:
     """Asks for that one id, not by a tag: so that tags and being there are both of this moment."""
     try:
-        found = list(_each(account, operation, key, **{f"{id_key}s": [thing.id]}))
+        found = list(_each(account, listed, **{f"{listed.id_key}s": [thing.id]}))
     except Exception as error:
         if "NotFound" in code(error):
             return None
         raise
-    return next((raw for raw in found if raw[id_key] == thing.id and not _is_gone(raw)), None)
+    return next((raw for raw in found if raw[listed.id_key] == thing.id and not _is_gone(raw)), None)
 
 
 def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Thing], None]:
@@ -143,7 +156,7 @@ def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
 # These two ask again what is attached: a second try must not take off what the first has taken off.
 def _delete_route_table(account: Account, thing: Thing) -> None:
     client = account.client("ec2")
-    now = _look(account, thing, operation="describe_route_tables", key="RouteTables", id_key="RouteTableId") or {}
+    now = _look(account, thing, _listed("route_table")) or {}
     for association in now.get("Associations", ()):
         if not association.get("Main"):
             client.disassociate_route_table(AssociationId=association["RouteTableAssociationId"])
@@ -152,8 +165,7 @@ def _delete_route_table(account: Account, thing: Thing) -> None:
 
 def _delete_gateway(account: Account, thing: Thing) -> None:
     client = account.client("ec2")
-    key, id_key = "InternetGateways", "InternetGatewayId"
-    now = _look(account, thing, operation="describe_internet_gateways", key=key, id_key=id_key) or {}
+    now = _look(account, thing, _listed("internet_gateway")) or {}
     for attachment in now.get("Attachments", ()):
         client.detach_internet_gateway(InternetGatewayId=thing.id, VpcId=attachment["VpcId"])
     client.delete_internet_gateway(InternetGatewayId=thing.id)
@@ -202,9 +214,7 @@ def _endpoint_day(raw: Raw, region: str) -> float | None:
 
 INSTANCES = _kind(
     "instances",
-    "describe_instances",
-    "Reservations",
-    "InstanceId",
+    Listed("describe_instances", "Reservations", "InstanceId"),
     _terminate,
     detail=_instance,
     price=_instance_day,
@@ -214,20 +224,13 @@ INSTANCES = _kind(
 )
 LAUNCH_TEMPLATES = _kind(
     "launch templates",
-    "describe_launch_templates",
-    "LaunchTemplates",
-    "LaunchTemplateId",
-    _call("delete_launch_template", "LaunchTemplateId"),
     detail=lambda raw: raw.get("LaunchTemplateName", ""),
     # EKS then says Ec2LaunchTemplateNotFound of the group (eks API_Issue).
     after=("node groups",),
 )
 ENDPOINTS = _kind(
     "VPC endpoints",
-    "describe_vpc_endpoints",
-    "VpcEndpoints",
-    "VpcEndpointId",
-    _call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
+    delete=_call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
     detail=lambda raw: raw.get("ServiceName", ""),
     price=_endpoint_day,
     slow=True,
@@ -235,19 +238,11 @@ ENDPOINTS = _kind(
 )
 INTERFACES = _kind(
     "network interfaces",
-    "describe_network_interfaces",
-    "NetworkInterfaces",
-    "NetworkInterfaceId",
-    _call("delete_network_interface", "NetworkInterfaceId"),
     detail=lambda raw: raw.get("Status", ""),
     after=("instances",),
 )
 NAT_GATEWAYS = _kind(
     "NAT gateways",
-    "describe_nat_gateways",
-    "NatGateways",
-    "NatGatewayId",
-    _call("delete_nat_gateway", "NatGatewayId"),
     price=_hourly("nat-gateway-hour"),
     # EC2 lets it go at any time, and nodes that still run lose their way to EKS.
     after=("node groups", "instances"),
@@ -256,9 +251,7 @@ NAT_GATEWAYS = _kind(
 )
 ADDRESSES = _kind(
     "elastic IPs",
-    "describe_addresses",
-    "Addresses",
-    "AllocationId",
+    Listed("describe_addresses", "Addresses", "AllocationId"),
     _call("release_address", "AllocationId"),
     detail=lambda raw: raw.get("PublicIp", ""),
     price=_hourly("public-ipv4-hour"),
@@ -266,10 +259,6 @@ ADDRESSES = _kind(
 )
 SNAPSHOTS = _kind(
     "snapshots",
-    "describe_snapshots",
-    "Snapshots",
-    "SnapshotId",
-    _call("delete_snapshot", "SnapshotId"),
     detail=lambda raw: f"of {raw['VolumeSize']} GiB, at most",
     price=lambda raw, region: gib_day("ebs-snapshot", raw["VolumeSize"], region),
     more={"OwnerIds": ["self"]},
@@ -277,10 +266,6 @@ SNAPSHOTS = _kind(
 )
 VOLUMES = _kind(
     "volumes",
-    "describe_volumes",
-    "Volumes",
-    "VolumeId",
-    _call("delete_volume", "VolumeId"),
     detail=lambda raw: f"{raw['Size']} GiB {raw.get('VolumeType', '')}, {raw['State']}",
     price=_volume_day,
     after=("node groups", "instances"),
@@ -288,45 +273,28 @@ VOLUMES = _kind(
 )
 SECURITY_GROUPS = _kind(
     "security groups",
-    "describe_security_groups",
-    "SecurityGroups",
-    "GroupId",
-    _call("delete_security_group", "GroupId"),
+    Listed("describe_security_groups", "SecurityGroups", "GroupId"),
     detail=lambda raw: raw.get("GroupName", ""),
     after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces"),
 )
 ROUTE_TABLES = _kind(
     "route tables",
-    "describe_route_tables",
-    "RouteTables",
-    "RouteTableId",
-    _delete_route_table,
+    delete=_delete_route_table,
     # As for NAT gateways: nodes that still run lose their way to EKS.
     after=("node groups", "instances"),
 )
 SUBNETS = _kind(
     "subnets",
-    "describe_subnets",
-    "Subnets",
-    "SubnetId",
-    _call("delete_subnet", "SubnetId"),
     detail=lambda raw: f"{raw['CidrBlock']} in {raw['AvailabilityZone']}",
     after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces", "NAT gateways"),
 )
 INTERNET_GATEWAYS = _kind(
     "internet gateways",
-    "describe_internet_gateways",
-    "InternetGateways",
-    "InternetGatewayId",
-    _delete_gateway,
+    delete=_delete_gateway,
     after=("node groups", "instances", "NAT gateways"),
 )
 VPCS = _kind(
     "VPCs",
-    "describe_vpcs",
-    "Vpcs",
-    "VpcId",
-    _call("delete_vpc", "VpcId"),
     detail=lambda raw: raw["CidrBlock"],
     after=("VPC endpoints", "security groups", "route tables", "subnets", "internet gateways"),
 )

@@ -1,7 +1,7 @@
 """What of a stack is still in the account, and what it costs a day."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from botocore.exceptions import ClientError
@@ -71,12 +71,15 @@ class Inventory:
 
 def owner_of(account: Account, stack: str) -> Owner:
     """The stack as this account knows it."""
-    name = names.cluster_name(stack)
-    owner = Owner(stack=stack, own_tags=names.own_tags(stack), cluster=name, region=account.region, by_cluster=False)
-    there = services.cluster(account, name)
-    if there is not None and not owner.owns(there.get("tags") or {}):
-        return owner
-    return Owner(stack=stack, own_tags=owner.own_tags, cluster=name, region=account.region)
+    owner = _owner(account, stack)
+    there = services.cluster(account, owner.cluster)
+    return replace(owner, by_cluster=there is None or owner.owns(there.get("tags") or {}))
+
+
+def _owner(account: Account, stack: str) -> Owner:
+    """The stack by its tags alone."""
+    cluster = names.cluster_name(stack)
+    return Owner(stack=stack, own_tags=names.own_tags(stack), cluster=cluster, region=account.region, by_cluster=False)
 
 
 def inventory(account: Account, stack: str) -> Inventory:
@@ -92,10 +95,7 @@ def inventory(account: Account, stack: str) -> Inventory:
         if code(error) not in DENIED:
             raise
         # Whose cluster bears the name is not known, so the name is no claim.
-        tags = names.own_tags(stack)
-        owner = Owner(
-            stack=stack, own_tags=tags, cluster=names.cluster_name(stack), region=account.region, by_cluster=False
-        )
+        owner = _owner(account, stack)
     for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
         try:
             things += find(account, owner)

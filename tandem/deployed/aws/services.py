@@ -1,7 +1,7 @@
 """Kinds of things outside EC2: EKS, logs, events, queues, IAM."""
 
 import datetime
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -70,10 +70,14 @@ def _cluster_tags(account: Account, thing: Thing) -> Tags | None:
     return None if raw is None else raw.get("tags") or {}
 
 
-def _part(account: Account, thing: Thing, kind: str) -> Any:
+def _named(thing: Thing, kind: str) -> dict[str, str]:
+    """A node group or an add-on, as EKS names it."""
     within, _, name = thing.id.partition("/")
-    arguments = {"clusterName": within, "nodegroupName" if kind == "nodegroup" else "addonName": name}
-    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**arguments))
+    return {"clusterName": within, f"{kind}Name": name}
+
+
+def _part(account: Account, thing: Thing, kind: str) -> Any:
+    answer = there(lambda: getattr(account.client("eks"), f"describe_{kind}")(**_named(thing, kind)))
     return answer and answer[kind]
 
 
@@ -97,26 +101,11 @@ def _part_tags(kind: str) -> Callable[[Account, Thing], Tags | None]:
     return tags
 
 
-def _delete_node_group(account: Account, thing: Thing) -> None:
-    within, _, name = thing.id.partition("/")
-    account.client("eks").delete_nodegroup(clusterName=within, nodegroupName=name)
-
-
-def _delete_addon(account: Account, thing: Thing) -> None:
-    within, _, name = thing.id.partition("/")
-    # Its objects go with the cluster: no node is left on which anything could tidy up.
-    account.client("eks").delete_addon(clusterName=within, addonName=name, preserve=True)
-
-
-def _delete_cluster(account: Account, thing: Thing) -> None:
-    account.client("eks").delete_cluster(name=thing.id)
-
-
 NODE_GROUPS = Kind(
     title="node groups",
     find=lambda account, owner: _find_parts(account, owner, "nodegroup", "node groups"),
     tags=_part_tags("nodegroup"),
-    delete=_delete_node_group,
+    delete=lambda account, thing: account.client("eks").delete_nodegroup(**_named(thing, "nodegroup")),
     slow=True,
     minutes=25,
     note="Their instances go with them.",
@@ -125,7 +114,8 @@ ADDONS = Kind(
     title="add-ons",
     find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
     tags=_part_tags("addon"),
-    delete=_delete_addon,
+    # Its objects go with the cluster: no node is left on which anything could tidy up.
+    delete=lambda account, thing: account.client("eks").delete_addon(**_named(thing, "addon"), preserve=True),
     slow=True,
     minutes=10,
 )
@@ -133,7 +123,7 @@ CLUSTERS = Kind(
     title="EKS clusters",
     find=_find_clusters,
     tags=_cluster_tags,
-    delete=_delete_cluster,
+    delete=lambda account, thing: account.client("eks").delete_cluster(name=thing.id),
     # Not after add-ons: one that cannot be deleted goes with its cluster.
     after=("node groups",),
     slow=True,
@@ -170,19 +160,29 @@ LOGS = Kind(
 )
 
 
-def _if_owned(
-    account: Account, owner: Owner, read_tags: Callable[[Account, Thing], Tags | None], thing: Thing
-) -> Iterator[Thing]:
-    """The thing with its tags, if they are the owner's: for lists that do not show tags."""
-    if (tags := read_tags(account, thing)) and owner.owns(tags):
-        yield replace(thing, tags=tags)
+def _without_tags(
+    title: str,
+    service: str,
+    operation: str,
+    key: str,
+    id_key: str = "",
+    *,
+    tags: Callable[[Account, Thing], Tags | None],
+    detail: str = "",
+    asked: Mapping[str, Any] | None = None,
+    **how: Any,
+) -> Kind:
+    """A kind whose list does not show tags, or nothing but ids; `how`: the other fields of `Kind`."""
 
+    def find(account: Account, owner: Owner) -> Iterator[Thing]:
+        for page in account.pages(service, operation, **asked or {}):
+            for each in page.get(key, ()):
+                raw = each if id_key else {}
+                thing = Thing(kind=title, id=raw.get(id_key, each), tags={}, detail=raw.get(detail, ""), raw=raw)
+                if (now := tags(account, thing)) and owner.owns(now):
+                    yield replace(thing, tags=now)
 
-def _find_rules(account: Account, owner: Owner) -> Iterator[Thing]:
-    for page in account.pages("events", "list_rules"):
-        for raw in page["Rules"]:
-            thing = Thing(kind="EventBridge rules", id=raw["Name"], tags={}, raw=raw)
-            yield from _if_owned(account, owner, _rule_tags, thing)
+    return Kind(title=title, find=find, tags=tags, **how)
 
 
 def _rule_tags(account: Account, thing: Thing) -> Tags | None:
@@ -198,14 +198,9 @@ def _delete_rule(account: Account, thing: Thing) -> None:
     client.delete_rule(Name=thing.id)
 
 
-RULES = Kind(title="EventBridge rules", find=_find_rules, tags=_rule_tags, delete=_delete_rule)
-
-
-def _find_queues(account: Account, owner: Owner) -> Iterator[Thing]:
-    # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
-    for page in account.pages("sqs", "list_queues", MaxResults=1000):
-        for url in page.get("QueueUrls", ()):
-            yield from _if_owned(account, owner, _queue_tags, Thing(kind="SQS queues", id=url, tags={}))
+RULES = _without_tags(
+    "EventBridge rules", "events", "list_rules", "Rules", "Name", tags=_rule_tags, delete=_delete_rule
+)
 
 
 def _queue_tags(account: Account, thing: Thing) -> Tags | None:
@@ -213,9 +208,10 @@ def _queue_tags(account: Account, thing: Thing) -> Tags | None:
     return None if answer is None else answer.get("Tags", {})
 
 
-QUEUES = Kind(
-    title="SQS queues",
-    find=_find_queues,
+QUEUES = _without_tags(
+    *("SQS queues", "sqs", "list_queues", "QueueUrls"),
+    # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
+    asked={"MaxResults": 1000},
     tags=_queue_tags,
     delete=lambda account, thing: account.client("sqs").delete_queue(QueueUrl=thing.id),
 )
@@ -261,13 +257,6 @@ ROLES = Kind(
 )
 
 
-def _find_profiles(account: Account, owner: Owner) -> Iterator[Thing]:
-    for page in account.pages("iam", "list_instance_profiles"):
-        for raw in page["InstanceProfiles"]:
-            thing = Thing(kind="instance profiles", id=raw["InstanceProfileName"], tags={}, raw=raw)
-            yield from _if_owned(account, owner, _profile_tags, thing)
-
-
 def _profile(account: Account, thing: Thing) -> Any:
     answer = there(lambda: account.client("iam").get_instance_profile(InstanceProfileName=thing.id))
     return answer and answer["InstanceProfile"]
@@ -286,9 +275,8 @@ def _delete_profile(account: Account, thing: Thing) -> None:
     client.delete_instance_profile(**profile)
 
 
-PROFILES = Kind(
-    title="instance profiles",
-    find=_find_profiles,
+PROFILES = _without_tags(
+    *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
     tags=_profile_tags,
     delete=_delete_profile,
     # IAM lets it go at any time, and instances that still run lose their permissions (API_DeleteInstanceProfile).
@@ -296,13 +284,6 @@ PROFILES = Kind(
     in_all_regions=True,
     note=ALL_REGIONS,
 )
-
-
-def _find_policies(account: Account, owner: Owner) -> Iterator[Thing]:
-    for page in account.pages("iam", "list_policies", Scope="Local"):
-        for raw in page["Policies"]:
-            thing = Thing(kind="IAM policies", id=raw["Arn"], tags={}, detail=raw["PolicyName"])
-            yield from _if_owned(account, owner, _policy_tags, thing)
 
 
 def _policy_tags(account: Account, thing: Thing) -> Tags | None:
@@ -321,9 +302,10 @@ def _delete_policy(account: Account, thing: Thing) -> None:
     client.delete_policy(**policy)
 
 
-POLICIES = Kind(
-    title="IAM policies",
-    find=_find_policies,
+POLICIES = _without_tags(
+    *("IAM policies", "iam", "list_policies", "Policies", "Arn"),
+    asked={"Scope": "Local"},
+    detail="PolicyName",
     tags=_policy_tags,
     delete=_delete_policy,
     after=("IAM roles",),
