@@ -133,14 +133,8 @@ def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
     if parsed.url:
         yield named(parsed.url, parsed.model)
     elif parsed.stack:
-        with _forwarded(parsed) as found:
+        # Through ports that are forwarded for as long as the block runs.
+        with reached(parsed) as cluster, endpoints(cluster) as found:
             yield found
     else:
         raise NotConnectedError(NO_SERVERS)
-
-
-@contextmanager
-def _forwarded(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
-    """The models of the stack, through ports that are forwarded for as long as the block runs."""
-    with reached(parsed) as cluster, endpoints(cluster) as found:
-        yield found
