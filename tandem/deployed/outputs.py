@@ -82,19 +82,8 @@ def stack_outputs(
             f"https://www.pulumi.com/docs/install/, {otherwise}."
         )
     shown = ["--show-secrets"] if secrets else []
-    command = [program, "stack", "output", "--json", *shown, "--stack", stack, "--non-interactive"]
-    environment = {**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
-        done = subprocess.run(
-            command,
-            cwd=project,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=PULUMI_SECONDS,
-        )
+        done = run_pulumi([program, "stack", "output", "--json", *shown], stack, project)
     except OSError as error:
         raise NotConnectedError(f"`pulumi` cannot be run ({error.strerror}). Install it again, {otherwise}.") from None
     except subprocess.TimeoutExpired:
@@ -108,6 +97,20 @@ def stack_outputs(
     if not isinstance(outputs, dict):
         raise NotConnectedError(f"`pulumi stack output` of stack {stack} printed no JSON object.")
     return outputs
+
+
+def run_pulumi(command: list[str], stack: str, project: Path) -> "subprocess.CompletedProcess[str]":
+    """Runs a command of Pulumi that asks for nothing; raises `OSError` and `subprocess.TimeoutExpired`."""
+    return subprocess.run(
+        [*command, "--stack", stack, "--non-interactive"],
+        cwd=project,
+        env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        timeout=PULUMI_SECONDS,
+    )
 
 
 def reason_of(said: str) -> str:

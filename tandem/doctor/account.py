@@ -9,7 +9,7 @@ from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
 
 def check_region(case: Case) -> Iterator[Finding]:
-    """Whether the account may use the region."""
+    """The account may use the region."""
     if case.access.region_closed:
         yield stops(f"{case.region} is not enabled in this account", _enable(case.region))
         return
@@ -27,7 +27,7 @@ def _enable(region: str) -> str:
 
 
 def check_quotas(case: Case) -> Iterator[Finding]:
-    """Quotas against what the stack needs, less what everything else in the region uses."""
+    """Quotas for vCPUs, addresses, VPCs and clusters are enough beside what everything else uses."""
     from tandem.deployed.aws import quota
 
     stack = case.planned_stack
@@ -54,7 +54,7 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 
 
 def check_offerings(case: Case) -> Iterator[Finding]:
-    """Whether the zones of the stack, or those that a new one would take, offer its instance types."""
+    """The zones that the stack has, or that a new one would take, offer its instance types."""
     from tandem.deployed.aws import quota
     from tandem.deployed.aws.placed import NOWHERE, placed
 
@@ -70,7 +70,8 @@ def check_offerings(case: Case) -> Iterator[Finding]:
 
 
 def check_spot_role(case: Case) -> Iterator[Finding]:
-    """The role with which EC2 starts spot instances. `destroy` would delete it, so no stack creates it."""
+    """The account has the service-linked role for spot instances, where a pool buys them."""
+    # `destroy` would delete it, so no stack creates it.
     from tandem.deployed.aws import quota
 
     setup = _setup(case)

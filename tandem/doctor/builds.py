@@ -25,7 +25,7 @@ ALIAS = "al2023@"
 
 
 def check_addons(case: Case) -> Iterator[Finding]:
-    """Whether EKS still offers each pinned add-on build for the stack's Kubernetes version."""
+    """EKS still offers the pinned builds of its add-ons for this Kubernetes version."""
     stack, account = case.planned_stack, case.account()
     kubernetes = stack.plan.setup.kubernetes
     resources = stack.resources(ADDON)
@@ -57,7 +57,7 @@ def _is_default(build: Any, kubernetes: str) -> bool:
 
 
 def check_amis(case: Case) -> Iterator[Finding]:
-    """Whether AWS still publishes the AMI release that the nodes boot from."""
+    """AWS still publishes the pinned AMI releases for this Kubernetes version."""
     names = sorted(set(_ami_parameters(case)))
     client = case.account().client("ssm")
     withdrawn: list[str] = []

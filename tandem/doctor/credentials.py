@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tandem.doctor.case import Case
-from tandem.doctor.finding import Finding, ok, stops, unknown, warning
+from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown, warning
 
 RENEWED = (
     "iam-role",
@@ -42,11 +42,10 @@ class Lifetime:
 
 
 def check_credentials(case: Case) -> Iterator[Finding]:
-    """Whether AWS accepts the credentials, and until when."""
+    """AWS accepts the credentials, and they last longer than `pulumi up` takes by the plan's estimate."""
     access = case.access
     if access.error and not access.region_closed:
-        said = str(access.error)
-        yield stops(*_sentence(said)) if _is_refusal(access.error) else unknown(*_sentence(said))
+        yield (stops if _is_refusal(access.error) else unknown)(*parts_of(str(access.error)))
         return
     allowed = case.stack.plan.config.allowed_account_ids if case.stack else []
     if access.account and allowed and access.account.id not in allowed:
@@ -84,12 +83,6 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
 
 def _minutes(minutes: float) -> str:
     return f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minutes"
-
-
-def _sentence(said: str) -> tuple[str, str]:
-    """What is wrong, and the fix, of a message that says both."""
-    found, stop, fix = said.partition(". ")
-    return (found, fix) if stop else (said, "")
 
 
 def _is_refusal(error: Exception) -> bool:

@@ -19,7 +19,7 @@ PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 
 def check_cluster(case: Case) -> Iterator[Finding]:
-    """The EKS cluster: there is none yet, or it is this stack's."""
+    """No cluster of another stack has the name, and this stack's cluster is ACTIVE."""
     from tandem.deployed.aws import services
 
     name = names.cluster_name(case.planned_stack.name)
@@ -40,12 +40,12 @@ def check_cluster(case: Case) -> Iterator[Finding]:
 
 
 def check_node_groups(case: Case) -> Iterator[Finding]:
-    """The health of each node group, and what the next `up` does with it."""
+    """Each deployed node group is ACTIVE; one that is not is named, with what the next `up` does."""
     yield from _check_parts(case, "nodegroup")
 
 
 def check_deployed_addons(case: Case) -> Iterator[Finding]:
-    """The health of each add-on."""
+    """Each deployed add-on is ACTIVE."""
     yield from _check_parts(case, "addon")
 
 

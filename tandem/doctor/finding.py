@@ -39,6 +39,12 @@ def unknown(why: str, fix: str = "") -> Finding:
     return Finding(verdict="unknown", found=why, fix=fix)
 
 
+def parts_of(said: str) -> tuple[str, str]:
+    """What is wrong, and the fix, of a message that says both; else all of it, and nothing."""
+    found, stop, fix = said.partition(". ")
+    return (found, fix) if stop else (said, "")
+
+
 def exit_code(findings: Iterable[Finding]) -> int:
     """1 where something would stop `up`, else 2 where something could not be checked, else 0.
 

@@ -29,7 +29,7 @@ class ProgramError(Exception):
 
 
 def check_python(case: Case) -> Iterator[Finding]:
-    """This Python, and that of the project's virtual environment, in which Pulumi runs the program."""
+    """Python 3.11 or later runs this command, and is in `.venv`."""
     fix = "Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
     if sys.version_info[:2] < OLDEST_PYTHON:
         yield stops(f"{'.'.join(map(str, sys.version_info[:3]))} is older than 3.11", fix)
@@ -48,17 +48,14 @@ def check_python(case: Case) -> Iterator[Finding]:
 
 
 def check_pulumi(case: Case) -> Iterator[Finding]:
-    """The version of the Pulumi CLI, against what this program needs and what Pulumi.yaml demands.
+    """`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself heeds
+    since 3.219.
 
     Only CLIs since 3.219 read `requiredPulumiVersion` themselves; the program also calls `require_pulumi_version`.
     """
-    said = _said_by("pulumi", "version")
-    if said is None:
-        yield stops("there is no `pulumi` on the PATH", f"Install it: {PULUMI_PAGE}")
-        return
-    version = version_in(said)
-    if version is None:
-        yield unknown(f"`pulumi version` prints no version: {said[:60]!r}", f"Install a released build: {PULUMI_PAGE}")
+    version = _version_of("pulumi", "version", PULUMI_PAGE)
+    if isinstance(version, Finding):
+        yield version
         return
     try:
         wanted = _required_pulumi(case)
@@ -75,14 +72,11 @@ def check_pulumi(case: Case) -> Iterator[Finding]:
 
 
 def check_aws_cli(case: Case) -> Iterator[Finding]:
-    """The AWS CLI, without which neither the eks provider nor the kubeconfig works."""
-    said = _said_by("aws", "--version")
-    if said is None:
-        yield stops("there is no `aws` on the PATH", f"Install it: {AWS_CLI_PAGE}")
-        return
-    version = version_in(said)
-    if version is None:
-        yield unknown(f"`aws --version` prints no version: {said[:60]!r}", f"Install a released build: {AWS_CLI_PAGE}")
+    """`aws` is on the PATH, and is version 2.7.0 or later, or 1.24.0 or later of version 1."""
+    # Without it, neither the eks provider nor the kubeconfig works.
+    version = _version_of("aws", "--version", AWS_CLI_PAGE)
+    if isinstance(version, Finding):
+        yield version
         return
     oldest = OLDEST_AWS_CLI.get(version[0])
     if oldest and version < oldest:
@@ -105,11 +99,12 @@ def _required_pulumi(case: Case) -> str:
     return wanted
 
 
-def _said_by(program: str, argument: str) -> str | None:
-    """What a program prints; None where it is not on the PATH. Raises `ProgramError`."""
+def _version_of(program: str, argument: str, page: str) -> Version | Finding:
+    """What a program prints as its version, or why nobody knows it; raises `ProgramError`."""
     path = shutil.which(program)
     if path is None:
-        return None
+        return stops(f"there is no `{program}` on the PATH", f"Install it: {page}")
+    command = f"`{program} {argument}`"
     try:
         done = subprocess.run(
             [path, argument],
@@ -120,10 +115,11 @@ def _said_by(program: str, argument: str) -> str | None:
             timeout=PROGRAM_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise ProgramError(f"`{program} {argument}` gave no answer in {PROGRAM_SECONDS} s") from None
+        raise ProgramError(f"{command} gave no answer in {PROGRAM_SECONDS} s") from None
     except OSError as error:
-        raise ProgramError(f"`{program} {argument}` cannot be run: {error.strerror}") from None
+        raise ProgramError(f"{command} cannot be run: {error.strerror}") from None
     said = f"{done.stdout}\n{done.stderr}".strip()
     if done.returncode:
-        raise ProgramError(f"`{program} {argument}` failed with exit code {done.returncode}: {said[:80]!r}")
-    return said
+        raise ProgramError(f"{command} failed with exit code {done.returncode}: {said[:80]!r}")
+    no_version = unknown(f"{command} prints no version: {said[:60]!r}", f"Install a released build: {page}")
+    return version_in(said) or no_version

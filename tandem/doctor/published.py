@@ -50,7 +50,9 @@ def client() -> "httpx.Client":
 
 
 def check_published(case: Case) -> Iterator[Finding]:
-    """The digest of each image and chart that the stack uses, as its registry says it now."""
+    """Registries publish the stack's images and charts with the content that this version knows; a digest that it does
+    not know is shown.
+    """
     used = used_by(case)
     fine = 0
     with client() as asking:

@@ -1,18 +1,16 @@
 """What Pulumi's state says of an `up` that failed, or was killed: no call to AWS shows that."""
 
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.deployed.outputs import LOG_IN, LOGGED_OUT, NO_STACK, reason_of
+from tandem.deployed.outputs import LOG_IN, LOGGED_OUT, NO_STACK, PULUMI_SECONDS, reason_of, run_pulumi
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, unknown, warning
 
-SECONDS = 120
 INSTALL = "Install Pulumi: https://www.pulumi.com/docs/install/"
 REPLACED = (NODE_GROUP, ADDON)
 """Types that the program replaces after a failure (`replace_on_changes` with `#initerror`)."""
@@ -42,20 +40,10 @@ def read_state(case: Case) -> State:
     program = shutil.which("pulumi")
     if program is None:
         raise StateError("there is no `pulumi` on the PATH to ask for the state", INSTALL)
-    command = [program, "stack", "export", "--stack", case.planned_stack.name, "--non-interactive"]
     try:
-        done = subprocess.run(
-            command,
-            cwd=case.project,
-            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=SECONDS,
-        )
+        done = run_pulumi([program, "stack", "export"], case.planned_stack.name, case.project)
     except subprocess.TimeoutExpired:
-        raise StateError(f"`pulumi stack export` gave no answer in {SECONDS} s") from None
+        raise StateError(f"`pulumi stack export` gave no answer in {PULUMI_SECONDS} s") from None
     if done.returncode:
         why = reason_of(done.stderr)
         if NO_STACK in why:
@@ -81,7 +69,7 @@ def _parse(deployment: Any) -> State:
 
 
 def check_state(case: Case) -> Iterator[Finding]:
-    """Resources whose creation or last update failed, and operations that never ended."""
+    """No node group or add-on failed in the last `up`, and no operation was left without an end."""
     try:
         state = read_state(case)
     except StateError as error:

@@ -49,7 +49,8 @@ def _registries(case: Case) -> list[str]:
 
 
 def check_logins(case: Case) -> Iterator[Finding]:
-    """Logins for those registries: an expired one is sent all the same, and public charts are then refused (403)."""
+    """No login on this machine has expired for a registry from which Helm pulls charts."""
+    # An expired one is sent all the same, and public charts are then refused (403).
     for host in _registries(case):
         found = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
         yield from found or [ok(f"no login for {host}, and none is needed")]
@@ -122,7 +123,7 @@ def _decoded(text: str | bytes) -> bytes:
 
 
 def check_images(case: Case) -> Iterator[Finding]:
-    """Images that nodes pull from Docker Hub, which counts pulls without a login by address."""
+    """Docker Hub's limit for pulls without a login is enough for the nodes."""
     stack = case.planned_stack
     images = sorted({image for resource in stack.planned.graph for image in _hub_images(plain(resource.inputs))})
     if not images:

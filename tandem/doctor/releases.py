@@ -8,7 +8,7 @@ from typing import Any
 
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import NOT_DEPLOYED, Case
-from tandem.doctor.finding import Finding, ok, stops, unknown
+from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown
 
 HELM = {"owner": "helm"}
 """Label of every Secret in which Helm keeps a revision (helm, pkg/storage/driver/secrets.go)."""
@@ -28,7 +28,7 @@ class Revision:
 
 
 def check_releases(case: Case) -> Iterator[Finding]:
-    """Whether the newest revision of each Helm release has come to an end."""
+    """No Helm release is stuck in `pending-install`, `pending-upgrade` or `pending-rollback`."""
     from tandem.deployed import kubeconfig
     from tandem.deployed.kubernetes import cluster
 
@@ -41,7 +41,7 @@ def check_releases(case: Case) -> Iterator[Finding]:
         with cluster(chosen) as reached:
             revisions = list(_revisions(reached.secrets(HELM)))
     except NotConnectedError as error:
-        found, _, fix = str(error).partition(". ")
+        found, fix = parts_of(str(error))
         yield unknown(f"the Kubernetes API could not be asked: {found}", ADDRESS if error.passing else fix)
         return
     stuck = list(_pending(revisions))

@@ -1,10 +1,8 @@
 """What `up` finds where the stack is up, or half up: cluster, node groups, add-ons, Helm releases."""
 
-from __future__ import annotations
-
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import pytest
 from moto.eks.models import eks_backends
 
 from tandem.deployed.endpoints import NotConnectedError
+from tandem.doctor.finding import Finding, ok, unknown, warning
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, REGION, Emulated
 from tests.tandem.doctor.conftest import Cases
@@ -27,6 +26,9 @@ NO_CAPACITY = {
     "resourceIds": ["eks-1"],
 }
 """An issue as the EKS API reference has it (Nodegroup.health.issues)."""
+TOLD = ": AsgInstanceLaunchFailures (Could not launch Spot Instances. UnfulfillableCapacity)"
+REPLACE = f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
+WAIT = "Wait until it is ACTIVE: until then it refuses updates."
 DEPLOYED = ("node-groups", "add-ons", "helm-releases")
 
 
@@ -42,6 +44,17 @@ def group(creation: Creation, status: str, *issues: Any, name: str = "tandem-gpu
     raw = eks_backends["123456789012"][REGION].clusters[CLUSTER].nodegroups[own]
     raw.status, raw.health = status, {"issues": list(issues)}
     return own
+
+
+def exported(*resources: Any, pending: Any = ()) -> str:
+    """What `pulumi stack export` prints (pulumi 3.260; sdk/go/common/apitype/core.go)."""
+    deployment = {"manifest": {}, "resources": list(resources), "pending_operations": list(pending)}
+    return json.dumps({"version": 3, "deployment": deployment})
+
+
+def failed(urn: str) -> dict[str, Any]:
+    type_ = urn.split("::")[2].rpartition("$")[2]
+    return {"urn": urn, "type": type_, "id": "x", "initErrors": ["waiting for EKS Node Group create: CREATE_FAILED"]}
 
 
 def test_before_up_a_cluster_that_does_not_exist_is_fine(emulated: Emulated, case: Cases) -> None:
@@ -66,11 +79,6 @@ def test_the_state_of_the_cluster_is_told(up: Creation, case: Cases, status: str
     assert finding("cluster", case("timeslice")).verdict == verdict
 
 
-def test_a_healthy_node_group_is_fine(up: Creation, case: Cases) -> None:
-    own = group(up, "ACTIVE")
-    assert summary("node-groups", case("timeslice")) == [("ok", f"{own} is ACTIVE")]
-
-
 @pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="EKS keeps a node group that failed to create, and never heals it.",
@@ -85,17 +93,13 @@ def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it
     broken, healthy = findings("node-groups", case("timeslice"))
     assert (broken.verdict, healthy.verdict) == ("warning", "ok")
     assert broken.found == (
-        f"node group {own} failed to create; it may still start nodes, which cost money and use the quota: "
-        "AsgInstanceLaunchFailures (Could not launch Spot Instances. UnfulfillableCapacity)"
+        f"node group {own} failed to create; it may still start nodes, which cost money and use the quota{TOLD}"
     )
     assert broken.fix == (
         "Remove the cause: the next `pulumi up` replaces it. If the quota has no room for a second group, first run "
         "`aws eks delete-nodegroup --region us-east-1 --cluster-name tandem-timeslice "
         f"--nodegroup-name {own}`."
     )
-
-
-REPLACE = f"pulumi up --stack timeslice --replace '{GROUP_URN}'"
 
 
 @pytest.mark.real_world(
@@ -118,73 +122,73 @@ def test_without_the_state_both_ways_are_named(up: Creation, case: Cases, machin
     assert f"after a refresh: {REPLACE}. " in found.fix
 
 
-def exported(*resources: Any, pending: Any = ()) -> str:
-    """What `pulumi stack export` prints (pulumi 3.260; sdk/go/common/apitype/core.go)."""
-    deployment = {"manifest": {}, "resources": list(resources), "pending_operations": list(pending)}
-    return json.dumps({"version": 3, "deployment": deployment})
-
-
-def failed(urn: str) -> dict[str, Any]:
-    type_ = urn.split("::")[2].rpartition("$")[2]
-    return {"urn": urn, "type": type_, "id": "x", "initErrors": ["waiting for EKS Node Group create: CREATE_FAILED"]}
+ADDON_URN = "urn:pulumi:timeslice::tandem::tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns"
+FINE = {"urn": "urn:a::b::c::fine", "type": "c"}
 
 
 @pytest.mark.real_world(
     behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
     source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
 )
+@pytest.mark.parametrize(
+    ("urn", "found"),
+    [
+        (GROUP_URN, "tandem-gpu-group: its creation or last update failed, and the next `up` replaces it"),
+        (ADDON_URN, "tandem-coredns: its creation or last update failed, and the next `up` uninstalls and installs it"),
+    ],
+)
 def test_a_failed_update_is_found_in_the_state_with_the_command_that_keeps_the_group(
-    case: Cases, machine: Machine
+    case: Cases, machine: Machine, urn: str, found: str
 ) -> None:
-    machine("pulumi", exported({"urn": "urn:a::b::c::fine", "type": "c"}, failed(GROUP_URN)))
-    found = finding("state", case("timeslice"))
-    assert found.verdict == "warning"
-    assert found.found.startswith("tandem-gpu-group: its creation or last update failed")
-    assert found.fix.endswith(": pulumi up --refresh --stack timeslice")
+    machine("pulumi", exported(FINE, failed(urn)))
+    fix = "To keep it where it is ACTIVE, and finish the update: pulumi up --refresh --stack timeslice"
+    assert findings("state", case("timeslice")) == [warning(found, fix)]
 
 
-def test_a_failed_add_on_in_the_state_is_uninstalled_by_a_plain_up(case: Cases, machine: Machine) -> None:
-    urn = "urn:pulumi:timeslice::tandem::tandem:index:GpuCluster$aws:eks/addon:Addon::tandem-coredns"
-    machine("pulumi", exported(failed(urn)))
-    found = finding("state", case("timeslice"))
-    assert found.found.endswith("the next `up` uninstalls and installs it")
-    assert found.fix.endswith(": pulumi up --refresh --stack timeslice")
-
-
-def test_an_operation_that_never_ended_is_found_in_the_state(case: Cases, machine: Machine) -> None:
-    machine("pulumi", exported(pending=[{"type": "creating", "resource": {"urn": GROUP_URN}}]))
-    found = finding("state", case("timeslice"))
-    assert (found.verdict, found.fix) == ("warning", "pulumi refresh --stack timeslice")
-    assert "creating tandem-gpu-group" in found.found
+LOGGED_OUT = "Run `pulumi login`, or `pulumi login --local` to keep the state on this machine."
+TO_SEE = "Log in with `pulumi login`, or see `pulumi stack ls`."
+NOT_SHOWN = "Pulumi does not show the state: "
+KILLED = {"type": "creating", "resource": {"urn": GROUP_URN}}
 
 
 @pytest.mark.parametrize(
-    ("printed", "code", "verdict", "told"),
+    ("prints", "says", "code", "found"),
     [
-        (exported(), 0, "ok", "not deployed yet"),
-        (exported({"urn": "urn:a::b::c::fine", "type": "c"}), 0, "ok", "no failed resource, no unfinished operation"),
-        ("{}", 0, "unknown", "`pulumi stack export` printed no state"),
-        ("error", 0, "unknown", "`pulumi stack export` printed no state"),
-        ("", 255, "unknown", "Pulumi does not show the state: it gave no reason"),
+        (exported(), "", 0, ok("not deployed yet")),
+        (exported(FINE), "", 0, ok("no failed resource, no unfinished operation")),
+        (
+            exported(pending=[KILLED]),
+            "",
+            0,
+            warning(
+                "an `up` was killed, or is still running: creating tandem-gpu-group",
+                "pulumi refresh --stack timeslice",
+            ),
+        ),
+        ("{}", "", 0, unknown("`pulumi stack export` printed no state", TO_SEE)),
+        ("error", "", 0, unknown("`pulumi stack export` printed no state", TO_SEE)),
+        ("", "", 255, unknown(f"{NOT_SHOWN}it gave no reason", TO_SEE)),
+        ("", "error: no stack named 'timeslice' found\n", 6, ok("not deployed yet")),
+        (
+            "",
+            "error: PULUMI_ACCESS_TOKEN must be set.\n",
+            255,
+            unknown("you are not logged in to a Pulumi backend", LOGGED_OUT),
+        ),
+        ("", "error: passphrase must be set.\n", 255, unknown(f"{NOT_SHOWN}passphrase must be set", TO_SEE)),
     ],
 )
 def test_what_the_state_says_is_told(
-    case: Cases, machine: Machine, printed: str, code: int, verdict: str, told: str
+    case: Cases, machine: Machine, tmp_path: Path, prints: str, says: str, code: int, found: Finding
 ) -> None:
-    machine("pulumi", printed, code)
-    assert summary("state", case("timeslice")) == [(verdict, told)]
+    pulumi(tmp_path, prints=prints, says=says, code=code)
+    assert findings("state", case("timeslice")) == [found]
 
 
-def test_a_state_that_nobody_shows_is_not_fine(case: Cases, machine: Machine, tmp_path: Path) -> None:
-    assert finding("state", case("timeslice")).verdict == "unknown"
-    pulumi(tmp_path, says="error: no stack named 'timeslice' found\n", code=6)
-    assert summary("state", case("timeslice")) == [("ok", "not deployed yet")]
-    pulumi(tmp_path, says="error: PULUMI_ACCESS_TOKEN must be set.\n", code=255)
-    assert summary("state", case("timeslice")) == [("unknown", "you are not logged in to a Pulumi backend")]
-    assert "pulumi login --local" in finding("state", case("timeslice")).fix
-    pulumi(tmp_path, says="error: passphrase must be set.\n", code=255)
-    assert summary("state", case("timeslice")) == [
-        ("unknown", "Pulumi does not show the state: passphrase must be set")
+def test_without_pulumi_the_state_is_not_known(case: Cases, machine: Machine) -> None:
+    why = "there is no `pulumi` on the PATH to ask for the state"
+    assert findings("state", case("timeslice")) == [
+        unknown(why, "Install Pulumi: https://www.pulumi.com/docs/install/")
     ]
 
 
@@ -222,22 +226,22 @@ def test_a_node_group_that_is_degraded_otherwise_is_named_with_the_command_that_
 
 
 @pytest.mark.parametrize(
-    ("status", "told"),
+    ("status", "issues", "verdict", "found", "fix"),
     [
-        ("DELETE_FAILED", "failed to delete"),
-        ("UPDATING", "Wait until it is ACTIVE"),
-        ("CREATING", "Wait until it is ACTIVE"),
+        ("ACTIVE", [], "ok", "{own} is ACTIVE", ""),
+        ("DELETE_FAILED", [], "warning", "failed to delete", "Remove the cause, then run `pulumi up` again."),
+        ("UPDATING", [], "warning", "is UPDATING", WAIT),
+        ("CREATING", [], "warning", "is CREATING", WAIT),
+        ("ACTIVE", [NO_CAPACITY], "warning", f"is ACTIVE{TOLD}", f"Remove the cause. Where it stays: {REPLACE}"),
     ],
 )
-def test_a_node_group_in_another_state_is_a_warning(up: Creation, case: Cases, status: str, told: str) -> None:
-    group(up, status)
-    found = finding("node-groups", case("timeslice"))
-    assert (found.verdict, told in f"{found.found} {found.fix}") == ("warning", True)
-
-
-def test_an_active_node_group_with_an_issue_is_a_warning(up: Creation, case: Cases) -> None:
-    group(up, "ACTIVE", NO_CAPACITY)
-    assert finding("node-groups", case("timeslice")).verdict == "warning"
+def test_a_node_group_in_another_state_is_a_warning(
+    up: Creation, case: Cases, status: str, issues: list[Any], verdict: str, found: str, fix: str
+) -> None:
+    own = group(up, status, *issues)
+    found = found.format(own=own) if verdict == "ok" else f"node group {own} {found}"
+    (one,) = findings("node-groups", case("timeslice"))
+    assert (one.verdict, one.found, one.fix) == (verdict, found, fix)
 
 
 def test_a_group_that_pulumi_does_not_know_by_name_is_looked_up_there(up: Creation, case: Cases) -> None:
@@ -301,12 +305,11 @@ def secret(name: str, version: int, status: str, namespace: str = "ollama") -> d
 class Cluster:
     """Answers with these Secrets, or with this error."""
 
-    def __init__(self) -> None:
-        self.kept: list[dict[str, Any]] = []
-        self.error: NotConnectedError | None = None
-        self.chosen: Any = None
+    kept: Sequence[Any] = ()
+    error: NotConnectedError | None = None
+    chosen: Any = None
 
-    def secrets(self, labels: Any) -> list[dict[str, Any]]:
+    def secrets(self, labels: Any) -> Sequence[Any]:
         assert labels == {"owner": "helm"}
         if self.error:
             raise self.error
@@ -317,17 +320,19 @@ class Cluster:
 def api(up: Creation, monkeypatch: pytest.MonkeyPatch) -> Cluster:
     pretended = Cluster()
 
-    @contextmanager
-    def cluster(chosen: Any) -> Iterator[Cluster]:
+    def cluster(chosen: Any) -> Any:
         pretended.chosen = chosen
-        yield pretended
+        return nullcontext(pretended)
 
     monkeypatch.setattr("tandem.deployed.kubernetes.cluster", cluster)
     return pretended
 
 
-def test_releases_that_have_ended_are_fine(api: Cluster, case: Cases) -> None:
-    api.kept = [secret("llama2-7b", 1, "superseded"), secret("llama2-7b", 2, "deployed"), secret("nfd", 1, "failed")]
+def test_releases_that_have_ended_are_fine_and_helm_looks_at_the_newest_revision_alone(
+    api: Cluster, case: Cases
+) -> None:
+    old = [secret("llama2-7b", 1, "pending-install"), secret("llama2-7b", 2, "superseded")]
+    api.kept = [*old, secret("llama2-7b", 3, "deployed"), secret("nfd", 1, "failed")]
     assert summary("helm-releases", case("timeslice")) == [("ok", "none of 2 is pending")]
 
 
@@ -369,12 +374,6 @@ def test_a_release_that_is_pending_stops_up_and_the_exact_command_is_given(
     assert found.verdict == "stops"
     assert found.found.startswith("llama2-7b in namespace ollama is pending-")
     assert found.fix == f"{LOGIN} && {fix}"
-
-
-def test_an_old_revision_that_is_pending_is_passed_over(api: Cluster, case: Cases) -> None:
-    """Helm looks at the newest one alone."""
-    api.kept = [secret("llama2-7b", 1, "pending-install"), secret("llama2-7b", 2, "deployed")]
-    assert finding("helm-releases", case("timeslice")).verdict == "ok"
 
 
 def test_the_cluster_is_reached_without_outputs_since_a_killed_up_has_written_none(api: Cluster, case: Cases) -> None:

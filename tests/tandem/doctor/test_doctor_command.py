@@ -1,7 +1,5 @@
 """`tandem doctor` as a whole: what it prints, and its exit codes."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -104,7 +102,7 @@ def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
     def run(_: object) -> Any:
         yield stops("a\x1b[2J\nb", "c\rd")
 
-    check = Check(name="it", title="It", about="", source="machine", run=run)
+    check = Check("it", "It", "machine", run)
     (found,) = checks._findings(check, case())
     assert (found.found, found.fix) == ("a[2J b", "c d")
 
@@ -114,7 +112,7 @@ def test_a_package_that_is_missing_is_named_with_the_extra_that_brings_it(case: 
         raise ModuleNotFoundError("No module named 'boto3'", name="boto3")
         yield
 
-    (found,) = checks._findings(Check(name="it", title="It", about="", source="machine", run=run), case())
+    (found,) = checks._findings(Check("it", "It", "machine", run), case())
     fix = "Run `.venv/bin/python -m pip install --no-build-isolation -e '.[aws,cluster]'` in the checkout."
     assert found == unknown("`tandem doctor` needs boto3", fix)
 
@@ -149,7 +147,7 @@ def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.Monkey
     def run(_: object) -> Any:
         yield ok(str(1 // 0))
 
-    broken = Check(name="it", title="It", about="", source="machine", run=run)
+    broken = Check("it", "It", "machine", run)
     monkeypatch.setattr(checks, "CHECKS", (broken,))
     with pytest.raises(ZeroDivisionError):
         checks.examine(case())
