@@ -1,7 +1,5 @@
 """`tandem doctor` against a real API server: revisions of Helm are found by their labels, in every namespace."""
 
-from __future__ import annotations
-
 from tandem.deployed import kubeconfig
 from tandem.deployed.kubernetes import cluster as connect
 from tandem.doctor.releases import HELM, _pending, _revisions

@@ -1,7 +1,5 @@
 """No text from outside steers what shows it: escapes go into every command by every way that text comes in."""
 
-from __future__ import annotations
-
 import argparse
 import io
 import re
@@ -25,7 +23,7 @@ from tandem.measured.result_file import write
 from tandem.terminal import open_console
 from tandem.verify import screen
 from tandem.verify import verify as verification
-from tests.tandem.account.conftest import creation, emulated, passing
+from tests.tandem.account.conftest import cleaning, creation, emulated
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import OURS, Emulated
 from tests.tandem.deployed.pretended import Cluster, connected, well
@@ -36,7 +34,7 @@ from tests.tandem.seen import checks, facts, pending, restarting
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["creation", "emulated", "passing"]
+__all__ = ["cleaning", "creation", "emulated"]
 ROOT = Path(__file__).parents[2]
 BIDI = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
 """Unicode UAX #9, section 2."""

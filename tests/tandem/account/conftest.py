@@ -1,8 +1,8 @@
 """An account for each test, with the ways into it."""
 
-from __future__ import annotations
-
-from collections.abc import Iterator
+import io
+import json
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -17,14 +17,17 @@ from moto.core import responses
 from moto.core.utils import method_names_from_class
 
 from tandem.account import clean_up
-from tandem.account.deletion import Clock
-from tandem.deployed.aws.session import Account, connect
+from tandem.command import main
+from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
+from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import LOADER, REGION, Emulated
+from tests.tandem.account.emulated import LOADER, Emulated
 from tests.tandem.account.laws import Laws
-from tests.tandem.account.passing import Passing
 
+Run = Callable[..., tuple[int, str, str]]
+Answers = Callable[[str], None]
+Records = Callable[[], list[dict[str, Any]]]
 CLASSES: dict[str, type] = {}
 """By service: what botocore makes of its description. Clients share it; nothing of a session is in it."""
 MADE: Any = ClientCreator._create_client_class  # type: ignore[attr-defined]
@@ -39,25 +42,29 @@ def class_of(creator: ClientCreator, service: str, model: Any) -> type:
 
 
 @pytest.fixture
-def passing(monkeypatch: pytest.MonkeyPatch) -> Passing:
-    """The clock of every deletion."""
-    made = Passing()
-    monkeypatch.setattr(clean_up, "Clock", lambda: Clock(now=made.now, sleep=made.sleep))
+def cleaning(monkeypatch: pytest.MonkeyPatch) -> Cleaning:
+    """With the clock of every deletion."""
+    made = Cleaning()
+    monkeypatch.setattr(clean_up, "Clock", lambda: made.clock)
     return made
 
 
 @pytest.fixture
-def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passing: Passing) -> Iterator[Emulated]:
+def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cleaning: Cleaning) -> Iterator[Emulated]:
     for key in ("AWS_PROFILE", "AWS_ENDPOINT_URL", "AWS_DEFAULT_REGION", "AWS_REGION", "AWS_SESSION_TOKEN"):
         monkeypatch.delenv(key, raising=False)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "aws-config"))
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "aws-credentials"))
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    # moto's thousand images and snapshots, which every listing would go through.
-    monkeypatch.setenv("MOTO_EC2_LOAD_DEFAULT_AMIS", "false")
+    variables = {
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_CONFIG_FILE": str(tmp_path / "aws-config"),
+        "AWS_SHARED_CREDENTIALS_FILE": str(tmp_path / "aws-credentials"),
+        "XDG_CACHE_HOME": str(tmp_path / "cache"),
+        "XDG_STATE_HOME": str(tmp_path / "state"),
+        # moto's thousand images and snapshots, which every listing would go through.
+        "MOTO_EC2_LOAD_DEFAULT_AMIS": "false",
+    }
+    for key, value in variables.items():
+        monkeypatch.setenv(key, value)
     monkeypatch.setattr(botocore.session, "create_loader", lambda *_: LOADER)
     monkeypatch.setattr(ClientCreator, "_create_client_class", class_of)
     monkeypatch.setattr(responses, "method_names_from_class", METHODS)
@@ -72,13 +79,8 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, passing: Passing) 
 
 
 @pytest.fixture
-def account(emulated: Emulated) -> Account:
-    return connect(REGION)
-
-
-@pytest.fixture
-def ec2(emulated: Emulated) -> Any:
-    return boto3.client("ec2", region_name=REGION)
+def account(emulated: Emulated, cleaning: Cleaning) -> Account:
+    return cleaning.account
 
 
 @pytest.fixture
@@ -87,9 +89,42 @@ def creation(emulated: Emulated) -> Creation:
 
 
 @pytest.fixture
-def laws(creation: Creation, emulated: Emulated, passing: Passing) -> Laws:
+def laws(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> Laws:
     """A whole stack, in an account with the emulated cloud's rules."""
     whole_stack.make(creation)
-    made = Laws(emulated, passing.now)
-    emulated.laws = made
+    made = emulated.laws = Laws(emulated, cleaning.now)
     return made
+
+
+@pytest.fixture
+def run(emulated: Emulated, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls `leftovers`; its exit code, and what it says on both streams."""
+
+    def call(*arguments: str) -> tuple[int, str, str]:
+        code = main(["leftovers", *arguments])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+class Terminal(io.StringIO):
+    """A stdin in which somebody answers."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    return lambda text: monkeypatch.setattr("sys.stdin", Terminal(text))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Of the records."""
+    return tmp_path / "state" / "tandem" / "leftovers"
+
+
+@pytest.fixture
+def records(folder: Path) -> Records:
+    return lambda: [json.loads(line) for file in sorted(folder.iterdir()) for line in file.read_text().splitlines()]

@@ -1,18 +1,41 @@
 """Makes things of every kind in the account, and counts what is there without asking the code under test."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from typing import Any
 
 import boto3
+from moto.ec2.models import ec2_backends
+from moto.events.models import events_backends
+from moto.iam.models import iam_backends
+from moto.logs.models import logs_backends
+from moto.sqs.models import sqs_backends
 
-from tests.tandem.account.emulated import REGION, Emulated, Tags, pairs, spec
+from sandbox.world import tokens
+from tests.tandem.account.as_things import things
+from tests.tandem.account.emulated import ACCOUNT, REGION, Emulated, Tags, pairs, spec
 
 TRUST = json.dumps({"Version": "2012-10-17", "Statement": []})
 POLICY = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Action": "*", "Resource": "*"}]})
 ROLE = "arn:aws:iam::123456789012:role/anyone"
+KINDS = {
+    tokens.NODE_GROUP: "node groups",
+    tokens.INSTANCE: "instances",
+    tokens.CLUSTER: "EKS clusters",
+    tokens.ENDPOINT: "VPC endpoints",
+    tokens.INTERFACE: "network interfaces",
+    tokens.NAT: "NAT gateways",
+    tokens.ADDRESS: "elastic IPs",
+    tokens.VOLUME: "volumes",
+    tokens.SECURITY_GROUP: "security groups",
+    tokens.ROUTE_TABLE: "route tables",
+    tokens.SUBNET: "subnets",
+    tokens.GATEWAY: "internet gateways",
+    tokens.VPC: "VPCs",
+    tokens.ROLE: "IAM roles",
+    tokens.POLICY: "IAM policies",
+}
+"""What the emulated cloud also knows, by its type."""
 
 
 class Creation:
@@ -24,196 +47,135 @@ class Creation:
             boto3.client(service, region_name=REGION) for service in ("ec2", "eks", "iam", "logs", "sqs", "events")
         )
         self.number = count(1)
-        self.vpc = self.ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
-        self.subnet = self.ec2.create_subnet(VpcId=self.vpc, CidrBlock="10.0.0.0/24")["Subnet"]["SubnetId"]
-        self.image = "ami-12345678"
-        self.eks.create_cluster(name="anyones", roleArn=ROLE, resourcesVpcConfig={"subnetIds": [self.subnet]})
+        self.vpc = self.VPCs({}, CidrBlock="10.0.0.0/16")
+        self.subnet = self.subnets({}, CidrBlock="10.0.0.0/24")
+        self.EKS_clusters({}, name="anyones")
 
     def make(self, kind: str, tags: Tags) -> str:
         return str(getattr(self, kind.replace(" ", "_").replace("-", "_"))(tags))
 
-    def node_groups(self, tags: Tags, cluster: str = "anyones") -> str:
-        name = f"group-{next(self.number)}"
-        self.eks.create_nodegroup(
-            clusterName=cluster, nodegroupName=name, subnets=[self.subnet], nodeRole=ROLE, tags=tags
-        )
-        return f"{cluster}/{name}"
+    def _new(self, kind: str) -> str:
+        return f"{kind}-{next(self.number)}"
 
-    def instances(self, tags: Tags, instance_type: str = "g4dn.xlarge", spot: bool = False) -> str:
+    def _made(self, resource: str, tags: Tags, **asked: Any) -> str:
+        """Creates something that EC2 keeps, e.g. a `launch-template`; returns its id."""
+        words = ["nat", "gateway"] if resource == "natgateway" else resource.split("-")
+        noun = "".join(map(str.capitalize, words))
+        answer = getattr(self.ec2, f"create_{'_'.join(words)}")(TagSpecifications=spec(resource, tags), **asked)
+        return str(answer.get(noun, answer)["GroupId" if noun == "SecurityGroup" else f"{noun}Id"])
+
+    def node_groups(self, tags: Tags, cluster: str = "anyones", **more: Any) -> str:
+        asked = {"nodegroupName": self._new("group"), "subnets": [self.subnet], "nodeRole": ROLE, **more}
+        self.eks.create_nodegroup(clusterName=cluster, tags=tags, **asked)
+        return f"{cluster}/{asked['nodegroupName']}"
+
+    def instances(self, tags: Tags, instance_type: str = "g4dn.xlarge", spot: bool = False, **more: Any) -> str:
         market = {"InstanceMarketOptions": {"MarketType": "spot"}} if spot else {}
         made = self.ec2.run_instances(
-            ImageId=self.image,
-            MinCount=1,
-            MaxCount=1,
+            **{"ImageId": "ami-12345678", "MinCount": 1, "MaxCount": 1, "SubnetId": self.subnet, **market, **more},
             InstanceType=instance_type,
-            SubnetId=self.subnet,
             TagSpecifications=spec("instance", tags),
-            **market,
         )
         return str(made["Instances"][0]["InstanceId"])
 
     def add_ons(self, tags: Tags, cluster: str = "anyones") -> str:
-        name = f"addon-{next(self.number)}"
+        name = self._new("addon")
         self.emulated.addons[cluster, name] = tags
         return f"{cluster}/{name}"
 
-    def EKS_clusters(self, tags: Tags, name: str = "") -> str:
-        name = name or f"cluster-{next(self.number)}"
-        self.eks.create_cluster(
-            name=name, version="1.36", roleArn=ROLE, resourcesVpcConfig={"subnetIds": [self.subnet]}, tags=tags
-        )
-        return name
+    def EKS_clusters(self, tags: Tags, name: str = "", **more: Any) -> str:
+        asked = {"roleArn": ROLE, "resourcesVpcConfig": {"subnetIds": [self.subnet]}, **more}
+        made = self.eks.create_cluster(name=name or self._new("cluster"), version="1.36", tags=tags, **asked)
+        return str(made["cluster"]["name"])
 
     def launch_templates(self, tags: Tags) -> str:
-        made = self.ec2.create_launch_template(
-            LaunchTemplateName=f"template-{next(self.number)}",
-            LaunchTemplateData={"ImageId": self.image},
-            TagSpecifications=spec("launch-template", tags),
-        )
-        return str(made["LaunchTemplate"]["LaunchTemplateId"])
+        data = {"ImageId": "ami-12345678"}
+        return self._made("launch-template", tags, LaunchTemplateName=self._new("t"), LaunchTemplateData=data)
 
-    def VPC_endpoints(self, tags: Tags) -> str:
-        made = self.ec2.create_vpc_endpoint(
-            VpcId=self.vpc,
-            VpcEndpointType="Gateway",
-            ServiceName=f"com.amazonaws.{REGION}.s3",
-            TagSpecifications=spec("vpc-endpoint", tags),
-        )
-        return str(made["VpcEndpoint"]["VpcEndpointId"])
+    def VPC_endpoints(self, tags: Tags, service: str = "s3", kind: str = "Gateway", **more: Any) -> str:
+        asked = {"VpcId": self.vpc, "ServiceName": f"com.amazonaws.{REGION}.{service}", **more}
+        return self._made("vpc-endpoint", tags, VpcEndpointType=kind, **asked)
 
-    def network_interfaces(self, tags: Tags) -> str:
-        made = self.ec2.create_network_interface(
-            SubnetId=self.subnet, TagSpecifications=spec("network-interface", tags)
-        )
-        return str(made["NetworkInterface"]["NetworkInterfaceId"])
+    def network_interfaces(self, tags: Tags, **more: Any) -> str:
+        return self._made("network-interface", tags, **{"SubnetId": self.subnet, **more})
 
-    def NAT_gateways(self, tags: Tags) -> str:
-        made = self.ec2.create_nat_gateway(
-            SubnetId=self.subnet, AllocationId=self.elastic_IPs({}), TagSpecifications=spec("natgateway", tags)
-        )
-        return str(made["NatGateway"]["NatGatewayId"])
+    def NAT_gateways(self, tags: Tags, subnet: str = "", address: str = "") -> str:
+        place = {"SubnetId": subnet or self.subnet, "AllocationId": address or self.elastic_IPs({})}
+        return self._made("natgateway", tags, **place)
 
     def elastic_IPs(self, tags: Tags) -> str:
         return str(self.ec2.allocate_address(Domain="vpc", TagSpecifications=spec("elastic-ip", tags))["AllocationId"])
 
-    def snapshots(self, tags: Tags) -> str:
-        return str(
-            self.ec2.create_snapshot(VolumeId=self.volumes({}), TagSpecifications=spec("snapshot", tags))["SnapshotId"]
-        )
+    def snapshots(self, tags: Tags, volume: str = "") -> str:
+        return self._made("snapshot", tags, VolumeId=volume or self.volumes({}))
 
     def volumes(self, tags: Tags, size: int = 8, kind: str = "gp3") -> str:
-        made = self.ec2.create_volume(
-            Size=size, VolumeType=kind, AvailabilityZone=f"{REGION}a", TagSpecifications=spec("volume", tags)
-        )
-        return str(made["VolumeId"])
+        return self._made("volume", tags, Size=size, VolumeType=kind, AvailabilityZone=f"{REGION}a")
 
-    def security_groups(self, tags: Tags) -> str:
-        made = self.ec2.create_security_group(
-            GroupName=f"group-{next(self.number)}",
-            Description="for a test",
-            VpcId=self.vpc,
-            TagSpecifications=spec("security-group", tags),
-        )
-        return str(made["GroupId"])
+    def security_groups(self, tags: Tags, vpc: str = "") -> str:
+        name = self._new("group")
+        return self._made("security-group", tags, GroupName=name, Description="for a test", VpcId=vpc or self.vpc)
 
-    def route_tables(self, tags: Tags) -> str:
-        made = self.ec2.create_route_table(VpcId=self.vpc, TagSpecifications=spec("route-table", tags))
-        return str(made["RouteTable"]["RouteTableId"])
+    def route_tables(self, tags: Tags, vpc: str = "") -> str:
+        return self._made("route-table", tags, VpcId=vpc or self.vpc)
 
-    def subnets(self, tags: Tags) -> str:
-        made = self.ec2.create_subnet(
-            VpcId=self.vpc, CidrBlock=f"10.0.{next(self.number) % 250 + 1}.0/28", TagSpecifications=spec("subnet", tags)
-        )
-        return str(made["Subnet"]["SubnetId"])
+    def subnets(self, tags: Tags, **more: Any) -> str:
+        asked = {"VpcId": self.vpc, "CidrBlock": f"10.0.{next(self.number) % 250 + 1}.0/28", **more}
+        return self._made("subnet", tags, **asked)
 
     def internet_gateways(self, tags: Tags) -> str:
-        made = self.ec2.create_internet_gateway(TagSpecifications=spec("internet-gateway", tags))
-        return str(made["InternetGateway"]["InternetGatewayId"])
+        return self._made("internet-gateway", tags)
 
-    def VPCs(self, tags: Tags) -> str:
-        made = self.ec2.create_vpc(CidrBlock="10.1.0.0/16", TagSpecifications=spec("vpc", tags))
-        return str(made["Vpc"]["VpcId"])
+    def VPCs(self, tags: Tags, **more: Any) -> str:
+        return self._made("vpc", tags, **{"CidrBlock": "10.1.0.0/16", **more})
 
     def log_groups(self, tags: Tags, name: str = "") -> str:
-        name = name or f"/aws/eks/cluster-{next(self.number)}/cluster"
+        name = name or f"/aws/eks/{self._new('cluster')}/cluster"
         self.logs.create_log_group(logGroupName=name, tags=tags)
         return name
 
     def EventBridge_rules(self, tags: Tags) -> str:
-        name = f"rule-{next(self.number)}"
+        name = self._new("rule")
         self.events.put_rule(Name=name, ScheduleExpression="rate(1 hour)", Tags=pairs(tags))
         self.events.put_targets(Rule=name, Targets=[{"Id": "1", "Arn": "arn:aws:sqs:us-east-1:123456789012:any"}])
         return name
 
     def SQS_queues(self, tags: Tags) -> str:
-        return str(self.sqs.create_queue(QueueName=f"queue-{next(self.number)}", tags=tags)["QueueUrl"])
+        return str(self.sqs.create_queue(QueueName=self._new("queue"), tags=tags)["QueueUrl"])
 
-    def instance_profiles(self, tags: Tags) -> str:
-        name = f"profile-{next(self.number)}"
+    def instance_profiles(self, tags: Tags, role: str = "") -> str:
+        name = self._new("profile")
         self.iam.create_instance_profile(InstanceProfileName=name, Tags=pairs(tags))
-        self.iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=self.IAM_roles({}))
+        self.iam.add_role_to_instance_profile(InstanceProfileName=name, RoleName=role or self.IAM_roles({}))
         return name
 
-    def IAM_roles(self, tags: Tags) -> str:
-        name = f"role-{next(self.number)}"
+    def IAM_roles(self, tags: Tags, name: str = "", policy: str = "") -> str:
+        name = name or self._new("role")
         self.iam.create_role(RoleName=name, AssumeRolePolicyDocument=TRUST, Tags=pairs(tags))
-        self.iam.attach_role_policy(RoleName=name, PolicyArn=self.IAM_policies({}))
+        self.iam.attach_role_policy(RoleName=name, PolicyArn=policy or self.IAM_policies({}))
         self.iam.put_role_policy(RoleName=name, PolicyName="inline", PolicyDocument=POLICY)
         return name
 
     def IAM_policies(self, tags: Tags) -> str:
-        made = self.iam.create_policy(
-            PolicyName=f"policy-{next(self.number)}", PolicyDocument=POLICY, Tags=pairs(tags)
-        )["Policy"]["Arn"]
-        self.iam.create_policy_version(PolicyArn=made, PolicyDocument=POLICY)
-        return str(made)
+        made = self.iam.create_policy(PolicyName=self._new("policy"), PolicyDocument=POLICY, Tags=pairs(tags))
+        self.iam.create_policy_version(PolicyArn=made["Policy"]["Arn"], PolicyDocument=POLICY)
+        return str(made["Policy"]["Arn"])
 
     def census(self) -> set[tuple[str, str]]:
-        """Kind and id of everything in the account."""
-        found: set[tuple[str, str]] = set()
-        alive = ("pending", "running", "stopping", "stopped")
-        for reservation in self._all(self.ec2, "describe_instances", "Reservations"):
-            for raw in reservation["Instances"]:
-                if raw["State"]["Name"] in alive:
-                    found.add(("instances", raw["InstanceId"]))
-        for kind, operation, key, id_key in (
-            ("launch templates", "describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
-            ("VPC endpoints", "describe_vpc_endpoints", "VpcEndpoints", "VpcEndpointId"),
-            ("network interfaces", "describe_network_interfaces", "NetworkInterfaces", "NetworkInterfaceId"),
-            ("NAT gateways", "describe_nat_gateways", "NatGateways", "NatGatewayId"),
-            ("elastic IPs", "describe_addresses", "Addresses", "AllocationId"),
-            ("volumes", "describe_volumes", "Volumes", "VolumeId"),
-            ("security groups", "describe_security_groups", "SecurityGroups", "GroupId"),
-            ("route tables", "describe_route_tables", "RouteTables", "RouteTableId"),
-            ("subnets", "describe_subnets", "Subnets", "SubnetId"),
-            ("internet gateways", "describe_internet_gateways", "InternetGateways", "InternetGatewayId"),
-            ("VPCs", "describe_vpcs", "Vpcs", "VpcId"),
-        ):
-            for raw in self._all(self.ec2, operation, key):
-                if raw.get("State") not in ("deleted", "deleting"):
-                    found.add((kind, raw[id_key]))
-        for raw in self.ec2.describe_snapshots(OwnerIds=["self"])["Snapshots"]:
-            found.add(("snapshots", raw["SnapshotId"]))
-        for cluster in self._all(self.eks, "list_clusters", "clusters"):
-            found.add(("EKS clusters", cluster))
-            groups = self._all(self.eks, "list_nodegroups", "nodegroups", clusterName=cluster)
-            found |= {("node groups", f"{cluster}/{name}") for name in groups}
-        found |= {("add-ons", f"{cluster}/{name}") for cluster, name in self.emulated.addons}
-        found |= {
-            ("log groups", raw["logGroupName"]) for raw in self._all(self.logs, "describe_log_groups", "logGroups")
+        """Kind and id of everything in the account; of a VPC not the table and the group that go with it."""
+        ec2 = ec2_backends[ACCOUNT][REGION]
+        more = {
+            "launch templates": ec2.launch_templates,
+            "snapshots": [one.id for one in ec2.snapshots.values() if one.owner_id == ACCOUNT],
+            "add-ons": map("/".join, self.emulated.addons),
+            "log groups": _in(logs_backends).groups,
+            "EventBridge rules": _in(events_backends).event_buses["default"].rules,
+            "SQS queues": [f"https://sqs.{REGION}.amazonaws.com/{ACCOUNT}/{one}" for one in _in(sqs_backends).queues],
+            "instance profiles": [one.name for one in iam_backends[ACCOUNT]["aws"].instance_profiles.values()],
         }
-        found |= {("EventBridge rules", raw["Name"]) for raw in self.events.list_rules()["Rules"]}
-        found |= {("SQS queues", url) for url in self.sqs.list_queues().get("QueueUrls", [])}
-        for kind, operation, key, id_key, more in (
-            ("instance profiles", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName", {}),
-            ("IAM roles", "list_roles", "Roles", "RoleName", {}),
-            ("IAM policies", "list_policies", "Policies", "Arn", {"Scope": "Local"}),
-        ):
-            found |= {(kind, raw[id_key]) for raw in self._all(self.iam, operation, key, **more)}
-        return found
+        found = {(KINDS[thing.type], str(thing.id)) for thing in things() if thing.type in KINDS}
+        return found | {(kind, one) for kind, ids in more.items() for one in ids}
 
-    @staticmethod
-    def _all(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-        if not client.can_paginate(operation):
-            return list(getattr(client, operation)(**arguments)[key])
-        return [one for page in client.get_paginator(operation).paginate(**arguments) for one in page[key]]
+
+def _in(backends: Any) -> Any:
+    return backends[ACCOUNT][REGION]

@@ -1,7 +1,5 @@
 """An AWS account in this process: moto, and beside it what moto does not know (add-ons, most quotas, prices)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -12,6 +10,7 @@ import botocore.loaders
 from moto.logs.models import logs_backends
 from moto.sqs.models import sqs_backends
 
+ACCOUNT = "123456789012"
 REGION = "us-east-1"
 OURS = {"tandem:project": "tandem", "tandem:stack": "timeslice"}
 CLUSTER = "tandem-timeslice"
@@ -120,7 +119,7 @@ class Emulated:
 
     def _ListQueues(self, body: Any, path: list[str]) -> Any:
         """As in the SQS API reference: no token without MaxResults."""
-        names = sqs_backends["123456789012"][REGION].queues
+        names = sqs_backends[ACCOUNT][REGION].queues
         urls = [f"https://sqs.{REGION}.amazonaws.com/123456789012/{name}" for name in names]
         body = body or {}
         begin, most = int(body.get("NextToken", 0)), body.get("MaxResults")
@@ -131,7 +130,7 @@ class Emulated:
     def _ListTagsForResource(self, body: Any, path: list[str]) -> Any:
         """Of a log group, as in the CloudWatch Logs API reference: moto keeps the tags of one that was deleted."""
         name = str((body or {}).get("resourceArn", "")).partition(":log-group:")[2]
-        there = any(name in backend.groups for backend in logs_backends["123456789012"].values())
+        there = any(name in backend.groups for backend in logs_backends[ACCOUNT].values())
         return error(400, "ResourceNotFoundException", "no such log group") if name and not there else None
 
     def _ListAddons(self, body: Any, path: list[str]) -> Any:

@@ -4,132 +4,24 @@ What is in moto is put before the rules of the emulated cloud, `sandbox.world.RU
 that AWS lets through although something living needs the thing; here the thing stays, and the harm is noted.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from moto.ec2.models import ec2_backends
 from moto.eks.models import eks_backends
-from moto.iam.models import iam_backends
 
 from sandbox.world import RULES, tokens
 from sandbox.world.rules import eks as eks_rules
 from sandbox.world.rules.rule import Case, refusal
 from sandbox.world.things import Thing, Things
-from tests.tandem.account.emulated import CLUSTER_LOGS, REGION, Emulated, answer, error
+from tests.tandem.account.as_things import things
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER_LOGS, REGION, Emulated, answer, error
 
-ACCOUNT = "123456789012"
 ISSUE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
+CHANGES = ("Delete", "Detach", "Terminate", "Release", "Remove", "Disassociate")
+"""Beginnings of the calls that change something."""
 Asked = dict[str, Any]
-
-
-def thing(type: str, id: str, **inputs: Any) -> Thing:
-    return Thing(type=type, id=id, name=id, inputs=inputs, outputs=inputs)
-
-
-def things() -> Things:
-    """Everything in moto that may need something, as the emulated cloud's rules see it."""
-    return Things([*_network(), *_nodes(), *_clusters(), *_identities()])
-
-
-def _network() -> Iterator[Thing]:
-    ec2 = ec2_backends[ACCOUNT][REGION]
-    for vpc in ec2.vpcs.values():
-        yield thing(tokens.VPC, vpc.id)
-    for zone in ec2.subnets.values():
-        for subnet in zone.values():
-            yield thing(
-                tokens.SUBNET, subnet.id, vpcId=subnet.vpc_id, mapPublicIpOnLaunch=subnet.map_public_ip_on_launch
-            )
-    for gateway in ec2.internet_gateways.values():
-        yield thing(tokens.GATEWAY, gateway.id, vpcId=gateway.vpc.id if gateway.vpc else None)
-    for nat in ec2.nat_gateways.values():
-        if nat.state != "deleted":
-            address = next((one for one in ec2.addresses if one.eni is nat._eni), None)
-            yield thing(tokens.NAT, nat.id, subnetId=nat.subnet_id, allocationId=address and address.allocation_id)
-    for address in ec2.addresses:
-        yield thing(tokens.ADDRESS, str(address.allocation_id))
-    for table in ec2.route_tables.values():
-        if table.main_association_id is None:
-            yield thing(tokens.ROUTE_TABLE, table.id, vpcId=table.vpc_id)
-        for association, held in table._associations.items():
-            yield thing(tokens.ASSOCIATION, association, routeTableId=table.id, subnetId=held)
-        for route in table.routes:
-            to = {"gatewayId": route.gateway and route.gateway.id, "natGatewayId": _id(route.nat_gateway)}
-            yield thing(
-                tokens.ROUTE, route.id, routeTableId=table.id, destinationCidrBlock=route.destination_cidr_block, **to
-            )
-    for endpoint in ec2.vpc_end_points.values():
-        if endpoint.state != "deleted":
-            groups, subnets = endpoint.security_group_ids, endpoint.subnet_ids
-            yield thing(tokens.ENDPOINT, endpoint.id, vpcId=endpoint.vpc_id, subnetIds=subnets, securityGroupIds=groups)
-    for in_vpc in ec2.groups.values():
-        for group in in_vpc.values():
-            if group.name != "default":
-                yield thing(tokens.SECURITY_GROUP, group.id, vpcId=group.vpc_id)
-
-
-def _id(one: Any) -> Any:
-    return one and getattr(one, "id", one)
-
-
-def _nodes() -> Iterator[Thing]:
-    ec2 = ec2_backends[ACCOUNT][REGION]
-    for interface in ec2.enis.values():
-        yield thing(
-            tokens.INTERFACE,
-            interface.id,
-            subnetId=interface.subnet.id,
-            vpcId=interface.subnet.vpc_id,
-            securityGroups=[group.id for group in interface.group_set],
-            publicIp=interface.public_ip,
-            instance=interface.instance.id if interface.instance and _runs(interface.instance) else None,
-        )
-    for reservation in ec2.reservations.values():
-        for instance in reservation.instances:
-            if _runs(instance):
-                tags = {tag["key"]: tag["value"] for tag in instance.get_tags()}
-                group = f"{tags.get('eks:cluster-name')}/{tags.get('eks:nodegroup-name')}"
-                profile = (instance.iam_instance_profile or {}).get("Arn", "").rpartition("/")[2]
-                yield thing(tokens.INSTANCE, instance.id, group=group, profile=profile)
-    for volume in ec2.volumes.values():
-        attached = volume.attachment and _runs(volume.attachment.instance) and volume.attachment.instance.id
-        yield thing(tokens.VOLUME, volume.id, instance=attached or None)
-
-
-def _runs(instance: Any) -> bool:
-    return instance._state.name not in ("terminated", "stopped")
-
-
-def _clusters() -> Iterator[Thing]:
-    for cluster in eks_backends[ACCOUNT][REGION].clusters.values():
-        yield thing(tokens.CLUSTER, cluster.name, roleArn=cluster.role_arn)
-        for group in cluster.nodegroups.values():
-            template = (group.launch_template or {}).get("id")
-            yield thing(
-                tokens.NODE_GROUP,
-                f"{cluster.name}/{group.nodegroup_name}",
-                clusterName=cluster.name,
-                nodeRoleArn=group.node_role,
-                launchTemplate=template,
-                subnetIds=group.subnets,
-            )
-
-
-def _identities() -> Iterator[Thing]:
-    iam = iam_backends[ACCOUNT]["aws"]
-    for role in iam.roles.values():
-        yield thing(tokens.ROLE, role.name, arn=role.arn)
-        for arn in role.managed_policies:
-            yield thing(tokens.ATTACHED_POLICY, f"{role.name}/{arn}", role=role.name, policyArn=arn)
-    for profile in iam.instance_profiles.values():
-        for role in profile.roles:
-            yield thing(tokens.PROFILE, profile.name, role=role.name)
-    for arn in iam.managed_policies:
-        if f":{ACCOUNT}:" in arn:
-            yield thing(tokens.POLICY, arn)
 
 
 DELETIONS = {
@@ -245,7 +137,7 @@ class Laws:
         for one in [one for one in self._due if one[0] <= self.now()]:
             self._due.remove(one)
             one[1]()
-        if not call.startswith(("Delete", "Detach", "Terminate", "Release", "Remove", "Disassociate")):
+        if not call.startswith(CHANGES):
             return None
         all = things()
         judged = self._judge(call, asked, all)

@@ -1,7 +1,5 @@
 """IAM is shared by all regions: `leftovers --delete` keeps it while any region may hold the stack."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import boto3

@@ -1,9 +1,9 @@
 """The order of `leftovers --delete`, against the rules of the emulated cloud, through boto3."""
 
-from __future__ import annotations
-
+import csv
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from botocore.exceptions import ClientError
@@ -12,9 +12,9 @@ from sandbox.world import tokens
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Thing as Left
+from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.account.laws import Laws
-from tests.tandem.account.passing import Passing
 
 pytestmark = pytest.mark.slow
 
@@ -27,46 +27,9 @@ KINDS = (
 """Every kind of AWS resource that a stack creates, or that Karpenter and the VPC CNI create for it, with a life of its
 own: by the types in tests/golden. Written here, so that one that is dropped is missed."""
 
-EDGES = (
-    ("node groups", "instances", "starts another one"),
-    ("node groups", "EKS clusters", "ResourceInUseException"),
-    ("node groups", "launch templates", "Ec2LaunchTemplateNotFound"),
-    ("node groups", "NAT gateways", "NodeCreationFailure"),
-    ("node groups", "route tables", "NodeCreationFailure"),
-    ("node groups", "internet gateways", "NodeCreationFailure"),
-    ("node groups", "IAM roles", "IamNodeRoleNotFound"),
-    ("instances", "network interfaces", "InvalidNetworkInterface.InUse"),
-    ("instances", "volumes", "VolumeInUse"),
-    ("instances", "instance profiles", "breaks applications"),
-    ("EKS clusters", "IAM roles", "IamRoleNotFound"),
-    ("EKS clusters", "log groups", "EKS creates it again"),
-    ("VPC endpoints", "security groups", "DependencyViolation"),
-    ("VPC endpoints", "subnets", "DependencyViolation"),
-    ("VPC endpoints", "VPCs", "DependencyViolation"),
-    ("network interfaces", "security groups", "DependencyViolation"),
-    ("network interfaces", "subnets", "DependencyViolation"),
-    ("NAT gateways", "elastic IPs", "InvalidIPAddress.InUse"),
-    ("NAT gateways", "subnets", "DependencyViolation"),
-    ("NAT gateways", "internet gateways", "DependencyViolation"),
-    ("instances", "internet gateways", "DependencyViolation"),
-    ("security groups", "VPCs", "DependencyViolation"),
-    ("route tables", "VPCs", "DependencyViolation"),
-    ("subnets", "VPCs", "DependencyViolation"),
-    ("internet gateways", "VPCs", "DependencyViolation"),
-    ("instance profiles", "IAM roles", "DeleteConflict"),
-    ("IAM roles", "IAM policies", "DeleteConflict"),
-)
-"""What must be deleted first, what then, and what AWS says of the other order."""
-ALSO = (
-    # The interfaces of these hold the second: for AWS that is the row of the interfaces.
-    *(("instances", kind) for kind in ("security groups", "subnets")),
-    *(("EKS clusters", kind) for kind in ("security groups", "subnets")),
-    *(("node groups", kind) for kind in ("security groups", "subnets", "volumes", "instance profiles")),
-    ("instances", "IAM roles"),
-    ("instances", "NAT gateways"),
-    ("instances", "route tables"),
-)
-"""Kinds that are left alone while one of the first is left, beside the rows above."""
+TABLE = Path(__file__).with_name("order_of_deletion.csv").read_text().splitlines()
+ORDER = [(row["first"], row["then"], row["says"]) for row in csv.DictReader(line for line in TABLE if line[0] != "#")]
+EDGES = [(first, then, says) for first, then, says in ORDER if says]
 USERS = {
     "node groups": (tokens.NODE_GROUP,),
     "instances": (tokens.INSTANCE, tokens.INTERFACE),
@@ -94,20 +57,18 @@ def test_the_kinds_are_these() -> None:
 
 def test_what_must_be_deleted_before_is_declared() -> None:
     after = {(first, kind.title) for kind in leftovers.KINDS for first in kind.after}
-    assert after == {(first, then) for first, then, _ in EDGES} | set(ALSO)
+    assert after == {(first, then) for first, then, _ in ORDER}
     for first, then in after:
         assert KINDS.index(first) < KINDS.index(then), (first, then)
 
 
-def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(
-    laws: Laws, emulated: Emulated, passing: Passing, account: Account
-) -> None:
-    found = leftovers.inventory(account, "timeslice")
+def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(laws: Laws, emulated: Emulated, cleaning: Cleaning) -> None:
+    found = cleaning.look()
     assert {thing.kind for thing in found.things} == set(KINDS)
-    outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
+    outcomes = cleaning.delete(found)
     assert (laws.refused, laws.harmed) == ([], [])
     assert {(one.thing.kind, one.what, one.why) for one in outcomes} == ALL_DELETED
-    assert leftovers.inventory(account, "timeslice").things == ()
+    assert cleaning.things() == []
     # With its cluster an add-on is deleted unasked, and DeleteAddon then answers ResourceNotFoundException.
     calls = [call for call in emulated.calls if call in ("DeleteNodegroup", "DeleteAddon", "DeleteCluster")]
     assert calls == ["DeleteNodegroup", "DeleteAddon", "DeleteCluster"]
@@ -143,9 +104,9 @@ def call(account: Account, thing: Left) -> None:
         getattr(account.client(service), operation)(**{named: ids}, **(more if isinstance(more, dict) else {}))
 
 
-def test_every_other_order_is_refused_or_breaks_something(laws: Laws, account: Account) -> None:
+def test_every_other_order_is_refused_or_breaks_something(laws: Laws, cleaning: Cleaning) -> None:
     """One edge at a time: only things of the first kind can be the reason, and without them there is none."""
-    found = leftovers.inventory(account, "timeslice")
+    found = cleaning.look()
     laws.dry = True
     for first, then, says in EDGES:
         for users in (USERS[first], ()):
@@ -153,18 +114,16 @@ def test_every_other_order_is_refused_or_breaks_something(laws: Laws, account: A
             laws.seen = lambda one, users=users: one.type in users  # type: ignore[misc]
             for thing in found.things:
                 if thing.kind == then:
-                    call(account, thing)
+                    call(cleaning.account, thing)
             said = [*laws.refused, *laws.harmed]
             assert any(says in line for line in said) is bool(users), (first, then, users, said)
 
 
-def test_the_reverse_order_is_noticed(
-    laws: Laws, passing: Passing, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    found = leftovers.inventory(account, "timeslice")
+def test_the_reverse_order_is_noticed(laws: Laws, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cleaning.look()
     backwards = tuple(replace(kind, after=(), minutes=1) for kind in reversed(leftovers.KINDS))
     monkeypatch.setattr(leftovers, "KINDS", backwards)
-    outcomes = passing.deletion(account, found).run(found.things, backwards)
+    outcomes = cleaning.delete(found)
     assert {"DependencyViolation", "VolumeInUse"} <= {line.split(": ")[1] for line in laws.refused}
     assert len({line.partition(":")[0] for line in laws.harmed}) >= 4
     assert any(one.left for one in outcomes)

@@ -1,7 +1,5 @@
 """`tandem prices` and `tandem plan --live-prices`."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import os
@@ -249,22 +247,18 @@ def test_old_prices_are_used_with_a_warning(offline: Emulated, capsys: Capture) 
     assert warning["fix"] == "Run `tandem prices --region us-east-1` again."
 
 
+GOOD = {"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", "on_demand": {}, "spot": {}}
 BROKEN = {
     "empty": b"",
     "half": b'{"schema_version": 1, "region": "us-ea',
     "not text": b"\xff\xfe\x00",
     "a list": b"[]",
-    "another version": b'{"schema_version": 2, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
-    b'"on_demand": {}, "spot": {}}',
-    "a price below 0": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
-    b'"on_demand": {"g4dn.xlarge": -1}, "spot": {}}',
-    "an endless price": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
-    b'"on_demand": {"g4dn.xlarge": Infinity}, "spot": {}}',
-    "no date": b'{"schema_version": 1, "region": "us-east-1", "on_demand": {}, "spot": {}}',
-    "a time without a zone": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00", '
-    b'"on_demand": {}, "spot": {}}',
-    "too large": b'{"schema_version": 1, "region": "us-east-1", "read_at": "2026-11-20T00:00:00Z", '
-    b'"on_demand": {}, "spot": {}}' + b" " * kept_prices.MOST_BYTES,
+    "another version": json.dumps({**GOOD, "schema_version": 2}).encode(),
+    "a price below 0": json.dumps({**GOOD, "on_demand": {"g4dn.xlarge": -1}}).encode(),
+    "an endless price": json.dumps({**GOOD, "on_demand": {"g4dn.xlarge": float("inf")}}).encode(),
+    "no date": json.dumps({key: GOOD[key] for key in GOOD if key != "read_at"}).encode(),
+    "a time without a zone": json.dumps({**GOOD, "read_at": "2026-11-20T00:00:00"}).encode(),
+    "too large": json.dumps(GOOD).encode() + b" " * kept_prices.MOST_BYTES,
 }
 
 

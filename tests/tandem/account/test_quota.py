@@ -1,8 +1,7 @@
 """`tandem quota`: what the account allows against what the stack needs."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,10 @@ from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulate
 Capture = pytest.CaptureFixture[str]
 STACK = """config:
   aws:region: us-east-1
-  tandem:sharing: {mode: timeslice, replicas: 2}
-  tandem:gpu-nodes: {instance-types: [%s], capacity: %s, desired: 1, max: %d}
-  tandem:models: [{name: "llama3.2:1b", cache: %s}]
-  tandem:cluster: {nat: per-zone, zones: %d}
+  tandem:sharing: {{mode: timeslice, replicas: 2}}
+  tandem:gpu-nodes: {{instance-types: [{types}], capacity: {capacity}, desired: 1, max: {most}}}
+  tandem:models: [{{name: "llama3.2:1b", cache: {cache}}}]
+  tandem:cluster: {{nat: per-zone, zones: {zones}}}
 """
 
 
@@ -30,23 +29,25 @@ def generous(emulated: Emulated, creation: Creation) -> Emulated:
     return emulated
 
 
-def stack(
-    folder: Path,
-    types: str = "g4dn.xlarge",
-    capacity: str = "spot",
-    most: int = 2,
-    cache: str = "node",
-    zones: int = 2,
-) -> str:
+Quota = Callable[..., tuple[int, dict[str, Any]]]
+
+
+def stack(folder: Path, **changed: Any) -> str:
+    values = {"types": "g4dn.xlarge", "capacity": "spot", "most": 2, "cache": "node", "zones": 2, **changed}
     path = folder / "Pulumi.tried.yaml"
-    path.write_text(STACK % (types, capacity, most, cache, zones), encoding="utf-8")
+    path.write_text(STACK.format(**values), encoding="utf-8")
     return str(path)
 
 
-def run(capsys: Capture, *arguments: str) -> tuple[int, dict[str, Any]]:
-    capsys.readouterr()
-    code = main(["quota", *arguments, "--json"])
-    return code, json.loads(capsys.readouterr().out)
+@pytest.fixture
+def quota(emulated: Emulated, tmp_path: Path, capsys: Capture) -> Quota:
+    """Calls it for a stack; its exit code, and what it says to machines."""
+
+    def call(**changed: Any) -> tuple[int, dict[str, Any]]:
+        code = main(["quota", stack(tmp_path, **changed), "--json"])
+        return code, json.loads(capsys.readouterr().out)
+
+    return call
 
 
 def row(told: dict[str, Any], code: str) -> dict[str, Any]:
@@ -54,8 +55,8 @@ def row(told: dict[str, Any], code: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_generous_account_is_enough(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
-    code, told = run(capsys, stack(tmp_path))
+def test_a_generous_account_is_enough(generous: Emulated, quota: Quota) -> None:
+    code, told = quota()
     assert (code, told["verdict"], told["problems"], told["warnings"]) == (0, "ok", [], [])
     assert {one["code"] for one in told["quotas"]} == {
         "L-3819A6DF",
@@ -80,10 +81,10 @@ def test_a_generous_account_is_enough(generous: Emulated, tmp_path: Path, capsys
     ],
 )
 def test_a_quota_is_short_now_or_at_max(
-    generous: Emulated, tmp_path: Path, capsys: Capture, limit: float, verdict: str, code: int
+    generous: Emulated, quota: Quota, limit: float, verdict: str, code: int
 ) -> None:
     generous.quotas["L-3819A6DF"] = limit
-    found, told = run(capsys, stack(tmp_path))
+    found, told = quota()
     mine = row(told, "L-3819A6DF")
     assert (found, mine["verdict"], mine["needed"], mine["needed_at_max"]) == (code, verdict, 4, 8)
     # Two nodes of 4 vCPUs at most, and two more while their group is replaced.
@@ -97,9 +98,9 @@ def test_a_quota_is_short_now_or_at_max(
 
 @pytest.mark.slow
 def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
-    generous: Emulated, creation: Creation, tmp_path: Path, capsys: Capture
+    generous: Emulated, creation: Creation, quota: Quota
 ) -> None:
-    _, empty = run(capsys, stack(tmp_path))
+    _, empty = quota()
     own = {**OURS, "tandem:stack": "tried"}
     # Two of everything that others have: an instance counts as often as it runs.
     for tags in (own, {}, {}):
@@ -112,24 +113,24 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
         creation.EKS_clusters(tags, name=name)
     stopped = creation.instances({}, "g5.xlarge", spot=True)
     creation.ec2.stop_instances(InstanceIds=[stopped])
-    _, told = run(capsys, stack(tmp_path))
+    _, told = quota()
     more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in told["quotas"]}
     assert more == {"L-3819A6DF": 8, "L-1216C47A": 32, "L-0263D0A3": 2, "L-F678F1CE": 2, "L-1194D53C": 2}
-    _, on_demand = run(capsys, stack(tmp_path, capacity="on-demand"))
+    _, on_demand = quota(capacity="on-demand")
     assert row(on_demand, "L-DB2E81BA")["used"] == 16
     generous.quotas["L-3819A6DF"] = 15.0
-    code, told = run(capsys, stack(tmp_path))
+    code, told = quota()
     assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
     assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
 
 
-def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, quota: Quota) -> None:
     del generous.quotas["L-3819A6DF"]
     generous.default_quotas["L-3819A6DF"] = 0.0
-    code, told = run(capsys, stack(tmp_path))
+    code, told = quota()
     assert (code, row(told, "L-3819A6DF")["limit"]) == (1, 0.0)
     generous.default_quotas.clear()
-    code, told = run(capsys, stack(tmp_path))
+    code, told = quota()
     assert (code, told["verdict"], row(told, "L-3819A6DF")["verdict"]) == (2, "unknown", "unknown")
     assert told["warnings"] == ["AWS does not say how much All G and VT Spot Instance Requests allows"]
 
@@ -138,16 +139,14 @@ def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, tmp_pat
     behaviour="AWS documents no quota for P6 spot instances",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
 )
-def test_a_quota_that_aws_does_not_document_could_not_be_checked(
-    generous: Emulated, tmp_path: Path, capsys: Capture
-) -> None:
-    code, told = run(capsys, stack(tmp_path, "p6-b200.48xlarge", most=1))
+def test_a_quota_that_aws_does_not_document_could_not_be_checked(generous: Emulated, quota: Quota) -> None:
+    code, told = quota(types="p6-b200.48xlarge", most=1)
     assert (code, told["verdict"], row(told, "")["limit"]) == (2, "unknown", None)
     assert "AWS does not say how much P6 Spot Instance Requests allows" in told["warnings"]
 
 
-def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
-    code, told = run(capsys, stack(tmp_path, zones=6))
+def test_a_region_with_too_few_zones_is_short(generous: Emulated, quota: Quota) -> None:
+    code, told = quota(zones=6)
     assert code == 1
     # moto has six, and in one of them, use1-az3, EKS has no control plane.
     assert told["problems"] == [
@@ -155,7 +154,7 @@ def test_a_region_with_too_few_zones_is_short(generous: Emulated, tmp_path: Path
     ]
 
 
-def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, quota: Quota) -> None:
     # EKS refuses subnets of local zones (EKS User Guide, network-reqs). DescribeAvailabilityZones lists them with these
     # statuses (EC2 API reference, `AvailabilityZone`).
     generous.zones = [
@@ -165,7 +164,7 @@ def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, tm
         ("us-east-1-bos-1a", "use1-bos1-az1", "available", "opted-in"),
         ("us-east-1-nyc-1a", "use1-nyc1-az1", "available", "not-opted-in"),
     ]
-    code, told = run(capsys, stack(tmp_path, zones=3))
+    code, told = quota(zones=3)
     assert code == 1
     assert told["problems"][0] == (
         "cluster.zones: EKS runs in 2 zones of us-east-1 (us-east-1a, us-east-1d). Write `zones: 2` or fewer."
@@ -188,24 +187,22 @@ def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, tm
     ],
 )
 def test_types_must_be_offered_in_the_zones_that_the_stack_takes(
-    generous: Emulated, tmp_path: Path, capsys: Capture, gpu: str, problem: str, warning: str
+    generous: Emulated, quota: Quota, gpu: str, problem: str, warning: str
 ) -> None:
     generous.offers = {"g4dn.xlarge": gpu, "t3.medium": "abcdf"}
-    code, told = run(capsys, stack(tmp_path))
+    code, told = quota()
     path = "gpu-nodes.instance-types: "
     assert told["problems"] == ([path + problem] if problem else [])
     assert told["warnings"] == ([path + warning] if warning else [])
     assert code == (1 if problem else 0)
 
 
-def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(
-    emulated: Emulated, tmp_path: Path, capsys: Capture
-) -> None:
+def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(emulated: Emulated, quota: Quota) -> None:
     emulated.quotas = dict(ENOUGH)
-    code, told = run(capsys, stack(tmp_path))
+    code, told = quota()
     assert code == 0
     assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in told["warnings"][0]
-    assert run(capsys, stack(tmp_path, capacity="on-demand"))[1]["warnings"] == []
+    assert quota(capacity="on-demand")[1]["warnings"] == []
 
 
 def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
@@ -234,5 +231,5 @@ def test_the_account_is_that_of_the_role_in_the_stack_file(
     path = Path(stack(tmp_path))
     roles = written % "arn:aws:iam::444455556666:role/deployer"
     path.write_text(path.read_text().replace("config:\n", f"config:\n  aws:assumeRoles: {roles}\n", 1))
-    _, told = run(capsys, str(path))
-    assert told["account"] == "444455556666"
+    main(["quota", str(path), "--json"])
+    assert json.loads(capsys.readouterr().out)["account"] == "444455556666"

@@ -1,7 +1,5 @@
 """The script that refreshes the tables of offers and prices, against recorded answers of AWS."""
 
-from __future__ import annotations
-
 import csv
 import datetime
 import json

@@ -1,67 +1,55 @@
 """What `leftovers` finds: every page of every list, or an error."""
 
-from __future__ import annotations
-
 import pytest
+from moto.ec2.models import ec2_backends
 
-from tandem.command import main
-from tandem.deployed.aws import leftovers
-from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
+from tests.tandem.account.cleaning import Cleaning
+from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import OURS, Emulated
-from tests.tandem.account.passing import Passing
-
-Capture = pytest.CaptureFixture[str]
+from tests.tandem.account.emulated import ACCOUNT, OURS, REGION, Emulated
 
 
-def test_an_error_that_says_nothing_of_rights_ends_the_search(
-    creation: Creation, emulated: Emulated, capsys: Capture
-) -> None:
+def test_an_error_that_says_nothing_of_rights_ends_the_search(creation: Creation, emulated: Emulated, run: Run) -> None:
     volume = creation.volumes(OURS)
     emulated.denied["ListQueues"] = "InternalError"
-    code = main(["leftovers", "--delete", "--yes"])
-    out = capsys.readouterr().out
+    code, out, _ = run("--delete", "--yes")
     assert (code, out) == (2, "")
-    emulated.denied.clear()
     assert ("volumes", volume) in creation.census()
 
 
 @pytest.mark.slow
-def test_every_list_is_read_to_its_last_page(
-    creation: Creation, emulated: Emulated, account: Account, passing: Passing
-) -> None:
+def test_every_list_is_read_to_its_last_page(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     whole_stack.make(creation)
-    whole = {(one.kind, one.id) for one in leftovers.inventory(account, "timeslice").things}
+    whole = {*cleaning.things()}
     emulated.one_per_page = True
-    found = leftovers.inventory(account, "timeslice")
+    found = cleaning.look()
     assert {(one.kind, one.id) for one in found.things} == whole
-    outcomes = passing.deletion(account, found).run(found.things, leftovers.KINDS)
-    assert [one for one in outcomes if one.left] == []
+    assert [one for one in cleaning.delete(found) if one.left] == []
 
 
-def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Emulated, account: Account) -> None:
+def test_a_queue_behind_the_first_page_is_found(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> None:
     """AWS gives 1,000 queues and no token, unless asked for a number of them (API_ListQueues); here 2."""
     emulated.queue_limit = 2
     for _ in range(4):
         creation.SQS_queues({})
     queue = creation.SQS_queues(OURS)
-    assert [one.id for one in leftovers.inventory(account, "timeslice").things] == [queue]
+    assert cleaning.things() == [("SQS queues", queue)]
 
 
+@pytest.mark.parametrize("state", ["Failed", "failed"])
 def test_a_failed_nat_gateway_goes_by_itself_and_a_failed_endpoint_does_not(
-    creation: Creation, account: Account
+    creation: Creation, cleaning: Cleaning, state: str
 ) -> None:
-    from moto.ec2.models import ec2_backends
-
-    backend = ec2_backends["123456789012"]["us-east-1"]
+    """EC2 deletes such a gateway itself, after about an hour (VPC User Guide, nat-gateway-troubleshooting)."""
+    backend = ec2_backends[ACCOUNT][REGION]
     backend.nat_gateways[creation.NAT_gateways(OURS)].state = "failed"
     endpoint = creation.VPC_endpoints(OURS)
-    backend.vpc_end_points[endpoint].state = "Failed"
-    assert [one.id for one in leftovers.inventory(account, "timeslice").things] == [endpoint]
+    backend.vpc_end_points[endpoint].state = state
+    assert cleaning.things() == [("VPC endpoints", endpoint)]
 
 
-def test_public_snapshots_of_others_are_not_read(emulated: Emulated, account: Account) -> None:
+def test_public_snapshots_of_others_are_not_read(emulated: Emulated, cleaning: Cleaning) -> None:
     """Unless asked for an owner's, EC2 lists every public snapshot as well (API_DescribeSnapshots)."""
     asked: list[object] = []
 
@@ -70,6 +58,6 @@ def test_public_snapshots_of_others_are_not_read(emulated: Emulated, account: Ac
             asked.append(parameters.get("OwnerIds"))
 
     emulated.laws = note
-    leftovers.inventory(account, "timeslice")
+    cleaning.look()
     assert asked
     assert all(owners == ["self"] for owners in asked)

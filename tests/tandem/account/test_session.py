@@ -1,7 +1,5 @@
 """An account that does not let us in: one line with the way out, exit code 2, never a traceback."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """A case for each test: an emulated account, and a machine whose programs say what the test wants."""
 
-from __future__ import annotations
-
 import datetime
 from collections.abc import Callable
 from functools import cache
@@ -13,11 +11,11 @@ from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
 from tandem.planned.plan import run
-from tests.tandem.account.conftest import creation, emulated, passing
+from tests.tandem.account.conftest import cleaning, creation, emulated
 from tests.tandem.account.emulated import REGION
 from tests.tandem.fake_pulumi import bare_project
 
-__all__ = ["creation", "emulated", "passing"]
+__all__ = ["cleaning", "creation", "emulated"]
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
 """Later than any clock that runs these tests: botocore compares expiries with its own."""

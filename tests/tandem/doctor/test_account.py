@@ -1,7 +1,5 @@
 """Whether the account lets a stack up: region, quotas, instance types, the role for spot."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharing import names

@@ -1,7 +1,5 @@
 """What is pinned and may have been withdrawn: builds of add-ons, releases of AMIs."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.tandem.account.emulated import Emulated

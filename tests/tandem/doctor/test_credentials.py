@@ -1,7 +1,5 @@
 """Whether AWS lets us in, and for as long as `up` takes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

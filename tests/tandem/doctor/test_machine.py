@@ -1,7 +1,5 @@
 """Whether the programs that `up` needs are there, and new enough."""
 
-from __future__ import annotations
-
 import sys
 import tomllib
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`aws:` keys of the stack file: the doctor looks with the identity that Pulumi takes, not with another."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What registries and chart repositories say of the stack's images and charts, and what the doctor makes of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Logins that break Helm's pulls, and images from Docker Hub."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import replace

@@ -1,0 +1,52 @@
+"""`leftovers --delete` without its command, by a clock that only sleeping moves."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+from tandem.account.deletion import Clock, Deletion, Outcome
+from tandem.deployed.aws import leftovers
+from tandem.deployed.aws.leftovers import Inventory
+from tandem.deployed.aws.session import Account, connect
+from tandem.deployed.aws.things import Kind, Thing
+from tests.tandem.account.emulated import REGION
+
+
+class Cleaning:
+    """The account, the clock, and what was said meanwhile."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.said: list[str] = []
+        self.at: dict[float, Callable[[], Any]] = {}
+
+    @cached_property
+    def account(self) -> Account:
+        return connect(REGION)
+
+    def now(self) -> float:
+        return self.seconds
+
+    def sleep(self, seconds: float) -> None:
+        self.seconds += seconds
+        for when in [when for when in self.at if when <= self.seconds]:
+            self.at.pop(when)()
+
+    @property
+    def clock(self) -> Clock:
+        return Clock(now=self.now, sleep=self.sleep)
+
+    def look(self) -> Inventory:
+        return leftovers.inventory(self.account, "timeslice")
+
+    def things(self) -> list[tuple[str, str]]:
+        """Kind and id of what is found."""
+        return [(thing.kind, thing.id) for thing in self.look().things]
+
+    def delete(
+        self, found: Inventory | None = None, agreed: Sequence[Kind] | None = None, things: Iterable[Thing] = ()
+    ) -> list[Outcome]:
+        """Deletes what was found, or is found now."""
+        found, agreed = found or self.look(), leftovers.KINDS if agreed is None else agreed
+        made = Deletion(self.account, found.owner, found.unseen, clock=self.clock, progress=self.said.append)
+        return made.run(things or found.things, agreed)
