@@ -26,8 +26,9 @@ STACK = "urn:pulumi:dev::tandem::pulumi:pulumi:Stack::tandem-dev"
 PROVIDER = "urn:pulumi:dev::tandem::pulumi:providers:aws::tandem"
 REFRESH = ("refresh", "--stack", "dev", "--yes", "--skip-preview")
 RECOVER = (*REFRESH, "--clear-pending-creates", "--non-interactive")
-IMPORT = ("import", "--stack", "dev", VPC, "tandem-vpc", "vpc-1", "--parent", f"parent={STACK}")
-IMPORT += ("--provider", f"provider={PROVIDER}", "--protect=false", "--generate-code=false", "--yes")
+PLACES = ("--parent", f"parent={STACK}", "--provider", f"provider={PROVIDER}")
+OPTIONS = ("--protect=false", "--generate-code=false", "--yes")
+IMPORT = ("import", "--stack", "dev", VPC, "tandem-vpc", "vpc-1", *PLACES, *OPTIONS)
 DESTROY = ("destroy", "--stack", "dev", "--yes", "--skip-preview")
 UP = ("up", "--stack", "dev", "--yes", "--skip-preview")
 CREATING = Unfinished(URN, VPC, "creating", STACK, PROVIDER)
