@@ -14,7 +14,6 @@ from stacks.stack_file.judge import Judged
 
 # What only an accepted stack needs is imported where it is used.
 if TYPE_CHECKING:
-    from tandem.plan.switch import Switches
     from tandem.planned.plan import Planned
 
 SCHEMA_VERSION = 1
@@ -259,8 +258,8 @@ class PlanReport(Report):
         return self.model_dump()
 
 
-def report(judged: Judged, planned: "Planned | None", switch: "Switches | None" = None) -> PlanReport:
-    """The plan as data; `planned` is None for a refused stack, `switch` where no running one is looked at."""
+def report(judged: Judged, planned: "Planned | None", switch: object = None) -> PlanReport:
+    """The plan as data. `planned` is None for a refused stack; `switch` is what `SwitchReport` reads itself from."""
     assessment = judged.assessment
     # Of a refused stack those that models were judged on, of an accepted one also those without models.
     judged_on = {fit.pool.name: fit.pool for fit in assessment.fits}.values()
