@@ -1,0 +1,92 @@
+"""What the commands that ask nobody print, word for word: a line, a column or a figure that is lost shows here.
+
+`make test` compares; `pytest tests/tandem/test_screens.py --regen` writes the files of `tests/golden/screens`.
+"""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command import call, on_screen
+from tests.sharing.builders import pair, pool, setup, tenants
+from tests.tandem.outputs import outputs
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "screens"
+LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
+SCREENS = {
+    **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
+    "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
+    "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
+    "plan-refused": ("plan", "refused.yaml"),
+    "choose": ("choose", "llama2:7b", "mistral:7b", "--rows", "30"),
+    "choose-budget": ("choose", "llama3.1:70b", "llama3.1:8b", "--budget", "5", "--context", "8192"),
+    "choose-nothing": (*LONG, "--slots", "64"),
+    "choose-abroad": ("choose", "llama3.1:8b", "--region", "eu-west-3", "--rows", "40"),
+    "choose-json": (*LONG, "--json"),
+    "modes": ("modes",),
+    "modes-pools": ("modes", "mig-mixed", "--provisioner", "karpenter"),
+    "modes-type": ("modes", "--type", "g4dn.xlarge"),
+    "modes-type-mig": ("modes", "--type", "p4d.24xlarge", "--region", "eu-west-1"),
+    "modes-json": ("modes", "--type", "g6.xlarge", "--mode", "mps", "--json"),
+    "models": ("models", "--filter", "qwen"),
+    "models-json": ("models", "--filter", "llama3.2", "--json"),
+    "gpus": ("gpus",),
+    "gpus-abroad": ("gpus", "--region", "eu-central-2", "--filter", "g6"),
+    "gpus-json": ("gpus", "--filter", "g5.xlarge", "--json"),
+}
+REFUSED = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: mps, replicas: 4}
+  tandem:gpu-nodes: {instance-types: [g4dn.xlarge, p3.2xlarge], max: 2}
+  tandem:models: [{name: "llama2:7b"}, {name: "mistral:7b", context: 99000}]
+  tandem:budget: {max-usd-per-hour: 0.2}
+"""
+POOLS = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: timeslice, replicas: 2}
+  tandem:gpu-nodes:
+    - {name: small, instance-types: [g4dn.xlarge], capacity: on-demand, max: 3}
+    - {name: big, instance-types: [g6.xlarge], sharing: {mode: mps, replicas: 3}}
+  tandem:models:
+    - {name: "llama2:7b", pool: small, cache: volume}
+    - {name: "mistral:7b", pool: big, slots: 2, context: 4096}
+    - {name: "nomic-embed-text", pool: big}
+  tandem:cluster: {nat: per-zone, zones: 3, logs: true}
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A project with the shipped stack files, one that is refused, one with two pools, and what `timeslice` reports."""
+    root = GOLDEN.parents[2]
+    for file in root.glob("Pulumi*.yaml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "refused.yaml").write_text(REFUSED, encoding="utf-8")
+    (tmp_path / "pools.yaml").write_text(POOLS, encoding="utf-8")
+    up = setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
+    (tmp_path / "outputs.json").write_text(json.dumps(outputs(up)), encoding="utf-8")
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_command_prints_what_its_golden_says(name: str, folder: Path, regen: bool) -> None:
+    done = call(*SCREENS[name], cwd=folder, columns=80)
+    said = re.sub(r"\d+ days ago", "N days ago", f"{done.stdout}{done.stderr}exit code {done.returncode}\n")
+    compare(name, said.replace(str(folder), "FOLDER"), regen=regen)
+
+
+@pytest.mark.parametrize("command", ["choose llama2:7b", "modes --type g6.xlarge", "gpus --filter g6."])
+def test_a_terminal_shows_the_same_in_colour(command: str, regen: bool) -> None:
+    code, screen = on_screen(*command.split())
+    said = re.sub(r"\d+ days ago", "N days ago", screen)
+    compare(f"{command.split()[0]}-in-colour", f"{said}exit code {code}\n".replace("\x1b", "␛"), regen=regen)
+
+
+def compare(name: str, said: str, *, regen: bool) -> None:
+    path = GOLDEN / f"{name}.txt"
+    if regen:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(said, encoding="utf-8")
+    assert said == path.read_text(encoding="utf-8")
