@@ -6,13 +6,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from tests.tandem.doctor.scenes import Play, Stage
 
 from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
 from tandem.planned.plan import run
 from tests.tandem.account.conftest import cleaning, creation, emulated
-from tests.tandem.account.emulated import REGION
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import REGION, Emulated
 from tests.tandem.fake_pulumi import bare_project
 
 __all__ = ["cleaning", "creation", "emulated"]
@@ -48,9 +50,21 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., No
     """Puts a program on an otherwise empty PATH that prints this."""
     bare_project(tmp_path, monkeypatch)
 
-    def program(name: str, prints: str, code: int = 0) -> None:
+    def program(name: str, prints: str = "", code: int = 0, says: str = "") -> None:
         script = tmp_path / "bin" / name
-        script.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\nexit {code}\n")
+        script.write_text(f"#!/bin/sh\ncat <<'END'\n{prints}\nEND\ncat >&2 <<'END'\n{says}\nEND\nexit {code}\n")
         script.chmod(0o755)
 
     return program
+
+
+@pytest.fixture
+def play(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    emulated: Emulated,
+    creation: Creation,
+    case: Cases,
+    machine: Callable[..., None],
+) -> Play:
+    return Stage(tmp_path, monkeypatch, emulated, creation, case, machine).play

@@ -1,57 +1,18 @@
 """`aws:` keys of the stack file: the doctor looks with the identity that Pulumi takes, not with another."""
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from stacks.stack_file.provider_shape import AssumedRole
 from tandem.command import main
-from tandem.doctor.case import Case, Stack
 from tandem.doctor.releases import _kubeconfig
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.doctor.conftest import ROOT, Cases
-from tests.tandem.doctor.findings import finding, summary
+from tests.tandem.doctor.findings import finding
+from tests.tandem.doctor.scenes import configured
 
 ROLE = "arn:aws:iam::444455556666:role/deployer"
-
-
-def configured(case: Case, **keys: Any) -> Case:
-    """The case with keys of its stack file changed."""
-    assert case.stack
-    plan = case.stack.plan
-    config = plan.config.model_copy(update=keys)
-    case.stack = Stack(replace(plan, config=config), case.stack.planned)
-    return case
-
-
-def test_an_account_that_is_not_allowed_stops_up(emulated: Emulated, case: Cases) -> None:
-    other = configured(case("timeslice"), allowed_account_ids=["111122223333"])
-    assert summary("credentials", other) == [
-        ("stops", "account 123456789012 is not in `aws:allowedAccountIds` (111122223333)")
-    ]
-    same = configured(case("timeslice"), allowed_account_ids=["123456789012"])
-    assert finding("credentials", same).verdict == "ok"
-
-
-def test_the_account_is_that_of_the_role_which_pulumi_assumes(emulated: Emulated, case: Cases) -> None:
-    there = configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE)])
-    assert summary("credentials", there)[0][1].startswith("account 444455556666")
-    assert "AssumeRole" in emulated.calls
-
-
-@pytest.mark.real_world(
-    behaviour="STS refuses a session longer than an hour for a role that is assumed through another role.",
-    source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
-)
-@pytest.mark.parametrize(
-    ("code", "verdict"), [("AccessDenied", "stops"), ("ValidationError", "stops"), ("Throttling", "unknown")]
-)
-def test_a_role_that_cannot_be_assumed_stops_up(emulated: Emulated, case: Cases, code: str, verdict: str) -> None:
-    emulated.denied["AssumeRole"] = code
-    there = configured(case("timeslice"), assume_roles=[AssumedRole(role_arn=ROLE, duration="2h")])
-    assert finding("credentials", there).verdict == verdict
-    assert finding("region", there).verdict == "unknown"
 
 
 def test_the_duration_of_the_stack_file_is_asked_for(emulated: Emulated, case: Cases) -> None:

@@ -1,0 +1,158 @@
+"""The scenes of `scenes.yaml`, on a machine without programs and in an emulated account."""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+from moto.eks.models import eks_backends
+
+from stacks.stack_file.provider_shape import AssumedRole
+from tandem.doctor.case import RELEASE, Access, Case, Stack
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Emulated
+from tests.tandem.doctor.findings import findings
+
+Scene = dict[str, Any]
+SCENES = yaml.safe_load(Path(__file__).with_name("scenes.yaml").read_text(encoding="utf-8"))
+PUBLIC = "public.ecr.aws"
+ELSEWHERE = ("DOCKER_CONFIG", "HELM_CONFIG_HOME", "HELM_REGISTRY_CONFIG", "XDG_CONFIG_HOME")
+PINNED = {
+    "vpc-cni": "v1.22.4-eksbuild.3",
+    "kube-proxy": "v1.36.0-eksbuild.25",
+    "coredns": "v1.14.3-eksbuild.23",
+    "eks-pod-identity-agent": "v1.3.10-eksbuild.3",
+    "aws-ebs-csi-driver": "v1.66.0-eksbuild.1",
+}
+"""What EKS offered for 1.36 at the end of September 2026."""
+AMI = (
+    "/aws/service/eks/optimized-ami/1.36/amazon-linux-2023/x86_64/{0}/"
+    "amazon-eks-node-al2023-x86_64-{0}-1.36-v20260714/image_id"
+)
+
+
+def scenes(*groups: str) -> pytest.MarkDecorator:
+    """A test for each scene of these groups."""
+    every = [(f"{group}, {title}", scene) for group in groups for title, scene in SCENES[group].items()]
+    return pytest.mark.parametrize(
+        "scene",
+        [pytest.param(scene, id=id, marks=[pytest.mark.slow] if "slow" in scene else []) for id, scene in every],
+    )
+
+
+def configured(case: Case, **keys: Any) -> Case:
+    """The case with keys of its stack file changed."""
+    assert case.stack
+    plan = case.stack.plan
+    case.stack = Stack(replace(plan, config=plan.config.model_copy(update=keys)), case.stack.planned)
+    return case
+
+
+def with_charts(case: Case, *charts: str) -> Case:
+    """The case with releases of these charts alone."""
+    assert case.stack
+    releases: Any = [SimpleNamespace(type=RELEASE, inputs={"chart": chart}) for chart in charts]
+    case.stack = Stack(case.stack.plan, replace(case.stack.planned, graph=releases))
+    return case
+
+
+def keep_login(path: Path, login: Any) -> str:
+    """As `aws ecr-public get-login-password | docker login` leaves it, or a login with a JWT, or this very entry."""
+    if "expiration" in login:
+        login = {"auth": _base64(f"AWS:{_base64({'payload': 'p', 'datakey': 'd', **login})}")}
+    elif "exp" in login:
+        parts = (_base64(part).rstrip("=").replace("+", "-").replace("/", "_") for part in ({}, login))
+        login = {"auth": _base64(f"someone:{'.'.join([*parts, 'signature'])}")}
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"auths": {PUBLIC: login, "other": {}}}))
+    return str(login["auth"]) if "auth" in login else ""
+
+
+def _base64(some: Any) -> str:
+    return base64.b64encode((some if isinstance(some, str) else json.dumps(some)).encode()).decode()
+
+
+@dataclass
+class Stage:
+    """Where scenes are played."""
+
+    folder: Path
+    monkeypatch: pytest.MonkeyPatch
+    emulated: Emulated
+    creation: Creation
+    case: Callable[..., Case]
+    program: Callable[..., None]
+    secret: str = ""
+    """What no finding may show."""
+
+    def play(self, scene: Scene) -> None:
+        self.dress(scene)
+        keys = dict(scene.get("keys", {}))
+        if roles := keys.get("assume_roles"):
+            keys["assume_roles"] = [AssumedRole.model_validate(role) for role in roles]
+        for check, wanted in scene["finds"].items():
+            case = self.case(scene.get("stack", "timeslice"), scene.get("region", REGION), scene.get("profile"))
+            case = configured(case, **keys) if keys else case
+            found = findings(check, with_charts(case, *scene["charts"]) if "charts" in scene else case)
+            expected = [wanted] if isinstance(wanted[0], str) else wanted
+            assert len(found) == len(expected), (check, found)
+            for one, (verdict, *texts) in zip(found, expected, strict=True):
+                assert one.verdict == verdict, one
+                assert not self.secret or self.secret[:12] not in one.found + one.fix
+                for said, text in zip((one.found, one.fix), [*texts, ""], strict=False):
+                    assert re.fullmatch(".*".join(map(re.escape, text.split("…"))), said), (said, text)
+
+    def dress(self, scene: Scene) -> None:
+        """Makes everything as the scene says."""
+        self.monkeypatch.setenv("HOME", str(self.folder))
+        self.monkeypatch.setattr("platform.system", lambda: "Linux")
+        for name in ELSEWHERE:
+            self.monkeypatch.delenv(name, raising=False)
+        for name, value in scene.get("env", {}).items():
+            if value is None:
+                self.monkeypatch.delenv(name)
+            else:
+                self.monkeypatch.setenv(name, value.replace("~", str(self.folder)))
+        for name, said in scene.get("programs", {}).items():
+            self.program(name, **({"prints": said} if isinstance(said, str) else said))
+        for name, text in scene.get("files", {}).items():
+            if text is not None:
+                (self.folder / name).parent.mkdir(parents=True, exist_ok=True)
+                (self.folder / name).write_text(text)
+        for name, login in scene.get("logins", {}).items():
+            self.secret = keep_login(self.folder / name, login)
+        self.emulated.quotas = dict(ENOUGH)
+        if scene.get("builds"):
+            self.emulated.builds = {name: [version, "v0.0.1-eksbuild.1"] for name, version in PINNED.items()}
+            self.emulated.parameters = {AMI.format(variant): "ami-1" for variant in ("standard", "nvidia")}
+        for name, value in scene.get("aws", {}).items():
+            mixed = {**(getattr(self.emulated, name) or {}), **value}
+            setattr(self.emulated, name, {key: one for key, one in mixed.items() if one is not None})
+        if who := scene.get("accepted"):
+            caller = who if isinstance(who, str) else f"arn:aws:iam::{ACCOUNT}:user/anna"
+            someone: Any = SimpleNamespace(id=ACCOUNT, caller=caller)
+            self.monkeypatch.setattr(Case, "access", property(lambda _: Access(account=someone)))
+        if "up" in scene:
+            self.deploy(**scene["up"])
+
+    def deploy(self, status: str = "ACTIVE", tags: Any = OURS, groups: Any = (), **others: Any) -> None:
+        """A stack that is up. Node groups of moto's are always ACTIVE and without issues."""
+        self.creation.EKS_clusters(tags, CLUSTER)
+        cluster = eks_backends[ACCOUNT][REGION].clusters[CLUSTER]
+        cluster.status = status
+        for own, group in dict(groups).items():
+            name = group.get("name", "tandem-gpu-group")
+            self.creation.node_groups({**OURS, "Name": name}, CLUSTER, nodegroupName=own)
+            made = cluster.nodegroups[own]
+            made.status, made.health = group["status"], {"issues": group.get("issues", [])}
+        for own, state in others.get("add-ons", {}).items():
+            self.emulated.addons[CLUSTER, own], self.emulated.addon_status[own] = OURS, state
+
+
+Play = Callable[[Scene], None]

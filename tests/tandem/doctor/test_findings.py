@@ -1,0 +1,199 @@
+"""What the doctor finds on a machine, in an account and of a stack that is up, by `scenes.yaml`."""
+
+import sys
+import tomllib
+from typing import Any
+
+import pytest
+from botocore.exceptions import EndpointConnectionError
+
+from tests.tandem.account.creation import Creation
+from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, Emulated
+from tests.tandem.doctor.conftest import ROOT, Cases, planned
+from tests.tandem.doctor.findings import finding
+from tests.tandem.doctor.scenes import Play, Scene, scenes
+
+
+@scenes("machine", "demands", "offerings", "builds", "published AMI releases", "credentials", "provider keys", "region")
+def test_what_is_there_before_up_is_found(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@scenes("state", "cluster", "node groups and add-ons")
+def test_what_is_there_of_a_stack_that_is_up_is_found(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@scenes("logins by address", "logins by session")
+def test_a_login_lasts_as_long_as_its_token(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="A Pulumi engine older than 3.208, and a Python SDK older than 3.214, ignore `replacement_trigger`.",
+    source="pulumi/pulumi CHANGELOG.md, 3.208.0; sdk/python/lib/pulumi/runtime/resource.py, 3.214.0",
+)
+@scenes("pulumi")
+def test_a_pulumi_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="The eks provider refuses an AWS CLI older than 1.24.0, or 2.7.0, and one that is missing.",
+    source="pulumi-eks nodejs/eks/dependencies.ts; run against the provider, 2026-11",
+)
+@scenes("aws-cli")
+def test_an_aws_cli_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="A region that the account has not enabled refuses good credentials as if they were wrong.",
+    source="AWS account management guide, Enable or disable AWS Regions in your account",
+)
+@scenes("closed region")
+def test_a_region_that_is_not_enabled_stops_up_and_the_credentials_do_not(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="EKS withdraws old builds of its add-ons, and refuses them: Addon version specified is not supported.",
+    source="EKS API reference, CreateAddon, InvalidParameterException; DescribeAddonVersions",
+)
+@scenes("withdrawn builds")
+def test_a_build_that_was_withdrawn_stops_up_and_the_default_is_named(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="AWS publishes each AMI release for EKS under a parameter of its own, by architecture and variant.",
+    source="karpenter-provider-aws pkg/providers/amifamily/al2023.go, resolvePath",
+)
+@scenes("AMI releases")
+def test_an_ami_release_that_was_withdrawn_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="Temporary credentials that expire during `up` stop it halfway; a chained role lasts an hour at most.",
+    source="AWS IAM user guide, Roles terms and concepts, Role chaining; botocore/credentials.py, EnvProvider",
+)
+@scenes("expiry")
+def test_credentials_that_expire_before_up_ends_stop_it(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="EKS accepts the account's root user as the principal of an access entry, and admits nobody by it.",
+    source="kubernetes-sigs/aws-iam-authenticator issue 797",
+)
+@scenes("root user")
+def test_the_root_user_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="STS refuses a session longer than an hour for a role that is assumed through another role.",
+    source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
+)
+@scenes("assumed roles")
+def test_a_role_that_cannot_be_assumed_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
+    source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
+)
+@scenes("failed in the state")
+def test_a_failed_update_is_found_in_the_state_with_the_command_that_keeps_the_group(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.slow
+@pytest.mark.real_world(
+    behaviour="EKS keeps a node group that failed to create, and never heals it.",
+    source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
+)
+@scenes("failed node group")
+def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="`pulumi refresh` takes the mark of a failed creation out of the state, and EKS keeps the failed group.",
+    source="pulumi pkg/resource/deploy/step.go, RefreshStep; tests/engine/test_failed_groups.py",
+)
+@scenes("refreshed node group")
+def test_a_failed_group_that_a_refresh_has_seen_stops_up(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
+    source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
+)
+@scenes("degraded node group", "otherwise degraded node group")
+def test_a_degraded_node_group_may_refuse_updates_or_does(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+def test_a_python_before_what_the_project_requires_stops_up(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["requires-python"]
+    assert required == ">=3.11"
+    monkeypatch.setattr(sys, "version_info", (3, 10, 14, "final", 0))
+    found = finding("python", case())
+    assert (found.verdict, found.found) == ("stops", "3.10.14 is older than 3.11")
+    assert found.fix.startswith("Install Python 3.11")
+
+
+def test_credentials_that_last_just_about_as_long_are_a_warning(
+    emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    estimate = planned("timeslice").planned.first_token
+    # The estimate is some 20 minutes, give or take 3: a minute more than that lies between.
+    assert 15 < estimate.minutes < 30
+    assert 1.5 < estimate.plus_minus < 10
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "token")
+    monkeypatch.setenv("AWS_CREDENTIAL_EXPIRATION", f"2099-01-01T12:{int(estimate.minutes) + 2:02}:00Z")
+    assert finding("credentials", case("timeslice")).verdict == "warning"
+
+
+@pytest.mark.parametrize("check", ["credentials", "region", "quotas", "offerings", "spot-role"])
+def test_an_aws_that_cannot_be_reached_is_not_fine(
+    emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch, check: str
+) -> None:
+    def away(*_: Any, **__: Any) -> None:
+        raise EndpointConnectionError(endpoint_url="https://sts.us-east-1.amazonaws.com/")
+
+    monkeypatch.setattr("botocore.httpsession.URLLib3Session.send", away)
+    monkeypatch.setattr(type(emulated), "__call__", away)
+    assert finding(check, case("timeslice")).verdict == "unknown"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("code", ["AccessDeniedException", "Throttling", "ExpiredToken"])
+@pytest.mark.parametrize(
+    ("check", "operation"),
+    [
+        ("region", "DescribeRegions"),
+        *[("quotas", operation) for operation in ("GetServiceQuota", "DescribeInstances")],
+        *[("offerings", each) for each in ("DescribeInstanceTypeOfferings", "DescribeAvailabilityZones")],
+        ("spot-role", "GetRole"),
+        ("add-on-builds", "DescribeAddonVersions"),
+        ("ami-releases", "GetParameters"),
+        ("cluster", "DescribeCluster"),
+        *[("node-groups", each) for each in ("DescribeCluster", "ListNodegroups", "DescribeNodegroup")],
+        ("add-ons", "ListAddons"),
+        ("helm-releases", "DescribeCluster"),
+    ],
+)
+def test_a_question_that_aws_does_not_answer_is_not_fine(
+    emulated: Emulated, creation: Creation, case: Cases, check: str, operation: str, code: str
+) -> None:
+    emulated.quotas = dict(ENOUGH)
+    creation.EKS_clusters(OURS, CLUSTER)
+    creation.node_groups(OURS, CLUSTER)
+    emulated.denied[operation] = code
+    found = finding(check, case("timeslice"))
+    assert (found.verdict, code in found.found) == ("unknown", True)
