@@ -8,6 +8,7 @@ import pytest
 from tandem.arguments import add_servers
 from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
+from tests.tandem.deployed.mistakes import MISTAKES
 
 
 def refusal(urls: list[str], models: list[str] | None = None) -> str:
@@ -25,20 +26,7 @@ def test_a_name_may_be_an_ollama_tag() -> None:
     assert named(["llama2:7b=http://h:1"]) == [Endpoint("llama2:7b", "http://h:1")]
 
 
-@pytest.mark.parametrize(
-    ("url", "why"),
-    [
-        ("http://127.0.0.1:1", "must be NAME=URL"),
-        ("a=", "must be NAME=URL"),
-        ("a=127.0.0.1:1", "must begin with http:// or https://"),
-        ("a=ftp://h", "must begin with http:// or https://"),
-        ("a=http://h:port", "is no address"),
-        ("a=http://h:1/?x=1", "no ? and no #"),
-        ("a=http://a..b:1", "is no address"),
-        ("a=http://exämple:1", "must be ASCII without spaces"),
-        ("a=http://h:1/a b", "must be ASCII without spaces"),
-    ],
-)
+@pytest.mark.parametrize(("url", "why"), MISTAKES["addresses"])
 def test_a_wrong_address_is_refused_with_the_rule(url: str, why: str) -> None:
     assert why in refusal([url])
 

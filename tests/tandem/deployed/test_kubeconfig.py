@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubeconfig import Chosen
+from tests.tandem.deployed.mistakes import MISTAKES
 from tests.tandem.deployed.mutated import JSON, mutated
 
 SECRET = "very-secret-token"
@@ -52,20 +53,9 @@ def test_the_current_context_is_taken_unless_another_is_named(tmp_path: Path) ->
     assert (chosen.context, chosen.user, chosen.host) == ("two", {"token": "other"}, "api.example:6443")
 
 
-@pytest.mark.parametrize(
-    ("text", "context", "says"),
-    [
-        ("a: [", None, "is neither YAML nor JSON"),
-        ("- a", None, "is no kubeconfig"),
-        ("{}", None, "has no current context: say --context NAME (none)"),
-        (json.dumps(config(**{"current-context": ""})), None, "has no current context: say --context NAME (one, two)"),
-        (json.dumps(config()), "three", "has no context 'three'. It has one, two"),
-        (json.dumps(config()), "two", "context 'two' names no user that stands there"),
-        (json.dumps(config(clusters=[])), None, "context 'one' names no cluster with a server"),
-        (json.dumps(config(clusters=[{"name": "c", "cluster": {}}])), None, "names no cluster with a server"),
-    ],
-)
-def test_what_is_wrong_is_one_line_that_shows_no_secret(text: str, context: str | None, says: str) -> None:
+@pytest.mark.parametrize(("text", "context", "says"), MISTAKES["kubeconfigs"])
+def test_what_is_wrong_is_one_line_that_shows_no_secret(text: Any, context: str | None, says: str) -> None:
+    text = text if isinstance(text, str) else json.dumps(config(**text))
     with pytest.raises(NotConnectedError) as error:
         kubeconfig.parse(text, "FILE", context)
     assert str(error.value).startswith("FILE")
@@ -203,27 +193,7 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str, tmp_pa
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}
 
 
-@pytest.mark.parametrize(
-    ("cluster", "user", "says"),
-    [
-        ({"server": 1}, {}, "server of its cluster is not as it must be"),
-        ({"server": "api.example"}, {}, "the server of its cluster is no address. Write https://HOST:PORT."),
-        ({"server": "https://[::1"}, {}, "is no address"),
-        ({"server": "https://x:99999999"}, {}, "is no address"),
-        ({"server": "ftp://x"}, {}, "is no address"),
-        ({**HOST, "proxy-url": "x"}, {}, "the proxy-url of its cluster is no address"),
-        ({**HOST, "certificate-authority": ["x"]}, {}, "certificate-authority of its cluster"),
-        (HOST, {"token": [SECRET]}, "token of its user"),
-        (HOST, {"exec": []}, "exec of its user"),
-        (HOST, {"exec": {"command": "aws"}}, "exec.apiVersion of its user"),
-        (HOST, {"exec": {**EXEC, "args": "get-token"}}, "exec.args of its user"),
-        (HOST, {"exec": {**EXEC, "env": [SECRET]}}, "exec.env.0 of its user"),
-        (HOST, {"exec": {**EXEC, "apiVersion": "client.authentication.k8s.io/v1alpha1"}}, "no client supports"),
-        (HOST, {"username": "u", "password": SECRET}, "a password is not supported"),
-        (HOST, {"auth-provider": {"name": "gcp"}}, "auth-provider is not supported"),
-        (HOST, {"token": SECRET, "as": "admin"}, "as (impersonation) is not supported"),
-    ],
-)
+@pytest.mark.parametrize(("cluster", "user", "says"), MISTAKES["contexts"])
 def test_what_cannot_be_used_is_refused_with_its_place(
     cluster: dict[str, Any], user: dict[str, Any], says: str
 ) -> None:

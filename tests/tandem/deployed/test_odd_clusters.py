@@ -17,11 +17,11 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubernetes import cluster
 from tandem.deployed.patience import Patience
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
+from tests.tandem.deployed.mistakes import MISTAKES
 from tests.tandem.deployed.pretended import Clock
 from tests.tandem.seen import ROOT, facts, promise
 
 FILE = str(ROOT / "Pulumi.timeslice.yaml")
-HTML = b"<!doctype html><title>\x1b[2JSign in</title>"
 
 
 @pytest.fixture
@@ -49,25 +49,7 @@ def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "watch"])
-@pytest.mark.parametrize(
-    ("path", "answer", "status", "says"),
-    [
-        ("/version", HTML, 200, "does not answer as a Kubernetes API server does (Invalid JSON"),
-        ("/version", HTML, 404, "has no such thing"),
-        ("/version", HTML, 502, "answers with an error"),
-        ("/version", [], 200, "does not answer as a Kubernetes API server does"),
-        ("/version", {"gitVersion": 7}, 200, "(gitVersion: Input should be a valid string)"),
-        ("/version", b"", 200, "does not answer as a Kubernetes API server does"),
-        ("/version", [1], 403, "cannot be reached"),
-        (f"{CORE}/nodes", HTML, 200, "does not answer as a Kubernetes API server does (Invalid JSON"),
-        (f"{CORE}/nodes", [], 200, "does not answer as a Kubernetes API server does"),
-        (f"{CORE}/nodes", {"items": [1]}, 200, "(items.0: "),
-        (f"{CORE}/nodes", {"items": [{"metadata": {}}]}, 200, "(items.0.metadata.name: Field required)"),
-        (f"{CORE}/nodes", {"message": "\x1b[2J: Gone"}, 410, "answers with an error: [2J: Gone"),
-        (f"{CORE}/nodes", {"nothing": 1}, 403, "cannot be reached"),
-        (f"{CORE}/nodes", {"message": 'User "x" cannot list resource "nodes"'}, 403, "Ask for an EKS access entry"),
-    ],
-)
+@pytest.mark.parametrize(("path", "answer", "status", "says"), MISTAKES["answers"])
 def test_what_is_no_api_server_is_one_line(
     fake: FakeKubernetes,
     command: str,
@@ -78,7 +60,7 @@ def test_what_is_no_api_server_is_one_line(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fake.answers[path], fake.status[path] = answer, status
+    fake.answers[path], fake.status[path] = answer.encode() if isinstance(answer, str) else answer, status
     code, line = told(command, fake.kubeconfig(tmp_path), capsys, *(["--once"] if command == "watch" else []))
     assert code == 2
     assert says in line
@@ -137,21 +119,7 @@ def login(folder: Path, script: str) -> dict[str, Any]:
     return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}}
 
 
-@pytest.mark.parametrize(
-    ("script", "says"),
-    [
-        ("echo '[]'", "gives no token: it prints no ExecCredential"),
-        ("echo '{}'", "gives no token: it prints no ExecCredential"),
-        ('echo \'{"status": ["very-secret"]}\'', "gives no token: it prints no ExecCredential"),
-        ("echo '{\"status\": {}}'", "gives no token: it prints no ExecCredential"),
-        ("echo hello", "gives no token: it prints no ExecCredential"),
-        ("printf '\\377'", "gives no token: it prints no ExecCredential"),
-        ("printf 'a\\n\\033[2Jdenied\\n' >&2; exit 3", "gives no token: [2Jdenied"),
-        ("exit 3", "gives no token: Process exited with non-zero code 3"),
-        ('printf %s \'{"status": {"token": "very-secret\\nx"}}\'', "holds what no token can hold"),
-        ('echo \'{"status": {"token": ""}}\'', "is empty"),
-    ],
-)
+@pytest.mark.parametrize(("script", "says"), MISTAKES["logins"])
 def test_a_login_program_that_fails_is_one_line(
     fake: FakeKubernetes, script: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tandem.deployed.connection import by_pulumi
 from tandem.deployed.endpoints import NotConnectedError
+from tests.tandem.deployed.mistakes import MISTAKES
 from tests.tandem.fake_pulumi import bare_project, pulumi
 
 SECRET = "very-secret-token"
@@ -42,29 +43,7 @@ def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
     assert by_pulumi("dev", project / "Pulumi.dev.yaml").chosen.context == "aws"
 
 
-@pytest.mark.parametrize(
-    ("prints", "says", "code", "line"),
-    [
-        ("", "error: no stack named 'dev' found", 255, "there is no stack dev in the backend"),
-        ("{}", "", 0, "stack dev is not up: it has no outputs. `pulumi up --stack dev` first."),
-        (
-            "",
-            "warning: x\nerror: PULUMI_ACCESS_TOKEN must be set for login during non-interactive CLI sessions\n",
-            3,
-            "you are not logged in to a Pulumi backend. Run `pulumi login`, or `pulumi login --local`",
-        ),
-        (
-            "",
-            "warning: x\nerror: passphrase must be set\n",
-            255,
-            "cannot read the outputs of stack dev: passphrase must be set. Run `pulumi login`",
-        ),
-        ("", "", 1, "it gave no reason"),
-        ("hello", "", 0, "printed no JSON object"),
-        ("[]", "", 0, "printed no JSON object"),
-        (json.dumps({"kubeconfig": SECRET}), "", 0, "the kubeconfig in the outputs of stack dev is no kubeconfig"),
-    ],
-)
+@pytest.mark.parametrize(("prints", "says", "code", "line"), MISTAKES["outputs"])
 def test_what_goes_wrong_is_one_line_without_secrets(
     project: Path, prints: str, says: str, code: int, line: str
 ) -> None:
