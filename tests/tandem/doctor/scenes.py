@@ -67,8 +67,8 @@ def keep_login(path: Path, login: Any) -> str:
     if "expiration" in login:
         login = {"auth": _base64(f"AWS:{_base64({'payload': 'p', 'datakey': 'd', **login})}")}
     elif "exp" in login:
-        parts = (_base64(part).rstrip("=").replace("+", "-").replace("/", "_") for part in ({}, login))
-        login = {"auth": _base64(f"someone:{'.'.join([*parts, 'signature'])}")}
+        claims = _base64(login).rstrip("=").replace("+", "-").replace("/", "_")
+        login = {"auth": _base64(f"someone:{_base64('{}').rstrip('=')}.{claims}.signature")}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps({"auths": {PUBLIC: login, "other": {}}}))
     return str(login["auth"]) if "auth" in login else ""
