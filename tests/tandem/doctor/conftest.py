@@ -6,7 +6,6 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from tests.tandem.doctor.scenes import Play, Stage
 
 from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
@@ -15,6 +14,7 @@ from tandem.planned.plan import run
 from tests.tandem.account.conftest import cleaning, creation, emulated
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import REGION, Emulated
+from tests.tandem.doctor.scenes import Play, Stage
 from tests.tandem.fake_pulumi import bare_project
 
 __all__ = ["cleaning", "creation", "emulated"]
