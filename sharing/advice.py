@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from sharing import compatibility, host_rules, offerings
 from sharing.cost import pool_usd, unpriced
+from sharing.fit import judge_models
 from sharing.gpus import Gpu, instance_types
 from sharing.judgement import Judgement, is_judgeable, judge
 from sharing.memory import need
-from sharing.mig_rules import judged
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Sharing, every_mode
 from sharing.problems import Problem, in_short
@@ -102,7 +102,7 @@ class _Search:
         new = self._new(tried)
         if not is_judgeable(new) or (tried.tenants is self.setup.tenants and self._lacks_memory(new)):
             return False
-        return all(verdict.fits for verdict in judged(tried, new))
+        return all(verdict.fits for verdict in judge_models(tried, new))
 
     def _lacks_memory(self, pool: Pool) -> bool:
         """Whether all GPUs of the pool have less memory than its models need: quicker than a verdict on each."""

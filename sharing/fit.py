@@ -7,6 +7,7 @@ from sharing.gpus import InstanceType
 from sharing.memory import Need, need
 from sharing.models import Served
 from sharing.modes import Shares, Sharing
+from sharing.setup import Pool, Setup
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +56,12 @@ class Verdict:
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
             return f"needs {self.need.bound:,.0f} MiB with its margin"
         return f"together {self.crowd_mib:,.0f} MiB"
+
+
+def judge_models(setup: Setup, pool: Pool) -> list[Verdict]:
+    """How the models of `pool` fit it, in their order."""
+    models = [tenant.served for tenant in setup.tenants_of(pool)]
+    return verdicts(models, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
 def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sharing import compatibility
 from sharing.cost import Cost, cost
-from sharing.fit import Verdict, verdicts
+from sharing.fit import Verdict, judge_models
 from sharing.problems import Problem
 from sharing.setting_paths import rests_on, touches
 from sharing.setup import Pool, Setup, Tenant
@@ -89,9 +89,8 @@ def is_judgeable(pool: Pool, unreadable: Collection[str] = ()) -> bool:
 
 
 def _fits(setup: Setup, pool: Pool) -> list[Fit]:
-    tenants = setup.tenants_of(pool)
-    found = verdicts([tenant.served for tenant in tenants], pool.sharing, pool.smallest, pool.planned_nodes)
-    return [Fit(tenant=tenant, pool=pool, verdict=verdict) for tenant, verdict in zip(tenants, found, strict=True)]
+    found = zip(setup.tenants_of(pool), judge_models(setup, pool), strict=True)
+    return [Fit(tenant=tenant, pool=pool, verdict=verdict) for tenant, verdict in found]
 
 
 def _is_news(setup: Setup, fit: Fit) -> bool:

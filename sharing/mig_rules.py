@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sharing import mig, versions
-from sharing.fit import Verdict, verdicts
+from sharing.fit import judge_models
 from sharing.gpus import Gpu
 from sharing.modes import MOST_TIME_SLICES
 from sharing.offerings import examples
@@ -12,12 +12,6 @@ from sharing.setup import Pool, Setup
 
 HOPPER = (9, 0)
 """Since then MIG is switched on without a reset of the card. Before, a cloud's card can only be reset by a reboot."""
-
-
-def judged(setup: Setup, pool: Pool) -> list[Verdict]:
-    """How the models of `pool` fit it, in their order."""
-    models = [tenant.served for tenant in setup.tenants_of(pool)]
-    return verdicts(models, pool.sharing, pool.smallest, pool.planned_nodes)
 
 
 def _cut(setup: Setup) -> Iterator[Pool]:
@@ -86,7 +80,7 @@ def idle_slices(setup: Setup) -> Iterator[Problem]:
     """A kind of slice that no model gets is paid for nothing."""
     for pool in _cut(setup):
         if pool.known_types and len(pool.offers) > 1:
-            used = {verdict.shares.profile for verdict in judged(setup, pool)}
+            used = {verdict.shares.profile for verdict in judge_models(setup, pool)}
             for shares in pool.offers:
                 if shares.profile not in used:
                     rule = f"no model gets a slice {shares.profile}"

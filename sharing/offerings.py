@@ -55,12 +55,6 @@ def known_since(region: str, book: Book | None = None) -> str:
     return here.date if here else ""
 
 
-def offered_families(region: str) -> list[str]:
-    """The families of NVIDIA types that the region offers, by name; empty where nothing is known."""
-    here = _regions().get(region)
-    return sorted(here.families) if here else []
-
-
 def nearest(instance_type: str, region: str) -> str | None:
     """The nearest region that offers the type to accounts of `region`; None where there is none."""
     here = _places().get(region)

@@ -44,6 +44,7 @@ class ShareProof(pulumi.ComponentResource):
 
     def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
+        self._name, self._args = name, args
         expected = expectations(args.sharing, find_gpu(args.gpu), args.gpus_per_node)
         mark = fingerprint(expected)
         child, meta = pulumi.ResourceOptions(parent=self), k8s.meta.v1.ObjectMetaArgs
@@ -57,14 +58,14 @@ class ShareProof(pulumi.ComponentResource):
             f"{name}-scripts", metadata=meta(name="scripts", namespace=namespace), data=script_texts(), opts=child
         ).metadata.name
         # The only ones with access to the API, and to nothing but nodes.
-        reader = self._account(name, "node-prober", namespace)
-        self._may_get_nodes(name, args.namespace, reader)
-        prober = self._account(name, "share-prober", namespace)
+        reader = self._account("node-prober", namespace)
+        self._may_get_nodes(reader)
+        prober = self._account("share-prober", namespace)
         # Pods that start before it listen to the whole cluster.
         policy = network_policy(f"{name}-incoming", namespace, to_proof(), child)
 
         node = self._job(
-            f"{name}-node-job",
+            "node-job",
             meta(name=f"node-{mark}", namespace=namespace),
             node_job(expected, args, scripts, reader),
             pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[policy])),
@@ -72,7 +73,7 @@ class ShareProof(pulumi.ComponentResource):
         # While a plugin of the old mode still runs, pods would get its shares and fail for it.
         after_node = pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[node]))
         jobs = [node]
-        jobs += [self._shares_job(name, one, args, mark, namespace, scripts, prober, after_node) for one in expected]
+        jobs += [self._shares_job(one, mark, namespace, scripts, prober, after_node) for one in expected]
         self.verified_shares = pulumi.Output.all(*(job.status for job in jobs)).apply(
             lambda _: {one.resource: asdict(one) for one in expected}
         )
@@ -80,9 +81,7 @@ class ShareProof(pulumi.ComponentResource):
 
     def _shares_job(
         self,
-        name: str,
         expected: ShareExpectation,
-        args: ShareProofArgs,
         mark: str,
         namespace: pulumi.Input[str],
         scripts: pulumi.Input[str],
@@ -92,7 +91,7 @@ class ShareProof(pulumi.ComponentResource):
         meta = k8s.meta.v1.ObjectMetaArgs
         share = safe_name(f"shares-{expected.resource.rpartition('/')[2]}", 40)
         service = k8s.core.v1.Service(
-            f"{name}-{share}",
+            f"{self._name}-{share}",
             metadata=meta(name=share, namespace=namespace),
             spec=k8s.core.v1.ServiceSpecArgs(
                 # No address of its own: it gives each pod a name, also before that is ready.
@@ -103,30 +102,30 @@ class ShareProof(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
         job = f"{share}-{mark}"
-        spec = shares_job(expected, args, job, share, service, scripts, account)
-        return self._job(f"{name}-{share}-job", meta(name=job, namespace=namespace), spec, opts)
+        spec = shares_job(expected, self._args, job, share, service, scripts, account)
+        return self._job(f"{share}-job", meta(name=job, namespace=namespace), spec, opts)
 
-    def _account(self, name: str, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
+    def _account(self, role: str, namespace: pulumi.Input[str]) -> pulumi.Output[str]:
         account = k8s.core.v1.ServiceAccount(
-            f"{name}-{role}",
+            f"{self._name}-{role}",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=role, namespace=namespace),
             automount_service_account_token=False,
             opts=pulumi.ResourceOptions(parent=self),
         )
         return cast(pulumi.Output[str], account.metadata.name)
 
-    def _may_get_nodes(self, name: str, namespace: str, account: pulumi.Input[str]) -> None:
-        child = pulumi.ResourceOptions(parent=self)
+    def _may_get_nodes(self, account: pulumi.Input[str]) -> None:
+        child, namespace = pulumi.ResourceOptions(parent=self), self._args.namespace
         # Roles of the cluster have no namespace: the name keeps two proofs apart.
         meta = k8s.meta.v1.ObjectMetaArgs(name=f"{namespace}-node-prober")
         role = k8s.rbac.v1.ClusterRole(
-            f"{name}-role",
+            f"{self._name}-role",
             metadata=meta,
             rules=[k8s.rbac.v1.PolicyRuleArgs(api_groups=[""], resources=["nodes"], verbs=["get"])],
             opts=child,
         )
         k8s.rbac.v1.ClusterRoleBinding(
-            f"{name}-binding",
+            f"{self._name}-binding",
             metadata=meta,
             role_ref=k8s.rbac.v1.RoleRefArgs(
                 api_group="rbac.authorization.k8s.io", kind="ClusterRole", name=role.metadata.name
@@ -136,7 +135,7 @@ class ShareProof(pulumi.ComponentResource):
         )
 
     def _job(
-        self, name: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
+        self, part: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
     ) -> k8s.batch.v1.Job:
         """A Job that stays as it was made until the expected shares or the taint change, or it has failed."""
         longer = minutes(spec["activeDeadlineSeconds"])
@@ -149,5 +148,8 @@ class ShareProof(pulumi.ComponentResource):
             custom_timeouts=pulumi.CustomTimeouts(create=longer, update=longer),
         )
         return k8s.batch.v1.Job(
-            name, metadata=meta, spec=cast(Any, spec), opts=pulumi.ResourceOptions.merge(opts, once)
+            f"{self._name}-{part}",
+            metadata=meta,
+            spec=cast(Any, spec),
+            opts=pulumi.ResourceOptions.merge(opts, once),
         )

@@ -183,8 +183,6 @@ def test_the_table_names_known_regions_families_and_types() -> None:
         assert set(row["lacks"].split() + row["unknown"].split()) <= set(instance_types())
     assert offerings.known_since("eu-west-1") == "2026-09-01"
     assert offerings.known_since("us-iso-east-1") == ""
-    assert offerings.offered_families("eu-west-1") == ["g4dn", "g5", "p3dn", "p4d"]
-    assert offerings.offered_families("us-iso-east-1") == []
 
 
 def test_only_offered_types_have_a_price_of_the_region() -> None:
