@@ -14,7 +14,7 @@ from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 
 pytestmark = pytest.mark.slow
 
-VARIANTS = ("everything", "karpenter")
+VARIANTS = ("everything", "karpenter-volumes")
 NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
 PREVENTED = {
     "tandem-cluster after tandem-logs": "ResourceAlreadyExistsException",

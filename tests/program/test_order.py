@@ -4,12 +4,15 @@ import pytest
 
 from sandbox.world import CloudError, World, tokens
 from sandbox.world.nodes import labels
-from tests.program.unlucky import VARIANTS, again, all_needed, cloud_resources, down, up
+from tests.program.conftest import STACKS
+from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 
 pytestmark = pytest.mark.slow
 
-EVERY = pytest.mark.parametrize("variant", [one for one in VARIANTS if one != "karpenter-fallback"])
-ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter", "mig-mixed", "pools"])
+EVERY = pytest.mark.parametrize(
+    "variant", [*STACKS, "volumes", "logs", "parked", "karpenter-volumes", "everything", "two-pools"]
+)
+ORDERS = pytest.mark.parametrize("variant", ["dev", "everything", "karpenter-volumes", "mig-mixed", "two-pools"])
 """Between them they have what any of the others waits for: those differ in values, or in one more zone."""
 
 

@@ -2,8 +2,6 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from sandbox.cloud.answers import Cloud
@@ -13,20 +11,9 @@ from sandbox.preview.program import run
 from sandbox.world import CloudError, IncompleteError, World
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from stacks.stack_file.judge import judge
-from stacks.stack_file.shape import SECTIONS
-from stacks.stack_file.yaml import read
+from tests.program.conftest import judge_with, plan_of
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "dev": ("dev", {}),
-    "timeslice": ("timeslice", {}),
-    "mps": ("mps", {}),
-    "exclusive": ("exclusive", {}),
-    "mig": ("mig", {}),
-    "mig-mixed": ("mig-mixed", {}),
-    "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
-    "logs": ("dev", {"budget": {}, "cluster": {"logs": True, "nat": "per-zone", "zones": 3}}),
+EXTRA: dict[str, tuple[str, dict[str, Any]]] = {
     "everything": (
         "timeslice",
         {
@@ -35,8 +22,7 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             "models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}],
         },
     ),
-    "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
-    "pools": (
+    "two-pools": (
         "timeslice",
         {
             "budget": {},
@@ -61,17 +47,8 @@ VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
             },
         },
     ),
-    "karpenter": (
-        "karpenter",
-        {
-            "models": [
-                {"name": "llama2:7b", "context": 2048, "cache": "volume"},
-                {"name": "mistral:7b", "context": 2048},
-            ]
-        },
-    ),
 }
-"""What is up: a stack of the repository, and sections of it that are others. By name."""
+"""Stacks besides those of `conftest.py`: a stack file, and the sections that differ."""
 Needs = Mapping[str, frozenset[str]]
 """What must outlive a resource, by URNs."""
 
@@ -92,10 +69,8 @@ class WorldCloud(Cloud):
 
 
 def up(variant: str, world: World) -> Graph:
-    stack, sections = VARIANTS[variant]
-    source = read(ROOT / f"Pulumi.{stack}.yaml", SECTIONS)
-    plan = judge(replace(source, sections=source.sections | sections), f"Pulumi.{variant}.yaml").plan()
-    return run(lambda: deploy(plan), project=PROJECT, stack=variant, preview=False, cloud=WorldCloud(world))
+    plan = judge_with(*EXTRA[variant]).plan() if variant in EXTRA else plan_of(variant)
+    return run(lambda: deploy(plan), project=PROJECT, stack=plan.stack, preview=False, cloud=WorldCloud(world))
 
 
 def cloud_resources(graph: Graph) -> list[Resource]:

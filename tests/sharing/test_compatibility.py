@@ -11,30 +11,23 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pydantic import TypeAdapter
 
 from sharing import compatibility, versions
 from sharing.compatibility import RULES, problems, warnings
 from sharing.gpus import instance_types
-from sharing.models import KvType, Served
 from sharing.modes import Mig, Mps, Sharing, TimeSlicing
 from sharing.problems import Problem
 from sharing.setting_paths import touches
-from sharing.setup import Pool, Setup, Tenant
+from sharing.setup import Pool, Setup
 from sharing.versions import Part
-from tests.sharing.builders import SMALL, TODAY, keeping, listed, mode, pool, served, setup, tenants, weighing
+from tests.sharing.builders import SMALL, TODAY, listed, mode, pool, setup, tenants
+from tests.sharing.rows import read_setup
 
 MANY = tenants(*[SMALL] * 20)
 
 
 def day(text: str) -> datetime.date:
     return datetime.date.fromisoformat(text)
-
-
-def describing(*, slots: int = 1, context: int = 2048, **shape: Any) -> Served:
-    """A small model of a shape that matters to Ollama."""
-    small = weighing(1_000)
-    return replace(small, slots=slots, context=context, model=replace(small.model, **shape))
 
 
 def on(*types: str, sharing: Sharing | None = None, **overrides: Any) -> Setup:
@@ -63,50 +56,11 @@ class Case:
 
 
 def read_case(row: dict[str, Any]) -> Case:
-    """A row is what differs from `setup()`: pools and models in the words of a stack file, and fields of `Setup`."""
-    values = {key.replace("-", "_"): value for key, value in row.items()}
-    says = [text.replace("{OLLAMA}", versions.OLLAMA) for text in values.pop("says", [])]
-    pins = values.pop("pins", {})
+    says = [text.replace("{OLLAMA}", versions.OLLAMA) for text in row.pop("says", [])]
+    pins = row.pop("pins", {})
     if "PARTS" in pins:
         pins = {"PARTS": [Part(**part) for part in pins["PARTS"]]}
-    nodes, stacks = values.pop("gpu_nodes", {}), values.pop("sharing", {"mode": "timeslice", "replicas": 2})
-    pools = [read_pool(each, stacks) for each in (nodes if isinstance(nodes, list) else [nodes])]
-    if isinstance(nodes, list):
-        own = ["sharing" in each for each in nodes]
-        pools = [
-            listed(index, one.name, one, f"gpu-nodes[{index}].sharing" if own[index] else "sharing")
-            for index, one in enumerate(pools)
-        ]
-    if "models" in values:
-        values["tenants"] = read_models(values.pop("models"))
-    fields = {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
-    return Case(setup(pools=tuple(pools), **fields), says, pins)
-
-
-def read_pool(row: dict[str, Any], stacks: dict[str, Any]) -> Pool:
-    values = {key.replace("-", "_"): value for key, value in row.items()}
-    sharing: Sharing = TypeAdapter(Sharing).validate_python(values.pop("sharing", stacks))
-    return pool(values.pop("instance_types", "g4dn.xlarge"), sharing, **values)
-
-
-def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
-    """Tags, settings of a model, or arguments of one that is built; `times` as many."""
-    found: list[dict[str, Any]] = []
-    for row in rows:
-        values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
-        where = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
-        times = values.pop("times", 1)
-        match values:
-            case {"keeping": arguments}:
-                model = keeping(**arguments)
-            case {"weighing": arguments}:
-                model = weighing(**arguments)
-            case {"describing": arguments}:
-                model = describing(**arguments)
-            case _:
-                model = served(kv_type=KvType(values.pop("kv-type", "f16")), **values)
-        found += [{"served": model, **where}] * times
-    return tuple(Tenant(path=f"models[{index}]", **each) for index, each in enumerate(found))
+    return Case(read_setup(row), says, pins)
 
 
 TABLE: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "rules.yaml").read_text(encoding="utf-8"))

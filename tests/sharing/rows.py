@@ -1,0 +1,64 @@
+"""Setups as rows of a table: what differs from `builders.setup`, in the words of a stack file."""
+
+from dataclasses import replace
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from sharing.models import KvType, Served
+from sharing.modes import Sharing
+from sharing.setup import Pool, Setup, Tenant
+from tests.sharing.builders import keeping, listed, pool, served, setup, weighing
+
+
+def read_setup(row: dict[str, Any]) -> Setup:
+    """`gpu-nodes`, `sharing` and `models` are those of a stack file; other keys are fields of `Setup`."""
+    values = {key.replace("-", "_"): value for key, value in row.items()}
+    nodes, stacks = values.pop("gpu_nodes", {}), values.pop("sharing", {"mode": "timeslice", "replicas": 2})
+    if isinstance(nodes, list):
+        values["pools"] = [
+            listed(
+                index,
+                each["name"],
+                read_pool(each, stacks),
+                f"gpu-nodes[{index}].sharing" if "sharing" in each else "sharing",
+            )
+            for index, each in enumerate(nodes)
+        ]
+    else:
+        values["pools"] = [read_pool(nodes, stacks)]
+    if "models" in values:
+        values["tenants"] = read_models(values.pop("models"))
+    return setup(**{key: tuple(value) if isinstance(value, list) else value for key, value in values.items()})
+
+
+def read_pool(row: dict[str, Any], stacks: dict[str, Any]) -> Pool:
+    values = {key.replace("-", "_"): value for key, value in row.items()}
+    sharing: Sharing = TypeAdapter(Sharing).validate_python(values.pop("sharing", stacks))
+    return pool(values.pop("instance_types", "g4dn.xlarge"), sharing, **values)
+
+
+def read_models(rows: list[Any]) -> tuple[Tenant, ...]:
+    """Tags, settings of a model, or arguments of one that is built; `times` as many."""
+    found: list[dict[str, Any]] = []
+    for row in rows:
+        values: dict[str, Any] = {"name": row} if isinstance(row, str) else dict(row)
+        where = {"pool": values.pop("pool", "gpu"), "cache": values.pop("cache", "node")}
+        times = values.pop("times", 1)
+        match values:
+            case {"keeping": arguments}:
+                model = keeping(**arguments)
+            case {"weighing": arguments}:
+                model = weighing(**arguments)
+            case {"describing": arguments}:
+                model = describing(**arguments)
+            case _:
+                model = served(kv_type=KvType(values.pop("kv-type", "f16")), **values)
+        found += [{"served": model, **where}] * times
+    return tuple(Tenant(path=f"models[{index}]", **each) for index, each in enumerate(found))
+
+
+def describing(*, slots: int = 1, context: int = 2048, **shape: Any) -> Served:
+    """A small model of a shape that matters to Ollama."""
+    small = weighing(1_000)
+    return replace(small, slots=slots, context=context, model=replace(small.model, **shape))
