@@ -86,12 +86,6 @@ def test_a_release_serves_the_nodes_of_its_pool_and_none_that_the_operator_serve
     assert "nvidia.com/gpu.deploy.operands" not in Mig().node_labels(RTX)
 
 
-def test_two_pools_of_one_name_and_no_pool_are_refused() -> None:
-    for pools in ((), (pool(Mps()), pool(TimeSlicing()))):
-        with pytest.raises(ValueError, match="pools need different names"):
-            built(*pools)
-
-
 def test_pools_with_mig_that_need_different_configurations_are_refused() -> None:
     with pytest.raises(
         ValueError, match=r"got mig-mixed, mig-single-x2\)\. Give them the same strategy and replicas\."

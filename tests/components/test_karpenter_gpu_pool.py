@@ -15,8 +15,7 @@ from components.karpenter_gpu_pool.permissions import PARTS, Scope, document, qu
 from sandbox.graph import Graph
 from sandbox.preview.program import run
 from sharing import versions
-from sharing.gpus import instance_types
-from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
+from sharing.modes import Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 OFFICIAL = Path(__file__).parent / "karpenter-iam-1.14.1.json"
@@ -91,26 +90,6 @@ def test_only_eventbridge_writes_to_the_queue_for_our_rules_and_nobody_in_the_cl
 
 
 # Overlays.
-
-
-@pytest.mark.parametrize(
-    ("sharing", "kind", "count"),
-    [
-        (TimeSlicing(replicas=4), "g4dn.xlarge", "4"),
-        (TimeSlicing(replicas=4), "g4dn.12xlarge", "16"),
-        (Mps(replicas=2), "g4dn.metal", "16"),
-        (Exclusive(), "g4dn.12xlarge", "4"),
-        (Exclusive(replicas=3), "g4dn.xlarge", "1"),
-        (Exclusive(), "g6f.xlarge", "1"),
-    ],
-)
-def test_karpenter_counts_the_shares_that_the_plugin_will_report(sharing: Sharing, kind: str, count: str) -> None:
-    pool = replace(ONE, sharing=sharing, instance_types=(kind,))
-    [overlay] = node_overlays(pool)
-    assert overlay["spec"]["capacity"] == {"nvidia.com/gpu": count}
-    replicas = sharing.plugin_config().get("sharing", {}).values()
-    told = [row["replicas"] for each in replicas for row in each["resources"]] or [1]
-    assert int(count) == instance_types()[kind].gpus * told[0]
 
 
 def test_there_is_an_overlay_for_each_number_of_gpus_scoped_to_its_pool_and_types() -> None:

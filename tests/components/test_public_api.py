@@ -120,6 +120,7 @@ def proof(**changed: Any) -> ShareProofArgs:
 
 
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
+T4 = PoolSharing(sharing=TURNS, gpu="t4")
 WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: cluster(nat="nonee"), "GpuClusterArgs.nat must be one of none, single, per-zone (got 'nonee'). Did you "),
     (lambda: cluster(zones="2"), "GpuClusterArgs.zones must be a whole number (got '2'). Pass a whole number."),
@@ -168,8 +169,9 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     (lambda: proof(gpu="l44"), "unknown GPU 'l44'. Did you mean l4"),
     (lambda: proof(gpus_per_node=0), "ShareProofArgs.gpus_per_node must be at least 1 (got 0). Pass 1."),
     (lambda: sharing(), "pools need different names, and at least one pool (got []). Name each pool once."),
+    (lambda: sharing(T4, T4), "pools need different names, and at least one pool (got ['gpu', 'gpu']). Name each pool"),
     (
-        lambda: sharing(PoolSharing(sharing=TURNS, gpu="t4"), values={"gpu-operater": {}}),
+        lambda: sharing(T4, values={"gpu-operater": {}}),
         "DevicePluginSharingArgs.values is for none of the charts (got 'gpu-operater'). Did you mean gpu-operator",
     ),
     (lambda: OllamaModel("llama2:70bb"), "unknown model 'llama2:70bb'. Did you mean llama2:"),
@@ -226,7 +228,7 @@ def test_every_component_with_charts_takes_more_values_for_them() -> None:
 
     def program() -> None:
         charts = {"nvidia-device-plugin": more}
-        DevicePluginSharing("s", sharing(PoolSharing(sharing=TURNS, gpu="t4"), values=charts))
+        DevicePluginSharing("s", sharing(T4, values=charts))
         OllamaPair("o", OllamaPairArgs(models=[model(values=more)]))
         KarpenterGpuPool("k", karpenter(SPOT, values=more))
 

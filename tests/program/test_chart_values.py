@@ -102,16 +102,6 @@ def test_values_that_become_environment_labels_or_selectors_are_text(
         assert all(isinstance(value, str) for value in values.get("nodeSelector", {}).values())
 
 
-def test_the_plugin_has_one_configuration_as_text_and_it_is_the_default(graphs: Callable[[str], Graph]) -> None:
-    config = graphs("timeslice").named("tandem-sharing-gpu-plugin").inputs["values"]["config"]
-    assert list(config["map"]) == ["timeslice-2"]
-    assert config["default"] == "timeslice-2"
-    timeslice = json.loads(config["map"]["timeslice-2"])
-    assert timeslice["sharing"]["timeSlicing"]["failRequestsGreaterThanOne"] is True
-    assert timeslice["sharing"]["timeSlicing"]["resources"] == [{"name": "nvidia.com/gpu", "replicas": 2}]
-    assert timeslice["flags"]["plugin"] == {"sharedDevicesAllocationPolicy": "packed"}
-
-
 def test_no_delete_hook_needs_a_node_when_everything_goes(graphs: Callable[[str], Graph]) -> None:
     values = graphs("timeslice").named("tandem-sharing-discovery").inputs["values"]
     assert values["postDeleteCleanup"] is False

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from pydantic import ValidationError
 
 from tests.command import call
@@ -362,7 +363,6 @@ def items(*objects: dict[str, Any]) -> str:
     return json.dumps({"items": objects})
 
 
-NODE = {"status": {"capacity": {"cpu": "4", "nvidia.com/gpu": "2"}, "allocatable": {"cpu": "4", "nvidia.com/gpu": "0"}}}
 POD = {
     "metadata": {"creationTimestamp": "2026-11-22T05:00:00Z"},
     "status": {
@@ -388,57 +388,13 @@ def test_who_reached_a_model_is_read_from_four_answers() -> None:
     assert readings.reached("HTTP 200\n", refused, items(POD), "HTTP 000")["stranger"]
 
 
-@pytest.mark.parametrize(
-    ("read", "said", "answer"),
-    [
-        (readings.advertised_gpus, items(NODE), {"capacity": [2], "allocatable": [0]}),
-        (readings.restarts, items(POD), {"restarts": {"ctr": 2}}),
-        (readings.seconds_until_ready, items(POD), {"pods": 1, "longest_seconds": 90}),
-        (readings.compute_mode, "Exclusive_Process\nExclusive_Process\n", {"modes": ["Exclusive_Process"]}),
-        (readings.on_the_gpu, "llama2 78e2 3.8 GB 100% GPU\n", {"processor": ["100% GPU"]}),
-        (readings.on_the_gpu, "llama2 78e2 3.8 GB 48%/52% CPU/GPU\n", {"processor": ["48%/52% CPU/GPU"]}),
-        (readings.used_memory, "5120 MiB\n4096 MiB\n", {"used_mib": [4096, 5120]}),
-        (readings.rate_limits, "x Failed to pull: toomanyrequests: You have\ny ok\n", {"too_many_requests": 1}),
-        (readings.hook_processes, "/proc/61/cmdline\n", {"processes": 1}),
-        (readings.hook_processes, "", {"processes": 0}),
-        (
-            readings.update_errors,
-            '["VersionUpdate","Failed",["PodEvictionFailure"]]\n["ConfigUpdate","Successful",[]]\n',
-            {"updates": 2, "failed": 1, "pod_eviction_failures": 1},
-        ),
-        (
-            readings.init_errors,
-            '{"deployment": {"resources": [{"type": "aws:eks/nodeGroup:NodeGroup", "initErrors": ["x"]}]}}',
-            {"groups": 1, "with_init_errors": 1},
-        ),
-        (readings.zones, '{"InstanceTypeOfferings": [{"Location": "us-east-1a"}]}', {"zones": 1}),
-        (readings.reachable, "apiVersion: v2\nname: karpenter-crd\n", {"fetched": True}),
-        (readings.update_refused, "ResourceInUseException: not in Active", {"refused": True, "accepted": False}),
-        (readings.duration, "1234.5", {"seconds": 1234}),
-        (
-            readings.proved_memory,
-            '{"proved": "p", "total_mib": [14912], "info_total_mib": [14912], "held_mib": 7000, "refused_mib": null}\n',
-            {"total_mib": [[14912]], "info_total_mib": [[14912]], "held_mib": [7000], "refused_mib": [None]},
-        ),
-        (
-            readings.failed_jobs,
-            items({"status": {"failed": 1, "conditions": [{"type": "Failed", "reason": "BackoffLimitExceeded"}]}}),
-            {"failed_pods": 1, "failed_jobs": ["BackoffLimitExceeded"]},
-        ),
-        (
-            readings.scaling,
-            '{"AutoScalingGroups": [{"DesiredCapacity": 1, "Instances": [], "SuspendedProcesses": []}]}',
-            {"desired": [1], "instances": [0], "suspended": []},
-        ),
-        (
-            readings.health,
-            '{"nodegroup": {"status": "DEGRADED", "health": {"issues": [{"code": "AsgInstanceLaunchFailures"}]}}}',
-            {"status": "DEGRADED", "issues": ["AsgInstanceLaunchFailures"]},
-        ),
-    ],
-)
-def test_what_commands_print_is_read_without_names_of_the_account(read: Any, said: str, answer: dict[str, Any]) -> None:
-    assert read(said) == answer
+READINGS: list[dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "readings.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("row", READINGS, ids=lambda row: row["read"])
+def test_what_commands_print_is_read_without_names_of_the_account(row: dict[str, Any]) -> None:
+    said = items(*row["items"]) if "items" in row else row["said"]
+    assert getattr(readings, row["read"])(said) == row["answer"]
 
 
 def test_a_reboot_has_an_event_with_the_boot_that_the_node_has_now() -> None:

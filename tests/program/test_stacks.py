@@ -619,14 +619,6 @@ def test_karpenters_nodes_take_the_place_of_the_node_group(graphs: Graphs) -> No
         assert graph.named(f"tandem-ollama-{model}").inputs["values"]["nodeSelector"] == {"tandem/pool": "gpu"}
 
 
-def test_karpenter_counts_a_node_as_the_plugin_will_share_it(graphs: Graphs) -> None:
-    graph = graphs("karpenter")
-    config = json.loads(graph.named("tandem-sharing-gpu-plugin").inputs["values"]["config"]["map"]["timeslice-2"])
-    [rows] = [one["resources"] for one in config["sharing"].values()]
-    [overlay] = graph.of_type("kubernetes:karpenter.sh/v1alpha1:NodeOverlay")
-    assert overlay.inputs["spec"]["capacity"] == {row["name"]: str(row["replicas"]) for row in rows}
-
-
 @pytest.mark.slow
 def test_there_are_no_more_controllers_than_system_nodes() -> None:
     for count, replicas in ((1, 1), (2, 2), (5, 2)):
@@ -642,14 +634,6 @@ def test_nodes_run_where_the_clusters_do_and_in_its_security_group(graphs: Graph
     assert [one["id"] for one in spec["subnetSelectorTerms"]] == subnets
     control_plane = graph.named("tandem-cluster-eksCluster").outputs
     assert spec["securityGroupSelectorTerms"] == [{"id": control_plane["vpcConfig"]["clusterSecurityGroupId"]}]
-
-
-def test_a_volume_binds_karpenters_pool_to_its_zone(graphs: Graphs) -> None:
-    graph = graphs("karpenter-volumes")
-    [pool] = graph.of_type(NODE_POOL)
-    found = {one["key"]: one["values"] for one in pool.inputs["spec"]["template"]["spec"]["requirements"]}
-    zone = graph.named("tandem-ollama-llama2-7b-volume").inputs["availabilityZone"]
-    assert found["topology.kubernetes.io/zone"] == [zone]
 
 
 def test_what_karpenter_makes_carries_the_tags_of_the_file(graphs: Graphs) -> None:

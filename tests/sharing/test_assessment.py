@@ -153,12 +153,6 @@ def test_warnings_do_not_refuse_and_unreadable_settings_silence_them() -> None:
     assert assess(whole).problems == ()
 
 
-def test_left_over_replicas_under_exclusive_are_a_warning_and_no_mistake() -> None:
-    found = assess(setup(pools=(pool(sharing=Exclusive(replicas=4)),), tenants=tenants(SMALL)))
-    assert found.problems == ()
-    assert [one.path for one in found.warnings] == ["sharing.replicas"]
-
-
 def test_a_stack_dearer_than_its_budget_is_refused_and_told_its_dearest_line() -> None:
     assert told(assess(setup(max_usd_per_hour=0.4))) == [
         "budget.max-usd-per-hour: the stack costs $0.4293 per hour, more than its budget (got 0.4). "

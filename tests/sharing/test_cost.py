@@ -379,15 +379,3 @@ def test_services_have_their_published_prices(item: str, usd: float) -> None:
     )
     assert prices.service(item, "ap-south-2").note == "price of us-east-1"
     assert not prices.service(item, "ap-south-2").own
-
-
-def test_a_price_of_the_home_region_elsewhere_is_marked() -> None:
-    price = prices.on_demand("g4dn.xlarge", "ap-south-2")
-    assert (price.usd_per_hour, price.region, price.note, price.own) == (
-        0.526,
-        "us-east-1",
-        "price of us-east-1",
-        False,
-    )
-    assert prices.spot("g4dn.xlarge", "ap-south-2") is None
-    assert prices.HOME_REGION == "us-east-1"

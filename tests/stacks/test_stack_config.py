@@ -381,24 +381,6 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     assert told[1].endswith("Leave it out.")
 
 
-def test_a_broken_file_is_refused_with_all_its_problems(tmp_path: Path) -> None:
-    file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text(
-        "config:\n  aws:region: us-east-1\n  tandem:sharing: {mode: timeslice, replicas: 1}\n"
-        "  tandem:gpu-nodes: {instance-types: [g4dn.extra]}\n  tandem:models: [{name: 'llama2:7b'}]\n"
-    )
-    with pytest.raises(RefusedError) as refused:
-        judge_file(file, today=TODAY).plan()
-    assert [problem.path for problem in refused.value.judged.problems] == [
-        "sharing.replicas",
-        "gpu-nodes.instance-types[0]",
-    ]
-    assert str(refused.value).splitlines()[:2] == [
-        "Pulumi.dev.yaml has 2 mistakes:",
-        "  sharing.replicas: must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`.",
-    ]
-
-
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
     """What `load_plan` reads when Pulumi hands these values to the program."""
 
@@ -419,11 +401,6 @@ def as_pulumi_hands_it(file: Path) -> dict[str, str]:
 @pytest.mark.parametrize("name", STACKS)
 def test_pulumi_and_the_file_give_the_same_config(name: str) -> None:
     assert under_pulumi(as_pulumi_hands_it(ROOT / name)) == judge_file(ROOT / name, today=TODAY).plan().config
-
-
-@pytest.mark.parametrize("name", STACKS)
-def test_our_own_stacks_have_no_mistakes(name: str) -> None:
-    assert judge_file(ROOT / name, today=TODAY).problems == ()
 
 
 def test_pulumi_refuses_what_the_file_refuses() -> None:
