@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 
 from sandbox.graph import Graph, Resource
 from sandbox.world import CloudError, World
@@ -15,62 +17,7 @@ from tests.program.unlucky import again, all_needed, cloud_resources, down, up
 pytestmark = pytest.mark.slow
 
 VARIANTS = ("everything", "karpenter-volumes")
-NODE_POLICIES = ("AmazonEC2ContainerRegistryPullOnly", "AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy")
-PREVENTED = {
-    "tandem-cluster after tandem-logs": "ResourceAlreadyExistsException",
-    "tandem-coredns after tandem-system": "InsufficientNumberOfReplicas",
-    "tandem-aws-ebs-csi-driver after tandem-system": "InsufficientNumberOfReplicas",
-    "tandem-aws-ebs-csi-driver after tandem-ebs-csi-role-policy": "VolumeInUse",
-    "tandem-aws-ebs-csi-driver after tandem-eks-pod-identity-agent": "VolumeInUse",
-    "tandem-ollama after tandem-aws-ebs-csi-driver": "VolumeInUse",
-    "tandem-sharing-gpu-plugin after tandem-gpu": "JobFailed",
-    "tandem-sharing-gpu-plugin after tandem-karpenter": "JobFailed",
-    "tandem-gpu-proof after tandem-sharing": "JobFailed",
-    "tandem-ollama after tandem-gpu-proof": "JobFailed",
-    "tandem-karpenter-controller after tandem-coredns": "Timeout",
-    "tandem-karpenter-controller after tandem-karpenter-controller-identity": "Timeout",
-    "tandem-karpenter-controller after tandem-karpenter-controller-account-attached": "Timeout",
-    "tandem-karpenter-controller after tandem-karpenter-controller-nodes-attached": "Timeout",
-    "tandem-karpenter-controller after tandem-karpenter-crds": "NotFound",
-    "tandem-karpenter-gpu-class after tandem-karpenter-controller": "Timeout",
-    "tandem-karpenter-gpu-1-gpu after tandem-karpenter-gpu-class": "Timeout",
-    "tandem-karpenter-gpu-pool after tandem-karpenter-gpu-1-gpu": "Timeout",
-    **{
-        f"{group} after {group}-role-{policy}": "NodeCreationFailure"
-        for group in ("tandem-system", "tandem-gpu-group")
-        for policy in NODE_POLICIES
-    },
-}
-"""The failure that each edge prevents: the code of the first that is met without it, on `destroy` before `up`."""
-HARMLESS = {
-    "tandem-sharing after tandem-system": "the release waits for a node ten minutes, longer than nodes take; the edge "
-    "makes `up` fail early where system nodes cannot come, and keeps a node for the GPU Operator's delete hook",
-    "tandem-system after tandem-system-role-AmazonSSMManagedInstanceCore": "nodes join without; only a shell is late",
-    "tandem-gpu-group after tandem-gpu-group-role-AmazonSSMManagedInstanceCore": "the same",
-    "tandem-ollama after tandem-sharing": "pods wait for shares; on a switch without a proof the edge keeps them away "
-    "until the node has the new mode",
-    "tandem-sharing-gpu-plugin after tandem-sharing-discovery": "GPU feature discovery crashes and restarts until the "
-    "custom resources are there that it writes",
-    "tandem-gpu-proof-shares-gpu-job after tandem-gpu-proof-node-job": "the emulated plugin has a new mode at once; a "
-    "real one starts anew, and pods that come earlier would prove shares of the old mode",
-    "tandem-karpenter-controller after tandem-system": "the CSI driver and DNS, for which it waits, have pods there",
-    "tandem-karpenter-controller after tandem-eks-pod-identity-agent": "the CSI driver needs it as well",
-    "tandem-karpenter-controller after tandem-aws-ebs-csi-driver": "models with volumes wait for the driver, too; "
-    "for volumes that other pods have on Karpenter's nodes",
-    "tandem-gpu-proof-node-job after tandem-gpu-proof-incoming": "the proof works without its network policy; a pod "
-    "that starts before it listens to the whole cluster",
-    **{
-        f"tandem-ollama-{model} after tandem-ollama-incoming": "a model answers without its network policy, and "
-        "until it is there to every pod of the cluster"
-        for model in ("llama2-7b", "mistral-7b")
-    },
-    **{
-        f"tandem-karpenter-gpu-class after tandem-karpenter-nodes-{part}": "the kubelet tries again until it may join; "
-        "on destroy, a node that lives without it cannot be drained, which the emulated cloud does not know"
-        for part in ("entry", *NODE_POLICIES, "AmazonSSMManagedInstanceCore")
-    },
-}
-"""Edges without which nothing fails, by dependent and what it waits for, with why they are there."""
+TABLE: dict[str, dict[str, str]] = yaml.safe_load((Path(__file__).parent / "edges.yaml").read_text(encoding="utf-8"))
 
 Edge = tuple[Resource, str, frozenset[str]]
 """What waits, for what (a name), and that as URNs: a component stands for all that it has."""
@@ -129,5 +76,5 @@ def test_without_an_explicit_dependency_something_fails() -> None:
                 prevented.setdefault(name, met[0].partition(":")[0])
             else:
                 harmless.add(name)
-    assert prevented == PREVENTED
-    assert harmless - set(prevented) == set(HARMLESS)
+    assert prevented == TABLE["prevented"]
+    assert harmless - set(prevented) == set(TABLE["harmless"])

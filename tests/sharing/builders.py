@@ -1,9 +1,11 @@
 """Valid things of `sharing`, each with overrides: a test names only what it is about."""
 
+import csv
 import datetime
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -18,6 +20,12 @@ from sharing.setup import Cache, Pool, Setup, Tenant
 TODAY = datetime.date(2026, 11, 21)
 """A day on which 1.36 and 1.35 are in standard support, 1.34 is about to leave it, 1.33 is in extended support."""
 SMALL = "llama3.2:1b"
+
+
+def read_figures(name: str) -> list[dict[str, str]]:
+    """Rows of a table of `figures`: what others measured or published."""
+    with (Path(__file__).parent / "figures" / f"{name}.csv").open(encoding="utf-8") as lines:
+        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def served(name: str = "llama2:7b", *, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> Served:

@@ -16,7 +16,7 @@ from sharing.models import MIB, KvType, Model, Served, models
 from sharing.modes import Exclusive
 from sharing.ollama import server_environment
 from sharing.setup import Setup
-from tests.sharing.builders import changed, pool, served, setup, tenants
+from tests.sharing.builders import changed, pool, read_figures, served, setup, tenants
 
 WITHOUT = {
     *("all-minilm:22m", "all-minilm:33m", "snowflake-arctic-embed:22m", "snowflake-arctic-embed:33m"),
@@ -25,49 +25,10 @@ WITHOUT = {
 """By hand: heads of 384 / 12 = 32 values, and keys of 192 with values of 128 in groups of one."""
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "heads", "kv_heads", "kernel"),
-    [
-        # `case 40: case 64: ...`: V must be as K; grouping does not matter.
-        (40, 40, 16, 16, True),
-        (64, 64, 32, 8, True),
-        (72, 72, 16, 16, True),
-        (80, 80, 32, 32, True),
-        (96, 96, 32, 32, True),
-        (112, 112, 32, 32, True),
-        (128, 128, 32, 32, True),
-        (128, 128, 0, 8, True),
-        (256, 256, 20, 20, True),
-        (96, 64, 40, 40, False),
-        (256, 128, 32, 8, False),
-        # `case 192`: V of 128, `gqa_ratio % 8`.
-        (192, 128, 64, 8, True),
-        (192, 128, 64, 4, True),
-        (192, 128, 16, 16, False),
-        (192, 128, 48, 4, False),
-        (192, 192, 64, 8, False),
-        # `case 320`: V of 256, `gqa_ratio % 32`.
-        (320, 256, 32, 1, True),
-        (320, 256, 16, 1, False),
-        # `case 512`, `case 576`: any group of two or more.
-        (512, 512, 8, 2, True),
-        (512, 512, 3, 1, True),
-        (512, 512, 16, 16, False),
-        (512, 512, 0, 1, False),
-        (576, 512, 20, 1, True),
-        (576, 512, 1, 1, False),
-        (576, 576, 20, 1, False),
-        # `default`.
-        (32, 32, 12, 12, False),
-        (48, 48, 32, 4, False),
-        (100, 100, 32, 32, False),
-        (160, 160, 32, 8, False),
-    ],
-)
-def test_a_kernel_is_there_for_these_sizes_of_heads(
-    key: int, value: int, heads: int, kv_heads: int, kernel: bool
-) -> None:
-    assert has_kernel(key, value, heads, kv_heads) is kernel
+@pytest.mark.parametrize("row", read_figures("attention_kernels"), ids=lambda row: "-".join(row.values()))
+def test_a_kernel_is_there_for_these_sizes_of_heads(row: dict[str, str]) -> None:
+    sizes = (int(row[name]) for name in ("key", "value", "heads", "kv_heads"))
+    assert has_kernel(*sizes) is (row["kernel"] == "yes")
 
 
 def own(**shape: Any) -> Model:

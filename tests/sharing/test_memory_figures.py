@@ -1,6 +1,5 @@
 """The memory model against the engine's own accounting and against what users measured."""
 
-import csv
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -10,8 +9,8 @@ import pytest
 from sharing.gpus import Gpu, gpus
 from sharing.memory import Need, compute_mib, need
 from sharing.models import MIB, KvType, Model, Served
+from tests.sharing.builders import read_figures
 
-FIGURES = Path(__file__).parent / "figures"
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "gpu-memory.md"
 BYTES = ("weights_mib", "embedding_mib", "projector_mib", "recurrent_state_mib")
 KEPT_OUT = (
@@ -20,11 +19,6 @@ KEPT_OUT = (
     "qwen2.5vl-7b+vision",
 )
 """Models of readings that no constant was chosen by."""
-
-
-def rows(name: str) -> list[dict[str, str]]:
-    with (FIGURES / f"{name}.csv").open() as lines:
-        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
 def model_of(row: dict[str, str]) -> Model:
@@ -41,7 +35,7 @@ def model_of(row: dict[str, str]) -> Model:
 
 
 TEXTS = ("model", "architecture", "encoder")
-SHAPES = {row["model"]: model_of(row) for row in rows("shapes")}
+SHAPES = {row["model"]: model_of(row) for row in read_figures("shapes")}
 
 
 def served(row: dict[str, str]) -> Served:
@@ -75,10 +69,10 @@ def named(row: dict[str, str]) -> str:
     return f"{row['model']}-{row['gpu']}-{row['context']}x{row['slots']}-{row['part']}"
 
 
-READINGS = rows("readings")
+READINGS = read_figures("readings")
 COUNTED = [row for row in READINGS if row["kind"] not in ("older", "unexplained")]
 SAME_ENGINE = [row for row in READINGS if row["kind"] in ("pinned", "same generation")]
-BUFFERS = [row for row in rows("engine_buffers") if served(row).effective_slots == int(row["slots"])]
+BUFFERS = [row for row in read_figures("engine_buffers") if served(row).effective_slots == int(row["slots"])]
 """Without slots that Ollama would refuse."""
 
 

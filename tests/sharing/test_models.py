@@ -10,7 +10,7 @@ from sharing.gpus import gpus
 from sharing.memory import Need
 from sharing.memory import need as need_on
 from sharing.models import MIB, KvType, Model, Served, find, find_model, full_name, largest_vocabulary, models
-from tests.sharing.builders import served
+from tests.sharing.builders import read_figures, served
 
 GIB = 2**30
 T4 = gpus()["t4"]
@@ -131,37 +131,18 @@ def test_a_token_of_qwen_takes_the_measured_bytes(kv_type: KvType, bytes_per_tok
     assert need(served("qwen2.5:0.5b", context=tokens, kv_type=kv_type)).kv * MIB / tokens == bytes_per_token
 
 
-@pytest.mark.parametrize(
-    ("tag", "weights", "at_4k", "at_8k", "at_32k"),
-    [
-        ("llama3.2:1b", 1.23, 0.12, 0.25, 1.0),
-        ("llama3.2:3b", 1.88, 0.44, 0.88, 3.5),
-        ("llama3.1:8b", 4.58, 0.50, 1.0, 4.0),
-        ("mistral:7b", 4.07, 0.50, 1.0, 4.0),
-        ("qwen2.5:7b", 4.36, 0.22, 0.44, 1.75),
-        ("qwen2.5:14b", 8.37, 0.75, 1.5, 6.0),
-        ("qwen3:0.6b", 0.49, 0.44, 0.88, 3.5),
-        ("qwen3:4b", 2.33, 0.56, 1.12, 4.5),
-        ("qwen3:8b", 4.87, 0.56, 1.12, 4.5),
-        ("qwen3:14b", 8.64, 0.62, 1.25, 5.0),
-        ("gemma3:4b", 3.11, 0.25, 0.33, 0.79),
-        ("gemma3:12b", 7.59, 0.72, 0.97, 2.47),
-        ("phi3:mini", 2.03, 1.5, 3.0, 12.0),
-        ("llama2:7b", 3.56, 2.0, None, None),
-        ("gpt-oss:20b", 12.85, 0.11, 0.21, 0.77),
-    ],
-)
-def test_weights_and_kv_are_those_of_the_table(
-    tag: str, weights: float, at_4k: float, at_8k: float | None, at_32k: float | None
-) -> None:
+@pytest.mark.parametrize("row", read_figures("weights"), ids=lambda row: row["model"])
+def test_weights_and_kv_are_those_of_the_table(row: dict[str, str]) -> None:
+    model = models()[row["model"]]
     # The table has the whole files, with headers of up to 16 MB.
-    assert -0.0051 < weights - models()[tag].file_bytes / GIB < 0.021
-    for tokens, gib in ((4096, at_4k), (8192, at_8k), (32768, at_32k)):
-        if gib is not None:
+    assert -0.0051 < float(row["weights"]) - model.file_bytes / GIB < 0.021
+    for tokens, gib in ((4096, row["at_4k"]), (8192, row["at_8k"]), (32768, row["at_32k"])):
+        if gib:
             # The table has windows for batches of 512; from 4096 tokens on Ollama takes 1024, and windows grow by that.
-            model, more = models()[tag], 0 if tokens == 4096 else 512
+            more = 0 if tokens == 4096 else 512
             growth = 2 * model.kv_heads * model.head_dim * 2 * model.swa_layers * more / GIB
-            assert need(served(tag, context=tokens)).kv / 1024 == pytest.approx(gib + growth, abs=0.0051), tokens
+            found = need(served(row["model"], context=tokens)).kv / 1024
+            assert found == pytest.approx(float(gib) + growth, abs=0.0051), tokens
 
 
 def test_a_need_is_the_sum_of_its_parts_and_what_must_fit_has_the_margin() -> None:

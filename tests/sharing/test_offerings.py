@@ -10,10 +10,10 @@ from sharing.assessment import Assessment, assess
 from sharing.gpus import instance_types
 from sharing.matrix import cells
 from sharing.modes import Mig
-from sharing.offerings import Offer, offered
+from sharing.offerings import offered
 from sharing.prices import Book
 from sharing.slices import in_mig
-from tests.sharing.builders import TODAY, pair, pool, setup
+from tests.sharing.builders import TODAY, pair, pool, read_figures, setup
 
 BOOK = Book(region="eu-west-1", date=TODAY, on_demand={}, spot={}, offered=frozenset({"g6.xlarge"}))
 TYPES = [known.name for known in instance_types().values() if known.gpu.vendor == "nvidia"]
@@ -24,49 +24,9 @@ def on(region: str, name: str, *, check_offers: bool = True, **more: object) -> 
     return assess(setup(region=region, pools=(pool(name, check_offers=check_offers),), **more))
 
 
-@pytest.mark.parametrize(
-    ("name", "region", "expected"),
-    [
-        # AWS, Amazon EC2 instance types by Region: "Accelerated Computing" of each region.
-        ("g4dn.xlarge", "us-east-1", "yes"),
-        ("g4dn.metal", "af-south-1", "yes"),
-        ("g5.xlarge", "us-gov-east-1", "no"),
-        ("g5.xlarge", "ap-southeast-1", "no"),
-        ("g5.2xlarge", "us-west-1", "no"),
-        ("g6.xlarge", "eu-west-1", "no"),
-        ("g6.xlarge", "eusc-de-east-1", "yes"),
-        ("g6e.xlarge", "ap-northeast-3", "yes"),
-        ("p5.4xlarge", "cn-north-1", "no"),
-        ("g4dn.xlarge", "cn-northwest-1", "yes"),
-        ("p4de.24xlarge", "il-central-1", "yes"),
-        ("p3dn.24xlarge", "eu-west-1", "yes"),
-        # AWS What's New of 2026-06-18, 2026-07-15, 2026-08-06 and 2026-08-20.
-        ("g7.2xlarge", "us-east-2", "yes"),
-        ("g7e.2xlarge", "eu-central-1", "yes"),
-        ("g7.2xlarge", "eu-south-2", "yes"),
-        ("g7.2xlarge", "eu-west-1", "no"),
-        # Regions without any GPU type.
-        ("g4dn.xlarge", "mx-central-1", "no"),
-        ("g7e.2xlarge", "mx-central-1", "no"),
-        ("p6-b300.48xlarge", "ap-northeast-2", "yes"),
-        # The family is there, but not in every size: skypilot-catalog v9/aws/vms.csv.
-        ("p5.48xlarge", "us-west-1", "yes"),
-        ("p5.4xlarge", "us-west-1", "no"),
-        ("p5.4xlarge", "us-east-1", "yes"),
-        ("g5g.metal", "ap-southeast-3", "yes"),
-        ("g5g.xlarge", "ap-southeast-3", "no"),
-        ("g4dn.metal", "cn-north-1", "unknown"),
-        # No page tells about these regions.
-        ("p5e.48xlarge", "us-isof-south-1", "unknown"),
-        ("g4dn.xlarge", "us-iso-east-1", "unknown"),
-        # Retired: only GovCloud (US-West) still lists P3.
-        ("p3.2xlarge", "us-east-1", "no"),
-        ("p3.2xlarge", "us-gov-west-1", "yes"),
-        ("p3.2xlarge", "us-iso-east-1", "unknown"),
-    ],
-)
-def test_an_offer_is_known_or_not(name: str, region: str, expected: Offer) -> None:
-    assert offered(name, region) == expected
+@pytest.mark.parametrize("row", read_figures("offers"), ids=lambda row: "-".join(row.values()))
+def test_an_offer_is_known_or_not(row: dict[str, str]) -> None:
+    assert offered(row["instance_type"], row["region"]) == row["offered"]
 
 
 def test_a_family_that_no_region_lists_may_be_newer_than_the_list() -> None:
@@ -134,26 +94,10 @@ def test_a_price_is_the_region_s_own_or_says_that_it_is_not(region: str) -> None
         assert seen is None or seen.region == region, name
 
 
-@pytest.mark.parametrize(
-    ("name", "region", "usd"),
-    [
-        # AWS's price list, from skypilot-catalog v8/aws/vms.csv@00148f2 and v9/aws/vms.csv@3e9a175: sizes that are not
-        # in `regional_prices.csv`.
-        ("g4dn.xlarge", "eu-west-3", 0.615),
-        ("g4dn.xlarge", "me-south-1", 0.645),
-        ("g4dn.xlarge", "us-west-1", 0.631),
-        ("g5g.xlarge", "ap-northeast-1", 0.5669),
-        ("g6.16xlarge", "eu-central-1", 4.24769),
-        ("g6.24xlarge", "ap-south-1", 8.01555),
-        ("g6e.4xlarge", "eu-north-1", 3.18666),
-        ("g6f.large", "eu-west-2", 0.25642),
-        ("gr6.4xlarge", "eu-west-3", 1.9538),
-        ("p5.4xlarge", "ap-southeast-3", 9.4944),
-    ],
-)
-def test_other_sizes_cost_in_the_proportions_of_us_east_1(name: str, region: str, usd: float) -> None:
-    price = prices.on_demand(name, region)
-    assert price.usd_per_hour == pytest.approx(usd, rel=0.0005)
+@pytest.mark.parametrize("row", read_figures("sizes"), ids=lambda row: "-".join(row.values()))
+def test_other_sizes_cost_in_the_proportions_of_us_east_1(row: dict[str, str]) -> None:
+    price = prices.on_demand(row["instance_type"], row["region"])
+    assert price.usd_per_hour == pytest.approx(float(row["usd_per_hour"]), rel=0.0005)
     assert price.note.startswith("computed from the price of ")
 
 
