@@ -1,0 +1,84 @@
+"""Every request of a search and a deletion with its arguments, word for word: moto takes also wrong ones.
+
+`--regen` writes `tests/golden/requests.txt`. Each line begins with the seconds of a clock that only sleeping moves.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import botocore.handlers
+import pytest
+
+from tandem.deployed.aws import leftovers
+from tests.tandem.account.cleaning import Cleaning
+from tests.tandem.account.laws import Laws
+
+pytestmark = pytest.mark.slow
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "requests.txt"
+RANDOM = re.compile(r"\b([a-z]+)-[0-9a-f]{8,}\b")
+READS = re.compile(r" *\d+ \w+\.(Describe|Get|List)")
+Requests = list[tuple[str, dict[str, Any], float]]
+
+
+@pytest.fixture
+def requests(cleaning: Cleaning) -> Requests:
+    """What is asked from now on, and when."""
+    asked: Requests = []
+
+    def remember(params: Any, model: Any, **_: Any) -> None:
+        asked.append((f"{model.service_model.service_name}.{model.name}", dict(params), cleaning.seconds))
+
+    botocore.handlers.BUILTIN_HANDLERS.append(("before-parameter-build", remember))
+    return asked
+
+
+def lines(requests: Requests) -> Iterator[str]:
+    """One for each. Questions between two changes are sorted: some are asked at the same time."""
+    said = (f"{seconds:5.0f} {operation} {json.dumps(asked, sort_keys=True)}" for operation, asked, seconds in requests)
+    for reads, some in itertools.groupby(said, key=lambda line: bool(READS.match(line))):
+        together = [*some]
+        yield from sorted(together) if reads else together
+
+
+def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Requests, regen: bool) -> None:
+    found = cleaning.look()
+    searched = sorted(set(lines(requests)))
+    requests.clear()
+    cleaning.delete(found)
+    said = RANDOM.sub(r"\1-…", "\n".join([*searched, "", *lines(requests), "", *cleaning.said, ""]))
+    if regen:
+        GOLDEN.write_text(said, encoding="utf-8")
+    assert said == GOLDEN.read_text(encoding="utf-8")
+
+
+IAM = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."
+
+
+def test_what_is_slow_is_waited_for_and_what_is_lost_is_said() -> None:
+    kinds = {kind.title: (kind.slow, kind.minutes, kind.note) for kind in leftovers.KINDS}
+    at_once: tuple[str, ...] = (
+        "launch templates",
+        "network interfaces",
+        "elastic IPs",
+        "security groups",
+        "route tables",
+        "subnets",
+    )
+    at_once += ("internet gateways", "VPCs", "log groups", "EventBridge rules", "SQS queues")
+    assert kinds == {
+        **dict.fromkeys(at_once, (False, 5, "")),
+        **dict.fromkeys(("instance profiles", "IAM roles", "IAM policies"), (False, 5, IAM)),
+        **dict.fromkeys(("add-ons", "VPC endpoints", "NAT gateways"), (True, 10, "")),
+        "instances": (True, 15, ""),
+        "EKS clusters": (True, 20, ""),
+        "node groups": (True, 25, "Their instances go with them."),
+        "volumes": (False, 5, "What lies on them is lost."),
+        "snapshots": (False, 5, "A snapshot is a copy that cannot be made again."),
+    }
