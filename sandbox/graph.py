@@ -1,4 +1,4 @@
-"""What a program asked of the engine, as plain data: resources, invokes, logs and outputs. No Pulumi in here."""
+"""What a program asked of the engine, as plain data: resources, logs and outputs. No Pulumi in here."""
 
 from __future__ import annotations
 
@@ -132,16 +132,6 @@ class Resource:
 
 
 @dataclass(frozen=True, slots=True)
-class Invoke:
-    """One question to a provider, such as `getAvailabilityZones`."""
-
-    token: str
-    args: Mapping[str, Any]
-    provider: str = ""
-    """URN of the explicit provider, or ""."""
-
-
-@dataclass(frozen=True, slots=True)
 class Log:
     """One message of the program, or a warning that the engine would give."""
 
@@ -157,8 +147,6 @@ class Graph:
 
     resources: Mapping[str, Resource]
     """By URN, in sorted order: registration order varies from run to run."""
-    invokes: tuple[Invoke, ...] = ()
-    """Sorted by token and arguments."""
     logs: tuple[Log, ...] = ()
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """What each component registered as its outputs, by the component's URN."""

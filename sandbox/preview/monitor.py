@@ -6,7 +6,6 @@ Resources of inputs on threads of its own (and hangs), takes duplicate URNs, and
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,7 +15,7 @@ from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
 from sandbox import wire
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
-from sandbox.graph import STACK_TYPE, Graph, Invoke, Log, Resource, Secret, dereferenced, holds_secret, plain
+from sandbox.graph import STACK_TYPE, Graph, Log, Resource, Secret, dereferenced, holds_secret, plain
 from sandbox.preview.options import from_request, ignored_on_components
 from sandbox.preview.transforms import Callbacks, Transform, transformed
 
@@ -51,7 +50,6 @@ class Monitor:
         """Those of the component that is being built."""
         self._prefix = f"urn:pulumi:{stack}::{project}::"
         self._resources: dict[str, Resource] = {}
-        self._invokes: list[Invoke] = []
         self._logs: list[Log] = []
         self._outputs: dict[str, Values] = {}
         self._constructing = 0
@@ -61,9 +59,6 @@ class Monitor:
         stack = next((one.urn for one in self._resources.values() if one.type == STACK_TYPE), "")
         return Graph(
             resources=dict(sorted(self._resources.items())),
-            invokes=tuple(
-                sorted(self._invokes, key=lambda one: (one.token, json.dumps(plain(one.args)), one.provider))
-            ),
             logs=tuple(self._logs),
             outputs={urn: values for urn, values in sorted(self._outputs.items()) if urn != stack},
             stack_outputs=self._outputs.get(stack, {}),
@@ -91,7 +86,6 @@ class Monitor:
         if token == GET_RESOURCE:
             found = self._resources[args["urn"]]
             return {"urn": found.urn, "id": found.id, "state": found.outputs}
-        self._invokes.append(Invoke(token, args, provider))
         return self._cloud.answer(Question(token=token, args=plain(args), provider=self._inputs_of(provider)))
 
     def _construct(self, urn: str, component: Registration) -> Registered:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 
 import pulumi.runtime.resource
 from pulumi.runtime.proto import source_pb2
@@ -74,29 +73,8 @@ def _no_noise() -> Iterator[None]:
         yield
 
 
-class _Shared:
-    """Enters for the first of several runs at once and leaves after the last."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._users = 0
-        self._open = ExitStack()
-
-    @contextmanager
-    def __call__(self) -> Iterator[None]:
-        with self._lock:
-            if self._users == 0:
-                for part in (_environment, _no_collection, _no_source_positions, _no_noise):
-                    self._open.enter_context(part())
-            self._users += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._users -= 1
-                if self._users == 0:
-                    self._open.close()
-
-
-prepared = _Shared()
-"""`with prepared():` around a run."""
+@contextmanager
+def prepared() -> Iterator[None]:
+    """Around a run."""
+    with _environment(), _no_collection(), _no_source_positions(), _no_noise():
+        yield

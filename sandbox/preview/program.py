@@ -1,7 +1,7 @@
 """Runs a whole Pulumi program in this process against the emulated cloud and returns what it registered.
 
 Nothing leaks in or out: the SDK's state is in context variables, so every run has a copied context, and the event loop
-is its own; see `process` for the rest. Several runs may go at once, each on its own thread.
+is its own; see `process` for the rest. One run at a time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import contextvars
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from pulumi.runtime import set_all_config
@@ -32,25 +32,18 @@ def run(
     *,
     project: str,
     stack: str,
-    config: Mapping[str, str] | None = None,
-    secret_keys: Collection[str] = (),
     preview: bool = True,
     cloud: Cloud | None = None,
 ) -> Graph:
-    """Runs the program as one stack and returns its resources, invokes, logs and outputs.
+    """Runs the program as one stack, without configuration, and returns its resources, logs and outputs.
 
-    `config` keys without a namespace belong to the project. `preview` is what `pulumi.runtime.is_dry_run()` says; the
+    `preview` is what `pulumi.runtime.is_dry_run()` says; the
     cloud answers either way, but what it leaves out the SDK takes for unknown in a preview and for None in an `up`.
     Raises what the program raised, or `Refused` for what the engine or the sandbox does not take. Inside a coroutine
     give it a thread: it has an event loop of its own.
     """
-
-    def qualified(key: str) -> str:
-        return key if ":" in key else f"{project}:{key}"
-
     callbacks = Callbacks()
     monitor = Monitor(cloud or Cloud(), project, stack, callbacks)
-    settings = {qualified(key): text for key, text in (config or {}).items()}
 
     def body() -> None:
         ROOT.set(None)
@@ -67,7 +60,7 @@ def run(
             )
         )
         SETTINGS.callbacks = callbacks
-        set_all_config(settings, [qualified(key) for key in secret_keys])
+        set_all_config({})
         _complete(program)
 
     with prepared():

@@ -89,7 +89,7 @@ def cluster_graph() -> Built:
 
     def build(then: Callable[[eks.Cluster, Net], None] = lambda *_: None, **arguments: Any) -> Graph:
         def program() -> None:
-            provider = aws.Provider("aws", region="eu-west-1")
+            provider = aws.Provider("aws", region="cn-north-1")
             opts = pulumi.ResourceOptions(providers=[provider])
             net = Net("net", opts)
             cluster = eks_cluster("c", net, opts, **arguments)

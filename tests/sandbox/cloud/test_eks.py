@@ -78,7 +78,7 @@ def test_inputs_that_no_argument_decides_are_those_of_the_real_ones(cluster_grap
             "Principal": {"Service": ["eks.amazonaws.com"]},
         }
     ]
-    policy = "arn:aws:iam::aws:policy/AmazonEKSClusterPolicy"
+    policy = "arn:aws-cn:iam::aws:policy/AmazonEKSClusterPolicy"
     assert graph.named("c-eksRole-4b490823").inputs["policyArn"] == policy
     assert control_plane.inputs["accessConfig"] == {
         "authenticationMode": "API",
@@ -161,7 +161,6 @@ def test_children_have_the_provider_and_options_of_the_real_ones(cluster_graph: 
         "aws": provider,
         "kubernetes": kubernetes.urn,
     }
-    assert [invoke.provider for invoke in graph.invokes] == [provider]
 
 
 def test_the_role_is_sent_as_a_reference_and_arrives_as_its_id(cluster_graph: Built) -> None:
@@ -184,7 +183,7 @@ def test_outputs_name_the_cluster_and_none_is_secret(cluster_graph: Built) -> No
     assert config["clusters"][0]["cluster"]["server"] == outputs["endpoint"]
     login = config["users"][0]["user"]["exec"]
     assert [login["command"], *login["args"]] == (
-        ["aws", "--region", "eu-west-1", "eks", "get-token", "--cluster-name", "demo", "--output", "json"]
+        ["aws", "--region", "cn-north-1", "eks", "get-token", "--cluster-name", "demo", "--output", "json"]
     )
     returned = graph.named("c", "eks:index:Cluster").outputs
     assert sorted(returned) == [
