@@ -7,7 +7,6 @@ import hashlib
 ACCOUNT = "123456789012"
 SUFFIX = "0000000"
 """Stands for the random characters that providers append to a name that they make up."""
-CREATED_AT = "2026-01-01T00:00:00Z"
 
 
 def digest(*parts: str, length: int = 17) -> str:

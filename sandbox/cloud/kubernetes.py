@@ -23,16 +23,12 @@ def rule(token: str) -> Rule | None:
     return _object if token.startswith(PACKAGE) else None
 
 
-def _namespace(creation: Creation, given: str | None) -> str:
-    return given or str(creation.provider.get("namespace") or "default")
-
-
 def _object(creation: Creation) -> tuple[str, Values]:
     kind = creation.type.rpartition(":")[2]
     given = creation.inputs.get("metadata") or {}
     metadata = {**given, "name": autonamed(creation.name, given.get("name"))}
     if kind in NAMESPACED:
-        metadata["namespace"] = _namespace(creation, given.get("namespace"))
+        metadata["namespace"] = given.get("namespace") or "default"
     namespace = metadata.get("namespace")
     computed: dict[str, Any] = {"metadata": metadata}
     if kind in PHASES:
@@ -43,7 +39,7 @@ def _object(creation: Creation) -> tuple[str, Values]:
 def _release(creation: Creation) -> tuple[str, Values]:
     inputs = creation.inputs
     name = autonamed(creation.name, inputs.get("name"))
-    namespace = _namespace(creation, inputs.get("namespace"))
+    namespace = inputs.get("namespace") or "default"
     status = {
         "name": name,
         "namespace": namespace,

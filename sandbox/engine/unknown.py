@@ -15,7 +15,6 @@ from sandbox.wire import UNKNOWN
 # a node group rolls its nodes because its launch template gets a new version.
 CHANGING: Mapping[str, tuple[str, ...]] = {
     "aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion", "defaultVersion"),
-    "aws:eks/cluster:Cluster": ("platformVersion",),
     "kubernetes:helm.sh/v3:Release": ("status",),
 }
 

@@ -80,7 +80,7 @@ def session(caller: str) -> str:
 
 
 def _user(region: Any) -> str:
-    return Place.of(region, {}).arn("iam", "user/sandbox", regional=False)
+    return Place.of({"region": region}).arn("iam", "user/sandbox", regional=False)
 
 
 def _listed(value: Any) -> list[Any]:

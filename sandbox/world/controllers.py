@@ -6,10 +6,10 @@ from typing import Any
 
 from sandbox.world import jobs, journal, karpenter, plugin, tokens
 from sandbox.world.nodes import admit_creator, instances, made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.pods import Pod as PodSpec
-from sandbox.world.pods import brings_discovery, chart, pods_of
 from sandbox.world.scheduler import must_leave, placed
-from sandbox.world.storage import claims, detach, mount, release_claim
+from sandbox.world.storage import claims, detach, mount
 from sandbox.world.store import State
 from sandbox.world.things import PULUMI, Thing, Things, value_at
 
@@ -22,12 +22,10 @@ _KARPENTER: dict[str, tuple[str, ...]] = {
     "karpenter.k8s.aws": ("EC2NodeClass",),
     "autoscaling.x-k8s.io": ("CapacityBuffer",),
 }
-_FEATURE_DISCOVERY: dict[str, tuple[str, ...]] = {
-    "nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")
-}
 CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
     "karpenter-crd": (_KARPENTER, True),
     "karpenter": (_KARPENTER, False),
+    DISCOVERY: ({"nfd.k8s-sigs.io": ("NodeFeature", "NodeFeatureGroup", "NodeFeatureRule")}, False),
     "gpu-operator": (
         {
             "nvidia.com": ("ClusterPolicy", "NVIDIADriver", "GPUCluster"),
@@ -36,12 +34,6 @@ CHART_CRDS: dict[str, tuple[dict[str, tuple[str, ...]], bool]] = {
         False,
     ),
 }
-
-
-def crds_of(inputs: dict[str, Any]) -> dict[str, tuple[str, ...]]:
-    """Groups and kinds that a release defines."""
-    own, _ = CHART_CRDS.get(chart(inputs), ({}, False))
-    return {**_FEATURE_DISCOVERY, **own} if brings_discovery(inputs) else own
 
 
 def custom_type(thing: Thing) -> tuple[str, str]:
@@ -98,10 +90,6 @@ def delete(things: Things, thing: Thing, state: State) -> None:
         _delete_cluster(things, thing, state)
     elif thing.type == tokens.RELEASE:
         uninstall(things, thing, state)
-    elif thing.type == tokens.CLAIM:
-        release_claim(things, thing)
-    elif thing.type == tokens.CRD:
-        delete_custom_resources(things, [thing])
     elif thing.type == tokens.NAMESPACE:
         _empty(things, thing, state)
     things.remove(thing)
@@ -117,15 +105,12 @@ def _empty(things: Things, namespace: Thing, state: State) -> None:
 
 
 def uninstall(things: Things, release: Thing, state: State) -> None:
-    """What Helm deletes with a release: its pods, then the claims that its chart made, then CRDs that are templates."""
+    """What Helm deletes with a release: its pods, and CRDs that are templates."""
     owned = things.owned_by(release)
     for one in owned:
         if one.type == tokens.POD:
             things.remove(one)
     _settle(things, state)
-    for one in owned:
-        if one.type == tokens.CLAIM:
-            delete(things, one, state)
     crds = [one for one in owned if one.type == tokens.CRD]
     if CHART_CRDS.get(chart(release.inputs), ({}, False))[1]:
         delete_custom_resources(things, crds)
@@ -156,11 +141,7 @@ def leave_job(things: Things, release: Thing, name: str, state: State) -> None:
 
 
 def _install(things: Things, release: Thing, state: State) -> None:
-    if release.inputs.get("createNamespace") and things.get(tokens.NAMESPACE, release.namespace) is None:
-        name, values = release.namespace, {"metadata": {"name": release.namespace}}
-        # Helm does not delete it with the release.
-        made(things, state, tokens.NAMESPACE, name, name, BY_HELM, None, values, release.cluster)
-    groups = crds_of(release.inputs)
+    groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
         for group, kinds in groups.items():
             for kind in kinds:
@@ -169,22 +150,7 @@ def _install(things: Things, release: Thing, state: State) -> None:
                 crd = made(things, state, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
                 # One that an uninstalled release has left is the next one's.
                 crd.owner = crd.owner or release.key
-    for pod in pods_of(release.inputs):
-        for name in pod.claims:
-            _make_claim(things, release, name, state)
     _replace_pods(things, release, state)
-
-
-def _make_claim(things: Things, release: Thing, name: str, state: State) -> None:
-    disk = value_at(release.inputs, "values.persistentVolume") or {}
-    is_there = claims(things, release.cluster, release.namespace, name) is not None
-    if not disk.get("enabled") or disk.get("existingClaim") or is_there:
-        return
-    requests = {"requests": {"storage": disk.get("size", "30Gi")}}
-    spec = {"storageClassName": disk.get("storageClass"), "resources": requests}
-    values = {"metadata": {"name": name, "namespace": release.namespace}, "spec": spec}
-    identity = f"{release.namespace}/{name}"
-    made(things, state, tokens.CLAIM, identity, name, BY_HELM, release.key, values, release.cluster)
 
 
 def _replace_pods(things: Things, release: Thing, state: State) -> None:
@@ -274,9 +240,3 @@ def _delete_cluster(things: Things, cluster: Thing, state: State) -> None:
     for one in things.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
         if one.inputs.get("clusterName") == cluster.id:
             things.remove(one)
-
-
-def has_running_pod(things: Things, server: str, wanted: str) -> bool:
-    """Whether a release of that chart has a pod on a node of the cluster."""
-    releases = {one.key for one in things.of(tokens.RELEASE) if one.cluster == server and chart(one.inputs) == wanted}
-    return any(one.owner in releases and one.outputs["node"] for one in things.of(tokens.POD))

@@ -1,4 +1,4 @@
-"""Faults on demand: the n-th create, update or delete of a type fails, throttles, times out or loses its answer.
+"""Faults on demand: the n-th create, update or delete of a type fails, throttles or loses its answer.
 
 A node group or an add-on can also fail after EKS has taken the call (`failed`): it stays, as CREATE_FAILED.
 """
@@ -14,7 +14,7 @@ from sandbox.world import tokens
 from sandbox.world.things import CloudError
 
 Operation = Literal["create", "update", "delete"]
-Kind = Literal["error", "throttle", "timeout", "lost", "failed"]
+Kind = Literal["error", "throttle", "lost", "failed"]
 
 _SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html"
 _FAILED_SOURCE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
@@ -104,8 +104,4 @@ def fault_error(token: str, operation: str, kind: Kind) -> CloudError:
         return CloudError(code, f"{message} (an injected fault)", _FAILED_SOURCE)
     if kind == "throttle":
         return CloudError(throttled, f"Rate exceeded ({operation} of {token}; an injected fault)", source)
-    if kind == "timeout":
-        return CloudError(
-            "Timeout", f"timeout while waiting for the {operation} of {token} (an injected fault)", source
-        )
     return CloudError(broken, f"An internal error has occurred ({operation} of {token}; an injected fault)", source)

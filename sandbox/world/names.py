@@ -40,7 +40,7 @@ def named(
     if token not in AUTONAMES:
         return inputs
     key, most = AUTONAMES[token]
-    if inputs.get(key) or inputs.get("namePrefix"):
+    if inputs.get(key):
         return without_defaults(inputs)
     kept = (old or {}).get(key) if key in (old or {}).get(DEFAULTS, ()) else None
     if kept is None and 0 < most < len(logical) + 1 + AWS_DIGITS:
@@ -89,7 +89,7 @@ def _kubernetes_named(
         kept = was.get("name") if is_autonamed(token, was) else None
         return {**inputs, "name": kept or f"{logical}-{digits(KUBERNETES_DIGITS)}", DEFAULTS: ["name"]}
     metadata = dict(inputs.get("metadata") or {})
-    if metadata.get("name") or metadata.get("generateName"):
+    if metadata.get("name"):
         return inputs
     kept = (was.get("metadata") or {}).get("name") if is_autonamed(token, was) else None
     metadata["name"] = kept or f"{logical}-{digits(KUBERNETES_DIGITS)}"

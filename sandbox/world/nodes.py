@@ -71,8 +71,7 @@ def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
         if interface.inputs["subnetId"] not in wanted:
             things.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
-        groups = [group, *values_at(cluster.inputs, "vpcConfig.securityGroupIds")]
-        values = {"subnetId": subnet, "vpcId": network, "securityGroups": groups, "description": f"Amazon EKS {name}"}
+        values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group], "description": f"Amazon EKS {name}"}
         made(things, state, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
     logs = f"/aws/eks/{cluster.id}/cluster"
     if cluster.inputs.get("enabledClusterLogTypes") and things.get(tokens.LOG_GROUP, logs) is None:
@@ -195,7 +194,7 @@ def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
     subnet = things.get(tokens.SUBNET, subnet_id)
     if subnet is None:
         return True
-    place = Place.of(subnet.inputs.get("region"), subnet.provider)
+    place = Place.of(subnet.provider)
     zone = subnet.outputs.get("availabilityZone")
     return all(zone in zones_selling(place, kind, things.offers) for kind in kinds)
 

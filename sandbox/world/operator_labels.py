@@ -9,7 +9,7 @@ from __future__ import annotations
 from sandbox.world import tokens
 from sandbox.world.hardware import instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels
-from sandbox.world.pods import brings_discovery, chart
+from sandbox.world.pods import DISCOVERY, chart
 from sandbox.world.things import Thing, Things
 from sharing.modes import MIG_CAPABLE_LABEL
 
@@ -33,8 +33,8 @@ _DEPLOYED = (
 
 
 def discovers(things: Things, server: str) -> bool:
-    """Whether node feature discovery runs: a release of its own, or a part of another one."""
-    return any(one.cluster == server and brings_discovery(one.inputs) for one in things.of(tokens.RELEASE))
+    """Whether node feature discovery runs. It is a release of its own: one in another release would be a second one."""
+    return any(one.cluster == server and chart(one.inputs) == DISCOVERY for one in things.of(tokens.RELEASE))
 
 
 def operated(things: Things, node: Thing) -> dict[str, str]:

@@ -193,15 +193,9 @@ def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
     return {f"nvidia.com/mig-{profile.replace('+', '.')}": count for profile, count in slices.items()}
 
 
-def _is_on(values: Values, part: str) -> bool:
-    """Whether a part is there that the plugin's chart leaves out, and the operator's brings, when nothing is said."""
-    told = value_at(values, f"{part}.enabled")
-    return bool("devicePlugin" in values if told is None else told)
-
-
 def _labels_features(things: Things, plugin: Thing) -> bool:
     """Whether somebody finds out about the GPUs, and somebody else writes that on the node."""
-    return _is_on(_values(plugin), "gfd") and discovers(things, plugin.cluster)
+    return bool(value_at(_values(plugin), "gfd.enabled")) and discovers(things, plugin.cluster)
 
 
 def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:

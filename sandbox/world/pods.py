@@ -27,9 +27,6 @@ class Pod:
     needs: dict[str, int] = field(default_factory=dict)
     """Extended resources."""
     claims: tuple[str, ...] = ()
-    claim_is_the_charts: bool = False
-    """The chart makes the claim, of `storage_class`."""
-    storage_class: str | None = None
     avoids: tuple[str, ...] = ()
     """Labels that a node must not have."""
     apart: str = ""
@@ -62,34 +59,14 @@ def _ollama(release: str, values: Values) -> list[Pod]:
             tolerations=tuple(values.get("tolerations") or ()),
             needs=needs,
             claims=(*own, *mounted),
-            claim_is_the_charts=bool(own) and not disk.get("existingClaim"),
-            storage_class=disk.get("storageClass"),
         )
         for index in range(1 if count is None else int(count))
     ]
 
 
-def brings_discovery(inputs: Values) -> bool:
-    """Whether a release has node feature discovery in it. The plugin's chart brings it along with `gfd` when told
-    nothing (condition `nfd.enabled,gfd.enabled` of its Chart.yaml), the operator's unless told not to.
-    """
-    values = inputs.get("values") or {}
-    told = value_at(values, "nfd.enabled")
-    if chart(inputs) == "nvidia-device-plugin":
-        return bool(value_at(values, "gfd.enabled") if told is None else told)
-    if chart(inputs) == "gpu-operator":
-        return told is not False
-    return chart(inputs) == DISCOVERY
-
-
-def _discovery(prefix: str) -> list[Pod]:
+def _discovery(release: str, values: Values) -> list[Pod]:
     """Its two Deployments. Its DaemonSet counts for nothing in Helm's wait."""
-    return [Pod(name=f"{prefix}-{part}") for part in ("master", "gc")]
-
-
-def _device_plugin(release: str, values: Values) -> list[Pod]:
-    inputs = {"chart": "nvidia-device-plugin", "values": values}
-    return _discovery(f"{release}-{DISCOVERY}") if brings_discovery(inputs) else []
+    return [Pod(name=f"{release}-{part}") for part in ("master", "gc")]
 
 
 _CRITICAL = {"key": "CriticalAddonsOnly", "operator": "Exists"}
@@ -110,18 +87,15 @@ def _karpenter(release: str, values: Values) -> list[Pod]:
 
 
 def _operator(release: str, values: Values) -> list[Pod]:
-    inputs = {"chart": "gpu-operator", "values": values}
-    own = [Pod(name="gpu-operator")]
-    return [*own, *_discovery(f"{release}-{DISCOVERY}")] if brings_discovery(inputs) else own
+    return [Pod(name="gpu-operator")]
 
 
 # What the pinned charts make of our values, from rendering and running them. Others have no pods here.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
-    "nvidia-device-plugin": _device_plugin,
     "karpenter": _karpenter,
     "gpu-operator": _operator,
-    DISCOVERY: lambda release, values: _discovery(release),
+    DISCOVERY: _discovery,
 }
 
 

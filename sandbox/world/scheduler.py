@@ -11,7 +11,7 @@ from sandbox.world import tokens
 from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, nodes, taints
 from sandbox.world.plugin import card_refuses, labels_seen, offered
 from sandbox.world.pods import Pod
-from sandbox.world.storage import bound, claims, class_named, driver_missing, handle, zones
+from sandbox.world.storage import bound, claims, driver_missing, handle, zones
 from sandbox.world.things import Key, Thing, Things, values_at
 
 
@@ -74,7 +74,7 @@ class _Room:
         """The first node that takes all of the pods, which then have it, or why none does."""
         for pod in pods:
             for name in pod.claims:
-                if (problem := self._claim_problem(pod, name)) is not None:
+                if (problem := self._claim_problem(name)) is not None:
                     return problem
         reasons: Counter[str] = Counter()
         for node in there:
@@ -94,16 +94,13 @@ class _Room:
             self.take(node.id, pod.needs, pod.apart)
         return None
 
-    def _claim_problem(self, pod: Pod, name: str) -> str | None:
+    def _claim_problem(self, name: str) -> str | None:
         claim = claims(self.things, self.server, self.namespace, name)
         volume = bound(self.things, claim) if claim else None
         if volume is not None and not handle(volume):
             return None  # a directory of the node, which needs no driver
         if claim is None:
-            if not pod.claim_is_the_charts:
-                return f'persistentvolumeclaim "{name}" not found'
-            if class_named(self.things, self.server, pod.storage_class) is None:
-                return f"pod has unbound immediate PersistentVolumeClaims ({name}: no storage class)"
+            return f'persistentvolumeclaim "{name}" not found'
         missing = driver_missing(self.things, self.server)
         return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
 

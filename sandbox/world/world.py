@@ -34,7 +34,7 @@ from sandbox.world.things import CREATE_FAILED, DEGRADED, CloudError, Incomplete
 KUBERNETES = "kubernetes:"
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
-_KEPT = ("region", "namespace", "defaultTags")
+_KEPT = ("region", "defaultTags")
 """What later calls need of a provider's inputs: no credentials."""
 
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from components.device_plugin_sharing import discovery_chart, plugin_chart
+from components.device_plugin_sharing import plugin_chart
 from components.share_proof.expectation import ShareExpectation, expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import World, tokens
@@ -39,8 +39,6 @@ PLUGIN = "kube-system/plugin"
 
 def install_plugin(account: Account, sharing: Sharing = TURNS) -> str:
     """The device plugin in a mode, and the feature discovery that it needs."""
-    discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(tokens.RELEASE, "discovery", **discovery, values=discovery_chart.values())
     return account.device_plugin(**plugin_chart.values("gpu", sharing))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from components.device_plugin_sharing import discovery_chart
 from sandbox.cloud.eks.kubeconfig import kubeconfig
 from sandbox.world import CloudError, Thing, World, tokens
 
@@ -54,6 +55,13 @@ class Account:
             where = {"availabilityZone": f"us-east-1{zone}", "cidrBlock": f"10.0.{ord(zone)}.0/24"}
             self.subnets.append(self.make(tokens.SUBNET, zone, vpcId=self.vpc, mapPublicIpOnLaunch=public, **where))
             self.make(tokens.ASSOCIATION, zone, subnetId=self.subnets[-1], routeTableId=self.table)
+
+    def nat(self) -> str:
+        """A NAT gateway with an address of its own, in the first subnet."""
+        if not self.subnets:
+            self.network()
+        self.address = self.make(tokens.ADDRESS, domain="vpc")
+        return self.make(tokens.NAT, subnetId=self.subnets[0], allocationId=self.address)
 
     def role(self, name: str, *policies: str) -> str:
         """A role with AWS's policies; returns its ARN."""
@@ -104,26 +112,33 @@ class Account:
             tokens.ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
         )
 
+    def release(self, name: str, chart: str, **values: Any) -> str:
+        """A release in the namespace of the system."""
+        return self.make(tokens.RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
+
+    def discovery(self) -> str:
+        """Node feature discovery, on which the plugin's own discovery and the operator depend."""
+        if self.world.read(tokens.RELEASE, "kube-system/nfd") is None:
+            self.release("nfd", "node-feature-discovery", **discovery_chart.values())
+        return "kube-system/nfd"
+
     def device_plugin(self, **values: Any) -> str:
+        self.discovery()
         config = {"config": {"default": "shared", "map": {"shared": json.dumps(SHARED)}}, "gfd": {"enabled": True}}
-        chosen = {**config, "nfd": {"postDeleteCleanup": False}, **values}
-        return self.make(
-            tokens.RELEASE, name="plugin", namespace="kube-system", chart="nvidia-device-plugin", values=chosen
-        )
+        return self.release("plugin", "nvidia-device-plugin", **{**config, **values})
 
     def gpu_operator(self, layout: dict[str, int], config: dict[str, Any], **values: Any) -> str:
         """The GPU Operator with one layout, `cut`, and one config of the plugin, `shared`."""
+        self.discovery()
         layouts = {"mig-configs": {"cut": [{"devices": "all", "mig-enabled": True, "mig-devices": layout}]}}
         chosen = {
             "mig": {"strategy": ""},
             "migManager": {"config": {"data": {"config.yaml": json.dumps(layouts)}}},
             "devicePlugin": {"config": {"default": "shared", "data": {"shared": json.dumps(config)}}},
-            "node-feature-discovery": {"postDeleteCleanup": False},
+            "gfd": {"enabled": True},
             **values,
         }
-        return self.make(
-            tokens.RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=chosen
-        )
+        return self.release("gpu-operator", "gpu-operator", **chosen)
 
     def model(self, name: str = "m", **values: Any) -> str:
         """A release of the ollama chart that wants one share; nothing stays of it when it fails."""

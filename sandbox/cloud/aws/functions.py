@@ -9,13 +9,13 @@ from sandbox.cloud.protocol import Answer, Question, Values
 
 
 def _place(question: Question) -> Place:
-    return Place.of(question.args.get("region"), question.provider)
+    return Place.of(question.provider)
 
 
 def _zones(question: Question) -> Values:
     place, args = _place(question), question.args
-    hidden = {*(args.get("excludeZoneIds") or ()), *(args.get("excludeNames") or ())}
-    zones = {name: code for name, code in place.zones.items() if name not in hidden and code not in hidden}
+    hidden = args.get("excludeZoneIds") or ()
+    zones = {name: code for name, code in place.zones.items() if code not in hidden}
     return {
         "id": place.region,
         "region": place.region,
@@ -27,8 +27,7 @@ def _zones(question: Question) -> Values:
 
 def _partition(question: Question) -> Values:
     place = _place(question)
-    reverse = ".".join(reversed(place.suffix.split(".")))
-    return {"id": place.partition, "partition": place.partition, "dnsSuffix": place.suffix, "reverseDnsPrefix": reverse}
+    return {"id": place.partition, "partition": place.partition, "dnsSuffix": place.suffix}
 
 
 def _caller(question: Question) -> Values:

@@ -31,7 +31,7 @@ def offerings(question: Question, own: Offers) -> Values:
 
     Source: terraform-provider-aws, ec2_instance_type_offerings_data_source.go.
     """
-    place = Place.of(question.args.get("region"), question.provider)
+    place = Place.of(question.provider)
     types = [value for one in question.args.get("filters") or () for value in one["values"]]
     found = [(name, zone) for name in types for zone in zones_selling(place, name, own)]
     return {

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import Any
 
 from sandbox.cloud.identity import ACCOUNT
 from sandbox.cloud.protocol import Values
@@ -43,12 +42,12 @@ class Place:
     """The provider's default tags."""
 
     @classmethod
-    def of(cls, region: Any, provider: Values) -> Place:
-        """The region given, or that of the provider (its inputs as on the wire), or us-east-1."""
+    def of(cls, provider: Values) -> Place:
+        """The region of the provider (its inputs as on the wire), or us-east-1."""
         tags = provider.get("defaultTags") or {}
         # A provider's inputs are JSON texts on the wire.
         tags = json.loads(tags) if isinstance(tags, str) else tags
-        return cls(str(region or provider.get("region") or DEFAULT_REGION), tags.get("tags") or {})
+        return cls(str(provider.get("region") or DEFAULT_REGION), tags.get("tags") or {})
 
     @property
     def partition(self) -> str:
@@ -68,10 +67,6 @@ class Place:
         code = "".join(_DIRECTIONS.get(part, part) for part in area) + number
         numbers = ZONES.get(self.region, "123")
         return {f"{self.region}{letter}": f"{code}-az{number}" for letter, number in zip("abcdef", numbers)}  # noqa: B905
-
-    def zone_id(self, zone: str) -> str:
-        """The id of a zone's name; "" for a name that the region does not have."""
-        return self.zones.get(zone, "")
 
     def arn(self, service: str, resource: str, *, regional: bool = True) -> str:
         """An ARN in this account; IAM's have no region."""

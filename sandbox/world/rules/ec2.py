@@ -156,8 +156,6 @@ def _vpc_of(things: Things, nat: Thing) -> str | None:
 
 
 def _no_gateway(case: Case) -> str | None:
-    if case.inputs.get("connectivityType") == "private":
-        return None
     subnet = case.things.get(tokens.SUBNET, case.inputs.get("subnetId"))
     vpc = subnet.inputs.get("vpcId") if subnet else None
     if any(one.inputs.get("vpcId") == vpc for one in case.things.of(tokens.GATEWAY)):
@@ -180,10 +178,12 @@ def _second_gateway(case: Case) -> str | None:
 
 
 def _same_route(case: Case) -> str | None:
-    keys = ("routeTableId", "destinationCidrBlock", "destinationIpv6CidrBlock")
-    wanted = [case.inputs.get(key) for key in keys]
-    if any([one.inputs.get(key) for key in keys] == wanted for one in case.things.of(tokens.ROUTE)):
-        return f"The route identified by {wanted[1] or wanted[2]} already exists."
+    wanted = [case.inputs.get(key) for key in ("routeTableId", "destinationCidrBlock")]
+    if any(
+        [one.inputs.get("routeTableId"), one.inputs.get("destinationCidrBlock")] == wanted
+        for one in case.things.of(tokens.ROUTE)
+    ):
+        return f"The route identified by {wanted[1]} already exists."
     return None
 
 
@@ -214,7 +214,7 @@ def _same_template(case: Case) -> str | None:
 
 def _no_such_zone(case: Case) -> str | None:
     zone = case.inputs.get("availabilityZone")
-    place = Place.of(case.inputs.get("region"), case.provider)
+    place = Place.of(case.provider)
     return f"The zone '{zone}' does not exist." if zone and zone not in place.zones else None
 
 

@@ -62,9 +62,6 @@ def _cluster_network(case: Case) -> str | None:
     for subnet in subnets:
         if case.things.get(tokens.SUBNET, subnet) is None:
             return f"The subnet ID '{subnet}' does not exist"
-    for group in values_at(case.inputs, "vpcConfig.securityGroupIds"):
-        if case.things.get(tokens.SECURITY_GROUP, group) is None:
-            return f"The security group '{group}' does not exist"
     zones = {value_at(case.things.get(tokens.SUBNET, one).outputs, "availabilityZone") for one in subnets}  # type: ignore[union-attr]
     return "Subnets specified must be in at least two different AZs" if subnets and len(zones) < 2 else None
 
@@ -135,7 +132,7 @@ def _no_subnet(case: Case) -> str | None:
 
 def _not_sold(case: Case) -> str | None:
     """One type that one of the zones does not sell is enough, whether or not a node would come up there."""
-    place = Place.of(case.inputs.get("region"), case.provider)
+    place = Place.of(case.provider)
     found = [case.things.get(tokens.SUBNET, one) for one in values_at(case.inputs, "subnetIds")]
     for zone in sorted({str(one.outputs.get("availabilityZone")) for one in found if one is not None}):
         for name in values_at(case.inputs, "instanceTypes"):
@@ -176,21 +173,13 @@ def _wants_nodes(case: Case) -> bool:
 
 
 def _unprivileged_nodes(case: Case) -> str | None:
-    policies = [NODE_POLICY, PULL_POLICY]
-    network = case.things.get(tokens.ADDON, f"{case.inputs.get('clusterName')}:{NETWORK}")
-    own = network.inputs if network else {}
-    if not (own.get("serviceAccountRoleArn") or own.get("podIdentityAssociations")):
-        policies.append(NETWORK_POLICY)
-    lacking = _lacks(case.things, case.inputs.get("nodeRoleArn"), *policies)
+    lacking = _lacks(case.things, case.inputs.get("nodeRoleArn"), NODE_POLICY, PULL_POLICY, NETWORK_POLICY)
     return f"{UNJOINED}: the node role lacks {lacking}" if lacking and _wants_nodes(case) else None
 
 
 def _no_network_plugin(case: Case) -> str | None:
     cluster = cluster_named(case.things, case.inputs.get("clusterName"))
-    # EKS brings a self-managed one unless it is told not to.
-    if cluster is None or cluster.inputs.get("bootstrapSelfManagedAddons", True) or not _wants_nodes(case):
-        return None
-    if case.things.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
+    if cluster is None or not _wants_nodes(case) or case.things.get(tokens.ADDON, f"{cluster.id}:{NETWORK}"):
         return None
     return "Unhealthy nodes in the kubernetes cluster: NetworkPluginNotReady, cni plugin not initialized"
 
@@ -340,9 +329,11 @@ RULES: tuple[Rule, ...] = (
     ),
     _row((tokens.ADDON,), "ResourceInUseException", "API_CreateAddon.html", _addon_taken),
     _health((tokens.ADDON,), "InsufficientNumberOfReplicas", "API_AddonIssue.html", _no_node_for_addon),
-    *(
-        _row((tokens.ADDON,), "InvalidParameterException", "API_CreateAddon.html", _no_identity_role(path))
-        for path in ("podIdentityAssociations.roleArn", "serviceAccountRoleArn")
+    _row(
+        (tokens.ADDON,),
+        "InvalidParameterException",
+        "API_CreateAddon.html",
+        _no_identity_role("podIdentityAssociations.roleArn"),
     ),
     _row((tokens.POD_IDENTITY,), "ResourceInUseException", "API_CreatePodIdentityAssociation.html", _identity_taken),
     _row(

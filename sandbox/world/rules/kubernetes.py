@@ -8,15 +8,14 @@ from sandbox.world.controllers import (
     custom_resources,
     custom_type,
     group_and_kind,
-    has_running_pod,
     leave_job,
     uninstall,
 )
 from sandbox.world.nodes import nodes
-from sandbox.world.pods import brings_discovery, chart, pods_of
+from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.rules.eks import is_active
 from sandbox.world.rules.rule import Case, Rule
-from sandbox.world.storage import bound, class_of, untainted
+from sandbox.world.storage import bound, untainted
 from sandbox.world.store import State
 from sandbox.world.things import CloudError, Thing, value_at
 
@@ -31,13 +30,8 @@ _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
 _HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
 
-# Kinds with a finalizer: what Karpenter calls before it drops it, and of others the chart of the controller. A NodePool
-# has none: Karpenter puts none on it.
-KARPENTERS = {
-    ("karpenter.k8s.aws", "EC2NodeClass"): karpenter.DELETE_PROFILE,
-    ("karpenter.sh", "NodeClaim"): karpenter.TERMINATE,
-}
-FINALIZERS = {("nvidia.com", "ComputeDomain"): "gpu-operator"}
+# Kinds with a finalizer, and what Karpenter calls before it drops it. A NodePool has none: Karpenter puts none on it.
+FINALIZERS = {tokens.NODE_CLASS: karpenter.DELETE_PROFILE, tokens.NODE_CLAIM: karpenter.TERMINATE}
 
 
 def unreachable(cluster: str) -> CloudError:
@@ -64,9 +58,9 @@ def _not_there(case: Case) -> str | None:
 
 
 def namespace_of(case: Case) -> str:
-    """Namespace of what the call is about: the provider's when none is given, also for kinds that have none."""
+    """Namespace of what the call is about: `default` when none is given, also for kinds that have none."""
     given = case.inputs.get("namespace") if case.type == tokens.RELEASE else value_at(case.inputs, "metadata.namespace")
-    return str(given or case.provider.get("namespace") or "default")
+    return str(given or "default")
 
 
 def name_of(case: Case) -> str:
@@ -76,7 +70,7 @@ def name_of(case: Case) -> str:
 
 def _no_namespace(case: Case) -> str | None:
     wanted = namespace_of(case)
-    if wanted in FIRST_NAMESPACES or case.inputs.get("createNamespace"):
+    if wanted in FIRST_NAMESPACES:
         return None
     if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(tokens.NAMESPACE)):
         return None
@@ -104,14 +98,6 @@ def _needed_by_all(case: Case) -> str | None:
     if case.id not in FIRST_NAMESPACES:
         return None
     return f'namespaces "{case.id}" is forbidden: this namespace may not be deleted'
-
-
-def _occupied(case: Case) -> str | None:
-    """A namespace takes along what is in it, and is gone when that is gone: it hangs on whatever has a finalizer."""
-    for one in case.things.inside(case.cluster):
-        if one.namespace == case.id and finalizer_waits(case, one.type):
-            return f'namespace "{case.id}" is Terminating (SomeFinalizersRemain): {one.type} {one.id} is in it'
-    return None
 
 
 # Storage.
@@ -147,9 +133,9 @@ def _unbindable(case: Case) -> str | None:
         outputs={"metadata": {"name": name_of(case), "namespace": namespace_of(case)}},
         cluster=case.cluster,
     )
-    if bound(case.things, claim) is not None or class_of(case.things, claim) is not None:
+    if bound(case.things, claim) is not None:
         return None
-    return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available and no storage class"
+    return f"persistentvolumeclaim {name_of(case)} stays Pending: no persistent volumes available"
 
 
 # Custom resources.
@@ -181,21 +167,14 @@ def _held_by_finalizer(case: Case) -> str | None:
 
 def finalizer_waits(case: Case, token: str) -> str | None:
     """Why nobody drops the finalizer of such a thing; None when somebody does, or it has none."""
-    kind = group_and_kind(token) if is_custom(token) else ("", "")
-    if kind in KARPENTERS:
-        return karpenter.idle(case.things, case.cluster, *KARPENTERS[kind])
-    controller = FINALIZERS.get(kind)
-    if controller is None or has_running_pod(case.things, case.cluster, controller):
-        return None
-    return f"the controller of {controller} is not there"
+    calls = FINALIZERS.get(token)
+    return karpenter.idle(case.things, case.cluster, *calls) if calls else None
 
 
 # Releases.
 
 
 def _unschedulable(case: Case) -> str | None:
-    if case.inputs.get("skipAwait"):
-        return None
     own = case.thing.key if case.thing else None
     pods = pods_of(case.inputs)
     namespace, found = namespace_of(case), []
@@ -224,17 +203,10 @@ def _stay_uninstalling(case: Case, state: State) -> None:
         case.thing.outputs["status"] = {**case.thing.outputs["status"], "status": "uninstalling"}
 
 
-# Where each chart says whether feature discovery's prune Job runs; it does unless told not to.
-_PRUNES = {
-    "nvidia-device-plugin": "nfd.postDeleteCleanup",
-    "gpu-operator": "node-feature-discovery.postDeleteCleanup",
-    "node-feature-discovery": "postDeleteCleanup",
-}
-
-
 def _hook_after(case: Case) -> str | None:
-    told = value_at(case.inputs, f"values.{_PRUNES.get(chart(case.inputs))}")
-    if told is False or not brings_discovery(case.inputs) or not _bare(case):
+    """The prune Job of feature discovery runs unless the values say otherwise."""
+    told = value_at(case.inputs, "values.postDeleteCleanup")
+    if told is False or chart(case.inputs) != DISCOVERY or not _bare(case):
         return None
     return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
 
@@ -270,14 +242,6 @@ RULES: tuple[Rule, ...] = (
     Rule((KUBERNETES,), ("create",), "NotFound", REASONS, _no_namespace),
     Rule((KUBERNETES,), ("create",), "AlreadyExists", REASONS, _taken),
     Rule((tokens.NAMESPACE,), ("delete",), "Forbidden", REASONS, _needed_by_all),
-    Rule(
-        (tokens.NAMESPACE,),
-        ("delete",),
-        "Timeout",
-        DOCS + "tasks/administer-cluster/namespaces/",
-        _occupied,
-        waits=True,
-    ),
     Rule(
         (tokens.CLAIM,),
         ("create",),

@@ -33,11 +33,6 @@ class Case:
     caller: str = ""
     """ARN of the role or user that calls."""
 
-    @property
-    def region(self) -> str:
-        """Region of the call."""
-        return str(self.inputs.get("region") or self.provider.get("region") or "us-east-1")
-
 
 Refusal = Callable[[Case], str | None]
 """Why a call is refused, in the API's words; None when it is not."""
@@ -48,7 +43,7 @@ class Rule:
     """One rule of one API: a row of a table, in this order."""
 
     types: tuple[str, ...]
-    """Type tokens; one that ends in `:` or `*` stands for all that begin so."""
+    """Type tokens; one that ends in `:` stands for all that begin so."""
     on: tuple[Moment, ...]
     code: str
     """The API's own error code or reason."""
@@ -66,7 +61,7 @@ class Rule:
     def is_about(self, token: str, moment: Moment) -> bool:
         """Whether the rule looks at such a call."""
         return moment in self.on and any(
-            token.startswith(one.rstrip("*")) if one.endswith((":", "*")) else token == one for one in self.types
+            token.startswith(one) if one.endswith(":") else token == one for one in self.types
         )
 
 

@@ -25,11 +25,6 @@ def test_an_object_keeps_its_name_and_namespace() -> None:
     assert one.id == "mine/own"
 
 
-def test_the_default_namespace_is_the_providers() -> None:
-    assert created("core/v1:ConfigMap", provider={"namespace": "theirs"}).id == "theirs/x-0000000"
-    assert created("helm.sh/v3:Release", provider={"namespace": "theirs"}).outputs["namespace"] == "theirs"
-
-
 @pytest.mark.parametrize(
     "token",
     [

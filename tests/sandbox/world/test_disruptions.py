@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from components.device_plugin_sharing import discovery_chart, operator_chart
+from components.device_plugin_sharing import operator_chart
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import tokens
@@ -25,10 +25,8 @@ def cut() -> Account:
     account = Account()
     account.cluster()
     account.nodes()
-    discovery = {"name": "nfd", "namespace": "kube-system", "chart": "node-feature-discovery"}
-    account.make(tokens.RELEASE, "discovery", **discovery, values=discovery_chart.values())
-    values = operator_chart.values([(SLICES, A100)])
-    account.make(tokens.RELEASE, name="gpu-operator", namespace="kube-system", chart="gpu-operator", values=values)
+    account.discovery()
+    account.release("gpu-operator", "gpu-operator", **operator_chart.values([(SLICES, A100)]))
     mode = {"key": "tandem/mode", "value": SLICES.config_name, "effect": "NO_EXECUTE"}
     labels = {"tandem/pool": "gpu", "nvidia.com/gpu.present": "true", **SLICES.node_labels(A100)}
     account.gpu_nodes(instanceTypes=["p4d.24xlarge"], labels=labels, taints=[TAINT, mode])

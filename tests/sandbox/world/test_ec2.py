@@ -14,111 +14,86 @@ def account() -> Account:
     return Account()
 
 
-def in_vpc(token: str) -> Callable[[Account], tuple[str, str, str, str]]:
-    def build(account: Account) -> tuple[str, str, str, str]:
+Key = tuple[str, str]
+"""Type and id."""
+
+
+def held_vpc(by: str) -> Callable[[Account], tuple[Key, Key]]:
+    def build(account: Account) -> tuple[Key, Key]:
         vpc = account.make(tokens.VPC)
-        return tokens.VPC, vpc, token, account.make(token, vpcId=vpc, availabilityZone="us-east-1a")
+        return (tokens.VPC, vpc), (by, account.make(by, vpcId=vpc, availabilityZone="us-east-1a"))
 
     return build
 
 
-def nat(account: Account) -> tuple[str, str]:
-    """Subnet and address of a NAT gateway."""
-    account.network()
-    return account.subnets[0], account.make(tokens.ADDRESS, domain="vpc")
+def held_by_nat(held: str) -> Callable[[Account], tuple[Key, Key]]:
+    def build(account: Account) -> tuple[Key, Key]:
+        nat = account.nat()
+        ids = {tokens.SUBNET: account.subnets[0], tokens.ADDRESS: account.address, tokens.GATEWAY: account.gateway}
+        return (held, ids[held]), (tokens.NAT, nat)
+
+    return build
 
 
-def subnet_with_nat(account: Account) -> tuple[str, str, str, str]:
-    subnet, address = nat(account)
-    return tokens.SUBNET, subnet, tokens.NAT, account.make(tokens.NAT, subnetId=subnet, allocationId=address)
+def held_by_endpoint(held: str, key: str) -> Callable[[Account], tuple[Key, Key]]:
+    def build(account: Account) -> tuple[Key, Key]:
+        account.network()
+        one = account.subnets[0] if held == tokens.SUBNET else account.make(held, vpcId=account.vpc)
+        return (held, one), (tokens.ENDPOINT, account.make(tokens.ENDPOINT, vpcId=account.vpc, **{key: [one]}))
+
+    return build
 
 
-def address_of_nat(account: Account) -> tuple[str, str, str, str]:
-    subnet, address = nat(account)
-    return tokens.ADDRESS, address, tokens.NAT, account.make(tokens.NAT, subnetId=subnet, allocationId=address)
+def held_by_control_plane(held: str) -> Callable[[Account], tuple[Key, Key]]:
+    def build(account: Account) -> tuple[Key, Key]:
+        user = tokens.CLUSTER, account.cluster()
+        group = account.outputs(*user)["vpcConfig"]["clusterSecurityGroupId"]
+        return (held, account.subnets[0] if held == tokens.SUBNET else group), user
+
+    return build
 
 
-def gateway_with_nat(account: Account) -> tuple[str, str, str, str]:
-    subnet, address = nat(account)
-    return tokens.GATEWAY, account.gateway, tokens.NAT, account.make(tokens.NAT, subnetId=subnet, allocationId=address)
-
-
-def gateway_with_public_nodes(account: Account) -> tuple[str, str, str, str]:
+def gateway_with_public_nodes(account: Account) -> tuple[Key, Key]:
     account.cluster()
-    return tokens.GATEWAY, account.gateway, tokens.NODE_GROUP, account.nodes()
+    return (tokens.GATEWAY, account.gateway), (tokens.NODE_GROUP, account.nodes())
 
 
-def group_of_control_plane(account: Account) -> tuple[str, str, str, str]:
+def table_of_subnet(account: Account) -> tuple[Key, Key]:
     account.network()
-    group = account.make(tokens.SECURITY_GROUP, vpcId=account.vpc)
-    where = {"subnetIds": account.subnets, "securityGroupIds": [group]}
-    return tokens.SECURITY_GROUP, group, "aws:eks/cluster:Cluster", account.cluster(vpcConfig=where)
+    [first, second] = account.of(tokens.ASSOCIATION)
+    account.drop(*second.key)
+    return (tokens.ROUTE_TABLE, account.table), first.key
 
 
-def subnet_of_endpoint(account: Account) -> tuple[str, str, str, str]:
-    account.network()
-    subnet = account.subnets[0]
-    return tokens.SUBNET, subnet, tokens.ENDPOINT, account.make(tokens.ENDPOINT, vpcId=account.vpc, subnetIds=[subnet])
-
-
-def group_of_endpoint(account: Account) -> tuple[str, str, str, str]:
-    account.network()
-    group = account.make(tokens.SECURITY_GROUP, vpcId=account.vpc)
-    return (
-        tokens.SECURITY_GROUP,
-        group,
-        tokens.ENDPOINT,
-        account.make(tokens.ENDPOINT, vpcId=account.vpc, securityGroupIds=[group]),
-    )
-
-
-def subnet_of_control_plane(account: Account) -> tuple[str, str, str, str]:
-    cluster = account.cluster()
-    return tokens.SUBNET, account.subnets[0], "aws:eks/cluster:Cluster", cluster
-
-
-def table_of_subnet(account: Account) -> tuple[str, str, str, str]:
-    vpc = account.make(tokens.VPC)
-    table, subnet = account.make(tokens.ROUTE_TABLE, vpcId=vpc), account.make(tokens.SUBNET, vpcId=vpc)
-    return (
-        tokens.ROUTE_TABLE,
-        table,
-        tokens.ASSOCIATION,
-        account.make(tokens.ASSOCIATION, subnetId=subnet, routeTableId=table),
-    )
-
-
+VIOLATION = "DependencyViolation"
 HELD = {
-    "VPC by subnet": (in_vpc(tokens.SUBNET), "DependencyViolation"),
-    "VPC by gateway": (in_vpc(tokens.GATEWAY), "DependencyViolation"),
-    "VPC by route table": (in_vpc(tokens.ROUTE_TABLE), "DependencyViolation"),
-    "VPC by security group": (in_vpc(tokens.SECURITY_GROUP), "DependencyViolation"),
-    "VPC by endpoint": (in_vpc(tokens.ENDPOINT), "DependencyViolation"),
-    "subnet by NAT": (subnet_with_nat, "DependencyViolation"),
-    "subnet by interface endpoint": (subnet_of_endpoint, "DependencyViolation"),
-    "subnet by control plane": (subnet_of_control_plane, "DependencyViolation"),
-    "address by NAT": (address_of_nat, "InvalidIPAddress.InUse"),
-    "gateway by NAT": (gateway_with_nat, "DependencyViolation"),
-    "gateway by public nodes": (gateway_with_public_nodes, "DependencyViolation"),
-    "table by subnet": (table_of_subnet, "DependencyViolation"),
-    "group by control plane": (group_of_control_plane, "DependencyViolation"),
-    "group by endpoint": (group_of_endpoint, "DependencyViolation"),
+    **{f"VPC by {by}": (held_vpc(by), VIOLATION) for by in (tokens.SUBNET, tokens.GATEWAY, tokens.ROUTE_TABLE)},
+    **{f"VPC by {by}": (held_vpc(by), VIOLATION) for by in (tokens.SECURITY_GROUP, tokens.ENDPOINT)},
+    "subnet by NAT": (held_by_nat(tokens.SUBNET), VIOLATION),
+    "subnet by endpoint": (held_by_endpoint(tokens.SUBNET, "subnetIds"), VIOLATION),
+    "subnet by control plane": (held_by_control_plane(tokens.SUBNET), VIOLATION),
+    "address by NAT": (held_by_nat(tokens.ADDRESS), "InvalidIPAddress.InUse"),
+    "gateway by NAT": (held_by_nat(tokens.GATEWAY), VIOLATION),
+    "gateway by public nodes": (gateway_with_public_nodes, VIOLATION),
+    "table by subnet": (table_of_subnet, VIOLATION),
+    "group by control plane": (held_by_control_plane(tokens.SECURITY_GROUP), VIOLATION),
+    "group by endpoint": (held_by_endpoint(tokens.SECURITY_GROUP, "securityGroupIds"), VIOLATION),
 }
 
 
 @pytest.mark.parametrize("case", HELD)
 def test_what_is_used_stays_until_its_user_is_gone(account: Account, case: str) -> None:
     build, code = HELD[case]
-    token, identity, user_type, user = build(account)
+    held, user = build(account)
     with refused(code):
-        account.drop(token, identity)
-    assert account.world.read(token, identity)
-    account.drop(user_type, user)
-    if token == tokens.SUBNET:
+        account.drop(*held)
+    assert account.world.read(*held)
+    account.drop(*user)
+    if held[0] == tokens.SUBNET:
         # An association goes with its subnet or before it, and holds nothing.
         assert account.of(tokens.ASSOCIATION)
-    account.drop(token, identity)
-    assert account.world.read(token, identity) is None
+    account.drop(*held)
+    assert account.world.read(*held) is None
 
 
 ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
@@ -164,21 +139,15 @@ def test_what_is_named_must_be_there(account: Account, case: str) -> None:
     behaviour="A public NAT gateway needs an internet gateway attached to the VPC",
     source="docs.aws.amazon.com/AWSEC2/latest/APIReference/API_CreateNatGateway.html",
 )
-def test_a_nat_gateway_needs_an_attached_internet_gateway(account: Account) -> None:
+def test_a_nat_gateway_needs_an_attached_internet_gateway_and_an_address_of_its_own(account: Account) -> None:
     vpc = account.make(tokens.VPC)
-    subnet, address = account.make(tokens.SUBNET, vpcId=vpc), account.make(tokens.ADDRESS)
+    given = {"subnetId": account.make(tokens.SUBNET, vpcId=vpc), "allocationId": account.make(tokens.ADDRESS)}
     with refused("Gateway.NotAttached"):
-        account.make(tokens.NAT, subnetId=subnet, allocationId=address)
-    account.make(tokens.NAT, subnetId=subnet, connectivityType="private")
+        account.make(tokens.NAT, **given)
     account.make(tokens.GATEWAY, vpcId=vpc)
-    account.make(tokens.NAT, subnetId=subnet, allocationId=address)
-
-
-def test_an_address_serves_one_nat_gateway(account: Account) -> None:
-    subnet, address = nat(account)
-    account.make(tokens.NAT, subnetId=subnet, allocationId=address)
+    account.make(tokens.NAT, **given)
     with refused("Resource.AlreadyAssociated"):
-        account.make(tokens.NAT, subnetId=subnet, allocationId=address)
+        account.make(tokens.NAT, **given)
 
 
 def test_a_vpc_has_one_gateway_and_a_subnet_one_table(account: Account) -> None:

@@ -21,7 +21,7 @@ def test_a_cluster_needs_its_role_and_the_roles_policy(account: Account) -> None
     account.make(tokens.CLUSTER, name="x", roleArn=account.role("full", "AmazonEKSClusterPolicy"), vpcConfig=where)
 
 
-def test_a_cluster_needs_subnets_of_two_zones_and_groups_that_are_there(account: Account) -> None:
+def test_a_cluster_needs_subnets_of_two_zones(account: Account) -> None:
     account.network()
     with refused("InvalidParameterException", "subnet-0"):
         account.cluster(vpcConfig={"subnetIds": ["subnet-0"]})
@@ -29,10 +29,6 @@ def test_a_cluster_needs_subnets_of_two_zones_and_groups_that_are_there(account:
     account.network()
     with refused("InvalidParameterException", "two different AZs"):
         account.cluster(vpcConfig={"subnetIds": account.subnets[:1]})
-    account = Account()
-    account.network()
-    with refused("InvalidParameterException", "sg-0"):
-        account.cluster(vpcConfig={"subnetIds": account.subnets, "securityGroupIds": ["sg-0"]})
 
 
 @pytest.mark.real_world(
@@ -117,24 +113,12 @@ def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: s
     account.nodes("c")
 
 
-def test_vpc_cni_with_a_role_of_its_own_needs_none_of_the_nodes(account: Account) -> None:
-    account.cluster(plugin=False)
-    own = account.role("network", "AmazonEKS_CNI_Policy")
-    account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni", serviceAccountRoleArn=own)
-    account.nodes("a", *(policy for policy in NODE_POLICIES if "CNI" not in policy))
-
-
 def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
     account.cluster(plugin=False)
     with refused("NodeCreationFailure", "cni"):
         account.nodes("a")
     account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
     account.nodes("b")
-
-
-def test_a_self_managed_network_plugin_does_as_well(account: Account) -> None:
-    account.cluster(plugin=False, bootstrapSelfManagedAddons=True)
-    account.nodes()
 
 
 def test_nodes_need_a_way_to_the_internet(account: Account) -> None:
@@ -162,7 +146,7 @@ def test_public_subnets_give_nodes_public_addresses(account: Account) -> None:
 
 def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -> None:
     account.network(public=False, routed=False)
-    nat = account.make(tokens.NAT, subnetId=account.subnets[0], connectivityType="private")
+    nat = account.nat()
     account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)
     account.cluster()
     account.nodes("a")
@@ -215,8 +199,6 @@ def test_identities_need_their_roles(account: Account) -> None:
         account.make(tokens.POD_IDENTITY, roleArn=arn, **who)
     with refused("InvalidParameterException"):
         account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": absent}])
-    with refused("InvalidParameterException"):
-        account.make(tokens.ADDON, clusterName="c", addonName="x", serviceAccountRoleArn=absent)
     account.make(tokens.ADDON, clusterName="c", addonName="x", podIdentityAssociations=[{"roleArn": arn}])
 
 

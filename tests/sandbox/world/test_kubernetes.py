@@ -59,7 +59,8 @@ def test_objects_and_releases_need_their_namespace(account: Account) -> None:
         account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
     with refused("NotFound", "namespaces"):
         account.make(tokens.RELEASE, name="r", namespace="n", chart="some")
-    account.make(tokens.RELEASE, name="r", namespace="n", chart="some", createNamespace=True)
+    account.make(tokens.NAMESPACE, metadata=meta("n"))
+    account.make(tokens.RELEASE, name="r", namespace="n", chart="some")
     account.make("kubernetes:core/v1:ConfigMap", metadata=meta("a", namespace="n"))
 
 
@@ -87,20 +88,6 @@ def test_a_namespace_takes_along_what_is_in_it(account: Account) -> None:
         account.drop(tokens.RELEASE, release)
 
 
-@pytest.mark.real_world(
-    behaviour="A namespace stays Terminating while an object in it has a finalizer",
-    source="kubernetes.io/docs/concepts/overview/working-with-objects/finalizers/",
-)
-def test_a_namespace_hangs_on_a_finalizer_in_it(account: Account) -> None:
-    account.make(tokens.NAMESPACE, metadata=meta("n"))
-    account.make(tokens.CRD, metadata=meta("crd"), spec={"group": "nvidia.com", "names": {"kind": "ComputeDomain"}})
-    account.make("kubernetes:nvidia.com/v1:ComputeDomain", metadata=meta("d", namespace="n"))
-    with refused("Timeout", "SomeFinalizersRemain"):
-        account.drop(tokens.NAMESPACE, "n")
-    account.make(tokens.RELEASE, name="o", namespace="kube-system", chart="gpu-operator")
-    account.drop(tokens.NAMESPACE, "n")
-
-
 def test_kubernetes_keeps_its_own_namespaces(account: Account) -> None:
     account.make(tokens.NAMESPACE, metadata=meta("kube-system"))
     with refused("Forbidden"):
@@ -118,11 +105,6 @@ def test_a_release_whose_pods_find_no_node_times_out(account: Account) -> None:
         account.model()
     account.device_plugin()
     account.model()
-
-
-def test_a_release_that_nobody_waits_for_does_not_time_out(account: Account) -> None:
-    account.make(tokens.RELEASE, name="m", namespace="default", chart="ollama", skipAwait=True)
-    account.make(tokens.RELEASE, name="n", namespace="default", chart="ollama", values={"replicaCount": 0})
 
 
 def test_one_release_more_than_there_are_shares_times_out(ready: Account) -> None:
@@ -181,7 +163,6 @@ def test_a_taint_keeps_out_who_neither_tolerates_nor_requests(ready: Account) ->
         ("mps", None, {}, 3),
         ("mps", "mps", {}, 3),
         ("mps", None, {"gfd": {"enabled": False}}, 0),
-        ("mps", None, {"nfd": {"enabled": False}}, 0),
         ("mig", None, {}, 1),
         ("shared", "exclusive", {}, 0),
         ("exclusive", "shared", {}, 0),
@@ -237,17 +218,23 @@ LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
         ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # the card cannot be cut so, and stays whole
         ({"1g.10gb": 1}, SINGLE, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, {**SINGLE, "sharing": {"mps": {"resources": [{"name": PLAIN, "replicas": 2}]}}}, {}, {}),
-        ({"1g.24gb": 4}, SINGLE, {"nfd": {"enabled": False}}, {}),
+        ({"1g.24gb": 4}, SINGLE, None, {}),  # without feature discovery the operator has nothing to do
         ({"1g.24gb": 4}, SINGLE, {"devicePlugin": {"enabled": False}}, {}),
         ({"1g.24gb": 4}, SINGLE, {"migManager": {"enabled": False}}, {PLAIN: 1}),
     ],
 )
 def test_a_node_offers_the_slices_of_its_layout(
-    account: Account, layout: dict[str, int], config: dict[str, Any], values: dict[str, Any], offered: dict[str, int]
+    account: Account,
+    layout: dict[str, int],
+    config: dict[str, Any],
+    values: dict[str, Any] | None,
+    offered: dict[str, int],
 ) -> None:
     account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
     account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
-    account.gpu_operator(layout, config, **values)
+    account.gpu_operator(layout, config, **(values or {}))
+    if values is None:
+        account.drop(tokens.RELEASE, account.discovery())
     for resource in {PLAIN, LARGE, SMALL, *offered}:
         gpu = {"gpu": {"enabled": True, "number": 1, "nvidiaResource": resource}}
         tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
@@ -323,30 +310,24 @@ def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
 # Releases that go.
 
 
-@pytest.mark.parametrize(
-    ("part", "chart"), [("nfd", "nvidia-device-plugin"), ("node-feature-discovery", "gpu-operator")]
-)
-def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account, part: str, chart: str) -> None:
-    values = {"gfd": {"enabled": True}}
-    release = account.make(tokens.RELEASE, name="r", namespace="default", chart=chart, values=values)
+def test_a_prune_job_without_a_node_fails_the_uninstall_and_stays(account: Account) -> None:
+    release = account.release("r", "node-feature-discovery")
     account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
-    if chart == "gpu-operator":
-        with refused("Timeout", "pre-delete"):
-            account.drop(tokens.RELEASE, release)
-        assert account.outputs(tokens.RELEASE, release)["status"]["status"] == "uninstalling"
-    else:
-        with refused("Timeout", "prune Job"):
-            account.drop(tokens.RELEASE, release)
-        assert [one.id for one in account.of("kubernetes:batch/v1:Job")] == ["default/r-node-feature-discovery-prune"]
-        with refused("NotFound", "release: not found"):
-            account.drop(tokens.RELEASE, release)
-        release = account.make(
-            tokens.RELEASE, name="s", chart=chart, values={**values, part: {"postDeleteCleanup": False}}, skipAwait=True
-        )
+    with refused("Timeout", "prune Job"):
         account.drop(tokens.RELEASE, release)
+    assert [one.id for one in account.of(tokens.JOB)] == ["kube-system/r-node-feature-discovery-prune"]
+    with refused("NotFound", "release: not found"):
+        account.drop(tokens.RELEASE, release)
+
+
+def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) -> None:
+    release = account.release("r", "gpu-operator")
+    account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
+    with refused("Timeout", "pre-delete"):
+        account.drop(tokens.RELEASE, release)
+    assert account.outputs(tokens.RELEASE, release)["status"]["status"] == "uninstalling"
     account.change(tokens.NODE_GROUP, "c:system", taints=[])
-    if chart == "gpu-operator":
-        account.drop(tokens.RELEASE, release)
+    account.drop(tokens.RELEASE, release)
     assert account.of(tokens.RELEASE) == []
 
 
@@ -393,13 +374,6 @@ def test_a_finalizer_needs_its_controller(account: Account) -> None:
     source="helm.sh/docs/chart_best_practices/custom_resource_definitions/",
 )
 def test_crds_of_other_charts_outlive_them(account: Account) -> None:
-    account.drop(tokens.RELEASE, account.device_plugin())
+    account.drop(tokens.RELEASE, account.discovery())
     assert {one.inputs["spec"]["group"] for one in account.of(tokens.CRD)} == {"nfd.k8s-sigs.io"}
     assert account.world.leftovers([])
-
-
-def test_a_crd_of_ours_takes_its_resources_along(account: Account) -> None:
-    crd = account.make(tokens.CRD, metadata=meta("w"), spec={"group": "example.org", "names": {"kind": "Widget"}})
-    account.make("kubernetes:example.org/v1:Widget", metadata=meta("a"))
-    account.drop(tokens.CRD, crd)
-    assert account.of("kubernetes:example.org/v1:Widget") == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from components.device_plugin_sharing import discovery_chart, operator_chart, plugin_chart
+from components.device_plugin_sharing import operator_chart, plugin_chart
 from sandbox.world import tokens
 from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
@@ -32,9 +32,6 @@ IDS = [one["name"] for one in TRACES]
 
 
 def take(account: Account, step: str, *, unlabelled: bool) -> None:
-    def install(name: str, chart: str, values: dict[str, Any]) -> None:
-        account.make(tokens.RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)
-
     match step:
         case "nodes":
             for pool, (sharing, gpu, instance_type) in POOLS.items():
@@ -44,11 +41,11 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
                 where = {"subnetIds": account.subnets[1:]}
                 account.gpu_nodes(pool, instanceTypes=[instance_type], labels=kept, taints=[TAINT], **where)
         case "plugin":
-            install("plugin", "nvidia-device-plugin", plugin_chart.values("whole", TURNS))
+            account.release("plugin", "nvidia-device-plugin", **plugin_chart.values("whole", TURNS))
         case "operator":
-            install("gpu-operator", "gpu-operator", operator_chart.values([(SLICES, RTX)]))
+            account.release("gpu-operator", "gpu-operator", **operator_chart.values([(SLICES, RTX)]))
         case "discovery":
-            install("nfd", "node-feature-discovery", discovery_chart.values())
+            account.discovery()
         case "discovery lost":
             account.drop(tokens.RELEASE, "kube-system/nfd")
 

@@ -166,7 +166,6 @@ def test_no_resource_moves_to_another_region_or_name(token: str) -> None:
     [
         ("error", tokens.VPC, "InternalError"),
         ("throttle", tokens.VPC, "RequestLimitExceeded"),
-        ("timeout", tokens.VPC, "Timeout"),
         ("error", tokens.ROLE, "ServiceFailure"),
         ("throttle", tokens.QUEUE, "ThrottlingException"),
         ("throttle", tokens.ADDON, "ThrottlingException"),

@@ -19,20 +19,14 @@ def claimed(account: Account) -> tuple[str, str, str]:
     return disk, volume, claim
 
 
+def test_a_claim_needs_a_volume(account: Account) -> None:
+    with refused("Timeout", "Pending"):
+        account.make(tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"volumeName": "v"})
+    claimed(account)
+
+
 def with_claim(name: str) -> dict[str, Any]:
     return {"persistentVolume": {"enabled": True, "existingClaim": name}}
-
-
-def test_a_claim_needs_a_volume_or_a_class(account: Account) -> None:
-    spec = {"resources": {"requests": {"storage": "1Gi"}}}
-    with refused("Timeout", "Pending"):
-        account.make(tokens.CLAIM, metadata=meta("d"), spec=spec)
-    annotations = {"storageclass.kubernetes.io/is-default-class": "true"}
-    account.make(tokens.STORAGE_CLASS, metadata=meta("gp3", annotations=annotations), provisioner="ebs.csi.aws.com")
-    account.make(tokens.CLAIM, metadata=meta("d"), spec=spec)
-    account.make(tokens.CLAIM, metadata=meta("e"), spec={**spec, "storageClassName": "gp3"})
-    with refused("Timeout", "Pending"):
-        account.make(tokens.CLAIM, metadata=meta("f"), spec={**spec, "storageClassName": "io2"})
 
 
 @pytest.mark.real_world(
@@ -132,46 +126,3 @@ def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, miss
         ready.drop(tokens.VOLUME, disk)
     ready.drop(tokens.NODE_GROUP, "c:gpu")
     ready.drop(tokens.VOLUME, disk)
-
-
-def dynamic_release(account: Account) -> str:
-    return account.model(persistentVolume={"enabled": True, "storageClass": "gp3"})
-
-
-def dynamic(account: Account, policy: str = "Delete") -> str:
-    """A release whose chart makes a claim, for which the driver makes a volume; the volume's id."""
-    account.make(tokens.STORAGE_CLASS, metadata=meta("gp3"), provisioner="ebs.csi.aws.com", reclaimPolicy=policy)
-    dynamic_release(account)
-    return account.of(tokens.VOLUME, made_by="ebs.csi.aws.com")[0].id
-
-
-def test_a_claim_that_a_chart_makes_needs_a_class_too(ready: Account) -> None:
-    with refused("Timeout", "no storage class"):
-        dynamic_release(ready)
-    dynamic(ready)
-
-
-@pytest.mark.parametrize("policy", ["Delete", "Retain"])
-def test_a_dynamic_volume_goes_with_its_claim_unless_it_is_retained(ready: Account, policy: str) -> None:
-    volume = dynamic(ready, policy)
-    ready.drop(tokens.RELEASE, "default/m")
-    assert ready.of(tokens.CLAIM) == []
-    left = [one.id for one in ready.of(tokens.VOLUME, made_by="ebs.csi.aws.com")]
-    assert left == ([volume] if policy == "Retain" else [])
-
-
-@pytest.mark.parametrize("missing", ["add-on", "node", "cluster"])
-def test_a_dynamic_volume_is_left_over_when_the_driver_went_first(ready: Account, missing: str) -> None:
-    volume = dynamic(ready)
-    if missing == "add-on":
-        ready.drop(tokens.ADDON, "c:aws-ebs-csi-driver")
-        ready.drop(tokens.RELEASE, "default/m")
-    elif missing == "node":
-        ready.drop(tokens.NODE_GROUP, "c:system")
-        ready.drop(tokens.RELEASE, "default/m")
-    else:
-        ready.drop(tokens.NODE_GROUP, "c:system")
-        ready.drop(tokens.NODE_GROUP, "c:gpu")
-        ready.drop(tokens.CLUSTER, "c")
-    known = [one.key for one in ready.world.things() if one.made_by == "pulumi"]
-    assert volume in [one.id for one in ready.world.leftovers(known)]
