@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -25,11 +24,9 @@ DISCOVERED = {
 }
 """What feature discovery, as our release configures it, writes on a GPU node of the EKS AMI all at once."""
 NVIDIAS = re.compile("nvidia.com/")
-QUIET_SECONDS = 8.0
-"""How long nothing may change until it counts as all that happens. The operator looks again after 5 where it waits."""
-PATIENCE_SECONDS = 120.0
-"""How long nothing may change until what is expected is given up."""
-POLL_SECONDS = 0.3
+PATIENCE_SECONDS = 120
+MARKER = "marker"
+"""A node on which the operator runs nothing. Its label says that the operator has been through all nodes."""
 
 
 class Operated:
@@ -65,18 +62,15 @@ class Operated:
             case _:
                 raise ValueError(f"no step `{step}`")
 
-    def settled(self, expected: Object | None) -> Object:
-        """What is there when nothing changes any more; sooner or later it is what is expected, if anything is."""
-        seen, changed = self.seen(), time.monotonic()
-        while True:
-            time.sleep(POLL_SECONDS)
+    def wait_for(self, expected: Object) -> None:
+        """Waits until what is expected is there."""
+
+        def known() -> bool:
             if self._operator is not None:
                 self._operator.check()
-            now = self.seen()
-            if now != seen:
-                seen, changed = now, time.monotonic()
-            elif time.monotonic() - changed > (QUIET_SECONDS if expected in (None, seen) else PATIENCE_SECONDS):
-                return seen
+            return self.seen() == expected
+
+        self.cluster.plane.wait_for(f"{expected} was there", known, PATIENCE_SECONDS)
 
     def seen(self) -> Object:
         """Of each pool's node: the labels of NVIDIA that it was not given, and the DaemonSets with a pod there."""
@@ -91,7 +85,13 @@ class Operated:
         return found
 
     def history(self) -> Object:
-        """Of each pool's node: every DaemonSet that made a pod for it, and the values of each label that changed."""
+        """Of each pool's node: every DaemonSet that made a pod for it, and the values of each label that changed.
+
+        All that the operator will ever do: it has been through all nodes once more by then.
+        """
+        labels = {**DISCOVERED, "nvidia.com/gpu.deploy.operands": "false"}
+        self.api.call("POST", "/api/v1/nodes", {"metadata": {"name": MARKER, "labels": labels}})
+        self.cluster.wait_for("the operator had seen the last node", self._has_marked)
         daemons = {pool: set[str]() for pool in self.nodes}
         values: dict[str, dict[str, list[str | None]]] = {pool: {} for pool in self.nodes}
         pool_of = {node["metadata"]["name"]: pool for pool, node in self.nodes.items()}
@@ -121,10 +121,14 @@ class Operated:
         pods = {one["metadata"]["name"]: one["spec"]["template"]["spec"] for one in found}
         return {name: pods[name]["nodeSelector"] for name in sorted(pods)}
 
-    def state(self) -> str:
-        """What the operator says of its ClusterPolicy."""
+    def is_ready(self) -> bool:
+        """Whether the operator calls its ClusterPolicy ready."""
         [policy] = self.api.call("GET", POLICY)["items"]
-        return str(policy.get("status", {}).get("state"))
+        return bool(policy.get("status", {}).get("state") == "ready")
+
+    def _has_marked(self) -> bool:
+        there = self.api.get("v1", "Node", MARKER)
+        return there is not None and there["metadata"]["labels"].get("nvidia.com/gpu.present") == "true"
 
     def _written(self, pool: str, labels: Mapping[str, str]) -> dict[str, str]:
         given = self._given[pool].items()

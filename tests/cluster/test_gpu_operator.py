@@ -2,12 +2,10 @@
 
 Build it from NVIDIA/gpu-operator at the pinned version, `go build ./cmd/gpu-operator`, and put it on the PATH. It reads
 its manifests where its image has them: copy `assets/*` and `manifests` to that folder. The chart comes from NVIDIA's
-repository, or from `--charts FOLDER`. With TANDEM_WRITE_TRACES=1 the traces are written instead of compared.
+repository, or from `--charts FOLDER`.
 """
 
 import json
-import os
-import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -62,27 +60,10 @@ def graph() -> Graph:
 def test_the_traces_are_those_of_the_real_operator(
     cluster: Deployment, graph: Graph, render: Render, scenario: dict[str, Any]
 ) -> None:
-    writes = bool(os.environ.get("TANDEM_WRITE_TRACES"))
     with operated(cluster, graph, render, unlabelled=scenario["unlabelled"]) as running:
-        seen: list[dict[str, Any]] = []
-        for number, step in enumerate(scenario["steps"]):
+        for step, seen in zip(scenario["steps"], scenario["seen"], strict=True):
             running.take(step)
-            seen.append(running.settled(None if writes else scenario["seen"][number]))
-            if not writes:
-                assert seen[-1] == scenario["seen"][number], step
-        found = {"seen": seen, "ever": running.history()}
+            running.wait_for(seen)
+        assert running.history() == scenario["ever"]
         assert running.selectors() == SELECTORS
-        assert running.state() == "ready"
-    if writes:
-        write(scenario, found)
-    else:
-        assert found == {key: scenario[key] for key in found}
-
-
-def write(scenario: dict[str, Any], found: dict[str, Any]) -> None:
-    """Puts what the operator did into the scenario's trace."""
-    scenario |= found
-    whole = json.loads(TRACES.read_text(encoding="utf-8"))
-    whole["traces"] = [scenario if one["name"] == scenario["name"] else one for one in whole["traces"]]
-    text = re.sub(r"\[[^\[\]{}]+]", lambda row: json.dumps(json.loads(row[0])), json.dumps(whole, indent=1))
-    TRACES.write_text(text + "\n", encoding="utf-8")
+        cluster.wait_for("the operator was ready", running.is_ready)

@@ -10,7 +10,7 @@ from sharing.names import GPU_TAINT, POOL_LABEL, tolerations
 from tests.cluster.deployment import is_ready
 from tests.cluster.karpenter import ALPHA, POOLS, Pools, manifests
 from tests.control_plane.karpenter import Karpenter
-from tests.control_plane.karpenter_types import aws_labels, for_sale
+from tests.control_plane.karpenter_types import for_sale
 
 MOST_PODS = 20
 QUARTERS = POOLS["timeslice-4"]
@@ -141,7 +141,7 @@ def test_a_node_is_not_complete_until_the_plugin_offers_shares(pools: Pools) -> 
 def test_spot_comes_first_then_another_type_on_spot_then_on_demand(pools: Pools) -> None:
     first, second = QUARTERS.types
     bought = []
-    for withdrawn in ([], [first], list(aws_labels())):
+    for withdrawn in ([], [first], [one["name"] for one in for_sale()]):
         pools.karpenter.sell(for_sale(without_spot=withdrawn))
         quarters = pools.make(QUARTERS)
         pools.ask(quarters, 2)

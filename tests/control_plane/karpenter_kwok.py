@@ -4,85 +4,43 @@ It has a node class of its own, knows labels of AWS only once a node is there, a
 as soon as it has bought a node.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from sandbox.world.hardware import rows
 from tests.control_plane.api import Object
-from tests.control_plane.karpenter_types import AWS, INSTANCE_TYPE, aws_labels
+from tests.control_plane.karpenter_types import AWS, GPU_COUNT, INSTANCE_TYPE
 
 GROUP = "karpenter.kwok.sh"
 NODE_CLASS = "KWOKNodeClass"
-Rule = Mapping[str, Any]
-_HOLDS: dict[str, Callable[[str | None, list[str]], bool]] = {
-    "In": lambda value, wanted: value in wanted,
-    "NotIn": lambda value, wanted: value not in wanted,
-    "Exists": lambda value, _: value is not None,
-    "DoesNotExist": lambda value, _: value is None,
-    "Gt": lambda value, wanted: value is not None and int(value) > int(wanted[0]),
-    "Gte": lambda value, wanted: value is not None and int(value) >= int(wanted[0]),
-    "Lt": lambda value, wanted: value is not None and int(value) < int(wanted[0]),
-    "Lte": lambda value, wanted: value is not None and int(value) <= int(wanted[0]),
-}
 
 
 def translated(manifest: Object) -> dict[str, Any]:
-    """The object with the provider's node class for an EC2NodeClass, and instance types for AWS's labels.
+    """The object with the provider's node class for an EC2NodeClass, and instance types for a number of GPUs.
 
-    Objects of other kinds are returned as they are. Raises `ValueError` where no instance type of the catalogue has
-    what is asked for, or where a rule cannot be said in other words.
+    Objects of other kinds are returned as they are. Raises `ValueError` for a rule that cannot be said in other words.
     """
-    known = {"EC2NodeClass": _node_class, "NodePool": _node_pool, "NodeOverlay": _node_overlay}
-    return known.get(manifest["kind"], dict)(manifest)
-
-
-def _node_class(manifest: Object) -> dict[str, Any]:
     name = manifest["metadata"]["name"]
-    return {"apiVersion": f"{GROUP}/v1alpha1", "kind": NODE_CLASS, "metadata": {"name": name}, "spec": {}}
-
-
-def _node_pool(manifest: Object) -> dict[str, Any]:
+    if manifest["kind"] == "EC2NodeClass":
+        return {"apiVersion": f"{GROUP}/v1alpha1", "kind": NODE_CLASS, "metadata": {"name": name}, "spec": {}}
+    if manifest["kind"] != "NodePool":
+        return dict(manifest)
     template = manifest["spec"]["template"]
     spec = {
         **template["spec"],
         "nodeClassRef": {"group": GROUP, "kind": NODE_CLASS, "name": template["spec"]["nodeClassRef"]["name"]},
-        "requirements": _resolved(manifest, template["spec"]["requirements"]),
+        "requirements": [_resolved(rule) for rule in template["spec"]["requirements"]],
     }
     return {**manifest, "spec": {**manifest["spec"], "template": {**template, "spec": spec}}}
 
 
-def _node_overlay(manifest: Object) -> dict[str, Any]:
-    rules = _resolved(manifest, manifest["spec"]["requirements"])
-    for rule in rules:
-        if rule["operator"] != "In":
-            raise ValueError(f"{_told(manifest)}: {_said(rule)}: overlays are only followed with In")
-    return {**manifest, "spec": {**manifest["spec"], "requirements": rules}}
-
-
-def _resolved(manifest: Object, rules: list[Rule]) -> list[Rule]:
-    """The rules with one on instance types in place of those on AWS's labels."""
-    on_labels = [rule for rule in rules if rule["key"].startswith(AWS)]
-    if not on_labels:
-        return list(rules)
-    for rule in on_labels:
-        if "minValues" in rule:
-            raise ValueError(f"{_told(manifest)}: {_said(rule)}: minValues cannot be said of instance types")
-    names = [name for name, labels in aws_labels().items() if all(_holds(rule, labels) for rule in on_labels)]
-    if not names:
-        raise ValueError(f"{_told(manifest)}: no instance type has {' and '.join(map(_said, on_labels))}")
-    others = [rule for rule in rules if rule not in on_labels]
-    return [*others, {"key": INSTANCE_TYPE, "operator": "In", "values": names}]
-
-
-def _holds(rule: Rule, labels: Mapping[str, str]) -> bool:
-    return _HOLDS[rule["operator"]](labels.get(rule["key"]), rule.get("values", []))
-
-
-def _told(manifest: Object) -> str:
-    return f"{manifest['kind']} {manifest['metadata']['name']}"
-
-
-def _said(rule: Rule) -> str:
-    return f"{rule['key']} {rule['operator']} {rule.get('values', [])}"
+def _resolved(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    if not rule["key"].startswith(AWS):
+        return rule
+    if (rule["key"], rule["operator"]) != (GPU_COUNT, "In"):
+        raise ValueError(f"{rule['key']} {rule['operator']}: only numbers of GPUs are followed, with In")
+    names = [row["instance_type"] for row in rows() if row["gpu"] and row["gpus"] in rule["values"]]
+    return {"key": INSTANCE_TYPE, "operator": "In", "values": names}
 
 
 _OVERLAID = """

@@ -73,7 +73,9 @@ def calls(go: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) -> None:
+def test_a_build_makes_every_program_of_its_release_and_is_taken_from_the_cache_without_go(
+    go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     told: list[str] = []
     folder = built(told.append, cache=cache)
     names = {path.name for path in folder.iterdir()}
@@ -81,28 +83,12 @@ def test_a_build_makes_every_program_and_tells_each_step(go: Path, cache: Path) 
     assert told[0] == f"Building etcd {versions.ETCD} (1 of 4)"
     assert len(told) == len(recipe.CONTROL_PLANE.modules)
     assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: ") == 4
-
-
-@pytest.mark.slow
-def test_a_build_names_the_releases_of_the_libraries_that_kubernetes_has_in_folders(go: Path, cache: Path) -> None:
-    built(cache=cache)
     lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
     assert f"require k8s.io/kubernetes v{versions.KUBERNETES}" in lines
+    # The releases of the libraries that Kubernetes has in folders.
     assert f"replace k8s.io/api => k8s.io/api v0.{versions.KUBERNETES.removeprefix('1.')}" in lines
-
-
-@pytest.mark.slow
-def test_kubernetes_is_told_its_version(go: Path, cache: Path) -> None:
-    built(cache=cache)
     [call] = [call for call in calls(go) if "kube-apiserver" in call]
     assert f"-X {recipe.COMPONENT_VERSION}.gitVersion=v{versions.KUBERNETES}" in call
-
-
-@pytest.mark.slow
-def test_what_is_built_is_taken_from_the_cache_without_go(
-    go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = built(cache=cache)
     monkeypatch.setenv("PATH", "")
     assert built(cache=cache) == folder
 
@@ -164,18 +150,11 @@ def test_karpenter_lies_beside_the_control_plane_and_is_built_only_when_asked_fo
         f"Building karpenter {versions.KARPENTER} (1 of 2)",
         f"Building {recipe.KARPENTER_CRDS} {versions.KARPENTER_AWS} (2 of 2)",
     ]
-
-
-def test_of_a_module_without_programs_only_files_are_taken(go: Path, cache: Path) -> None:
-    folder = built(recipe=recipe.KARPENTER, cache=cache)
+    # Of a module without programs only files are taken.
     [call] = [call for call in calls(go) if "karpenter-provider-aws" in call]
     assert call == f"mod download -json github.com/aws/karpenter-provider-aws@v{versions.KARPENTER_AWS}"
     crds = (folder / recipe.KARPENTER_CRDS).read_text(encoding="utf-8")
     assert crds.split("\n---\n")[0] == "kind: pkg/apis/crds/karpenter.sh_nodepools.yaml"
-
-
-def test_karpenter_is_of_the_chart_that_clusters_get() -> None:
-    assert versions.KARPENTER == versions.KARPENTER_AWS == deployed.KARPENTER_CHART
 
 
 def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -186,8 +165,9 @@ def test_the_cache_is_the_users(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     assert cache_folder() == tmp_path / ".cache" / "tandem" / "control-plane"
 
 
-def test_the_control_plane_is_of_the_kubernetes_that_clusters_get() -> None:
+def test_kubernetes_and_karpenter_are_of_the_releases_that_clusters_get() -> None:
     assert versions.KUBERNETES.startswith(f"{deployed.KUBERNETES}.")
+    assert versions.KARPENTER == versions.KARPENTER_AWS == deployed.KARPENTER_CHART
 
 
 SLEEPER = "import os, pathlib, signal; pathlib.Path('pid').write_text(str(os.getpid())); signal.pause()"

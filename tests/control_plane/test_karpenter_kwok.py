@@ -5,143 +5,66 @@ from typing import Any
 
 import pytest
 
+from components.karpenter_gpu_pool import KarpenterPool
+from components.karpenter_gpu_pool.manifests import node_class, node_overlays, node_pool
+from sharing.modes import TimeSlicing
 from tests.control_plane.karpenter_kwok import GROUP, NODE_CLASS, translated
-from tests.control_plane.karpenter_types import AWS, INSTANCE_TYPE
+from tests.control_plane.karpenter_types import GPU_COUNT, INSTANCE_TYPE
 
-ON_SPOT = {"key": "karpenter.sh/capacity-type", "operator": "In", "values": ["spot"]}
 Object = dict[str, Any]
+OURS = KarpenterPool(name="shared", sharing=TimeSlicing(replicas=4), instance_types=["g4dn.12xlarge"])
 
 
-def rule(label: str, operator: str, *values: str) -> Object:
-    return {"key": f"{AWS}instance-{label}", "operator": operator, "values": list(values)}
-
-
-def pool(*requirements: Object) -> Object:
-    spec = {
-        "nodeClassRef": {"group": "karpenter.k8s.aws", "kind": "EC2NodeClass", "name": "gpu"},
-        "requirements": list(requirements),
-        "expireAfter": "336h",
-    }
-    return {
-        "apiVersion": "karpenter.sh/v1",
-        "kind": "NodePool",
-        "metadata": {"name": "shared"},
-        "spec": {"template": {"metadata": {"labels": {"a": "b"}}, "spec": spec}, "limits": {"nodes": "2"}},
-    }
-
-
-def overlay(*requirements: Object) -> Object:
-    return {
-        "apiVersion": "karpenter.sh/v1alpha1",
-        "kind": "NodeOverlay",
-        "metadata": {"name": "shares"},
-        "spec": {"weight": 10, "requirements": list(requirements), "capacity": {"nvidia.com/gpu": "4"}},
-    }
-
-
-def requirements_of(pool: Object) -> list[Object]:
-    found: list[Object] = translated(pool)["spec"]["template"]["spec"]["requirements"]
+def requirements(pool: Object) -> list[Object]:
+    found: list[Object] = pool["spec"]["template"]["spec"]["requirements"]
     return found
 
 
-def types_for(*requirements: Object) -> set[str]:
-    [resolved] = requirements_of(pool(*requirements))
-    assert (resolved["key"], resolved["operator"]) == (INSTANCE_TYPE, "In")
-    return set(resolved["values"])
-
-
 def test_an_ec2_node_class_becomes_the_providers_own_of_the_same_name() -> None:
-    ours = {
-        "apiVersion": "karpenter.k8s.aws/v1",
-        "kind": "EC2NodeClass",
-        "metadata": {"name": "gpu"},
-        "spec": {"role": "r"},
-    }
+    ours = node_class(OURS, role="r", subnet_ids=["s"], security_group_id="g", tags={})
+    metadata = {"name": "shared"}
+    assert translated(ours) == {"apiVersion": f"{GROUP}/v1alpha1", "kind": NODE_CLASS, "metadata": metadata, "spec": {}}
+
+
+def test_a_pool_refers_to_that_class_and_names_the_types_with_its_number_of_gpus() -> None:
+    ours = node_pool(OURS)
+    before = copy.deepcopy(ours)
     made = translated(ours)
-    assert (made["apiVersion"], made["kind"], made["metadata"]) == (f"{GROUP}/v1alpha1", NODE_CLASS, {"name": "gpu"})
-    assert made["spec"] == {}
+    assert ours == before, "the object itself is left alone"
+    spec, template = made["spec"]["template"]["spec"], ours["spec"]["template"]["spec"]
+    assert spec.pop("nodeClassRef") == {"group": GROUP, "kind": NODE_CLASS, "name": "shared"}
+    del template["nodeClassRef"]
+    [resolved] = [one for one in requirements(made) if one not in requirements(ours)]
+    [count] = [one for one in requirements(ours) if one not in requirements(made)]
+    assert count == {"key": GPU_COUNT, "operator": "In", "values": ["4"]}
+    assert (resolved["key"], resolved["operator"]) == (INSTANCE_TYPE, "In")
+    assert {"g4dn.12xlarge", "g6.12xlarge"} <= set(resolved["values"])
+    assert not {"g4dn.xlarge", "g4dn.metal", "t3.medium"} & set(resolved["values"])
+    spec["requirements"] = template["requirements"]
+    assert made == ours, "everything else is kept"
 
 
-def test_a_pool_refers_to_that_class_and_keeps_everything_else() -> None:
-    ours = pool(ON_SPOT)
-    made = translated(ours)
-    template = made["spec"]["template"]["spec"]
-    assert template.pop("nodeClassRef") == {"group": GROUP, "kind": NODE_CLASS, "name": "gpu"}
-    ours["spec"]["template"]["spec"].pop("nodeClassRef")
-    assert made == ours
+def test_a_slice_of_a_gpu_counts_as_none_and_no_gpu_does_not_count() -> None:
+    pool = node_pool(KarpenterPool(name="slices", sharing=TimeSlicing(replicas=2), instance_types=["g6f.xlarge"]))
+    named = {name for one in requirements(translated(pool)) if one["key"] == INSTANCE_TYPE for name in one["values"]}
+    assert "g6f.xlarge" in named
+    assert "t3.medium" not in named
 
 
-def test_the_object_itself_is_left_alone() -> None:
-    for ours in (pool(rule("gpu-count", "In", "1")), overlay(rule("gpu-count", "In", "1"))):
-        before = copy.deepcopy(ours)
-        translated(ours)
-        assert ours == before
-
-
-def test_rules_on_awss_labels_become_the_instance_types_that_keep_all_of_them() -> None:
-    four_t4 = rule("gpu-name", "In", "t4"), rule("gpu-count", "In", "4")
-    assert requirements_of(pool(four_t4[0], ON_SPOT, four_t4[1])) == [
-        ON_SPOT,
-        {"key": INSTANCE_TYPE, "operator": "In", "values": ["g4dn.12xlarge"]},
-    ]
-
-
-def test_a_rule_on_instance_types_stays_beside_what_is_resolved() -> None:
-    chosen = {"key": INSTANCE_TYPE, "operator": "In", "values": ["g4dn.xlarge"]}
-    assert requirements_of(pool(chosen, rule("family", "In", "p4d"))) == [
-        chosen,
-        {"key": INSTANCE_TYPE, "operator": "In", "values": ["p4d.24xlarge"]},
-    ]
+def test_overlays_look_at_types_and_stay_as_they_are() -> None:
+    for overlay in node_overlays(OURS):
+        assert translated(overlay) == overlay
 
 
 @pytest.mark.parametrize(
-    ("asked", "has", "has_not"),
+    "rule",
     [
-        (rule("family", "In", "g6", "g6e"), {"g6.xlarge", "g6e.xlarge"}, {"g6f.xlarge"}),
-        (rule("gpu-name", "NotIn", "t4"), {"g6.xlarge", "t3.medium"}, {"g4dn.xlarge"}),
-        (rule("gpu-count", "Exists"), {"g6f.xlarge", "p4d.24xlarge"}, {"t3.medium"}),
-        (rule("gpu-count", "DoesNotExist"), {"t3.medium"}, {"g6f.xlarge"}),
-        (rule("gpu-count", "Gt", "1"), {"g4dn.12xlarge"}, {"g4dn.xlarge", "t3.medium"}),
-        (rule("gpu-count", "Gte", "1"), {"g4dn.xlarge"}, {"g6f.xlarge", "t3.medium"}),
-        (rule("gpu-memory", "Lt", "16384"), {"g6f.xlarge"}, {"g4dn.xlarge", "t3.medium"}),
-        (rule("gpu-memory", "Lte", "16384"), {"g6f.xlarge", "g4dn.xlarge"}, {"g6.xlarge", "t3.medium"}),
+        {"key": GPU_COUNT, "operator": "Gt", "values": ["1"]},
+        {"key": "karpenter.k8s.aws/instance-family", "operator": "In", "values": ["g5"]},
     ],
-    ids=lambda one: one.get("operator", "") if isinstance(one, dict) else "",
 )
-def test_each_operator_means_what_it_means_to_karpenter(asked: Object, has: set[str], has_not: set[str]) -> None:
-    found = types_for(asked)
-    assert has <= found
-    assert not has_not & found
-
-
-def test_an_overlay_is_resolved_in_the_same_way_and_keeps_its_shares() -> None:
-    made = translated(overlay(ON_SPOT, rule("gpu-name", "In", "a100")))
-    assert made["spec"] == {
-        "weight": 10,
-        "capacity": {"nvidia.com/gpu": "4"},
-        "requirements": [
-            ON_SPOT,
-            {"key": INSTANCE_TYPE, "operator": "In", "values": ["p4d.24xlarge", "p4de.24xlarge"]},
-        ],
-    }
-
-
-def test_a_size_that_is_a_whole_type_is_told_with_what_was_asked() -> None:
-    with pytest.raises(ValueError, match=r"NodePool shared: no instance type has karpenter\.k8s\.aws/instance-size In"):
-        translated(pool(rule("size", "In", "g5.xlarge")))
-
-
-def test_an_overlay_rule_that_would_not_be_followed_is_refused() -> None:
-    elsewhere = {"key": "karpenter.sh/nodepool", "operator": "NotIn", "values": ["other"]}
-    with pytest.raises(ValueError, match=r"NodeOverlay shares: karpenter\.sh/nodepool NotIn"):
-        translated(overlay(elsewhere))
-
-
-def test_least_numbers_of_values_cannot_be_said_and_are_refused() -> None:
-    with pytest.raises(ValueError, match="minValues"):
-        translated(pool({**rule("family", "In", "g5", "g6"), "minValues": 2}))
-
-
-def test_objects_of_other_kinds_stay_as_they_are() -> None:
-    ours = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ollama"}}
-    assert translated(ours) == ours
+def test_a_rule_that_would_not_be_followed_is_refused(rule: Object) -> None:
+    pool = node_pool(OURS)
+    requirements(pool).append(rule)
+    with pytest.raises(ValueError, match="only numbers of GPUs are followed"):
+        translated(pool)
