@@ -27,75 +27,50 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What each type updates in place: the properties without ForceNew in the Terraform AWS provider's schemas
-# (internal/service/<service>/*.go), on which pulumi-aws 7 is built; those of eks.Cluster seen in a run with the real
-# provider (seen by running it). `region` is nowhere: a resource does not move.
+# What each type updates in place, of what stacks give: the properties without ForceNew in the Terraform AWS provider's
+# schemas (internal/service/<service>/*.go), on which pulumi-aws 7 is built; those of eks.Cluster seen in a run with the
+# real provider (seen by running it). `region` is nowhere: a resource does not move.
 UPDATABLE: dict[str, frozenset[str]] = {
-    "aws:ec2/vpc:Vpc": _words(
-        "tags enableDnsSupport enableDnsHostnames enableNetworkAddressUsageMetrics assignGeneratedIpv6CidrBlock"
-    ),
-    "aws:ec2/subnet:Subnet": _words(
-        "tags mapPublicIpOnLaunch assignIpv6AddressOnCreation enableDns64 privateDnsHostnameTypeOnLaunch"
-    ),
+    "aws:ec2/vpc:Vpc": _words("tags enableDnsSupport enableDnsHostnames"),
+    "aws:ec2/subnet:Subnet": _words("tags mapPublicIpOnLaunch"),
     # A gateway moves to another VPC by detaching and attaching.
     "aws:ec2/internetGateway:InternetGateway": _words("tags vpcId"),
-    "aws:ec2/natGateway:NatGateway": _words("tags secondaryAllocationIds secondaryPrivateIpAddresses"),
-    "aws:ec2/eip:Eip": _words("tags instance networkInterface associateWithPrivateIp"),
-    "aws:ec2/routeTable:RouteTable": _words("tags routes propagatingVgws"),
-    "aws:ec2/route:Route": _words(
-        "gatewayId natGatewayId networkInterfaceId transitGatewayId vpcEndpointId vpcPeeringConnectionId"
-    ),
+    "aws:ec2/natGateway:NatGateway": _words("tags"),
+    "aws:ec2/eip:Eip": _words("tags"),
+    "aws:ec2/routeTable:RouteTable": _words("tags"),
+    "aws:ec2/route:Route": _words("gatewayId natGatewayId"),
     "aws:ec2/routeTableAssociation:RouteTableAssociation": _words("routeTableId"),
-    "aws:ec2/vpcEndpoint:VpcEndpoint": _words(
-        "tags policy routeTableIds subnetIds securityGroupIds privateDnsEnabled dnsOptions ipAddressType"
-    ),
+    "aws:ec2/vpcEndpoint:VpcEndpoint": _words("tags policy routeTableIds"),
     "aws:ec2/launchTemplate:LaunchTemplate": _words(
-        "tags description defaultVersion updateDefaultVersion blockDeviceMappings metadataOptions tagSpecifications "
-        "imageId instanceType instanceMarketOptions userData keyName vpcSecurityGroupIds networkInterfaces monitoring "
-        "ebsOptimized iamInstanceProfile placement capacityReservationSpecification cpuOptions instanceRequirements "
-        "disableApiTermination disableApiStop"
+        "tags blockDeviceMappings metadataOptions tagSpecifications updateDefaultVersion userData"
     ),
-    "aws:ebs/volume:Volume": _words("tags size type iops throughput finalSnapshot"),
-    "aws:iam/role:Role": _words(
-        "tags assumeRolePolicy description maxSessionDuration permissionsBoundary forceDetachPolicies inlinePolicies "
-        "managedPolicyArns"
-    ),
+    "aws:ebs/volume:Volume": _words("tags size type iops throughput"),
+    "aws:iam/role:Role": _words("tags assumeRolePolicy description"),
     "aws:iam/policy:Policy": _words("tags policy"),
     "aws:iam/rolePolicyAttachment:RolePolicyAttachment": frozenset(),
     "aws:eks/cluster:Cluster": _words(
-        "tags version enabledClusterLogTypes upgradePolicy deletionProtection zonalShiftConfig computeConfig "
-        "storageConfig accessConfig.authenticationMode kubernetesNetworkConfig.elasticLoadBalancing "
-        "vpcConfig.subnetIds vpcConfig.securityGroupIds vpcConfig.endpointPrivateAccess vpcConfig.endpointPublicAccess "
-        "vpcConfig.publicAccessCidrs"
+        "tags version enabledClusterLogTypes upgradePolicy accessConfig.authenticationMode vpcConfig.subnetIds "
+        "vpcConfig.endpointPrivateAccess vpcConfig.endpointPublicAccess vpcConfig.publicAccessCidrs"
     ),
     "aws:eks/nodeGroup:NodeGroup": _words(
-        "tags labels taints scalingConfig updateConfig nodeRepairConfig version releaseVersion forceUpdateVersion "
-        "launchTemplate.version"
+        "tags labels taints scalingConfig updateConfig version releaseVersion launchTemplate.version"
     ),
     "aws:eks/addon:Addon": _words(
         "tags addonVersion configurationValues podIdentityAssociations preserve resolveConflictsOnCreate "
-        "resolveConflictsOnUpdate serviceAccountRoleArn"
+        "resolveConflictsOnUpdate"
     ),
     "aws:eks/accessEntry:AccessEntry": _words("tags kubernetesGroups userName"),
     "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": frozenset(),
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation": _words("tags roleArn targetRoleArn disableSessionTags"),
-    "aws:cloudwatch/logGroup:LogGroup": _words("tags retentionInDays kmsKeyId skipDestroy deletionProtectionEnabled"),
-    "aws:cloudwatch/eventRule:EventRule": _words(
-        "tags description eventPattern scheduleExpression roleArn state forceDestroy"
-    ),
-    "aws:cloudwatch/eventTarget:EventTarget": _words("arn input inputPath inputTransformer roleArn retryPolicy"),
-    "aws:sqs/queue:Queue": _words(
-        "tags messageRetentionSeconds sqsManagedSseEnabled visibilityTimeoutSeconds delaySeconds maxMessageSize policy "
-        "receiveWaitTimeSeconds redrivePolicy kmsMasterKeyId"
-    ),
+    "aws:eks/podIdentityAssociation:PodIdentityAssociation": _words("tags roleArn"),
+    "aws:cloudwatch/logGroup:LogGroup": _words("tags retentionInDays"),
+    "aws:cloudwatch/eventRule:EventRule": _words("tags eventPattern state"),
+    "aws:cloudwatch/eventTarget:EventTarget": _words("arn"),
+    "aws:sqs/queue:Queue": _words("tags messageRetentionSeconds sqsManagedSseEnabled"),
     "aws:sqs/queuePolicy:QueuePolicy": _words("policy"),
     # A release moves to another chart, version or values by an upgrade; its name and namespace are its identity
     # (pulumi-kubernetes provider/pkg/provider/helm_release.go, Diff).
     "kubernetes:helm.sh/v3:Release": _words(
-        "chart version values valueYamlFiles repositoryOpts atomic timeout skipAwait skipCrds waitForJobs description "
-        "cleanupOnFail createNamespace dependencyUpdate devel disableCrdHooks disableOpenapiValidation disableWebhooks "
-        "forceUpdate keyring lint manifest maxHistory postrender recreatePods renderSubchartNotes replace resetValues "
-        "resourceNames reuseValues verify allowNullValues"
+        "chart version values repositoryOpts atomic timeout description skipCrds resourceNames"
     ),
 }
 
@@ -109,11 +84,6 @@ IMMUTABLE: dict[str, frozenset[str]] = {
     "PersistentVolumeClaim": _words("spec"),
     "StorageClass": _words("parameters provisioner reclaimPolicy volumeBindingMode"),
     "Service": _words("spec.clusterIP"),
-    "Deployment": _words("spec.selector"),
-    "DaemonSet": _words("spec.selector"),
-    "StatefulSet": _words(
-        "spec.podManagementPolicy spec.revisionHistoryLimit spec.selector spec.serviceName spec.volumeClaimTemplates"
-    ),
     "Job": _words("spec.completions spec.parallelism spec.selector spec.template"),
     "RoleBinding": _words("roleRef"),
     "ClusterRoleBinding": _words("roleRef"),
@@ -121,10 +91,7 @@ IMMUTABLE: dict[str, frozenset[str]] = {
 IDENTITY = _words("apiVersion kind metadata.name metadata.namespace")
 
 # Lists whose order means nothing (TypeSet in the Terraform schemas).
-SETS = _words(
-    "subnetIds securityGroupIds publicAccessCidrs enabledClusterLogTypes routeTableIds vpcSecurityGroupIds "
-    "kubernetesGroups taints podIdentityAssociations"
-)
+SETS = _words("subnetIds publicAccessCidrs enabledClusterLogTypes routeTableIds taints podIdentityAssociations")
 
 
 UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'

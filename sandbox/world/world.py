@@ -77,11 +77,6 @@ class World:
         self._store.close()
 
     @property
-    def faults(self) -> Faults:
-        """What is to go wrong."""
-        return self._faults
-
-    @property
     def has_spot(self) -> bool:
         """Whether EC2 sells spot to this account."""
         return self._things.has_spot

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sandbox.world import tokens
 from sandbox.world.nodes import cluster_at
 from sandbox.world.rules.iam import role_named
-from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.rules.rule import Case, Moments, Rule
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
@@ -63,21 +63,10 @@ def _no_entry(case: Case) -> str | None:
     return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
 
 
+CALLS: Moments = ("create", "update", "delete")
 FIRST: tuple[Rule, ...] = (
-    Rule(
-        ("kubernetes:",),
-        ("create", "update", "delete"),
-        "Unauthorized",
-        GUIDE + "troubleshooting.html#unauthorized",
-        _stranger,
-    ),
-    Rule(
-        ("kubernetes:",),
-        ("create", "update", "delete"),
-        "Forbidden",
-        GUIDE + "access-policy-permissions.html",
-        _powerless,
-    ),
+    Rule(("kubernetes:",), CALLS, "Unauthorized", GUIDE + "troubleshooting.html#unauthorized", _stranger),
+    Rule(("kubernetes:",), CALLS, "Forbidden", GUIDE + "access-policy-permissions.html", _powerless),
 )
 RULES: tuple[Rule, ...] = tuple(
     Rule((token,), ("create",), code, API + page, refuses)

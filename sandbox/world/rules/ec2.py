@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from sandbox.cloud.aws.places import Place
 from sandbox.world import tokens
-from sandbox.world.rules.rule import Case, Moment, Refusal, Rule
+from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule
 from sandbox.world.things import Thing, Things, value_at, values_at
 
 API = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/"
@@ -16,12 +16,10 @@ CODES = API + "errors-overview.html"
 class Reference(NamedTuple):
     """An id in a thing's inputs, and what it must name."""
 
-    types: tuple[str, ...]
+    type: str
     path: str
     to: str
     code: str
-    source: str
-    words: str
 
 
 class Use(NamedTuple):
@@ -30,83 +28,56 @@ class Use(NamedTuple):
     type: str
     by: str
     path: str
-    code: str
-    source: str
-    words: str
 
-
-_VPC_HELD = "The vpc '{id}' has dependencies and cannot be deleted."
-_SUBNET_HELD = "The subnet '{id}' has dependencies and cannot be deleted."
-_ADDRESS_HELD = "The address with allocation id '{id}' cannot be released because it is in use."
-_TABLE_HELD = "The routeTable '{id}' has dependencies and cannot be deleted."
-_GROUP_HELD = "resource {id} has a dependent object"
-_VOLUME_HELD = "Volume {id} is currently attached"
-NOT_FOUND = "The {what} ID '{id}' does not exist"
 
 REFERENCES = (
-    Reference((tokens.SUBNET,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.GATEWAY,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ROUTE_TABLE,), "vpcId", tokens.VPC, "InvalidVpcID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ENDPOINT,), "vpcId", tokens.VPC, "InvalidVpcId.NotFound", CODES, NOT_FOUND),
-    Reference(
-        (tokens.ENDPOINT,), "routeTableIds", tokens.ROUTE_TABLE, "InvalidRouteTableId.NotFound", CODES, NOT_FOUND
-    ),
-    Reference((tokens.ENDPOINT,), "subnetIds", tokens.SUBNET, "InvalidSubnetId.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.NAT,), "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.NAT,), "allocationId", tokens.ADDRESS, "InvalidAllocationID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ROUTE,), "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ROUTE,), "gatewayId", tokens.GATEWAY, "InvalidInternetGatewayID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ROUTE,), "natGatewayId", tokens.NAT, "InvalidNatGatewayID.NotFound", CODES, NOT_FOUND),
-    Reference((tokens.ASSOCIATION,), "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound", CODES, NOT_FOUND),
-    Reference(
-        (tokens.ASSOCIATION,), "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound", CODES, NOT_FOUND
-    ),
+    Reference(tokens.SUBNET, "vpcId", tokens.VPC, "InvalidVpcID.NotFound"),
+    Reference(tokens.GATEWAY, "vpcId", tokens.VPC, "InvalidVpcID.NotFound"),
+    Reference(tokens.ROUTE_TABLE, "vpcId", tokens.VPC, "InvalidVpcID.NotFound"),
+    Reference(tokens.ENDPOINT, "vpcId", tokens.VPC, "InvalidVpcId.NotFound"),
+    Reference(tokens.ENDPOINT, "routeTableIds", tokens.ROUTE_TABLE, "InvalidRouteTableId.NotFound"),
+    Reference(tokens.NAT, "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound"),
+    Reference(tokens.NAT, "allocationId", tokens.ADDRESS, "InvalidAllocationID.NotFound"),
+    Reference(tokens.ROUTE, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
+    Reference(tokens.ROUTE, "gatewayId", tokens.GATEWAY, "InvalidInternetGatewayID.NotFound"),
+    Reference(tokens.ROUTE, "natGatewayId", tokens.NAT, "InvalidNatGatewayID.NotFound"),
+    Reference(tokens.ASSOCIATION, "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound"),
+    Reference(tokens.ASSOCIATION, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
 )
 # A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
 # suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
 USES = (
-    *(
-        Use(tokens.VPC, by, "vpcId", "DependencyViolation", API + "API_DeleteVpc.html", _VPC_HELD)
-        for by in (tokens.SUBNET, tokens.GATEWAY, tokens.ROUTE_TABLE, tokens.SECURITY_GROUP, tokens.ENDPOINT)
-    ),
-    *(
-        Use(tokens.SUBNET, by, path, "DependencyViolation", API + "API_DeleteSubnet.html", _SUBNET_HELD)
-        for by, path in ((tokens.INTERFACE, "subnetId"), (tokens.NAT, "subnetId"), (tokens.ENDPOINT, "subnetIds"))
-    ),
-    Use(
-        tokens.ADDRESS,
-        tokens.NAT,
-        "allocationId",
-        "InvalidIPAddress.InUse",
-        API + "API_ReleaseAddress.html",
-        _ADDRESS_HELD,
-    ),
-    Use(
-        tokens.ROUTE_TABLE,
-        tokens.ASSOCIATION,
-        "routeTableId",
-        "DependencyViolation",
-        API + "API_DeleteRouteTable.html",
-        _TABLE_HELD,
-    ),
-    Use(
-        tokens.SECURITY_GROUP,
-        tokens.INTERFACE,
-        "securityGroups",
-        "DependencyViolation",
-        API + "API_DeleteSecurityGroup.html",
-        _GROUP_HELD,
-    ),
-    Use(
-        tokens.SECURITY_GROUP,
-        tokens.ENDPOINT,
-        "securityGroupIds",
-        "DependencyViolation",
-        API + "API_DeleteSecurityGroup.html",
-        _GROUP_HELD,
-    ),
-    Use(tokens.VOLUME, tokens.ATTACHMENT, "volumeHandle", "VolumeInUse", API + "API_DeleteVolume.html", _VOLUME_HELD),
+    Use(tokens.VPC, tokens.SUBNET, "vpcId"),
+    Use(tokens.VPC, tokens.GATEWAY, "vpcId"),
+    Use(tokens.VPC, tokens.ROUTE_TABLE, "vpcId"),
+    Use(tokens.VPC, tokens.SECURITY_GROUP, "vpcId"),
+    Use(tokens.VPC, tokens.ENDPOINT, "vpcId"),
+    Use(tokens.SUBNET, tokens.INTERFACE, "subnetId"),
+    Use(tokens.SUBNET, tokens.NAT, "subnetId"),
+    Use(tokens.SUBNET, tokens.ENDPOINT, "subnetIds"),
+    Use(tokens.ADDRESS, tokens.NAT, "allocationId"),
+    Use(tokens.ROUTE_TABLE, tokens.ASSOCIATION, "routeTableId"),
+    Use(tokens.SECURITY_GROUP, tokens.INTERFACE, "securityGroups"),
+    Use(tokens.SECURITY_GROUP, tokens.ENDPOINT, "securityGroupIds"),
+    Use(tokens.VOLUME, tokens.ATTACHMENT, "volumeHandle"),
 )
+HELD = {
+    tokens.VPC: ("DependencyViolation", "DeleteVpc", "The vpc '{}' has dependencies and cannot be deleted."),
+    tokens.SUBNET: ("DependencyViolation", "DeleteSubnet", "The subnet '{}' has dependencies and cannot be deleted."),
+    tokens.ADDRESS: (
+        "InvalidIPAddress.InUse",
+        "ReleaseAddress",
+        "The address with allocation id '{}' cannot be released because it is in use.",
+    ),
+    tokens.ROUTE_TABLE: (
+        "DependencyViolation",
+        "DeleteRouteTable",
+        "The routeTable '{}' has dependencies and cannot be deleted.",
+    ),
+    tokens.SECURITY_GROUP: ("DependencyViolation", "DeleteSecurityGroup", "resource {} has a dependent object"),
+    tokens.VOLUME: ("VolumeInUse", "DeleteVolume", "Volume {} is currently attached"),
+}
+"""What EC2 says to the deletion of a thing that is used: code, action and words."""
 # Types whose deletion the Terraform provider, and so pulumi-aws, tries again for minutes while EC2 calls them used
 # (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
 RETRIED = frozenset({tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.SECURITY_GROUP, tokens.VOLUME})
@@ -119,7 +90,7 @@ def absent(reference: Reference) -> Refusal:
         for identity in values_at(case.inputs, reference.path):
             if case.things.get(reference.to, identity) is None:
                 what = reference.to.rpartition(":")[2]
-                return reference.words.format(what=what[0].lower() + what[1:], id=identity)
+                return f"The {what[0].lower() + what[1:]} ID '{identity}' does not exist"
         return None
 
     return refuse
@@ -130,7 +101,7 @@ def used(use: Use) -> Refusal:
 
     def refuse(case: Case) -> str | None:
         users = [one for one in case.things.of(use.by) if case.id in values_at(one.inputs, use.path)]
-        return f"{use.words.format(id=case.id)} (used by {users[0].id})" if users else None
+        return f"{HELD[use.type][2].format(case.id)} (used by {users[0].id})" if users else None
 
     return refuse
 
@@ -230,40 +201,32 @@ def _smaller(case: Case) -> str | None:
     return None
 
 
-def _rule(
-    types: tuple[str, ...], on: tuple[Moment, ...], code: str, page: str, refuses: Refusal, waits: bool = False
-) -> Rule:
-    return Rule(types, on, code, API + page, refuses, waits=waits)
+def _rule(type: str, on: Moments, code: str, action: str, refuses: Refusal, *, waits: bool = False) -> Rule:
+    return Rule((type,), on, code, f"{API}API_{action}.html", refuses, waits=waits)
 
 
+def _held(use: Use) -> Rule:
+    code, action, _ = HELD[use.type]
+    return _rule(use.type, DELETE, code, action, used(use), waits=use.type in RETRIED)
+
+
+TAKEN, INVALID = "Resource.AlreadyAssociated", "InvalidParameterValue"
+NAME_TAKEN = "InvalidLaunchTemplateName.AlreadyExistsException"
 RULES: tuple[Rule, ...] = (
-    *(Rule(one.types, ("create", "update"), one.code, one.source, absent(one)) for one in REFERENCES),
-    *(Rule((one.type,), ("delete",), one.code, one.source, used(one), waits=one.type in RETRIED) for one in USES),
-    _rule(
-        (tokens.GATEWAY,), ("delete",), "DependencyViolation", "API_DetachInternetGateway.html", _mapped_addresses, True
+    *(Rule((one.type,), CHANGE, one.code, CODES, absent(one)) for one in REFERENCES),
+    *map(_held, USES),
+    _rule(tokens.GATEWAY, DELETE, "DependencyViolation", "DetachInternetGateway", _mapped_addresses, waits=True),
+    _rule(tokens.GATEWAY, CHANGE, TAKEN, "AttachInternetGateway", _second_gateway),
+    _rule(tokens.NAT, CREATE, "Gateway.NotAttached", "CreateNatGateway", _no_gateway),
+    _rule(tokens.NAT, CREATE, TAKEN, "CreateNatGateway", _address_taken),
+    _rule(tokens.ROUTE, CREATE, "RouteAlreadyExists", "CreateRoute", _same_route),
+    _rule(tokens.ROUTE, CHANGE, INVALID, "CreateRoute", _other_network),
+    _rule(tokens.ASSOCIATION, CREATE, TAKEN, "AssociateRouteTable", _subnet_taken),
+    _rule(tokens.TEMPLATE, CREATE, NAME_TAKEN, "CreateLaunchTemplate", _same_template),
+    *(
+        _rule(type, CREATE, "InvalidZone.NotFound", "CreateVolume", _no_such_zone)
+        for type in (tokens.VOLUME, tokens.SUBNET)
     ),
-    _rule(
-        (tokens.GATEWAY,),
-        ("create", "update"),
-        "Resource.AlreadyAssociated",
-        "API_AttachInternetGateway.html",
-        _second_gateway,
-    ),
-    _rule((tokens.NAT,), ("create",), "Gateway.NotAttached", "API_CreateNatGateway.html", _no_gateway),
-    _rule((tokens.NAT,), ("create",), "Resource.AlreadyAssociated", "API_CreateNatGateway.html", _address_taken),
-    _rule((tokens.ROUTE,), ("create",), "RouteAlreadyExists", "API_CreateRoute.html", _same_route),
-    _rule((tokens.ROUTE,), ("create", "update"), "InvalidParameterValue", "API_CreateRoute.html", _other_network),
-    _rule(
-        (tokens.ASSOCIATION,), ("create",), "Resource.AlreadyAssociated", "API_AssociateRouteTable.html", _subnet_taken
-    ),
-    _rule(
-        (tokens.TEMPLATE,),
-        ("create",),
-        "InvalidLaunchTemplateName.AlreadyExistsException",
-        "API_CreateLaunchTemplate.html",
-        _same_template,
-    ),
-    _rule((tokens.VOLUME, tokens.SUBNET), ("create",), "InvalidZone.NotFound", "API_CreateVolume.html", _no_such_zone),
-    _rule((tokens.VOLUME,), ("delete",), "VolumeInUse", "API_DeleteVolume.html", _root_volume),
-    _rule((tokens.VOLUME,), ("update",), "InvalidParameterValue", "API_ModifyVolume.html", _smaller),
+    _rule(tokens.VOLUME, DELETE, "VolumeInUse", "DeleteVolume", _root_volume),
+    _rule(tokens.VOLUME, ("update",), INVALID, "ModifyVolume", _smaller),
 )

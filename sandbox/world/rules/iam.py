@@ -6,7 +6,7 @@ import re
 
 from sandbox.cloud.identity import ACCOUNT
 from sandbox.world import tokens
-from sandbox.world.rules.rule import Case, Refusal, Rule
+from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Refusal, Rule
 from sandbox.world.things import Things
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
@@ -108,56 +108,39 @@ def _no_queue(case: Case) -> str | None:
 EVENTS = "https://docs.aws.amazon.com/eventbridge/latest/APIReference/"
 QUEUES = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/"
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/"
+TAKEN, NO_QUEUE = "EntityAlreadyExists", "AWS.SimpleQueueService.NonExistentQueue"
+
+
+def _same(token: str, code: str, page: str, words: str) -> Rule:
+    return Rule((token,), CREATE, code, page, same_id(token, words))
+
+
 # The Terraform provider tries the deletion of a role and of a policy again while IAM says DeleteConflict
 # (internal/service/iam/role.go, policy.go).
 RULES: tuple[Rule, ...] = (
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _odd_name),
     Rule((tokens.POLICY,), ("check", "update"), "LimitExceeded", QUOTAS, _long_policy),
-    Rule(
-        (tokens.ROLE,),
-        ("create",),
-        "EntityAlreadyExists",
-        API + "API_CreateRole.html",
-        same_id(tokens.ROLE, "Role with name {name} already exists."),
-    ),
-    Rule(
-        (tokens.POLICY,),
-        ("create",),
-        "EntityAlreadyExists",
+    _same(tokens.ROLE, TAKEN, API + "API_CreateRole.html", "Role with name {name} already exists."),
+    _same(
+        tokens.POLICY,
+        TAKEN,
         API + "API_CreatePolicy.html",
-        same_id(tokens.POLICY, "A policy called {name} already exists. Duplicate names are not allowed."),
+        "A policy called {name} already exists. Duplicate names are not allowed.",
     ),
-    Rule((tokens.ATTACHED_POLICY,), ("create", "update"), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
-    Rule((tokens.ATTACHED_POLICY,), ("create",), "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
-    *(
-        Rule((tokens.ROLE,), ("delete",), "DeleteConflict", API + "API_DeleteRole.html", refuses, waits=True)
-        for refuses in (_still_attached, _in_profile)
-    ),
-    Rule((tokens.POLICY,), ("delete",), "DeleteConflict", API + "API_DeletePolicy.html", _policy_attached, waits=True),
-    Rule(
-        (tokens.LOG_GROUP,),
-        ("create",),
+    Rule((tokens.ATTACHED_POLICY,), CHANGE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
+    Rule((tokens.ATTACHED_POLICY,), CREATE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", _still_attached, waits=True),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", _in_profile, waits=True),
+    Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", _policy_attached, waits=True),
+    _same(
+        tokens.LOG_GROUP,
         "ResourceAlreadyExistsException",
         LOGS + "API_CreateLogGroup.html",
-        same_id(tokens.LOG_GROUP, "The specified log group already exists ({name})"),
+        "The specified log group already exists ({name})",
     ),
-    Rule(
-        (tokens.QUEUE,),
-        ("create",),
-        "QueueNameExists",
-        QUEUES + "API_CreateQueue.html",
-        same_id(tokens.QUEUE, "A queue named {name} already exists."),
-    ),
-    Rule(
-        (tokens.QUEUE_POLICY,),
-        ("create",),
-        "AWS.SimpleQueueService.NonExistentQueue",
-        QUEUES + "API_SetQueueAttributes.html",
-        _no_queue,
-    ),
-    Rule(
-        (tokens.EVENT_TARGET,), ("create",), "ResourceNotFoundException", EVENTS + "API_PutTargets.html", _no_event_rule
-    ),
-    Rule((tokens.EVENT_RULE,), ("delete",), "ValidationException", EVENTS + "API_DeleteRule.html", _has_targets),
+    _same(tokens.QUEUE, "QueueNameExists", QUEUES + "API_CreateQueue.html", "A queue named {name} already exists."),
+    Rule((tokens.QUEUE_POLICY,), CREATE, NO_QUEUE, QUEUES + "API_SetQueueAttributes.html", _no_queue),
+    Rule((tokens.EVENT_TARGET,), CREATE, "ResourceNotFoundException", EVENTS + "API_PutTargets.html", _no_event_rule),
+    Rule((tokens.EVENT_RULE,), DELETE, "ValidationException", EVENTS + "API_DeleteRule.html", _has_targets),
 )

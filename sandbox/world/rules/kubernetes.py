@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sandbox.world import karpenter, tokens
 from sandbox.world.controllers import (
     CHART_CRDS,
@@ -14,7 +16,7 @@ from sandbox.world.controllers import (
 from sandbox.world.nodes import nodes
 from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.rules.eks import is_active
-from sandbox.world.rules.rule import Case, Rule
+from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule
 from sandbox.world.storage import bound, untainted
 from sandbox.world.store import State
 from sandbox.world.things import CloudError, Thing, value_at
@@ -235,80 +237,33 @@ def _forget_release(case: Case, state: State) -> None:
         case.things.remove(case.thing)
 
 
-_CUSTOM = (KUBERNETES,)
+def _timeout(type: str, on: Moments, source: str, refuses: Refusal, **more: Any) -> Rule:
+    return Rule((type,), on, "Timeout", source, refuses, waits=True, **more)
+
+
+STORAGE = DOCS + "concepts/storage/persistent-volumes/"
+PROTECTION = STORAGE + "#storage-object-in-use-protection"
+FINALIZER = DOCS + "concepts/overview/working-with-objects/finalizers/"
+HOOKS = HELM + "topics/charts_hooks/"
 FIRST: tuple[Rule, ...] = (Rule((KUBERNETES,), ("create", "update", "delete"), "Unreachable", PROVIDER, _not_there),)
 RULES: tuple[Rule, ...] = (
-    Rule(_CUSTOM, ("create",), "NotFound", REASONS, _no_crd),
-    Rule((KUBERNETES,), ("create",), "NotFound", REASONS, _no_namespace),
-    Rule((KUBERNETES,), ("create",), "AlreadyExists", REASONS, _taken),
-    Rule((tokens.NAMESPACE,), ("delete",), "Forbidden", REASONS, _needed_by_all),
-    Rule(
-        (tokens.CLAIM,),
-        ("create",),
-        "Timeout",
-        DOCS + "concepts/storage/persistent-volumes/#binding",
-        _unbindable,
-        waits=True,
-    ),
-    Rule(
-        (tokens.CLAIM,),
-        ("delete",),
-        "Timeout",
-        DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
-        _in_use,
-        waits=True,
-    ),
-    Rule(
-        (tokens.PERSISTENT_VOLUME,),
-        ("delete",),
-        "Timeout",
-        DOCS + "concepts/storage/persistent-volumes/#storage-object-in-use-protection",
-        _bound,
-        waits=True,
-    ),
-    Rule(
-        _CUSTOM,
-        ("delete",),
-        "Timeout",
-        DOCS + "concepts/overview/working-with-objects/finalizers/",
-        _held_by_finalizer,
-        waits=True,
-    ),
+    Rule((KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
+    Rule((KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),
+    Rule((KUBERNETES,), CREATE, "AlreadyExists", REASONS, _taken),
+    Rule((tokens.NAMESPACE,), DELETE, "Forbidden", REASONS, _needed_by_all),
+    _timeout(tokens.CLAIM, CREATE, STORAGE + "#binding", _unbindable),
+    _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
+    _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),
+    _timeout(KUBERNETES, DELETE, FINALIZER, _held_by_finalizer),
     # pulumi-kubernetes keeps what Helm calls failed, and updates it next time (helm_release.go, partialError).
-    Rule(
-        (tokens.RELEASE,),
-        ("create", "update"),
-        "Timeout",
-        HELM + "helm/helm_install/ (--wait)",
-        _unschedulable,
-        waits=True,
-        done=True,
-    ),
-    Rule(
-        (tokens.RELEASE,),
-        ("delete",),
-        "Timeout",
-        HELM + "topics/charts_hooks/",
-        _hook_before,
-        leaves=_stay_uninstalling,
-        waits=True,
-    ),
-    Rule(
-        (tokens.RELEASE,),
-        ("delete",),
-        "Timeout",
-        HELM + "topics/charts_hooks/",
-        _hook_after,
-        leaves=_leave_prune_job,
-        waits=True,
-    ),
-    Rule(
-        (tokens.RELEASE,),
-        ("delete",),
-        "Timeout",
+    _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
+    _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),
+    _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_after, leaves=_leave_prune_job),
+    _timeout(
+        tokens.RELEASE,
+        DELETE,
         HELM + "chart_best_practices/custom_resource_definitions/",
         _stuck_crds,
         leaves=_forget_release,
-        waits=True,
     ),
 )

@@ -10,6 +10,10 @@ from sandbox.world.store import State
 from sandbox.world.things import CloudError, Thing, Things
 
 Moment = Literal["check", "create", "update", "delete"]
+Moments = tuple[Moment, ...]
+CREATE: Moments = ("create",)
+CHANGE: Moments = ("create", "update")
+DELETE: Moments = ("delete",)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +48,7 @@ class Rule:
 
     types: tuple[str, ...]
     """Type tokens; one that ends in `:` stands for all that begin so."""
-    on: tuple[Moment, ...]
+    on: Moments
     code: str
     """The API's own error code or reason."""
     source: str

@@ -106,7 +106,6 @@ ABSENT: dict[str, tuple[str, dict[str, Any], str]] = {
         {"vpcId": "{vpc}", "routeTableIds": ["rtb-0"]},
         "InvalidRouteTableId.NotFound",
     ),
-    "endpoint's subnet": (tokens.ENDPOINT, {"vpcId": "{vpc}", "subnetIds": ["subnet-0"]}, "InvalidSubnetId.NotFound"),
     "NAT's subnet": (tokens.NAT, {"subnetId": "subnet-0"}, "InvalidSubnetID.NotFound"),
     "NAT's address": (tokens.NAT, {"subnetId": "{subnet}", "allocationId": "eip-0"}, "InvalidAllocationID.NotFound"),
     "route's table": (tokens.ROUTE, {"routeTableId": "rtb-0"}, "InvalidRouteTableID.NotFound"),
