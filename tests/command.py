@@ -9,11 +9,17 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+import pytest
+
 from tandem.command import main
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")
 """Variables by which whoever runs the tests would change what the command prints."""
+
+
+Printed = pytest.CaptureFixture[str]
+"""What a command of the test's own process has printed."""
 
 
 @dataclass(frozen=True, slots=True)

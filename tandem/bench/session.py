@@ -11,6 +11,7 @@ import httpcore
 
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.ollama_replies import Details
+from tandem.extras import DISTRIBUTION
 from tandem.measured.result import Machine, Result, Server, Session, difference, identity
 from tandem.measured.summary import usual_servers
 
@@ -80,6 +81,6 @@ def _processor() -> str:
 
 def _tandem() -> str:
     try:
-        return metadata.version("tandem")
+        return metadata.version(DISTRIBUTION)
     except metadata.PackageNotFoundError:
         return "not installed"

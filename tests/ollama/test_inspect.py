@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tandem.command import main
+from tests.command import Printed
 from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
 from tests.ollama.tiny_model import FORWARD, HEADS, LAYERS, WIDTH
 from tests.tandem.models.gguf_files import write
@@ -16,16 +17,17 @@ pytestmark = needs_ollama
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    yield from on_a_card(tmp_path, "full", 14900)
+    with on_a_card(tmp_path, "full", 14900) as running:
+        yield running
 
 
-def inspected(capsys: pytest.CaptureFixture[str], *call: str) -> dict[str, object]:
+def inspected(capsys: Printed, *call: str) -> dict[str, object]:
     assert main(["models", "inspect", *call, "--json"]) == 0
     found: dict[str, object] = json.loads(capsys.readouterr().out)["model"]
     return {key: value for key, value in found.items() if key not in ("name", "source")}
 
 
-def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: Printed) -> None:
     url = f"http://{server.environment['OLLAMA_HOST']}"
     by_tag = inspected(capsys, OWN, "--ollama", url)
     assert by_tag == inspected(capsys, str(server.folder / "tiny.gguf"))
@@ -34,7 +36,7 @@ def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: pyt
     assert by_tag["embedding_bytes"] == WIDTH * 260 * 2, "untied, f16"
 
 
-def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: Printed) -> None:
     """Ollama leaves lists of more than five items out unless it is asked to be verbose."""
     windows = [True, True, False, True, True, False, True]
     heads = [2 if windowed else 1 for windowed in windows]
@@ -57,7 +59,7 @@ def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: 
     assert (by_tag["shared_kv_layers"], by_tag["projector_bytes"]) == (1, 128)
 
 
-def test_a_tag_that_ollama_has_not_pulled_is_named(server: Server, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_tag_that_ollama_has_not_pulled_is_named(server: Server, capsys: Printed) -> None:
     url = f"http://{server.environment['OLLAMA_HOST']}"
     assert main(["models", "inspect", "none:1b", "--ollama", url]) == 1
     assert "has no model none:1b. Run `ollama pull none:1b` there." in capsys.readouterr().err

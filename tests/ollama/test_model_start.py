@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -268,6 +269,7 @@ class Server:
         )
 
 
+@contextmanager
 def serve(folder: Path, program: Path, settings: dict[str, str], user: Sequence[str] = ()) -> Iterator[Server]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -314,7 +316,8 @@ def server(tmp_path: Path) -> Iterator[Server]:
     program = Path(shutil.which("ollama") or "").resolve()
     if has_engines_of_its_own(program) and not (program.parents[1] / "lib" / "ollama" / "llama-server").exists():
         pytest.skip("this ollama has no llama-server in ../lib/ollama")
-    yield from serve(tmp_path, program, {"CUDA_VISIBLE_DEVICES": "-1", "OLLAMA_VULKAN": "0"})
+    with serve(tmp_path, program, {"CUDA_VISIBLE_DEVICES": "-1", "OLLAMA_VULKAN": "0"}) as running:
+        yield running
 
 
 @needs_ollama
@@ -347,17 +350,11 @@ Card = Callable[[str, int], Server]
 @pytest.fixture
 def card(tmp_path: Path) -> Iterator[Card]:
     """The real server on a card that is not there: takes where layers go and the MiB that are free."""
-    running: list[Iterator[Server]] = []
-
-    def insert(places: str, free: int) -> Server:
-        running.append(on_a_card(tmp_path, places, free))
-        return next(running[-1])
-
-    yield insert
-    for one in running:
-        next(one, None)
+    with ExitStack() as running:
+        yield lambda places, free: running.enter_context(on_a_card(tmp_path, places, free))
 
 
+@contextmanager
 def on_a_card(
     folder: Path, places: str, free: int, models: Path | None = None, user: Sequence[str] = ()
 ) -> Iterator[Server]:
@@ -378,7 +375,8 @@ def on_a_card(
     (engines / "free").write_text(str(free))
     (folder / "nvidiactl").touch()
     settings = {"OLLAMA_CONTEXT_LENGTH": "8192", "OLLAMA_FLASH_ATTENTION": "1"}
-    yield from serve(folder, program, settings | ({"OLLAMA_MODELS": str(models)} if models else {}), user)
+    with serve(folder, program, settings | ({"OLLAMA_MODELS": str(models)} if models else {}), user) as running:
+        yield running
 
 
 def engine_arguments(server: Server) -> str:

@@ -9,13 +9,12 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
-from tests.ollama.test_model_start import Server, Start, needs_ollama, on_a_card
+from tests.ollama.test_model_start import Start, needs_ollama, on_a_card
 
 pytestmark = [
     needs_ollama,
@@ -46,12 +45,8 @@ def run_once(folder: Path, directory: Path, user: int) -> tuple[Start, list[str]
     """One life of a server on this directory: its start, and the files that it leaves there."""
     folder.mkdir()
     folder.chmod(0o777)
-    running: Iterator[Server] = on_a_card(folder, "full", 14900, directory, as_user(user))
-    server = next(running)
-    try:
+    with on_a_card(folder, "full", 14900, directory, as_user(user)) as server:
         return server.start(), sorted(str(one.relative_to(directory)) for one in directory.rglob("*") if one.is_file())
-    finally:
-        next(running, None)
 
 
 def test_the_container_has_no_capability_and_cannot_get_one() -> None:
@@ -85,9 +80,8 @@ def test_files_that_root_wrote_with_all_its_capabilities_stay_writable(tmp_path:
     directory = models_directory(tmp_path, "node")
     folder = tmp_path / "before"
     folder.mkdir()
-    earlier = on_a_card(folder, "full", 14900, directory)
-    assert next(earlier).start().exit_code == 0
-    next(earlier, None)
+    with on_a_card(folder, "full", 14900, directory) as earlier:
+        assert earlier.start().exit_code == 0
     now, _ = run_once(tmp_path / "now", directory, MODEL_USER)
     assert (now.exit_code, now.message) == (0, "")
 

@@ -1,13 +1,15 @@
 """chat, bench and report against two real Ollama servers, each with a stand-in for its engine and its card."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from tandem.command import main
 from tandem.measured.result_file import read
-from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
+from tests.command import Printed
+from tests.ollama.test_model_start import OWN, needs_ollama, on_a_card
 
 pytestmark = needs_ollama
 BENCH = ("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2", "--rate", "50", "--requests", "3")
@@ -22,19 +24,16 @@ def places() -> tuple[str, str]:
 @pytest.fixture
 def urls(tmp_path: Path, places: tuple[str, str]) -> Iterator[list[str]]:
     """The arguments that name two servers, both running."""
-    running = []
     told = []
-    for name, place in zip("ab", places, strict=True):
-        (tmp_path / name).mkdir()
-        server = on_a_card(tmp_path / name, place, 14900)
-        running.append(server)
-        told += ["--url", f"{name}=http://{next(server).environment['OLLAMA_HOST']}"]
-    yield told
-    for server in running:
-        next(server, None)
+    with ExitStack() as running:
+        for name, place in zip("ab", places, strict=True):
+            (tmp_path / name).mkdir()
+            server = running.enter_context(on_a_card(tmp_path / name, place, 14900))
+            told += ["--url", f"{name}=http://{server.environment['OLLAMA_HOST']}"]
+        yield told
 
 
-def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
     transcript = tmp_path / "t.md"
     assert main(["chat", *urls, "--turns", "4", "--max-tokens", "12", "--transcript", str(transcript)]) == 0
     shown = capsys.readouterr().out
@@ -44,9 +43,7 @@ def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: pytest.Capture
     assert f"## 4. {OWN} (b)\n\n> w0 w1 " in text
 
 
-def test_a_model_whose_engine_dies_ends_the_talk(
-    urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_model_whose_engine_dies_ends_the_talk(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
     transcript = tmp_path / "t.md"
     assert main(["chat", *urls, "--prompt", "DIE", "--max-tokens", "12", "--transcript", str(transcript)]) == 1
     err = capsys.readouterr().err
@@ -55,12 +52,12 @@ def test_a_model_whose_engine_dies_ends_the_talk(
     assert "w0 w1 " in transcript.read_text()
 
 
-def test_a_model_that_is_not_pulled_is_named(urls: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_model_that_is_not_pulled_is_named(urls: list[str], capsys: Printed) -> None:
     assert main(["chat", *urls, "--model", "a=llama2:7b"]) == 1
     assert f"has no model llama2:7b; it has {OWN}. Run `ollama pull llama2:7b` there." in capsys.readouterr().err
 
 
-def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
     path = tmp_path / "r.json"
     assert main(["bench", *urls, *BENCH, "-o", str(path), "--usd-per-hour", "0.46", "--label", "stand-in"]) == 0
     found = read(path)
@@ -86,7 +83,7 @@ def test_a_benchmark_and_its_report(urls: list[str], tmp_path: Path, capsys: pyt
 
 
 @pytest.mark.parametrize("places", [("full", "partial")])
-def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
     path = tmp_path / "r.json"
     assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path)]) == 1
     assert "b was partly on the CPU: " in capsys.readouterr().err
@@ -99,13 +96,8 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
     assert "together |" not in text
 
 
-def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "a").mkdir()
-    serving = on_a_card(tmp_path / "a", "full", 14900)
-    server: Server = next(serving)
-    url = f"http://{server.environment['OLLAMA_HOST']}"
-    server.process.terminate()
-    server.process.wait()
+def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: Printed) -> None:
+    with on_a_card(tmp_path, "full", 14900) as server:
+        url = f"http://{server.environment['OLLAMA_HOST']}"
     assert main(["chat", "--url", f"a={url}", "--url", f"b={url}"]) == 1
     assert "cannot be reached" in capsys.readouterr().err
-    next(serving, None)

@@ -1,11 +1,12 @@
 """Ctrl-C before a command has begun its work: while modules are imported, or a connection is made."""
 
-import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 
 pytestmark = pytest.mark.slow
 
@@ -50,14 +51,7 @@ runpy.run_module("tandem", run_name="__main__")
     ],
 )
 def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_path: Path) -> None:
-    config = {
-        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
-        "users": [{"name": "u", "user": {"token": "x"}}],
-        "contexts": [{"name": "x", "context": {"cluster": "c", "user": "u"}}],
-        "current-context": "x",
-    }
-    (tmp_path / "config").write_text(json.dumps(config))
-    call = [module, "watch", str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(tmp_path / "config")]
+    call = [module, "watch", str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(FakeKubernetes().kubeconfig(tmp_path))]
     done = subprocess.run([sys.executable, "-c", PROGRAM, *call], cwd=ROOT, capture_output=True, text=True, timeout=900)
     assert (done.stdout, done.stderr) == ("", "tandem: interrupted\n")
     assert done.returncode == 130

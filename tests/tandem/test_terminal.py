@@ -12,6 +12,7 @@ import pytest
 from tandem.arguments import stack_file
 from tandem.command import main
 from tandem.extras import EXTRAS, NEEDED
+from tests.command import Printed
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,7 +32,7 @@ WITH_A_STACK = ("doctor", "leftovers", "quota", "prices", "verify", "watch", "ch
 
 @pytest.mark.parametrize("command", WITH_A_STACK)
 def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     monkeypatch.chdir(ROOT)
     told = f"there is no file {ROOT}/Pulumi.timeslise.yaml. Did you mean timeslice?"
@@ -49,11 +50,10 @@ def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines
         (["report", "none.json"], "none.json cannot be read"),
         (["chat"], "--url NAME=URL"),
         (["leftovers", "--yes"], "write both"),
+        (["choose", "lama2:7b"], "models[0].name: unknown model"),
     ],
 )
-def test_a_wrong_call_is_told_to_machines_in_one_object(
-    call: list[str], told: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_wrong_call_is_told_to_machines_in_one_object(call: list[str], told: str, capsys: Printed) -> None:
     assert main([*call, "--json"]) == 2
     out, err = capsys.readouterr()
     assert told in json.loads(out)["error"]
@@ -61,20 +61,22 @@ def test_a_wrong_call_is_told_to_machines_in_one_object(
 
 
 @pytest.mark.parametrize("command", ["chat", "bench"])
-def test_a_server_that_is_away_is_told_to_machines_in_one_object(
-    command: str, capsys: pytest.CaptureFixture[str]
+def test_a_server_that_is_away_is_told_before_anything_is_written(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
-    told = "a (http://127.0.0.1:1) cannot be reached"
-    assert main([command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1", "--json"]) == 1
+    monkeypatch.chdir(tmp_path)
+    call = [command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1"]
+    assert main(call) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("tandem: a (http://127.0.0.1:1) cannot be reached")
+    assert main([*call, "--json"]) == 1
     out, err = capsys.readouterr()
-    assert told in json.loads(out)["error"]
-    assert err == ""
+    assert (f"tandem: {json.loads(out)['error']}\n", err) == (told, "")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "chat"])
-def test_a_file_with_mistakes_is_refused_with_all_of_them(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path: Path, capsys: Printed) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
     assert main([command, str(file)]) == 1

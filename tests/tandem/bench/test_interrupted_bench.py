@@ -13,6 +13,7 @@ import pytest
 
 from tandem.bench.interrupt import run_until_ctrl_c
 from tandem.measured.result_file import read
+from tests.command import Printed
 from tests.tandem.conftest import Servers
 
 ROOT = Path(__file__).parents[3]
@@ -49,7 +50,7 @@ def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
     servers: Servers,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     unheard: list[object] = []

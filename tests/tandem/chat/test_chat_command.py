@@ -23,6 +23,7 @@ import pytest
 from tandem.chat.talk import apart
 from tandem.command import main
 from tandem.deployed.ollama import Ollama, Piece
+from tests.command import Printed
 from tests.tandem.fake_network import Network, raw
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
@@ -37,9 +38,7 @@ def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> int:
     )
 
 
-def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: Path, capsys: Printed) -> None:
     with ollama(pieces=["I am", " A."]) as a, ollama(pieces=["I am", " B."]) as b:
         code = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
     assert code == 0
@@ -65,9 +64,7 @@ def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
     assert text.endswith("\n## 1. tiny:1b (a)\n\n> I am A.\n\n## 2. tiny:1b (b)\n\n> I am B.\n")
 
 
-def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(tmp_path: Path, capsys: Printed) -> None:
     with (
         ollama(thinking=["secret "], pieces=["Yes."]) as a,
         ollama(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
@@ -108,7 +105,7 @@ def test_thinking_in_tags_is_taken_apart_however_it_is_cut(given: list[str], tex
 
 
 def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: Printed
 ) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
         assert chat(a, b, tmp_path) == 1
@@ -134,7 +131,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     ],
 )
 def test_what_goes_wrong_is_told_and_written_down(
-    script: dict[str, Any], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    script: dict[str, Any], told: str, tmp_path: Path, capsys: Printed
 ) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(**script) as b:
         assert chat(a, b, tmp_path) == 1
@@ -144,24 +141,12 @@ def test_what_goes_wrong_is_told_and_written_down(
     assert told in text
 
 
-def test_a_server_that_is_not_there_is_told_before_anything_is_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with ollama() as b:
-        pass
-    with ollama() as a:
-        assert chat(a, b, tmp_path) == 1
-    assert "b (http://127.0.0.1:" in (told := capsys.readouterr().err)
-    assert "cannot be reached" in told
-    assert not (tmp_path / "t.md").exists()
-
-
 @pytest.mark.parametrize(
     ("given", "seconds", "fix"),
     [("5", 5, "Raise `--timeout`, or read the server's log."), ("300", 30, "Read the server's log.")],
 )
 def test_the_timeout_bounds_the_first_question_too(
-    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     silent = Network(version=raw(1e6))
     answering = functools.partial(Ollama, network=silent, clock=silent.now)
@@ -172,7 +157,7 @@ def test_the_timeout_bounds_the_first_question_too(
 
 
 def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
     monkeypatch.setattr("tandem.chat.conversation.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
@@ -181,12 +166,12 @@ def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
     assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in capsys.readouterr().err
 
 
-def test_a_talk_needs_two_servers(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_talk_needs_two_servers(capsys: Printed) -> None:
     assert main(["chat", "--url", "a=http://127.0.0.1:1"]) == 2
     assert "chat needs two servers, not 1. Pass `--url NAME=URL` twice." in capsys.readouterr().err
 
 
-def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: Printed) -> None:
     (tmp_path / "t.md").write_text("mine")
     with ollama() as a, ollama() as b:
         assert chat(a, b, tmp_path) == 2
@@ -211,7 +196,7 @@ class FullDisk(io.BytesIO):
 
 
 def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     files: list[FullDisk] = []
 
@@ -234,13 +219,13 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
     assert (printed["ended"], printed["turns"][0]["text"]) == ("failed", "I am A.")
 
 
-def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: Printed) -> None:
     with ollama() as a, ollama() as b:
         assert chat(a, b, tmp_path / "nowhere") == 2
     assert "No such file or directory" in capsys.readouterr().err
 
 
-def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: Printed) -> None:
     with ollama(thinking=["hm"], pieces=["A"]) as a, ollama(fault="stops", pieces=["B", "C"]) as b:
         assert chat(a, b, tmp_path, "--json") == 1
     told = json.loads(capsys.readouterr().out)
@@ -251,9 +236,7 @@ def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: pytest.Captu
     ]
 
 
-def test_without_httpcore_one_line_says_what_to_install(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
     for name in [
         name
         for name in sys.modules

@@ -20,18 +20,12 @@ from tests.tandem.results import SPILLED, failed, result, row, run, server, shar
 CLOSED = Workload(64, "closed", 4.0)
 
 
-def test_percentiles_of_a_known_sample_are_exact() -> None:
+def test_percentiles_of_known_samples_are_exact() -> None:
     sample = [15.0, 20.0, 35.0, 40.0, 50.0]
     assert [measures.percentile(sample, percent) for percent in (0, 5, 30, 40, 50, 95, 100)] == [
         15.0, 16.0, 23.0, 29.0, 35.0, 48.0, 50.0
     ]  # fmt: skip
-
-
-def test_percentiles_of_a_hundred_and_one_numbers_are_the_numbers() -> None:
     assert [measures.percentile(reversed(range(101)), percent) for percent in (50, 95, 99)] == [50, 95, 99]
-
-
-def test_one_value_is_every_percentile() -> None:
     assert measures.percentile([7.0], 99) == 7.0
 
 
@@ -52,9 +46,6 @@ def test_a_request_has_the_times_of_its_definition() -> None:
     assert measures.latency_ms(one) == 300.0
     assert measures.itl_ms(one) == 25.0  # five tokens in three pieces: four intervals
     assert measures.gaps_ms(one) == [30.0, 70.0]
-
-
-def test_an_answer_of_one_token_has_no_inter_token_latency() -> None:
     assert not measures.has_itl(row([200.0]))
     assert measures.has_itl(row([200.0, 210.0]))
 
@@ -65,14 +56,8 @@ def test_throughput_counts_all_tokens_between_the_first_request_and_the_last_ans
     filler = row([500.0, 1000.0, 1500.0], sent_ms=500.0, counted=False, tokens=0, error="stopped")
     assert measures.tokens_per_s([first, second]) == pytest.approx(8 / 2.0)
     assert measures.tokens_per_s([first, second, filler]) == pytest.approx(11 / 2.0)
-
-
-def test_what_comes_after_the_last_counted_answer_is_in_no_throughput() -> None:
-    filler = row([500.0, 5000.0], counted=False, error="stopped")
-    assert measures.tokens_per_s([row([500.0, 1000.0]), filler]) == pytest.approx(3 / 1.0)
-
-
-def test_nothing_answered_is_no_throughput() -> None:
+    late = row([500.0, 5000.0], counted=False, error="stopped")
+    assert measures.tokens_per_s([row([500.0, 1000.0]), late]) == pytest.approx(3 / 1.0)
     assert measures.tokens_per_s([failed()]) == 0.0
 
 
@@ -134,12 +119,9 @@ def test_a_spilled_run_is_named_and_not_compared() -> None:
     assert told.excluded[0][1] == ["b was partly on the CPU: 75% of its 4,096 MiB was on the GPU"]
 
 
-def test_a_run_of_a_model_whose_place_is_unknown_is_not_compared() -> None:
+def test_a_run_without_a_place_or_an_answer_is_not_compared() -> None:
     [(_, reasons)] = summary(result("x", [run(["a"], steady("a", 1.0, 1.0), memory=None)])).excluded
     assert reasons == ["the place of a is unknown: its server did not list it as loaded"]
-
-
-def test_a_run_without_any_answer_is_not_compared() -> None:
     told = summary(result("x", [run(["a"], [failed(), failed()])]))
     assert told.excluded[0][1] == ["a answered nothing"]
     assert told.errors == {"503: server busy": 2}
@@ -157,23 +139,13 @@ def shares(a: Row, b: Row, together: Row) -> Sharing:
     return one
 
 
-def test_a_model_without_a_pace_alone_has_no_slowdown_and_the_pair_no_speed() -> None:
+def test_what_has_no_pace_or_takes_no_time_is_in_no_ratio() -> None:
     one = shares(AT_ONCE, LATER, LATER)
     assert (one.slowdown, one.speed, one.span("speed")) == ({"b": 1.0}, None, None)
-
-
-def test_a_model_without_a_pace_together_has_no_slowdown_either() -> None:
     one = shares(LATER, LATER, AT_ONCE)
     assert (one.slowdown, one.speed) == ({}, None)
-
-
-def test_a_first_token_at_once_has_no_ratio() -> None:
-    assert shares(NOW, LATER, LATER).ttft_ratio == {"b": 1.0}
-
-
-def test_a_model_that_took_no_time_alone_is_in_no_fairness() -> None:
     one = shares(NOW, LATER, LATER)
-    assert one.fairness == 1.0
+    assert (one.ttft_ratio, one.fairness) == ({"b": 1.0}, 1.0)
     assert one.throughput_ratio == pytest.approx(2.0)
 
 

@@ -13,7 +13,7 @@ from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, own_keys
 from tandem.command import main
 from tandem.deployed.ollama import Ollama
-from tandem.models.gguf_file import Contents, UnreadableModelError, read
+from tandem.models.gguf_file import Contents, read
 from tests.tandem.models.gguf_files import BLOCK, EMBEDDING, LAYERS, write
 
 ROOT = Path(__file__).parents[3]
@@ -236,7 +236,3 @@ def test_the_extra_is_named_where_it_is_missing(model: Path, monkeypatch: pytest
 
     monkeypatch.setattr("tandem.models.inspection.read", without)
     assert "`tandem models` needs gguf. Run " in refused(capsys, 2, "models", "inspect", str(model))
-
-
-def test_an_error_of_a_model_is_a_refusal_and_no_wrong_call() -> None:
-    assert UnreadableModelError.exit_code == 1

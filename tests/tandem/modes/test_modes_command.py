@@ -13,7 +13,6 @@ import yaml
 
 from sharing import matrix
 from sharing.gpus import instance_types
-from tandem.command import main
 from tandem.modes import command as modes
 from tests.command import Ended, call
 
@@ -177,11 +176,6 @@ def test_an_unknown_word_is_a_wrong_call_with_a_way_out(arguments: tuple[str, ..
     ended = called(*arguments)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert told in ended.stderr
-
-
-def test_the_command_is_one_of_tandems(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["modes", "--type", "g4dn.xlarge", "--mode", "timeslice"]) == 0
-    assert "plans with node-group and karpenter" in capsys.readouterr().out
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from stacks.stack_file.judge import judge_file
 from tandem.command import main
 from tandem.plan import screen as show
 from tandem.terminal import open_console
+from tests.command import Printed
 
 STACK = """\
 config:
@@ -28,7 +29,7 @@ def parked(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_people_read_that_it_is_parked_and_no_estimate(parked: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_people_read_that_it_is_parked_and_no_estimate(parked: str, capsys: Printed) -> None:
     assert main(["plan", parked]) == 0
     said = " ".join(capsys.readouterr().out.split())
     assert "2 models on 0 × g4dn.xlarge, timeslice, parked" in said
@@ -48,7 +49,7 @@ def test_a_line_feed_in_a_files_name_ends_no_line(tmp_path: Path) -> None:
     assert out.getvalue().startswith("ok Pulumi.par ked.yaml: 2 models")
 
 
-def test_programs_get_no_estimate_and_no_first_start(parked: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_programs_get_no_estimate_and_no_first_start(parked: str, capsys: Printed) -> None:
     assert main(["plan", parked, "--json"]) == 0
     facts = json.loads(capsys.readouterr().out)
     assert facts["time_to_first_token"] is None

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from tandem.command import main
 from tandem.planned.report import PlanReport
 from tests import readme
-from tests.command import call, on_screen
+from tests.command import Printed, call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi
 from tests.tandem.outputs import outputs
@@ -138,7 +138,7 @@ def test_without_being_asked_there_is_no_switch() -> None:
 
 @pytest.mark.parametrize("how", ["--running", "--outputs"])
 def test_a_refused_file_stops_nothing_and_asks_nobody(
-    how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     monkeypatch.setenv("PATH", "")
     asked = ["--running"] if how == "--running" else ["--outputs", str(up.parent / "nosuch.json")]
@@ -153,9 +153,7 @@ def test_a_refused_file_stops_nothing_and_asks_nobody(
     assert (facts["verdict"], facts["switch"]) == ("refused", None)
 
 
-def test_a_refusal_without_a_running_stack_says_nothing_of_one(
-    refused: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_refusal_without_a_running_stack_says_nothing_of_one(refused: Path, capsys: Printed) -> None:
     assert main(["plan", str(refused)]) == 1
     assert NOTHING_STOPPED not in capsys.readouterr().out
 
@@ -191,7 +189,7 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
     ],
 )
 def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
-    text: str | bytes | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    text: str | bytes | None, said: str, tmp_path: Path, capsys: Printed
 ) -> None:
     file = tmp_path / "outputs.json"
     if text is not None:
@@ -208,7 +206,7 @@ def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
     assert f"tandem: {facts['problems'][0]['rule']}\n" == err
 
 
-def test_a_folder_is_no_file_of_outputs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_is_no_file_of_outputs(tmp_path: Path, capsys: Printed) -> None:
     assert main(["plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path)]) == 2
     assert f"cannot read the outputs in {tmp_path}: Is a directory." in capsys.readouterr().err
 
@@ -218,9 +216,7 @@ def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
     assert call("plan", "mps", "--outputs", str(up)).returncode == 0
 
 
-def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(
-    project: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project: Path, capsys: Printed) -> None:
     pulumi(project, prints=json.dumps(TIMESLICE))
     assert main(["plan", "timeslice", "--running"]) == 0
     assert "Switch of pool gpu: timeslice-2 → mps-2\n" in capsys.readouterr().out
@@ -246,7 +242,7 @@ def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(
     ],
 )
 def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_way_out(
-    prints: str, says: str, code: int, said: str, project: Path, capsys: pytest.CaptureFixture[str]
+    prints: str, says: str, code: int, said: str, project: Path, capsys: Printed
 ) -> None:
     pulumi(project, prints=prints, says=says, code=code)
     assert main(["plan", "timeslice", "--running"]) == 2
@@ -259,7 +255,7 @@ def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_way_out(
         assert "kubeconfig" not in err
 
 
-def test_without_pulumi_the_way_without_it_is_named(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_pulumi_the_way_without_it_is_named(project: Path, capsys: Printed) -> None:
     assert main(["plan", "timeslice", "--running"]) == 2
     out, err = capsys.readouterr()
     assert out == ""

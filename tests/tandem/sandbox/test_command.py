@@ -1,106 +1,213 @@
-"""How `tandem sandbox` is called, and what it says of a wrong call. Nothing is started."""
+"""How `tandem sandbox` is called, and what it says when something is wrong, missing or broken. `pulumi` is a stub."""
 
 from __future__ import annotations
 
+import errno
+import os
+import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tandem.command import main
+from sandbox.world import World
 from tandem.sandbox.command import VERBS
-from tandem.sandbox.verbs import HOME
+from tandem.sandbox.verbs import CLOUD, HOME, Place, command
+from tandem.terminal import CallError
+from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[3]
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
+HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
+THING = ("aws:ec2/vpc:Vpc", "vpc-1")
+REST = {"pulumi": ("--", "stack"), "delete": THING}
+"""What a verb needs behind the stack."""
 
 
 @pytest.fixture
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with one stack, as the working directory. There is no `pulumi`."""
+    """A project with one stack. There is no `pulumi`."""
+    (tmp_path / "bin").mkdir()
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     for name in ("Pulumi.yaml", "Pulumi.timeslice.yaml", "__main__.py"):
         shutil.copy(ROOT / name, tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("COLUMNS", "80")
     return tmp_path
 
 
-def call(*arguments: str) -> int:
-    """The exit code of `tandem sandbox`."""
-    try:
-        return main(["sandbox", *arguments])
-    except SystemExit as end:
-        return int(end.code or 0)
+def install(project: Path, version: str, *, hosts: bool = True) -> None:
+    """Puts something on the PATH that calls itself `pulumi`, and can say its version."""
+    for name in ("pulumi", *(HOSTS if hosts else ())):
+        (project / "bin" / name).write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+        (project / "bin" / name).chmod(0o755)
+
+
+def refused(project: Path, *arguments: str, code: int = 2) -> str:
+    """The one line that a call gets, which is what `--json` says."""
+    ended = call("sandbox", *arguments, cwd=project)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (code, "", 1), ended
+    if arguments[0] not in ("preview", "pulumi") and "--" not in arguments:
+        told = call("sandbox", *arguments, "--json", cwd=project)
+        assert told == Ended(code, told.stdout, "")
+        assert told.json.keys() == {"schema_version", "error"}
+        assert f"tandem: {told.json['error']}\n" == ended.stderr
+    return ended.stderr
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_help_of_every_verb_fits_80_columns(project: Path, capsys: pytest.CaptureFixture[str], verb: str) -> None:
-    assert call(verb, "--help") == 0
-    said = capsys.readouterr().out
-    assert said.startswith(f"usage: tandem sandbox {verb} ")
-    assert max(map(len, said.splitlines())) <= 80
-    usage = said.partition("\n\n")[0]
-    assert ("-- ARGUMENT ..." in usage) == (verb in PASSING_ON)
+def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
+    ended = call("sandbox", verb, "--help", cwd=project, columns=80)
+    assert ended.returncode == 0
+    assert ended.stdout.startswith(f"usage: tandem sandbox {verb} ")
+    assert max(map(len, ended.stdout.splitlines())) <= 80
+    assert ("-- ARGUMENT ..." in ended.stdout.partition("\n\n")[0]) == (verb in PASSING_ON)
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_a_verb_without_arguments_ends_with_an_error_for_people(
-    project: Path, capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
-    """There is no `pulumi`, so each ends before it starts anything."""
-    assert call(verb) == 2
-    said = capsys.readouterr().err
-    expected = {"delete": "STACK|FILE, TYPE, ID", "pulumi": "Write it after `--`"}
-    assert expected.get(verb, "no `pulumi` on the PATH") in said
-
-
-@pytest.mark.parametrize("given", [("timeslice",), ("timeslice", "vpc")])
-def test_an_incomplete_delete_names_what_it_lacks(capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
-    assert call("delete", *given) == 2
-    assert "the following arguments are required: " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    "given", [("pulumi", "dev", "stack", "output"), ("up", "dev", "--target", "x"), ("destroy", "dev", "--refresh")]
-)
-def test_a_forgotten_separator_is_named(capsys: pytest.CaptureFixture[str], given: tuple[str, ...]) -> None:
-    assert call(*given) == 2
-    said = capsys.readouterr().err
-    assert f"usage: tandem sandbox {given[0]}" in said
-    options = " ".join(given[2:])
-    assert f"unrecognized arguments: {options}. Write what goes to pulumi after `--`" in said
-
-
-@pytest.mark.parametrize("verb", ["status", "delete"])
-def test_what_calls_no_pulumi_refuses_arguments_for_it(
-    project: Path, capsys: pytest.CaptureFixture[str], verb: str
-) -> None:
-    thing = ("aws:ec2/vpc:Vpc", "vpc-1") if verb == "delete" else ()
-    assert call(verb, "timeslice", *thing, "--", "--refresh") == 2
-    assert f"`{verb}` passes nothing to pulumi" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("pace", ["-1", "nan", "inf", "fast"])
-def test_a_pace_that_is_no_duration_is_refused(capsys: pytest.CaptureFixture[str], pace: str) -> None:
-    assert call("up", f"--pace={pace}") == 2
-    assert f"{pace!r} is not a number of seconds, 0 or more" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("verb", ["refresh", "destroy", "status", "pulumi", "delete"])
-@pytest.mark.parametrize(
-    ("stack", "says"), [("timslice", "Did you mean timeslice?"), ("nowhere/Pulumi.foo.yaml", "Stacks there: none.")]
-)
-def test_an_unknown_stack_is_refused_and_creates_nothing(
-    project: Path, capsys: pytest.CaptureFixture[str], verb: str, stack: str, says: str
-) -> None:
-    more = {"pulumi": ("--", "stack"), "delete": ("aws:ec2/vpc:Vpc", "vpc-1")}
-    assert call(verb, stack, *more.get(verb, ())) == 2
-    assert says in capsys.readouterr().err
+def test_without_pulumi_one_line_says_how_to_get_it(project: Path, verb: str) -> None:
+    said = refused(project, verb, "timeslice", *REST.get(verb, ()))
+    assert "no `pulumi` on the PATH. Get it from https://www.pulumi.com/docs/install/" in said
     assert not (project / ".tandem").exists()
 
 
-def test_a_sandbox_outlives_its_stack_file(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        (("pulumi",), "pulumi's command is missing. Write it after `--`, e.g. `-- stack output`."),
+        (("delete",), "the following arguments are required: STACK|FILE, TYPE, ID"),
+        (("delete", "timeslice"), "the following arguments are required: TYPE, ID"),
+        (("delete", "timeslice", "vpc"), "the following arguments are required: ID"),
+        (
+            ("pulumi", "dev", "stack", "output"),
+            "unrecognized arguments: stack output. Write what goes to pulumi after `",
+        ),
+        (("up", "dev", "--target", "x"), "unrecognized arguments: --target x. Write what goes to pulumi after `--`"),
+        (("destroy", "dev", "--refresh"), "unrecognized arguments: --refresh. Write what goes to pulumi after `--`"),
+        (("status", "timeslice", "--", "--refresh"), "`status` passes nothing to pulumi"),
+        (("delete", "timeslice", *THING, "--", "--refresh"), "`delete` passes nothing to pulumi"),
+        *(
+            (("up", f"--pace={pace}"), f"'{pace}' is not a number of seconds, 0 or")
+            for pace in ("-1", "nan", "inf", "x")
+        ),
+    ],
+)
+def test_a_wrong_call_is_told(project: Path, given: tuple[str, ...], says: str) -> None:
+    ended = call("sandbox", *given, cwd=project)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert says in ended.stderr
+    assert ended.stderr.startswith((f"usage: tandem sandbox {given[0]}", "tandem: "))
+
+
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize(
+    ("stack", "says"), [("timslice", "Did you mean timeslice?"), ("nowhere/Pulumi.foo.yaml", "Stacks there: none.")]
+)
+def test_an_unknown_stack_is_refused_and_creates_nothing(project: Path, verb: str, stack: str, says: str) -> None:
+    assert says in refused(project, verb, stack, *REST.get(verb, ()))
+    assert not (project / ".tandem").exists()
+
+
+def test_a_sandbox_outlives_its_stack_file(project: Path) -> None:
     (project / HOME / "old").mkdir(parents=True)
-    assert call("destroy", "old") == 2
-    assert "no `pulumi` on the PATH" in capsys.readouterr().err
+    assert "no `pulumi` on the PATH" in refused(project, "destroy", "old")
+
+
+def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
+    assert "no Pulumi.yaml" in refused(tmp_path, "status")
+
+
+def test_a_pulumi_that_is_too_old_is_told(project: Path) -> None:
+    install(project, "v3.100.0")
+    assert re.search(r" is v3\.100\.0: too old, the sandbox needs 3\.250 or later\.", refused(project, "up"))
+
+
+def test_a_pulumi_without_its_language_host_is_told(project: Path) -> None:
+    install(project, "v3.260.0", hosts=False)
+    assert "has no pulumi-language-python beside it" in refused(project, "up")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"format": "tandem sandbox wor', "is not JSON"),
+        ("{}", "is no state of the sandbox"),
+        ('{"format": "tandem sandbox world", "version": 99}', "another version"),
+        ('{"format": "tandem sandbox world", "version": 1}', "lacks parts"),
+    ],
+)
+@pytest.mark.parametrize("verb", ["up", "status", "destroy"])
+def test_a_broken_state_is_named_with_the_way_out_and_left_alone(
+    project: Path, text: str, says: str, verb: str
+) -> None:
+    install(project, "v3.260.0")
+    cloud = project / HOME / "timeslice" / CLOUD
+    cloud.parent.mkdir(parents=True)
+    cloud.write_text(text, encoding="utf-8")
+    said = refused(project, verb)
+    assert [part for part in (str(cloud), says, "move it away") if part not in said] == []
+    assert cloud.read_text(encoding="utf-8") == text
+
+
+def test_a_cloud_in_use_by_another_command_is_told(project: Path) -> None:
+    # There is no `pulumi`: nothing that takes time comes before this answer.
+    world = World(project / HOME / "timeslice" / CLOUD)
+    try:
+        said = refused(project, "status")
+    finally:
+        world.close()
+    assert f"the sandbox of timeslice is in use by process {os.getpid()}. Wait for its command" in said
+
+
+def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Path) -> None:
+    file = project / "Pulumi.timeslice.yaml"
+    file.write_text(file.read_text(encoding="utf-8").replace("replicas: 2", "replicas: 1"), encoding="utf-8")
+    ended = call("sandbox", "up", cwd=project)
+    assert ended.returncode == 1
+    assert "sharing.replicas" in ended.stdout
+    assert not (project / ".tandem").exists()
+
+
+def test_deleting_something_that_is_not_there_is_told(project: Path) -> None:
+    install(project, "v3.260.0")
+    said = refused(project, "delete", "timeslice", *THING, code=1)
+    assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
+    assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
+def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, verb: str) -> None:
+    install(project, "v3.260.0")
+    read_only = 'mount --bind "$1" "$1" && mount -o remount,ro,bind "$1" && cd "$1" && shift && exec "$@"'
+    inside = ["unshare", "--map-root-user", "--mount", "sh", "-c", read_only, "sh", str(project)]
+    env = {**os.environ, "PATH": f"{project / 'bin'}:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONPATH": str(ROOT)}
+    if subprocess.run([*inside, "true"], env=env, capture_output=True).returncode:
+        pytest.skip("unshare cannot mount a folder read-only")
+    done = subprocess.run(
+        [*inside, sys.executable, "-m", "tandem", "sandbox", verb], env=env, capture_output=True, text=True
+    )
+    folder = project / HOME / "timeslice"
+    said = f"tandem: {folder} cannot be written (Read-only file system). Copy the project to"
+    assert (done.returncode, done.stdout, done.stderr[: len(said)], done.stderr.count("\n")) == (2, "", said, 1)
+
+
+@pytest.mark.parametrize(
+    ("number", "says"),
+    [
+        (errno.EACCES, "cannot be written (Permission denied). Copy the project to a folder that you can write"),
+        (errno.ENOSPC, "is full. Free some space, and run the same command again."),
+        (errno.EDQUOT, "is full. Free some space, and run the same command again."),
+    ],
+)
+def test_a_folder_that_takes_no_file_is_named_with_the_fix(
+    project: Path, monkeypatch: pytest.MonkeyPatch, number: int, says: str
+) -> None:
+    def refuse(place: Place, **options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("tandem.sandbox.verbs.opened", refuse)
+    place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
+    with pytest.raises(CallError, match=re.escape(says)) as raised:
+        command("status", place)
+    assert str(place.folder) in str(raised.value)

@@ -14,6 +14,7 @@ from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished
 from tandem.sandbox.verbs import Place, Sandbox
 from tandem.terminal import FAILED, FINE
+from tests.command import Printed
 from tests.kills.killing import advised
 
 VPC = Managed("urn:pulumi:dev::tandem::aws:ec2/vpc:Vpc::tandem-vpc", "aws:ec2/vpc:Vpc", "vpc-1")
@@ -46,7 +47,7 @@ def sandbox(tmp_path: Path, pulumi: Ending) -> Iterator[Sandbox]:
     world.close()
 
 
-def status(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> str:
+def status(sandbox: Sandbox, capsys: Printed) -> str:
     """What `status` prints of an empty state and cloud, which agree; 1 where the stack is incomplete."""
     capsys.readouterr()
     assert command._status(sandbox, ()) == (FAILED if sandbox.left_off else FINE)
@@ -56,7 +57,7 @@ def status(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize("verb", ["up", "destroy"])
 @pytest.mark.parametrize("code", [255, -signal.SIGKILL])
 def test_status_names_the_command_that_did_not_finish_until_it_succeeds(
-    sandbox: Sandbox, pulumi: Ending, capsys: pytest.CaptureFixture[str], verb: str, code: int
+    sandbox: Sandbox, pulumi: Ending, capsys: Printed, verb: str, code: int
 ) -> None:
     pulumi.code = code
     assert sandbox.run(verb) == FAILED
@@ -70,7 +71,7 @@ def test_status_names_the_command_that_did_not_finish_until_it_succeeds(
     assert "did not finish" not in status(sandbox, capsys)
 
 
-def test_a_killed_tandem_is_remembered(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_killed_tandem_is_remembered(sandbox: Sandbox, capsys: Printed) -> None:
     def die(*arguments: str) -> int:
         raise KeyboardInterrupt
 
@@ -80,9 +81,7 @@ def test_a_killed_tandem_is_remembered(sandbox: Sandbox, capsys: pytest.CaptureF
     assert "the last `up` did not finish" in status(sandbox, capsys)
 
 
-def test_a_killed_pulumi_is_named_on_a_line_of_its_own(
-    sandbox: Sandbox, pulumi: Ending, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_killed_pulumi_is_named_on_a_line_of_its_own(sandbox: Sandbox, pulumi: Ending, capsys: Printed) -> None:
     pulumi.code = -signal.SIGKILL
     sandbox.run("up")
     assert capsys.readouterr().out == "\nsandbox: pulumi was killed by SIGKILL\n"
@@ -95,7 +94,7 @@ def test_a_killed_pulumi_is_named_on_a_line_of_its_own(
 def test_missing_things_are_repaired_by_refresh_and_then_up(
     sandbox: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     left_off: str,
     commands: list[str],
 ) -> None:
@@ -106,7 +105,7 @@ def test_missing_things_are_repaired_by_refresh_and_then_up(
 
 
 def test_a_refresh_that_removes_missing_things_is_followed_by_up(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     with monkeypatch.context() as patched:
         patched.setattr(Sandbox, "prepare", lambda *_, **__: None)
@@ -118,7 +117,7 @@ def test_a_refresh_that_removes_missing_things_is_followed_by_up(
 
 
 def test_a_thing_whose_deletion_did_not_end_is_named_once(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     deleting = Unfinished(VPC.urn, VPC.type, "deleting")
     monkeypatch.setattr(Sandbox, "findings", lambda *_: Findings((), 3, 2, (), (VPC,), (deleting,), "destroy"))
@@ -129,7 +128,7 @@ def test_a_thing_whose_deletion_did_not_end_is_named_once(
 
 
 def test_destroy_counts_what_is_left_in_the_cloud_alone(
-    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch, capsys: Printed
 ) -> None:
     thing = Thing(type=VPC.type, id="vpc-2", name="somebodys", inputs={}, outputs={})
     orphan = Orphan(thing, f"tandem sandbox delete dev {VPC.type} vpc-2")

@@ -19,6 +19,7 @@ from tandem.sandbox import verbs
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies
 from tandem.sandbox.verbs import Place, Sandbox
+from tests.command import Printed
 
 VPC = "aws:ec2/vpc:Vpc"
 URN = f"urn:pulumi:dev::tandem::{VPC}::tandem-vpc"
@@ -99,7 +100,7 @@ def create(sandbox: Sandbox, name: str = "tandem-vpc") -> Thing:
     return replace(THING, id=identity)
 
 
-def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+def said(capsys: Printed) -> list[str]:
     return [line.removeprefix("sandbox: ") for line in capsys.readouterr().out.splitlines()]
 
 
@@ -152,7 +153,7 @@ def said(capsys: pytest.CaptureFixture[str]) -> list[str]:
 def test_status(
     sandbox: Sandbox,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     found: Findings,
     code: int,
     lines: list[str],
@@ -193,7 +194,7 @@ def test_destroy(
     sandbox: Sandbox,
     pulumi: Scripted,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     extra: tuple[str, ...],
     codes: list[int],
     found: Findings,
@@ -230,7 +231,7 @@ def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
 
 @pytest.mark.parametrize("locked", [False, True])
 def test_the_lock_of_a_killed_command_is_dropped_and_named(
-    sandbox: Sandbox, pulumi: Scripted, capsys: pytest.CaptureFixture[str], locked: bool
+    sandbox: Sandbox, pulumi: Scripted, capsys: Printed, locked: bool
 ) -> None:
     pulumi.locked = locked
     sandbox.prepare(anew=True)
@@ -267,7 +268,7 @@ def test_what_a_killed_up_was_creating_is_taken_over_or_forgotten(
     sandbox: Sandbox,
     pulumi: Scripted,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     orphan: Orphan | None,
     codes: list[int],
     ran: list[tuple[str, ...]],
@@ -314,7 +315,7 @@ def test_up(
     sandbox: Sandbox,
     pulumi: Scripted,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    capsys: Printed,
     found: Findings,
     codes: list[int],
     ran: list[tuple[str, ...]],
@@ -367,7 +368,7 @@ def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Sandbox, pulumi: Scr
     assert sandbox.left_off == ""
 
 
-def test_a_thing_is_deleted_by_type_and_id(sandbox: Sandbox, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_thing_is_deleted_by_type_and_id(sandbox: Sandbox, capsys: Printed) -> None:
     thing, other = create(sandbox, "one"), create(sandbox, "other")
     assert verbs._delete(sandbox, [VPC, thing.id]) == 0
     assert said(capsys) == [f"deleted {VPC} {thing.id}"]
@@ -403,7 +404,7 @@ def test_for_programs_one_object_is_on_stdout_and_the_rest_on_stderr(
     sandbox: Sandbox,
     pulumi: Scripted,
     monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
+    capfd: Printed,
     verb: str,
     codes: list[int],
     found: Findings,
