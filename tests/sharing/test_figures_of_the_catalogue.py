@@ -1,0 +1,80 @@
+"""Every figure of the catalogue that rules work out, whole: a change of any of them shows here, as in a diff of a plan.
+
+Whether the figures are true is the business of the readings in `test_memory_readings` and the tables of NVIDIA's.
+`--regen` writes `tests/golden/figures-*.csv`.
+"""
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sharing import mig
+from sharing.gpus import gpus, instance_types
+from sharing.host import host_need
+from sharing.memory import need
+from sharing.models import KvType, Served, models
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden"
+SETTINGS = (
+    {"context": 2048, "slots": 1},
+    {"context": 30_000, "slots": 3, "kv_type": KvType.Q8_0},
+    {"context": 8192, "slots": 8, "kv_type": KvType.Q4_0, "num_batch": 1024, "prompt_cache_mib": 0},
+)
+Row = dict[str, object]
+
+
+def memory() -> Iterator[Row]:
+    """With what a stack file may ask for; a KV type where the model takes it."""
+    for name, model in models().items():
+        for asked in SETTINGS:
+            settings: Any = asked if model.can_quantise_kv else {**asked, "kv_type": KvType.F16}
+            served = Served(id="own", model=model, **settings)
+            found, host = need(served, gpus()["l4"]), host_need(served)
+            yield {
+                **{"model": name, "context": served.effective_context, "slots": served.effective_slots},
+                **{"batch": served.batch, "volume_gib": model.volume_gib, "flash": model.has_flash_attention},
+                **{f"gpu_{key}": round(value, 1) for key, value in asdict(found).items()},
+                **{f"host_{key}": round(value, 1) for key, value in asdict(host).items()},
+                "host_total": host.total,
+            }
+
+
+def cards() -> Iterator[Row]:
+    for gpu in gpus().values():
+        yield asdict(gpu)
+
+
+def slices() -> Iterator[Row]:
+    for gpu in gpus().values():
+        layouts, presets = mig.layouts(gpu), mig.presets(gpu)
+        for profile in mig.profiles(gpu).values():
+            counts = [dict(layout).get(profile, 0) for layout in layouts]
+            preset = {name: count for name, layout in presets.items() if (count := dict(layout).get(profile, 0))}
+            yield {
+                **{"gpu": gpu.name, "resource": profile.resource, "is_plain": profile.is_plain},
+                **asdict(profile),
+                **{"layouts": len(counts), "of_them": sum(map(bool, counts)), "in_all": sum(counts), "presets": preset},
+            }
+
+
+def types() -> Iterator[Row]:
+    for kind in instance_types().values():
+        yield {**asdict(kind), "gpu": kind.gpu.name}
+
+
+@pytest.mark.parametrize("rows", [memory, cards, slices, types])
+def test_the_figures_are_those_of_the_golden(rows: Callable[[], Iterator[Row]], regen: bool) -> None:
+    text = io.StringIO()
+    found = [*rows()]
+    table = csv.DictWriter(text, fieldnames=[*found[0]], lineterminator="\n")
+    table.writeheader()
+    table.writerows(found)
+    path = GOLDEN / f"figures-{rows.__name__}.csv"
+    if regen:
+        path.write_text(text.getvalue(), encoding="utf-8")
+    assert text.getvalue() == path.read_text(encoding="utf-8")
