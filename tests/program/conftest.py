@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sandbox.graph import Graph
 from stacks.stack_file.judge import Judged, Plan, judge
@@ -17,54 +18,18 @@ from tests import readme
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
-VARIANTS: dict[str, tuple[str, dict[str, Any]]] = {
-    "volumes": ("timeslice", {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}]}),
-    "logs": (
-        "dev",
-        {
-            "budget": {},
-            "cluster": {"logs": True, "nat": "per-zone", "zones": 3, "public-access-cidrs": ["192.0.2.7/32"]},
-            "models-clients": {"namespaces": ["chat", "batch"], "labels": {"llm-client": "yes"}},
-        },
-    ),
-    "private": ("dev", {"cluster": {"public-access-cidrs": []}}),
-    "arm64": ("timeslice", {"gpu-nodes": {"instance-types": ["g5g.xlarge"]}}),
-    "parked": ("timeslice", {"gpu-nodes": {"desired": 0}}),
-    "twins": (
-        "timeslice",
-        {"models": [{"name": "llama3.2:1b", "slots": 2}, {"name": "llama3.2:1b", "kv-type": "q8_0"}]},
-    ),
-    "tagged": ("dev", {"tags": {"team": "ml"}}),
-    "pools": ("timeslice", {"budget": {}, **readme.sections()}),
-    "cards": (
-        "timeslice",
-        {
-            "budget": {},
-            "gpu-nodes": [
-                {"name": "gpu", "instance-types": ["g4dn.xlarge"], "desired": 0},
-                {"name": "big", "instance-types": ["g6.xlarge"], "sharing": {"mode": "mps", "replicas": 3}},
-            ],
-            "models": [
-                {"name": "mistral:7b", "context": 2048, "pool": "big", "cache": "volume"},
-                {"name": "llama2:7b", "context": 2048, "pool": "gpu"},
-                {"name": "llama3.2:1b", "context": 2048, "pool": "big"},
-            ],
-        },
-    ),
-    "delete-first": (
-        "timeslice",
-        {
-            "budget": {},
-            "gpu-nodes": [{"name": "a"}, {"name": "b", "replacement": "delete-first"}],
-            "models": [{"name": "llama2:7b", "pool": "a"}, {"name": "llama3.2:1b", "pool": "b"}],
-        },
-    ),
-    "karpenter-volumes": (
-        "karpenter",
-        {"models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}], "tags": {"team": "ml"}},
-    ),
-    "karpenter-parked": ("karpenter", {"gpu-nodes": {"provisioner": "karpenter", "desired": 0}}),
-}
+TABLE: dict[str, dict[str, dict[str, Any]]] = yaml.safe_load(
+    (Path(__file__).parent / "variants.yaml").read_text(encoding="utf-8")
+)
+Variants = dict[str, tuple[str, dict[str, Any]]]
+
+
+def read_variants(part: str) -> Variants:
+    """A part of `variants.yaml`."""
+    return {name: (row["stack"], {key: row[key] for key in row if key != "stack"}) for name, row in TABLE[part].items()}
+
+
+VARIANTS: Variants = {**read_variants("stacks"), "pools": ("timeslice", {"budget": {}, **readme.sections()})}
 """Stack file, and the sections that differ."""
 
 

@@ -2,19 +2,27 @@
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sandbox.graph import Graph, plain
 from tests.program.flows import Network, Pod
 
 POLICY = "kubernetes:networking.k8s.io/v1:NetworkPolicy"
 NAMESPACE = "kubernetes:core/v1:Namespace"
-MODEL = Pod("ollama", {"app.kubernetes.io/name": "ollama", "app.kubernetes.io/instance": "llama2-7b"})
-PROVER = Pod("share-proof-gpu", {"tandem/proof": "shares-gpu"})
-READER = Pod("share-proof-gpu", {"tandem/proof": "node"})
-CLIENT = Pod("team-a", {"llm-client": "yes", "app": "web"})
+TABLE: dict[str, Any] = yaml.safe_load((Path(__file__).parent / "flows.yaml").read_text(encoding="utf-8"))
+
+
+def pod(said: str | dict[str, Any]) -> Pod:
+    return Pod(**TABLE["pods"].get(said, {"namespace": said})) if isinstance(said, str) else Pod(**said)
+
+
+def flows(part: str) -> list[tuple[Pod, Pod, int]]:
+    """A part of `flows.yaml`: source, target and port."""
+    return [(pod(source), pod(target), port) for source, target, port in TABLE[part]]
 
 
 def network(graph: Graph) -> Network:
@@ -73,56 +81,8 @@ def test_only_the_ports_of_a_rule_are_open() -> None:
 
 # The stacks.
 
-ALWAYS_ALLOWED = [
-    # The models' own namespace.
-    (MODEL, MODEL, 11434),
-    (Pod("ollama"), MODEL, 11434),
-    # The pods of a proof.
-    (PROVER, PROVER, 7077),
-    (READER, PROVER, 7077),
-    # What no policy is about.
-    (Pod("team-a"), Pod("kube-system", {"k8s-app": "kube-dns"}), 53),
-    (MODEL, Pod("kube-system", {"k8s-app": "kube-dns"}), 53),
-    (Pod("team-a"), Pod("team-b"), 8080),
-    (Pod("team-a"), Pod("nvidia-device-plugin"), 8080),
-]
-ALWAYS_REFUSED = [
-    (Pod("default"), MODEL, 11434),
-    (Pod("kube-system"), MODEL, 11434),
-    (Pod("ollama-2"), MODEL, 11434),
-    (PROVER, MODEL, 11434),
-    # Labels that a pod gives itself, or its namespace gives it, are no way in.
-    (Pod("default", {"app.kubernetes.io/name": "ollama"}), MODEL, 11434),
-    (Pod("default", {"kubernetes.io/metadata.name": "ollama"}), MODEL, 11434),
-    # Other ports.
-    (MODEL, MODEL, 22),
-    (CLIENT, MODEL, 80),
-    (PROVER, PROVER, 22),
-    # The proof, from anywhere else.
-    (MODEL, PROVER, 7077),
-    (Pod("default"), PROVER, 7077),
-    (Pod("share-proof-gpu"), PROVER, 7077),
-    (Pod("share-proof-other", {"tandem/proof": "shares-gpu"}), PROVER, 7077),
-    (Pod("default", {"tandem/proof": "shares-gpu"}), PROVER, 7077),
-]
-CLIENTS_FLOWS = [
-    (Pod("chat"), MODEL, 11434),
-    (Pod("batch", {"any": "label"}), MODEL, 11434),
-    (CLIENT, MODEL, 11434),
-    (Pod("default", {"llm-client": "yes", "tier": "gold"}), MODEL, 11434),
-]
-"""What `models-clients` of the stack "logs" adds."""
-NO_CLIENTS_FLOWS = [
-    (Pod("chatter"), MODEL, 11434),
-    (Pod("team-a", {"llm-client": "no"}), MODEL, 11434),
-    (Pod("team-a", {"llm-client": ""}), MODEL, 11434),
-    (Pod("team-a", {"app": "web"}), MODEL, 11434),
-    (Pod("chat"), PROVER, 7077),
-    (Pod("chat"), MODEL, 22),
-]
 
-
-@pytest.mark.parametrize(("source", "target", "port"), ALWAYS_ALLOWED)
+@pytest.mark.parametrize(("source", "target", "port"), flows("always-allowed"))
 @pytest.mark.parametrize("stack", ["timeslice", "mps", "mig", "logs"])
 def test_pods_that_belong_together_reach_each_other(
     graphs: Callable[[str], Graph], stack: str, source: Pod, target: Pod, port: int
@@ -130,7 +90,7 @@ def test_pods_that_belong_together_reach_each_other(
     assert network(graphs(stack)).allows(source, target, port)
 
 
-@pytest.mark.parametrize(("source", "target", "port"), ALWAYS_REFUSED)
+@pytest.mark.parametrize(("source", "target", "port"), flows("always-refused"))
 @pytest.mark.parametrize("stack", ["timeslice", "mps", "mig", "logs"])
 def test_other_pods_reach_neither_models_nor_proof(
     graphs: Callable[[str], Graph], stack: str, source: Pod, target: Pod, port: int
@@ -138,7 +98,7 @@ def test_other_pods_reach_neither_models_nor_proof(
     assert not network(graphs(stack)).allows(source, target, port)
 
 
-@pytest.mark.parametrize(("source", "target", "port"), CLIENTS_FLOWS)
+@pytest.mark.parametrize(("source", "target", "port"), flows("clients"))
 def test_clients_of_the_stack_file_reach_the_models_and_only_where_it_names_them(
     graphs: Callable[[str], Graph], source: Pod, target: Pod, port: int
 ) -> None:
@@ -146,7 +106,7 @@ def test_clients_of_the_stack_file_reach_the_models_and_only_where_it_names_them
     assert not network(graphs("timeslice")).allows(source, target, port)
 
 
-@pytest.mark.parametrize(("source", "target", "port"), NO_CLIENTS_FLOWS)
+@pytest.mark.parametrize(("source", "target", "port"), flows("no-clients"))
 def test_pods_that_only_look_like_clients_do_not_reach_the_models(
     graphs: Callable[[str], Graph], source: Pod, target: Pod, port: int
 ) -> None:

@@ -11,44 +11,10 @@ from sandbox.preview.program import run
 from sandbox.world import CloudError, IncompleteError, World
 from sharing.names import PROJECT
 from stacks.deploy import deploy
-from tests.program.conftest import judge_with, plan_of
+from tests.program.conftest import judge_with, plan_of, read_variants
 
-EXTRA: dict[str, tuple[str, dict[str, Any]]] = {
-    "everything": (
-        "timeslice",
-        {
-            "budget": {},
-            "cluster": {"logs": True, "nat": "per-zone"},
-            "models": [{"name": "llama2:7b", "cache": "volume"}, {"name": "mistral:7b"}],
-        },
-    ),
-    "two-pools": (
-        "timeslice",
-        {
-            "budget": {},
-            "gpu-nodes": [
-                {"name": "steady", "instance-types": ["g6.xlarge"], "capacity": "on-demand"},
-                {"name": "rest", "sharing": {"mode": "mps", "replicas": 3}},
-            ],
-            "models": [
-                {"name": "llama3.1:8b", "cache": "volume", "pool": "steady"},
-                {"name": "llama3.2:1b", "pool": "rest"},
-                {"name": "llama3.2:3b", "pool": "rest"},
-            ],
-        },
-    ),
-    "karpenter-fallback": (
-        "karpenter",
-        {
-            "gpu-nodes": {
-                "provisioner": "karpenter",
-                "instance-types": ["g4dn.xlarge"],
-                "on-demand-fallback": True,
-            },
-        },
-    ),
-}
-"""Stacks besides those of `conftest.py`: a stack file, and the sections that differ."""
+EXTRA = read_variants("emulated")
+"""Stacks besides those of `conftest.py`."""
 Needs = Mapping[str, frozenset[str]]
 """What must outlive a resource, by URNs."""
 
