@@ -5,6 +5,7 @@ what it was asked to run, and ends as it is made to. The engine tier shows that 
 from __future__ import annotations
 
 import json
+import signal
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -161,6 +162,33 @@ def test_status(
     finds(monkeypatch, found)
     assert verbs._status(sandbox, ()) == code
     assert said(capsys) == lines
+
+
+@pytest.mark.parametrize("verb", ["up", "destroy"])
+@pytest.mark.parametrize("code", [255, -signal.SIGKILL])
+def test_status_names_the_command_that_did_not_finish_until_it_succeeds(
+    sandbox: Sandbox, pulumi: Scripted, capsys: Printed, verb: str, code: int
+) -> None:
+    unfinished = [f"the stack is incomplete: the last `{verb}` did not finish", "to continue, run:"]
+    pulumi.codes = [code]
+    assert sandbox.run(verb) == 1
+    killed = ["", "pulumi was killed by SIGKILL"]  # on a line of its own: Pulumi's line of dots has no end
+    assert said(capsys) == killed * (code < 0)
+    sandbox.run("refresh")
+    assert verbs._status(sandbox, ()) == 1
+    assert said(capsys)[2:] == [*unfinished, f"  tandem sandbox {verb} dev"]
+    assert sandbox.run(verb) == 0
+    assert verbs._status(sandbox, ()) == 0
+
+
+def test_a_killed_tandem_is_remembered(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*arguments: str) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sandbox.pulumi, "run", die)
+    with pytest.raises(KeyboardInterrupt):
+        sandbox.run("up")
+    assert sandbox.left_off == "up"
 
 
 AGAIN = "90 resources are still in the state. Run `tandem sandbox destroy dev` to continue."
