@@ -1,0 +1,98 @@
+"""Reports of results that never ran, word for word. `--regen` writes `tests/golden/reports`."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tandem.measured.result import Memory, PlannedPool, Result
+from tandem.measured.summary import Goals, summary
+from tandem.report.document import document
+from tests.tandem.report.test_plots import told
+from tests.tandem.report.test_report_command import PLAN, exclusive, mps, resumed_with
+from tests.tandem.results import SPILLED, failed, paced, result, run, session
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "reports"
+PLOTS = {"latency.svg": "Latency", "cost.svg": "Cost"}
+Results = tuple[Result, ...]
+
+
+def known() -> Results:
+    spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
+    return mps(runs=[*mps().runs, spilled], complete=False), exclusive()
+
+
+def many_loads() -> Results:
+    """Also open ones, in one repeat."""
+    first, second = told("mps", 1.0, 0.5754), told("exclusive", 0.05, 1.1)
+    for one in (first, second):
+        words, levels = [64, 512, 2048], [1, 8]
+        one.load = replace(one.load, prompt_words=words, concurrency=levels, rates=[0.5], requests=200, repeats=2)
+    pools: list[PlannedPool] = [{"nodes": 1, "gpu": {"name": "t4"}}, {"nodes": 2, "gpu": {"name": "l4"}}]
+    second.plan = {"pools": pools, "models": []}
+    return first, second
+
+
+def noise() -> Results:
+    return tuple(
+        paced(label, pace, usd_per_hour=0.36)
+        for label, pace in (("one", (40.0, 44.0, 36.0)), ("other", (41.0, 37.0, 42.5)), ("faster", (30.0, 30.2, 29.9)))
+    )
+
+
+def wild() -> Results:
+    return paced("wild", (20.0, 4000.0, 50.0), usd_per_hour=0.36), paced("calm", (20.0, 20.0, 20.1), usd_per_hour=0.36)
+
+
+def without_prices() -> Results:
+    return mps(usd_per_hour=None), exclusive(usd_per_hour=None)
+
+
+def other_server() -> Results:
+    return (resumed_with(ollama="0.99.0", digest="e"),)
+
+
+def all_spilled() -> Results:
+    places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
+    return (mps(runs=[replace(one, memory_start=places, memory_end=places) for one in mps().runs]),)
+
+
+def alone() -> Results:
+    first, *_ = mps().runs
+    assert first.memory_start["a"] is not None
+    larger = replace(first.memory_start["a"], context_length=4096, size=5 * 2**30, size_vram=5 * 2**30)
+    reloaded: dict[str, Memory | None] = {"a": larger}
+    errors = [failed(), failed(), replace(failed(), error="timeout")]
+    again = replace(first, rows=[*errors, *first.rows], memory_end=reloaded)
+    unseen = run(["a"], first.rows, repeat=2, memory=None)
+    return (result("x", [again, unseen], plan=PLAN),)
+
+
+def other_machines() -> Results:
+    newer = exclusive()
+    servers = [replace(one, ollama="0.35", quantization="Q8_0", digest="e") for one in newer.servers]
+    machine = replace(newer.sessions[0].machine, cpus=64)
+    newer.sessions = [session("exclusive", servers=servers, machine=machine)]
+    return mps(), newer
+
+
+def escaped() -> Results:
+    servers = [replace(one, model="<b>|a`") for one in mps().servers]
+    sessions = [session("m", servers=servers, command=["tandem", "bench", "`a`"])]
+    return (replace(mps(sessions=sessions), label="*m*\x1b[31m|"),)
+
+
+CASES = (known, many_loads, noise, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_report_is_its_golden(case: Callable[[], Results], regen: bool) -> None:
+    results = case()
+    goals = Goals(120.0, 50.0) if case in (known, many_loads) else None
+    said = document(results, [summary(one, goals) for one in results], PLOTS if case is known else {}, goals)
+    path = GOLDEN / f"{case.__name__}.md"
+    if regen:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(said, encoding="utf-8")
+    assert said == path.read_text(encoding="utf-8")
