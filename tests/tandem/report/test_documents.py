@@ -3,10 +3,11 @@
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tandem.measured.result import Memory, PlannedPool, Result
+from tandem.measured.result import Memory, Result
 from tandem.measured.summary import Goals, summary
 from tandem.report.document import document
 from tests.tandem.report.test_plots import told
@@ -29,8 +30,8 @@ def many_loads() -> Results:
     for one in (first, second):
         words, levels = [64, 512, 2048], [1, 8]
         one.load = replace(one.load, prompt_words=words, concurrency=levels, rates=[0.5], requests=200, repeats=2)
-    pools: list[PlannedPool] = [{"nodes": 1, "gpu": {"name": "t4"}}, {"nodes": 2, "gpu": {"name": "l4"}}]
-    second.plan = {"pools": pools, "models": []}
+    plan: Any = {"pools": [{"nodes": 1, "gpu": {"name": "t4"}}, {"nodes": 2, "gpu": {"name": "l4"}}], "models": []}
+    second.plan = plan
     return first, second
 
 
