@@ -20,7 +20,7 @@ from sharing.models import MIB, KvType, Model, Served, find
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.node_pods import on_each_system_node, on_gpu_node, on_system_nodes
 from sharing.ollama import checkpoints, has_checkpoints
-from tests.sharing.builders import keeping, pool, setup, tenants
+from tests.sharing.builders import keeping, pool, read_figures, setup, tenants
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "host-memory.md"
 GEMMA4_12B: dict[str, Any] = {
@@ -42,36 +42,16 @@ def of(context: int = 4096, slots: int = 1, cache: int = 512, kv_type: KvType = 
     return Served(id="own", model=model, context=context, slots=slots, kv_type=kv_type, prompt_cache_mib=cache)
 
 
-@pytest.mark.parametrize(
-    ("width", "window", "context", "slots", "batch", "measured"),
-    [
-        # Qwen3-4B
-        (2560, 0, 8192, 4, 512, 12.01),
-        (2560, 0, 16384, 4, 512, 14.01),
-        (2560, 0, 32768, 4, 512, 18.01),
-        (2560, 0, 65536, 4, 512, 26.01),
-        (2560, 0, 32768, 4, 1024, 36.02),
-        (2560, 0, 32768, 4, 2048, 72.05),
-        (2560, 0, 32768, 1, 512, 42.01),
-        (2560, 0, 32768, 2, 512, 26.01),
-        # Qwen3.6-27B
-        (5120, 0, 8192, 4, 512, 22.02),
-        (5120, 0, 8192, 4, 1024, 44.04),
-        # Gemma-4-31B, whose sliding window has a mask of its own
-        (5376, 1024, 8192, 4, 512, 24.52),
-    ],
-)
+@pytest.mark.parametrize("row", read_figures("host_buffers"), ids=lambda row: "-".join(row.values()))
 @pytest.mark.real_world(
     behaviour="llama-server pins two hidden states and the attention masks of one batch in RAM",
     source="philpax/ananke, ananke/src/estimator: `CUDA_Host compute buffer size` as logged on RTX 3090",
 )
-def test_the_inputs_of_a_batch_are_in_ram(
-    width: int, window: int, context: int, slots: int, batch: int, measured: float
-) -> None:
+def test_the_inputs_of_a_batch_are_in_ram(row: dict[str, str]) -> None:
+    width, window, context, slots, batch = (int(row[key]) for key in ("width", "window", "context", "slots", "batch"))
     shape: dict[str, Any] = {"swa_layers": 1, "swa_window": window} if window else {}
     served = replace(of(context // slots, slots, width=width, **shape), num_batch=batch)
-    buffers = host_need(served).buffers
-    assert buffers == pytest.approx(measured, abs=0.1)
+    assert host_need(served).buffers == pytest.approx(float(row["mib"]), abs=0.1)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from sharing import mig
 from sharing.gpus import Gpu, gpus
 from sharing.mig import Layout, Profile
+from tests.sharing.builders import read_figures
 
 CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 RTX, H100, A100 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["a100-40gb"]
@@ -104,29 +105,12 @@ def test_the_card_with_two_slices_has_no_balanced_layout_and_one_without_mig_has
     assert mig.profiles(gpus()["l40s"]) == {}
 
 
-@pytest.mark.parametrize(
-    ("gpu", "profiles", "fits"),
-    [
-        (H100, {"3g.40gb": 2}, True),
-        (H100, {"4g.40gb": 1, "3g.40gb": 1}, True),
-        (H100, {"4g.40gb": 1, "1g.10gb": 3}, True),
-        (H100, {"4g.40gb": 1, "1g.10gb": 4}, False),  # the last memory slice begins nothing of this size
-        (H100, {"2g.20gb": 3, "1g.10gb": 1}, True),
-        (H100, {"2g.20gb": 3, "1g.20gb": 1}, True),
-        (H100, {"2g.20gb": 3, "1g.10gb": 2}, False),
-        (H100, {"7g.80gb": 1, "1g.10gb": 1}, False),
-        (H100, {"1g.10gb": 8}, False),
-        (H100, {"1g.10gb+me": 2}, False),
-        (RTX, {"2g.48gb": 1, "1g.24gb": 2}, True),
-        (RTX, {"2g.48gb": 2, "1g.24gb": 1}, False),
-        (RTX, {"1g.24gb+me.all": 1, "1g.24gb-me": 3}, True),
-        (RTX, {"1g.24gb+me.all": 1, "1g.24gb": 1}, False),
-        (RTX, {"1g.24gb+me.all": 1, "2g.48gb+me.all": 1}, False),
-    ],
-)
-def test_what_lies_on_a_card_together(gpu: Gpu, profiles: dict[str, int], fits: bool) -> None:
-    layout = tuple((mig.profiles(gpu)[name], count) for name, count in profiles.items())
-    assert mig.fits(layout, gpu) is fits
+@pytest.mark.parametrize("row", read_figures("slices"), ids=lambda row: f"{row['gpu']} {row['slices']}")
+def test_what_lies_on_a_card_together(row: dict[str, str]) -> None:
+    gpu = gpus()[row["gpu"]]
+    counts = [each.split("x", 1) for each in row["slices"].split()]
+    layout = tuple((mig.profiles(gpu)[name], int(count)) for count, name in counts)
+    assert mig.fits(layout, gpu) is (row["fits"] == "yes")
 
 
 @pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
@@ -146,28 +130,14 @@ def test_measured_memory_is_told_from_derived() -> None:
     assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 4 * 0.9), True)
 
 
-@pytest.mark.parametrize(
-    ("gpu", "profile", "mib"),
-    [
-        # 9.50, 19.50 and 39.25 GiB by nvidia-smi; NVIDIA/go-nvml's DGX A100 has 80,384 MiB where nvidia-smi says 79.00.
-        ("a100-80gb", "1g.10gb", 9_728),
-        ("a100-80gb", "2g.20gb", 19_968),
-        ("a100-80gb", "4g.40gb", 40_192),
-        ("a100-80gb", "7g.80gb", 80_384),
-        # 16.0 and 32.50 GiB by nvidia-smi, 69.8 by torch.
-        ("h200", "1g.18gb", 16_384),
-        ("h200", "1g.35gb", 33_280),
-        ("h200", "3g.71gb", 71_424),
-        ("b200", "1g.23gb", 20_992),
-    ],
-)
+@pytest.mark.parametrize("row", read_figures("slice_memory"), ids=lambda row: f"{row['gpu']} {row['profile']}")
 @pytest.mark.real_world(
     behaviour="A MIG slice has the memory that nvidia-smi and torch show for it, the least of several readings",
     source="nvidia-smi mig -lgip and torch on A100-SXM4-80GB, H200 and B200 (2025 and 2026); NVIDIA/go-nvml mock/gpus",
 )
-def test_slices_have_the_memory_that_was_read_on_such_a_gpu(gpu: str, profile: str, mib: int) -> None:
-    found = mig.profiles(gpus()[gpu])[profile]
-    assert (found.memory_mib, found.memory_is_derived) == (mib, False)
+def test_slices_have_the_memory_that_was_read_on_such_a_gpu(row: dict[str, str]) -> None:
+    found = mig.profiles(gpus()[row["gpu"]])[row["profile"]]
+    assert (found.memory_mib, found.memory_is_derived) == (int(row["mib"]), False)
 
 
 @pytest.mark.parametrize("gpu", gpus().values(), ids=lambda gpu: gpu.name)

@@ -8,7 +8,7 @@ from sharing import tables
 from sharing.gpus import instance_types
 from sharing.quotas import needs, quotas, vcpu_quota
 from sharing.setup import Setup
-from tests.sharing.builders import pool, setup
+from tests.sharing.builders import pool, read_figures, setup
 
 
 def needed(whole: Setup) -> dict[str, tuple[int, int]]:
@@ -124,28 +124,15 @@ def test_every_gpu_type_is_counted_by_a_quota(name: str, capacity: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "capacity", "title", "code"),
-    [
-        ("p3.2xlarge", "spot", "All P4, P3 and P2 Spot Instance Requests", "L-7212CCBC"),
-        ("p4de.24xlarge", "spot", "All P4, P3 and P2 Spot Instance Requests", "L-7212CCBC"),
-        ("p5.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
-        ("p5e.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
-        ("p5en.48xlarge", "spot", "All P5 Spot Instance Requests", "L-C4BD4855"),
-        ("p6-b200.48xlarge", "spot", "P6 Spot Instance Requests", ""),
-        ("p4d.24xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
-        ("p5en.48xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
-        ("p6-b300.48xlarge", "on-demand", "Running On-Demand P instances", "L-417A185B"),
-        ("g6e.xlarge", "spot", "All G and VT Spot Instance Requests", "L-3819A6DF"),
-        ("gr6.4xlarge", "on-demand", "Running On-Demand G and VT instances", "L-DB2E81BA"),
-    ],
+    "row", read_figures("quotas_of_types"), ids=lambda row: f"{row['instance_type']}-{row['capacity']}"
 )
 @pytest.mark.real_world(
     behaviour="AWS counts P5 spot instances in a quota of their own",
     source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
 )
-def test_an_instance_counts_for_the_quota_that_aws_names(name: str, capacity: str, title: str, code: str) -> None:
-    quota = quotas()[vcpu_quota(name, capacity) or ""]  # type: ignore[arg-type]  # parametrized text
-    assert (quota.title, quota.code) == (title, code)
+def test_an_instance_counts_for_the_quota_that_aws_names(row: dict[str, str]) -> None:
+    quota = quotas()[vcpu_quota(row["instance_type"], row["capacity"]) or ""]  # type: ignore[arg-type]  # text
+    assert (quota.title, quota.code) == (row["title"], row["code"])
 
 
 @pytest.mark.parametrize("row", tables.read("system_instances").rows, ids=lambda row: row["instance_type"])
