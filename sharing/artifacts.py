@@ -40,16 +40,7 @@ class Artifact:
 def known() -> tuple[Artifact, ...]:
     """The whole table."""
     return tuple(
-        Artifact(
-            kind=row["kind"],
-            name=row["name"],
-            version=row["version"],
-            digest=row["digest"],
-            pinned_by=row["pinned_by"],
-            charts=tuple(row["charts"].split()),
-            compressed_mib=float(row["compressed_mib"] or 0),
-            source=row["source"],
-        )
+        Artifact(charts=tuple(row["charts"].split()), **tables.cells_of(row, Artifact))
         for row in tables.read("artifacts").rows
     )
 

@@ -72,23 +72,10 @@ def gpus() -> dict[str, Gpu]:
     """Every card of the catalogue by name."""
     found: dict[str, Gpu] = {}
     for row in tables.read("gpu_memory").rows:
-        nvml = int(row["nvml_mib"])
-        cuda = int(row["cuda_mib"] or nvml * CUDA_FRACTION_OF_NVML)
+        cuda = int(row["cuda_mib"] or int(row["nvml_mib"]) * CUDA_FRACTION_OF_NVML)
         major, _, minor = row["compute_capability"].partition(".")
-        found[row["gpu"]] = Gpu(
-            name=row["gpu"],
-            vendor=row["vendor"],
-            compute_capability=(int(major or 0), int(minor or 0)),
-            nvml_mib=nvml,
-            cuda_mib=cuda,
-            cuda_is_derived=not row["cuda_mib"],
-            context_mib=int(row["context_mib"]),
-            context_spread_mib=int(row["context_spread_mib"]),
-            min_driver=int(row["min_driver"] or 0),
-            max_driver=int(row["max_driver"] or 0),
-            mig_min_driver=int(row["mig_min_driver"] or 0),
-            source=row["source"],
-        )
+        derived = {"name": row["gpu"], "compute_capability": (int(major or 0), int(minor or 0)), "cuda_mib": cuda}
+        found[row["gpu"]] = Gpu(cuda_is_derived=not row["cuda_mib"], **{**tables.cells_of(row, Gpu), **derived})
     return found
 
 
@@ -123,15 +110,7 @@ def _instance_type(row: tables.Row) -> InstanceType:
     if count == FRACTIONAL_SLICES:
         gpu, count = _slice_of(gpu, int(row["gpu_memory_mib"])), 1
     return InstanceType(
-        name=row["instance_type"],
-        vcpu=int(row["vcpu"]),
-        memory_mib=int(row["memory_mib"]),
-        allocatable_mib=int(row["allocatable_mib"]),
-        max_pods=int(row["max_pods"]),
-        gpu=gpu,
-        gpus=count,
-        arch=row["arch"],
-        local_nvme_gb=int(row["local_nvme_gb"]),
+        **{**tables.cells_of(row, InstanceType), "name": row["instance_type"], "gpu": gpu, "gpus": count}
     )
 
 

@@ -74,16 +74,15 @@ def _rows_by_gpu() -> dict[str, list[tables.Row]]:
 
 
 def _profile(row: tables.Row, gpu: Gpu, total: int) -> Profile:
-    slices = int(row["slices"])
-    return Profile(
-        name=row["profile"],
-        slices=slices,
-        starts=tuple(int(start) for start in row["starts"].split()),
-        most=int(row["most"]),
-        media=int(row["media"]),
-        memory_mib=int(row["memory_mib"] or gpu.nvml_mib * slices / total * DERIVED_FRACTION),
-        memory_is_derived=not row["memory_mib"],
-    )
+    memory = int(row["memory_mib"] or gpu.nvml_mib * int(row["slices"]) / total * DERIVED_FRACTION)
+    starts = tuple(int(start) for start in row["starts"].split())
+    derived = {
+        "name": row["profile"],
+        "starts": starts,
+        "memory_mib": memory,
+        "memory_is_derived": not row["memory_mib"],
+    }
+    return Profile(**{**tables.cells_of(row, Profile), **derived})
 
 
 def memory_slices(gpu: Gpu) -> int:

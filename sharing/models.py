@@ -1,7 +1,7 @@
 """Language models as Ollama serves them, and the catalogue of them in `data/models.csv`."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 
@@ -199,18 +199,10 @@ class Served:
 @cache
 def models() -> dict[str, Model]:
     """Every model of the catalogue by its Ollama tag. `catalogue/` says how the table comes about."""
-    return {row["model"]: _model(row) for row in tables.read("models").rows}
-
-
-def _model(row: tables.Row) -> Model:
-    numbers = {field.name: int(row[field.name]) for field in fields(Model) if field.type is int and field.name in row}
-    return Model(
-        name=row["model"],
-        architecture=row["architecture"],
-        encoder=row["encoder"] == "yes",
-        source=row["source"],
-        **numbers,
-    )
+    return {
+        row["model"]: Model(name=row["model"], encoder=row["encoder"] == "yes", **tables.cells_of(row, Model))
+        for row in tables.read("models").rows
+    }
 
 
 @cache

@@ -7,6 +7,7 @@ from functools import cache
 
 from sharing import tables
 from sharing.setup import Capacity, Pool, Setup
+from sharing.system_instances import system_types
 from sharing.zones import CONTROL_PLANE_ZONES
 
 FAMILIES = {
@@ -55,12 +56,7 @@ class Need:
 @cache
 def quotas() -> dict[str, Quota]:
     """Every quota that a stack can run into, by our name for it."""
-    return {
-        row["quota"]: Quota(
-            name=row["quota"], service=row["service"], code=row["code"], title=row["title"], unit=row["unit"]
-        )
-        for row in tables.read("quotas").rows
-    }
+    return {row["quota"]: Quota(name=row["quota"], **tables.cells_of(row, Quota)) for row in tables.read("quotas").rows}
 
 
 def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
@@ -106,7 +102,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
             if each:
                 most[each] += most_vcpu
                 replacing[each] += most_vcpu + added_nodes(pool, pool.max) * vcpu
-    system = max(_system_vcpu(name) for name in setup.system_types)
+    system = max(system_types()[name].vcpu for name in setup.system_types)
     now["standard-on-demand"] = most["standard-on-demand"] = setup.system_nodes * system
     replacing["standard-on-demand"] = (setup.system_nodes + added_system_nodes(setup)) * system
     fixed = {"addresses": {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat], "vpcs": 1, "clusters": 1}
@@ -124,8 +120,3 @@ def _fallback_quota(pool: Pool) -> str | None:
     count towards the most that there may be, not towards what is needed now.
     """
     return vcpu_quota(pool.instance_types[0], "on-demand") if pool.on_demand_fallback else None
-
-
-def _system_vcpu(instance_type: str) -> int:
-    rows = tables.read("system_instances").rows
-    return next(int(row["vcpu"]) for row in rows if row["instance_type"] == instance_type)

@@ -26,15 +26,7 @@ class SystemType:
 @cache
 def system_types() -> dict[str, SystemType]:
     """Every type of the catalogue by name."""
+    rows = tables.read("system_instances").rows
     return {
-        row["instance_type"]: SystemType(
-            name=row["instance_type"],
-            vcpu=int(row["vcpu"]),
-            memory_mib=int(row["memory_mib"]),
-            allocatable_mib=int(row["allocatable_mib"]),
-            arch=row["arch"],
-            max_pods=int(row["max_pods"]),
-            usd_per_hour=float(row["usd_per_hour"]),
-        )
-        for row in tables.read("system_instances").rows
+        row["instance_type"]: SystemType(name=row["instance_type"], **tables.cells_of(row, SystemType)) for row in rows
     }

@@ -1,12 +1,19 @@
 """Reads the tables of `sharing/data`: CSV files whose first lines say where they come from and when."""
 
 import csv
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 Row = Mapping[str, str]
+READERS: dict[Any, Callable[[str], Any]] = {
+    int: lambda cell: int(cell or 0),
+    float: lambda cell: float(cell or 0),
+    str: str,
+}
+"""How a cell is read, by the type of the field that it is for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,3 +38,12 @@ def read(name: str) -> Table:
     if not head.get("source") or not head.get("date"):
         raise ValueError(f"{name}.csv must begin with '# source: …' and '# date: …'")
     return Table(name=name, source=head["source"], date=head["date"], rows=tuple(csv.DictReader(lines)))
+
+
+def cells_of(row: Row, kind: type) -> dict[str, Any]:
+    """The cells of a row that are fields of the dataclass `kind`: text and numbers; an empty one is 0."""
+    return {
+        field.name: READERS[field.type](row[field.name])
+        for field in fields(kind)
+        if field.name in row and field.type in READERS
+    }
