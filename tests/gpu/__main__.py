@@ -7,32 +7,26 @@ import datetime
 import os
 import signal
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
-from tests.gpu.build import Source
-from tests.gpu.folder import hold
 from tests.gpu.machine import CHOICE, Machine
-from tests.gpu.plan import Options, steps
-from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, left_of, run_steps
+from tests.gpu.plan import steps
+from tests.gpu.progress import Clock, FailedError, SkipError, State, Step, hold, run_steps
 from tests.gpu.report import keep
 
 ROOT = Path(__file__).resolve().parents[2]
-FOLDER = ROOT / ".tandem" / "gpu"
-RESULTS, REPORTS = ROOT / "tests" / "gpu" / "results", ROOT / "docs" / "benchmarks"
-MINUTES, TOTAL_MINUTES = 8.0, 25.0
 STOPPED = 130
 
 
 def main(arguments: list[str]) -> int:
     """Measures what is left to measure. 1 when a step failed, 2 for a wrong call, 130 when it was stopped, else 0."""
-    parsed = _parser().parse_args(arguments)
+    given = parse(arguments)
     try:
-        machine = Machine(has_gpu=False) if parsed.dry_run else Machine.find()
+        machine = Machine(has_gpu=False) if given.dry_run else Machine.find()
     except SkipError as reason:
         print(f"gpu tier skipped: {reason}")
         return 0
-    folder = parsed.folder.resolve() / ("dry-run" if parsed.dry_run else "")
+    folder = given.folder / ("dry-run" if given.dry_run else "")
     if machine.has_gpu:
         # Everything that a call starts uses the GPU that is measured, also where the machine has several.
         os.environ[CHOICE] = machine.uuid
@@ -40,100 +34,75 @@ def main(arguments: list[str]) -> int:
         with hold(folder) as killed:
             if killed:
                 print(f"Ended {len(killed)} processes that an earlier call left.")
-            return _measure(parsed, machine, folder)
+            return _measure(given, machine, folder)
     except FailedError as error:
         print(f"error: {error}.", file=sys.stderr)
         return 2
 
 
-def _measure(parsed: argparse.Namespace, machine: Machine, folder: Path) -> int:
+def _measure(given: argparse.Namespace, machine: Machine, folder: Path) -> int:
     state = State.read(folder / "state.json")
-    limit = min(parsed.minutes * 60, parsed.total_minutes * 60 - state.spent_seconds)
-    if parsed.retry:
-        state.failed.clear()
-    source = Source(parsed.llama_cpp.resolve(), parsed.llama_cpp_version) if parsed.llama_cpp else None
-    options = Options(
-        folder=folder,
-        source=source,
-        ollama=parsed.ollama and parsed.ollama.resolve(),
-        packages=parsed.packages and parsed.packages.resolve(),
-        cmake=tuple(parsed.cmake),
-        jobs=parsed.jobs,
-        dry_run=parsed.dry_run,
-    )
-    planned = steps(options, machine)
+    limit = min(given.minutes * 60, given.total_minutes * 60 - state.spent_seconds)
+    if given.retry:
+        state.steps = {key: known for key, known in state.steps.items() if "failed" not in known}
+    planned = steps(given, folder, machine)
     stopped = False
     try:
         run_steps(planned, state, Clock(limit), lambda text: print(text, flush=True))
     except KeyboardInterrupt:
         stopped = True
     today = datetime.datetime.now(datetime.UTC).date()
-    results, reports = (folder, folder) if parsed.dry_run else (parsed.results, parsed.reports)
+    results, reports = (folder, folder) if given.dry_run else (given.results, given.reports)
     for path in keep(state, machine.describe(), planned, today, results, reports):
         print(f"Wrote {os.path.relpath(path)}")
-    _summarise(state, planned, parsed.total_minutes)
-    return STOPPED if stopped else 1 if state.failed else 0
+    _summarise(state, planned, given.total_minutes)
+    return STOPPED if stopped else 1 if state.having("failed") else 0
 
 
-def _summarise(state: State, planned: Sequence[Step], total_minutes: float) -> None:
-    minutes, left = state.spent_seconds / 60, left_of(planned, state)
+def _summarise(state: State, planned: list[Step], total_minutes: float) -> None:
+    minutes, left = state.spent_seconds / 60, state.left_of(planned)
+    done, skipped, failed = map(state.having, ("result", "skipped", "failed"))
     print(
-        f"{len(state.done)} of {len(planned)} steps done, {len(state.skipped)} skipped, {len(state.failed)} failed, "
+        f"{len(done)} of {len(planned)} steps done, {len(skipped)} skipped, {len(failed)} failed, "
         f"{len(left)} left, in {minutes:.0f} of {total_minutes:g} minutes."
     )
-    for key, reason in state.skipped.items():
-        print(f"skipped: {key}: {reason}")
-    for key, reason in state.failed.items():
-        print(f"failed: {key}: {reason}")
+    for what, reasons in (("skipped", skipped), ("failed", failed)):
+        for key, reason in reasons.items():
+            print(f"{what}: {key}: {reason}")
     if left and total_minutes - minutes < min(step.seconds for step in left) / 60:
         print("The time of all calls is used up; `--total-minutes` gives more.")
     elif left:
         print("Run the same command again; it goes on from here.")
 
 
-def _parser() -> argparse.ArgumentParser:
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """What a call was given."""
     parser = argparse.ArgumentParser(
         prog="make test-gpu",
         description="Measures memory, shares and speed on this machine's GPU. Resumes what an earlier call left.",
     )
-    given = os.environ
-    parser.add_argument("--dry-run", action="store_true", help="try every step with tiny models on the CPU")
-    parser.add_argument(
-        "--llama-cpp",
-        type=Path,
-        default=_path(given.get("LLAMA_CPP")),
-        metavar="PATH",
-        help="llama.cpp's source: a folder or a tar archive (or $LLAMA_CPP)",
-    )
-    parser.add_argument(
-        "--llama-cpp-version",
-        default=given.get("LLAMA_CPP_VERSION", "unknown"),
-        metavar="VERSION",
-        help="its release, e.g. `b10454 (4df29be4f)` (or $LLAMA_CPP_VERSION)",
-    )
-    parser.add_argument(
-        "--ollama",
-        type=Path,
-        default=_path(given.get("OLLAMA")),
-        metavar="FILE",
-        help="the `ollama` program for `tandem bench` (or $OLLAMA)",
-    )
-    parser.add_argument("--packages", type=Path, metavar="FOLDER", help="Python packages that this machine lacks")
-    parser.add_argument("--cmake", action="append", default=[], metavar="OPTION", help="one more option of cmake")
-    parser.add_argument("--jobs", type=int, metavar="N", help="compilers at a time (as many as cores and memory allow)")
-    parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time of this call ({MINUTES:g})")
-    parser.add_argument("--total-minutes", type=float, default=TOTAL_MINUTES, help=f"of all calls ({TOTAL_MINUTES:g})")
-    parser.add_argument("--retry", action="store_true", help="repeat the steps that failed")
-    parser.add_argument("--folder", type=Path, default=FOLDER, help="what calls keep (.tandem/gpu)")
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, metavar="FOLDER", help="for numbers (tests/gpu/results)"
-    )
-    parser.add_argument("--reports", type=Path, default=REPORTS, metavar="FOLDER", help="for reports (docs/benchmarks)")
-    return parser
+    add, environment = parser.add_argument, os.environ
 
+    def add_path(flag: str, default: Path | str | None, metavar: str, says: str) -> None:
+        # A default that is text is converted as if it was given.
+        add(flag, type=lambda text: Path(text).resolve(), default=default and str(default), metavar=metavar, help=says)
 
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
+    add("--dry-run", action="store_true", help="try every step with tiny models on the CPU")
+    source = "llama.cpp's source: a folder or a tar archive (or $LLAMA_CPP)"
+    add_path("--llama-cpp", environment.get("LLAMA_CPP"), "PATH", source)
+    version = "its release, e.g. `b10454 (4df29be4f)` (or $LLAMA_CPP_VERSION)"
+    add("--llama-cpp-version", default=environment.get("LLAMA_CPP_VERSION", "unknown"), metavar="VERSION", help=version)
+    add_path("--ollama", environment.get("OLLAMA"), "FILE", "the `ollama` program for `tandem bench` (or $OLLAMA)")
+    add_path("--packages", None, "FOLDER", "Python packages that this machine lacks")
+    add("--cmake", action="append", default=[], metavar="OPTION", help="one more option of cmake")
+    add("--jobs", type=int, metavar="N", help="compilers at a time (as many as cores and memory allow)")
+    add("--minutes", type=float, default=8.0, help="time of this call (8)")
+    add("--total-minutes", type=float, default=25.0, help="of all calls (25)")
+    add("--retry", action="store_true", help="repeat the steps that failed")
+    add_path("--folder", ROOT / ".tandem" / "gpu", "FOLDER", "what calls keep (.tandem/gpu)")
+    add_path("--results", ROOT / "tests" / "gpu" / "results", "FOLDER", "for numbers (tests/gpu/results)")
+    add_path("--reports", ROOT / "docs" / "benchmarks", "FOLDER", "for reports (docs/benchmarks)")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":

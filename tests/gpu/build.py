@@ -11,9 +11,11 @@ import signal
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.gpu.machine import memory_gib
 from tests.gpu.progress import Clock, FailedError, Result, SkipError, UnfinishedError
 
 PINNED = "b10488"
@@ -54,24 +56,17 @@ TRY_SECONDS = 60
 
 
 @dataclass(frozen=True)
-class Source:
-    """What is built."""
+class Build:
+    """What is built and where, and for which GPU."""
 
-    path: Path
+    source: Path | None
     """A folder, or a tar archive of one."""
     version: str
     """The release that it is, e.g. `b10454 (4df29be4f)`."""
-
-
-@dataclass(frozen=True)
-class Build:
-    """Where it is built, and for which GPU."""
-
-    source: Source | None
     folder: Path
     compute_capability: str | None
     """E.g. `9.0`; None for a build without CUDA."""
-    extra: tuple[str, ...] = ()
+    extra: Sequence[str] = ()
     """More options of cmake."""
     jobs: int | None = None
     """Compilers at a time; as many as cores and memory allow where it is absent."""
@@ -85,24 +80,47 @@ class Build:
         """Configures and builds, or goes on where the last call stopped."""
         if self.source is None:
             raise SkipError("no llama.cpp source was given: name a folder or an archive with --llama-cpp")
-        cmake = _tool("cmake", "CMake")
-        compiler = _cuda_compiler() if self.compute_capability else None
-        unpacked = unpack(self.source.path, self.folder.parent / "llama.cpp")
+        # Python's package of CMake puts the program beside Python.
+        cmake = find_tool("cmake", "CMake", str(Path(sys.executable).parent))
+        home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
+        compiler = find_tool("nvcc", "CUDA's compiler", f"{home}/bin") if self.compute_capability else None
+        unpacked = unpack(self.source, self.folder.parent / "llama.cpp")
         # In every call: options may have changed, and a configuration that was stopped is none.
-        _run(configure(cmake, self, unpacked, compiler), clock)
-        jobs = self.jobs or max(1, min(len(os.sched_getaffinity(0)), _memory_gib() // GIB_PER_JOB))
+        _run(self.configure(cmake, unpacked, compiler), clock)
+        jobs = self.jobs or max(1, min(len(os.sched_getaffinity(0)), memory_gib() // GIB_PER_JOB))
         _run([cmake, "--build", str(self.folder), "-j", str(jobs), "--target", *PROGRAMS], clock)
         self._try()
         return {
-            "version": self.source.version,
+            "version": self.version,
             "pinned": PINNED,
-            "options": _given(self),
+            "options": self._options(),
             "compiler": _version(compiler) if compiler else "none: built for the CPU",
         }
 
     def is_there(self) -> bool:
         """Whether the programs exist."""
         return all((self.programs / name).exists() for name in PROGRAMS)
+
+    def configure(self, cmake: str, source: Path, compiler: str | None) -> list[str]:
+        """The command that prepares the build."""
+        ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
+        # Otherwise llama.cpp asks git, which answers for the repository around the source.
+        number, _, commit = self.version.removeprefix("b").partition(" ")
+        named = [
+            f"-DLLAMA_BUILD_NUMBER={number if number.isdecimal() else 0}",
+            f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 'unknown'}",
+        ]
+        chosen = [f"-DCMAKE_CUDA_COMPILER={compiler}"] if compiler else []
+        return [cmake, "-S", str(source), "-B", str(self.folder), *ninja, *self._options(), *named, *chosen]
+
+    def _options(self) -> list[str]:
+        options = dict(OPTIONS)
+        if self.compute_capability:
+            # Ollama ships PTX for every architecture, which the driver compiles at the first start. Machine code for
+            # this GPU alone is what that ends in, and takes a tenth of the time to build.
+            options |= CUDA_OPTIONS
+            options["CMAKE_CUDA_ARCHITECTURES"] = f"{self.compute_capability.replace('.', '')}-real"
+        return [*(f"-D{name}={value}" for name, value in options.items()), *self.extra]
 
     def _try(self) -> None:
         """Raises `FailedError` for a server that does not start, or sees no GPU: it would serve with the CPU."""
@@ -118,55 +136,36 @@ class Build:
             raise FailedError(f"the engine sees no GPU:\n{_tail(said)}")
 
 
-def configure(cmake: str, build: Build, source: Path, compiler: str | None) -> list[str]:
-    """The command that prepares the build."""
-    ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
-    number, _, commit = (build.source.version if build.source else "").partition(" ")
-    # Otherwise llama.cpp asks git, which answers for the repository around the source.
-    number = number.removeprefix("b")
-    named = [
-        f"-DLLAMA_BUILD_NUMBER={number if number.isdecimal() else 0}",
-        f"-DLLAMA_BUILD_COMMIT={commit.strip('()') or 'unknown'}",
-    ]
-    chosen = [f"-DCMAKE_CUDA_COMPILER={compiler}"] if compiler else []
-    return [cmake, "-S", str(source), "-B", str(build.folder), *ninja, *_given(build), *named, *chosen]
-
-
-def _given(build: Build) -> list[str]:
-    options = dict(OPTIONS)
-    if build.compute_capability:
-        # Ollama ships PTX for every architecture, which the driver compiles at the first start. Machine code for this
-        # GPU alone is what that ends in, and takes a tenth of the time to build.
-        options |= CUDA_OPTIONS
-        options["CMAKE_CUDA_ARCHITECTURES"] = f"{build.compute_capability.replace('.', '')}-real"
-    return [f"-D{name}={value}" for name, value in options.items()] + list(build.extra)
-
-
 def unpack(path: Path, folder: Path) -> Path:
     """The folder with llama.cpp's CMakeLists.txt; an archive is unpacked into `folder` once."""
-    if path.is_dir():
-        found = path
-    elif path.is_file():
-        found = folder
-        if not folder.exists():
-            partial = folder.with_suffix(".partial")
-            shutil.rmtree(partial, ignore_errors=True)
-            try:
-                with tarfile.open(path) as archive:
-                    # Python 3.11 before 3.11.4 has no filter.
-                    archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
-                    archive.extractall(partial)
-            except tarfile.TarError as error:
-                raise FailedError(f"{path} is not a tar archive: {error}") from None
-            partial.rename(folder)
-    else:
+    if not path.exists():
         raise FailedError(f"{path} does not exist: name a folder or an archive with --llama-cpp")
+    if path.is_file() and not folder.exists():
+        partial = folder.with_suffix(".partial")
+        shutil.rmtree(partial, ignore_errors=True)
+        try:
+            with tarfile.open(path) as archive:
+                # Python 3.11 before 3.11.4 has no filter.
+                archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+                archive.extractall(partial)
+        except tarfile.TarError as error:
+            raise FailedError(f"{path} is not a tar archive: {error}") from None
+        partial.rename(folder)
+    found = folder if path.is_file() else path
     for candidate in (found, *sorted(found.glob("*/")), *sorted(found.glob("*/vendor/llama.cpp/"))):
         if (candidate / "tools" / "server").is_dir():
             if missing := [part for part in PARTS if not (candidate / part).exists()]:
                 raise FailedError(f"{path} lacks {', '.join(missing)}: pack llama.cpp again with these parts")
             return candidate
     raise FailedError(f"{path} holds no llama.cpp: there is no folder with tools/server in it")
+
+
+def find_tool(name: str, title: str, beside: str) -> str:
+    """The program on PATH or in one more folder. Raises `SkipError`."""
+    found = shutil.which(name) or shutil.which(name, path=beside)
+    if found is None:
+        raise SkipError(f"{title} is missing: `{name}` is neither on PATH nor in {beside}")
+    return found
 
 
 def _run(command: list[str], clock: Clock) -> None:
@@ -179,7 +178,7 @@ def _run(command: list[str], clock: Clock) -> None:
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait()
-        raise UnfinishedError("the build goes on in the next call") from None
+        raise UnfinishedError from None
     except BaseException:
         os.killpg(process.pid, signal.SIGTERM)
         raise
@@ -193,26 +192,6 @@ def _tail(said: str, lines: int = 25) -> str:
     return "\n".join(said.splitlines()[-lines:])
 
 
-def _tool(name: str, title: str) -> str:
-    # Python's package of CMake puts the program beside Python.
-    found = shutil.which(name) or shutil.which(name, path=str(Path(sys.executable).parent))
-    if found is None:
-        raise SkipError(f"{title} is missing: `{name}` is not on PATH")
-    return found
-
-
-def _cuda_compiler() -> str:
-    home = os.environ.get("CUDA_HOME", "/usr/local/cuda")
-    found = shutil.which("nvcc") or shutil.which("nvcc", path=f"{home}/bin")
-    if found is None:
-        raise SkipError(f"CUDA's compiler is missing: `nvcc` is neither on PATH nor in {home}/bin")
-    return found
-
-
 def _version(compiler: str) -> str:
     done = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=False)
     return next((line.strip() for line in done.stdout.splitlines() if "release" in line), "unknown")
-
-
-def _memory_gib() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30

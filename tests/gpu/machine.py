@@ -7,22 +7,35 @@ import platform
 import re
 import shutil
 import subprocess
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 from sharing.gpus import Gpu, gpus
 from tests.gpu.progress import FailedError, Result, SkipError
-from tests.gpu.readings import GPU_FIELDS, PROCESS_FIELDS, GpuProcess, GpuState, read_gpu, read_processes
 
 SMI = "nvidia-smi"
 SMI_SECONDS = 30
 CHOICE = "CUDA_VISIBLE_DEVICES"
 """Where others choose a GPU for this process, and this tier for those that it starts."""
+GPU_FIELDS = {
+    "name": "name",
+    "driver": "driver_version",
+    "total_mib": "memory.total",
+    "reserved_mib": "memory.reserved",
+    "used_mib": "memory.used",
+    "free_mib": "memory.free",
+    "compute_mode": "compute_mode",
+    "mig_mode": "mig.mode.current",
+    "compute_capability": "compute_cap",
+}
+"""What is kept of a GPU, and what `nvidia-smi` calls it."""
+PROCESS_FIELDS = ("pid", "process_name", "used_memory")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """How to read one GPU; None of its methods changes anything."""
+    """How to read one GPU. None of its methods changes anything."""
 
     has_gpu: bool
     uuid: str = ""
@@ -51,29 +64,33 @@ class Machine:
             raise SkipError(f"this machine has no NVIDIA GPU that can be read: `{SMI}` says {line.strip()!r}") from None
         return found
 
-    def gpu(self) -> GpuState | None:
+    def gpu(self) -> Result | None:
         """The GPU as it is now; None in a dry run."""
-        if not self.has_gpu:
-            return None
-        try:
-            return read_gpu(_query("gpu", GPU_FIELDS, self.uuid).splitlines()[0])
-        except (IndexError, ValueError) as error:
-            raise FailedError(f"{SMI} gave an answer that this tier does not know: {error}") from None
+        return read_gpu(_query("gpu", GPU_FIELDS.values(), self.uuid)) if self.has_gpu else None
 
-    def processes(self) -> list[GpuProcess]:
+    def used_mib(self) -> int | None:
+        """What all programs together hold of the GPU now; None in a dry run."""
+        state = self.gpu()
+        return int(state["used_mib"]) if state else None
+
+    def processes(self) -> list[Result]:
         """Programs that hold memory of the GPU."""
         return read_processes(_query("compute-apps", PROCESS_FIELDS, self.uuid)) if self.has_gpu else []
 
     def describe(self) -> Result:
         """What the report says of it."""
-        state = self.gpu()
         return {
-            "gpu": asdict(state) if state else None,
+            "gpu": self.gpu(),
             "cores": os.cpu_count(),
-            "memory_gib": os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30,
+            "memory_gib": memory_gib(),
             "kernel": platform.release(),
             "python": platform.python_version(),
         }
+
+
+def memory_gib() -> int:
+    """The memory of the host."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2**30
 
 
 def in_catalogue(name: str) -> Gpu | None:
@@ -86,13 +103,42 @@ def in_catalogue(name: str) -> Gpu | None:
     return max(known, key=lambda gpu: len(gpu.name), default=None)
 
 
-def find_tool(name: str, beside: str) -> str | None:
-    """A program of the PATH, or of the folder of another one: images may have the driver's programs elsewhere."""
-    other = shutil.which(beside)
-    return shutil.which(name) or (shutil.which(name, path=str(Path(other).resolve().parent)) if other else None)
+def read_gpu(line: str) -> Result:
+    """One line of `nvidia-smi --query-gpu=GPU_FIELDS --format=csv,noheader,nounits`; memory in MiB.
+
+    A driver does not know every value: what it reserves is None then. Raises `FailedError`.
+    """
+    values = [value.strip().strip("[]") for value in line.split(",")]
+    if len(values) != len(GPU_FIELDS):
+        raise FailedError(f"{SMI} gave an answer that this tier does not know: {line.strip()!r}")
+    found: Result = dict(zip(GPU_FIELDS, values, strict=True))
+    found |= {key: _mib(value) for key, value in found.items() if key.endswith("_mib")}
+    if None in (found["total_mib"], found["used_mib"], found["free_mib"]):
+        raise FailedError(f"{SMI} gave an answer that this tier does not know: {line.strip()!r}")
+    return found
 
 
-def _query(what: str, fields: tuple[str, ...], gpu: str) -> str:
+def read_processes(text: str) -> list[Result]:
+    """All of `nvidia-smi --query-compute-apps=PROCESS_FIELDS --format=csv,noheader,nounits`.
+
+    A line without a number for the process is left out: it names nothing that could be measured. Its memory is None
+    where the driver does not say, as in some containers.
+    """
+    found = []
+    for line in text.splitlines():
+        pid, _, rest = line.partition(",")
+        program, _, used = rest.rpartition(",")
+        if pid.strip().isdecimal():
+            found.append({"pid": int(pid), "program": Path(program.strip()).name, "mib": _mib(used)})
+    return found
+
+
+def _mib(value: str) -> int | None:
+    number = value.strip().removesuffix("MiB").strip()
+    return int(number) if number.isdecimal() else None
+
+
+def _query(what: str, fields: Iterable[str], gpu: str) -> str:
     command = [SMI, f"--query-{what}={','.join(fields)}", "--format=csv,noheader,nounits", "-i", gpu]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SMI_SECONDS, check=False)

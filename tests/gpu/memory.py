@@ -15,7 +15,7 @@ from tests.gpu.engine import Server, free_port, llama_arguments, serving, wait_u
 from tests.gpu.gguf_file import write_model
 from tests.gpu.machine import Machine, in_catalogue
 from tests.gpu.progress import FailedError, Result
-from tests.gpu.readings import Load, read_load
+from tests.gpu.readings import read_load
 from tests.gpu.shapes import Shape
 
 START_SECONDS, ANSWER_SECONDS = 120, 240
@@ -38,18 +38,13 @@ class Case:
     slots: int = 1
     kv_type: KvType = KvType.F16
 
-    @property
-    def key(self) -> str:
-        return f"memory {self.model} context {self.context} slots {self.slots} kv {self.kv_type.value}"
+    def __str__(self) -> str:
+        return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type.value}"
 
     def served(self, shape: Shape) -> Served:
-        return Served(
-            id=self.model.replace(":", "-"),
-            model=shape.model,
-            context=self.context,
-            slots=self.slots,
-            kv_type=self.kv_type,
-        )
+        """As the rules know it."""
+        name = self.model.replace(":", "-")
+        return Served(id=name, model=shape.model, context=self.context, slots=self.slots, kv_type=self.kv_type)
 
 
 @dataclass(frozen=True)
@@ -61,11 +56,10 @@ class Files:
     def path(self, shape: Shape) -> Path:
         """The file of this model. Others make room for it where the disk is small."""
         path = self.folder / f"{shape.name.replace(':', '-')}.gguf"
-        if path.exists():
-            return path
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.make_room(shape.size)
-        write_model(shape, path)
+        if not path.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.make_room(shape.size)
+            write_model(shape, path)
         return path
 
     def make_room(self, size: int, keep: Path | None = None) -> None:
@@ -85,21 +79,20 @@ class Files:
 def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Machine, logs: Path) -> Result:
     """Starts the engine as Ollama does, fills every slot's context, and reads what is taken."""
     served, port = case.served(shape), free_port()
-    path = files.path(shape)
     before = machine.gpu()
-    command = [str(programs / "llama-server"), *llama_arguments(served, path, port)]
-    log = logs / f"{case.key.replace(' ', '-').replace(':', '-')}.log"
+    command = [str(programs / "llama-server"), *llama_arguments(served, files.path(shape), port)]
+    log = logs / f"{str(case).replace(' ', '-').replace(':', '-')}.log"
     with serving(command, port, log, ENVIRONMENT) as server:
         started = wait_until_ready(server, "/health", START_SECONDS)
         if before:
             check_all_on_gpu(read_load(server.lines()), log.name)
-        loaded, loaded_process = machine.gpu(), _used_by(server, machine)
+        loaded, loaded_process = machine.used_mib(), _used_by(server, machine)
         tokens = fill(server, served)
-        filled, filled_process = machine.gpu(), _used_by(server, machine)
+        filled, filled_process = machine.used_mib(), _used_by(server, machine)
         load = read_load(server.lines())
-    if not load.buffers:
+    if not load["buffers"]:
         raise FailedError(f"the engine's log names no buffers: see {log.name}")
-    gpu = in_catalogue(before.name) if before else None
+    gpu = in_catalogue(before["name"]) if before else None
     predicted = need(served, gpu) if gpu else None
     return {
         "model": case.model,
@@ -108,16 +101,10 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
         "kv_type": case.kv_type.value,
         "batch": served.batch,
         "description": asdict(shape.model),
-        "buffers": [asdict(one) for one in load.buffers],
-        "gpu_layers": load.gpu_layers,
-        "layers": load.layers,
+        **load,
         "filled_tokens": tokens,
         "start_seconds": round(started, 1),
-        "gpu_mib": {
-            "before": before and before.used_mib,
-            "loaded": loaded and loaded.used_mib,
-            "filled": filled and filled.used_mib,
-        },
+        "gpu_mib": {"before": before and before["used_mib"], "loaded": loaded, "filled": filled},
         "process_mib": {"loaded": loaded_process, "filled": filled_process},
         "predicted_mib": predicted and {**asdict(predicted), "total": predicted.total},
     }
@@ -132,8 +119,7 @@ def fill(server: Server, served: Served) -> int:
     count = served.effective_context - SPARE_TOKENS
     if served.model.encoder:
         # The embedding endpoint takes text; each letter is a token, besides one at each end.
-        body = {"content": " ".join("a" * count)}
-        server.ask("/embedding", body, timeout=ANSWER_SECONDS)
+        server.ask("/embedding", {"content": " ".join("a" * count)}, timeout=ANSWER_SECONDS)
         return count
     source = random.Random(0)
 
@@ -151,16 +137,16 @@ def fill(server: Server, served: Served) -> int:
     return count
 
 
-def check_all_on_gpu(load: Load, log: str) -> None:
+def check_all_on_gpu(load: Result, log: str) -> None:
     """Raises `FailedError` for a model that the CPU serves, which would take minutes and say nothing."""
-    if load.gpu_layers is None or load.gpu_layers != load.layers:
-        raise FailedError(f"the engine put {load.gpu_layers or 0} of {load.layers or '?'} layers on the GPU: see {log}")
+    on_gpu, layers = load["gpu_layers"], load["layers"]
+    if on_gpu is None or on_gpu != layers:
+        raise FailedError(f"the engine put {on_gpu or 0} of {layers or '?'} layers on the GPU: see {log}")
 
 
 def _used_by(server: Server, machine: Machine) -> int | None:
     """MiB of the GPU that the server's process holds; None where the driver does not say."""
-    own = [one for one in machine.processes() if one.pid == server.process.pid]
-    return own[0].used_mib if own else None
+    return next((one["mib"] for one in machine.processes() if one["pid"] == server.process.pid), None)
 
 
 def measured_mib(result: Result) -> int | None:
@@ -169,8 +155,3 @@ def measured_mib(result: Result) -> int | None:
         return int(own)
     before, filled = result["gpu_mib"]["before"], result["gpu_mib"]["filled"]
     return None if before is None or filled is None else int(filled - before)
-
-
-def gpu_case_seconds(shape: Shape) -> int:
-    """How long one case takes at most, with the time to write the file. A guess, until there are measurements."""
-    return 25 + shape.size // 2**29

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -21,7 +21,7 @@ from sharing.ollama import ALL_LAYERS, server_environment
 from tests.gpu.engine import Server, free_port, serving, wait_until_ready
 from tests.gpu.machine import Machine
 from tests.gpu.memory import START_SECONDS, Files
-from tests.gpu.mps import Daemon, mps_daemon
+from tests.gpu.mps import mps_daemon
 from tests.gpu.progress import Clock, FailedError, Result, SkipError
 from tests.gpu.shapes import Shape
 
@@ -57,17 +57,18 @@ class Pair:
         if self.ollama is None:
             raise SkipError("no `ollama` program was given: name one with --ollama")
         python = self._environment()
-        with mps_daemon(total_mib, len(shapes)) if mode == "mps" else nullcontext() as daemon, ExitStack() as open_ones:
-            servers = self._servers(shapes, daemon, open_ones)
-            settings = [f"{name}={server.url}" for name, server in servers.items()]
+        with ExitStack() as opened:
+            clients = opened.enter_context(mps_daemon(total_mib, len(shapes))) if mode == "mps" else {}
+            program = self._lay_out(self.ollama)
             out = self.folder / f"bench-{mode}.json"
             out.unlink(missing_ok=True)
             command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
-            for shape, setting in zip(shapes, settings, strict=True):
-                command += ["--url", setting, "--model", f"{setting.partition('=')[0]}={shape.name}"]
+            for shape in shapes:
+                server = opened.enter_context(self._serving(program, shape, clients))
+                name = shape.name.partition(":")[0]
+                command += ["--url", f"{name}={server.url}", "--model", f"{name}={shape.name}"]
             done = _run(command, python, min(BENCH_SECONDS, clock.left), check=False)
-            processes = self.machine.processes()
-            state = self.machine.gpu()
+            processes, used = self.machine.processes(), self.machine.used_mib()
         try:
             # It ends with 1 when single requests failed, and says which: the others count all the same.
             summary = json.loads(done.stdout)
@@ -80,12 +81,13 @@ class Pair:
         return {
             "mode": mode,
             "command": ["tandem", "bench", *self.load],
-            "models": [asdict(served_as(shape).model) for shape in shapes],
+            "models": [asdict(shape.model) for shape in shapes],
             "context": CONTEXT,
             "slots": SLOTS,
             "summary": summary,
-            "gpu_mib": state and state.used_mib,
-            "processes": [{"program": Path(one.program).name, "mib": one.used_mib} for one in processes],
+            "gpu_mib": used,
+            # Their ids say nothing later.
+            "processes": [{key: one[key] for key in ("program", "mib")} for one in processes],
         }
 
     def _environment(self) -> dict[str, str]:
@@ -98,63 +100,41 @@ class Pair:
             raise SkipError(f"`tandem bench` cannot run on this Python: {words}. Name a folder with it: --packages")
         return environment
 
-    def _servers(self, shapes: Sequence[Shape], daemon: Daemon | None, open_ones: ExitStack) -> dict[str, Server]:
-        """A server for each model, ready, with its model loaded."""
-        program = self._laid_out()
-        clients = daemon.environment if daemon else {}
-        found = {}
-        for shape in shapes:
-            name = shape.name.partition(":")[0]
-            server = open_ones.enter_context(_ollama(program, self.folder, shape, clients))
-            if shape.name not in _held(server):
-                self._create(program, server, shape)
-            server.ask("/api/generate", {"model": shape.name, "stream": False}, timeout=START_SECONDS)
-            found[name] = server
-        return found
-
-    def _laid_out(self) -> Path:
-        """The program beside the engine that it looks for: `../lib/ollama`, with GPU libraries in a folder of it."""
+    def _lay_out(self, ollama: Path) -> Path:
+        """Puts the program beside the engine that it looks for in `../lib/ollama`, GPU libraries in a folder of it."""
         program, engines = self.folder / "bin" / "ollama", self.folder / "lib" / "ollama"
-        assert self.ollama is not None
         # No links for the program: it resolves them to find out where it lies.
-        place_file(self.ollama, program, shutil.copy)
+        place_file(ollama, program, shutil.copy)
         for file in self.programs.iterdir():
             place_file(file, engines / ("cuda_v13" if "cuda" in file.name else "") / file.name, os.symlink)
         return program
 
-    def _create(self, program: Path, server: Server, shape: Shape) -> None:
-        """Makes Ollama's model of the file, with the parameters that components/ollama_pair/model_start.sh sets."""
-        recipe, file = self.folder / "Modelfile", self.files.path(shape)
-        # Ollama copies the file twice before it removes one of the copies.
-        self.files.make_room(2 * shape.size, keep=file)
-        batch = served_as(shape).batch
-        recipe.write_text(
-            f"FROM {file}\nPARAMETER num_gpu {ALL_LAYERS}\nPARAMETER num_batch {batch}\n",
-            encoding="utf-8",
-        )
-        environment = {**os.environ, "OLLAMA_HOST": server.url, "HOME": str(self.folder)}
-        _run([str(program), "create", shape.name, "-f", str(recipe)], environment, CREATE_SECONDS)
-
-
-def served_as(shape: Shape) -> Served:
-    """The settings of each server."""
-    return Served(id=shape.name.replace(":", "-"), model=shape.model, context=CONTEXT, slots=SLOTS)
-
-
-@contextmanager
-def _ollama(program: Path, folder: Path, shape: Shape, clients: Mapping[str, str]) -> Iterator[Server]:
-    port, log = free_port(), folder / f"{shape.name.replace(':', '-')}.log"
-    environment = {
-        "HOME": str(folder),
-        "OLLAMA_HOST": f"127.0.0.1:{port}",
-        "OLLAMA_MODELS": str(folder / "models"),
-        "OLLAMA_NO_CLOUD": "1",
-        **server_environment(served_as(shape)),
-        **clients,
-    }
-    with serving([str(program), "serve"], port, log, environment) as server:
-        wait_until_ready(server, "/api/version", START_SECONDS)
-        yield server
+    @contextmanager
+    def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str]) -> Iterator[Server]:
+        """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
+        port, log = free_port(), self.folder / f"{shape.name.replace(':', '-')}.log"
+        served = Served(id=log.stem, model=shape.model, context=CONTEXT, slots=SLOTS)
+        environment = {
+            "HOME": str(self.folder),
+            "OLLAMA_HOST": f"127.0.0.1:{port}",
+            "OLLAMA_MODELS": str(self.folder / "models"),
+            "OLLAMA_NO_CLOUD": "1",
+            **server_environment(served),
+            **clients,
+        }
+        with serving([str(program), "serve"], port, log, environment) as server:
+            wait_until_ready(server, "/api/version", START_SECONDS)
+            held = server.ask("/api/tags", timeout=START_SECONDS).get("models") or []
+            if shape.name not in {model["name"] for model in held}:
+                recipe, file = self.folder / "Modelfile", self.files.path(shape)
+                # Ollama copies the file twice before it removes one of the copies.
+                self.files.make_room(2 * shape.size, keep=file)
+                lines = [f"FROM {file}", f"PARAMETER num_gpu {ALL_LAYERS}", f"PARAMETER num_batch {served.batch}", ""]
+                recipe.write_text("\n".join(lines), encoding="utf-8")
+                create = [str(program), "create", shape.name, "-f", str(recipe)]
+                _run(create, {**os.environ, **environment}, CREATE_SECONDS)
+            server.ask("/api/generate", {"model": shape.name, "stream": False}, timeout=START_SECONDS)
+            yield server
 
 
 def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -> None:
@@ -166,10 +146,6 @@ def place_file(source: Path, place: Path, put: Callable[[Path, Path], object]) -
     partial.replace(place)
 
 
-def _held(server: Server) -> set[str]:
-    return {str(model["name"]) for model in server.ask("/api/tags", timeout=START_SECONDS).get("models") or []}
-
-
 def _run(
     command: list[str], environment: Mapping[str, str], seconds: float, *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:
@@ -177,7 +153,7 @@ def _run(
     try:
         done = subprocess.run(
             command,
-            env=dict(environment),
+            env=environment,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from argparse import Namespace
+from functools import partial
 from pathlib import Path
 
 from sharing.models import KvType
-from tests.gpu import shares
-from tests.gpu.build import Build, Source
+from tests.gpu.build import Build
 from tests.gpu.machine import Machine
-from tests.gpu.memory import Case, Files, gpu_case_seconds, measure
+from tests.gpu.memory import Case, Files, measure
 from tests.gpu.pair import LOAD, Pair
 from tests.gpu.progress import Clock, Result, SkipError, Step
-from tests.gpu.readings import GpuState
 from tests.gpu.shapes import SHAPES, shrunk
+from tests.gpu.shares import prove_shares
 
 FIRST_CASES = (
     Case("llama2:7b", 4096),
@@ -53,49 +52,38 @@ DRY_LOAD = (
 )
 BUILD, BUILD_SECONDS = "build", 60
 """A build is not begun with less; it stops with the call and goes on in the next."""
+MODES = ("time-slicing", "mps")
 
 
-@dataclass(frozen=True)
-class Options:
-    """What one call was given."""
+def steps(given: Namespace, folder: Path, machine: Machine) -> list[Step]:
+    """All steps of a call with these arguments, the most useful first: what the time does not reach is the least loss.
 
-    folder: Path
-    source: Source | None
-    ollama: Path | None
-    packages: Path | None
-    cmake: tuple[str, ...]
-    jobs: int | None
-    dry_run: bool
-
-
-def steps(options: Options, machine: Machine) -> list[Step]:
-    """All steps, the most useful first: what the time does not reach is the least loss."""
+    The proofs of the shares come before all: they need no build, and half a minute.
+    """
     state = machine.gpu()
-    capability = state.compute_capability if state else None
-    build = Build(options.source, options.folder / "build", capability, options.cmake, options.jobs)
-    files, logs = Files(options.folder / "models"), options.folder / "logs"
+    capability = str(state["compute_capability"]) if state else None
+    build = Build(given.llama_cpp, given.llama_cpp_version, folder / "build", capability, given.cmake, given.jobs)
+    files, logs = Files(folder / "models"), folder / "logs"
     logs.mkdir(parents=True, exist_ok=True)
-    known = {name: shrunk(shape) for name, shape in SHAPES.items()} if options.dry_run else SHAPES
-    load = DRY_LOAD if options.dry_run else LOAD
-    pair = Pair(options.ollama, build.programs, options.folder / "ollama", files, machine, options.packages, load)
-    total = state.total_mib if state else 0
+    known = {name: shrunk(shape) for name, shape in SHAPES.items()} if given.dry_run else SHAPES
+    load = DRY_LOAD if given.dry_run else LOAD
+    pair = Pair(given.ollama, build.programs, folder / "ollama", files, machine, given.packages, load)
+    total = state["total_mib"] if state else 0
 
     def memory(case: Case) -> Step:
         shape = known[case.model]
-        return Step(
-            case.key,
-            f"Memory of {case.model}, context {case.context}, {case.slots} slots, {case.kv_type.value}",
-            gpu_case_seconds(shape),
-            lambda _: measure(case, shape, build.programs, files, machine, logs),
-            (BUILD,),
-        )
+        title = f"Memory of {case.model}, context {case.context}, {case.slots} slots, {case.kv_type.value}"
+        # How long it takes at most, with the time to write the file. A guess, until there are measurements.
+        seconds = 25 + shape.size // 2**29
+        run = partial(measure, case, shape, build.programs, files, machine, logs)
+        return Step(f"memory {case}", title, seconds, lambda _: run(), BUILD)
 
-    def proof(mode: str, prove: Callable[[Machine, Path, int], Result]) -> Step:
+    def proof(mode: str) -> Step:
         def run(_: Clock) -> Result:
             if state is None:
                 raise SkipError("a dry run has no GPU")
             check_compute_mode(mode, state)
-            return prove(machine, options.folder / "shares", total)
+            return prove_shares(mode, machine, folder / "shares", total)
 
         return Step(f"shares {mode}", f"Shares under {mode}", 30, run)
 
@@ -104,24 +92,15 @@ def steps(options: Options, machine: Machine) -> list[Step]:
             check_compute_mode(mode, state)
             return pair.run(mode, [known[name] for name in PAIR], total, clock)
 
-        seconds = 60 if options.dry_run else 240
-        return Step(f"pair {mode}", f"Two servers under {mode}, with `tandem bench`", seconds, run, (BUILD,))
+        seconds = 60 if given.dry_run else 240
+        return Step(f"pair {mode}", f"Two servers under {mode}, with `tandem bench`", seconds, run, BUILD)
 
-    proofs = [proof("time-slicing", shares.prove_time_slicing), proof("mps", shares.prove_mps)]
     building = Step(BUILD, "Build of llama.cpp", BUILD_SECONDS, build.run, resumes=True, remains=build.is_there)
-    first, more = (DRY_CASES, ()) if options.dry_run else (FIRST_CASES, MORE_CASES)
-    # The proofs need no build, and half a minute.
-    return [
-        *proofs,
-        building,
-        *map(memory, first),
-        bench("time-slicing"),
-        bench("mps"),
-        *map(memory, more),
-    ]
+    first, more = (DRY_CASES, ()) if given.dry_run else (FIRST_CASES, MORE_CASES)
+    return [*map(proof, MODES), building, *map(memory, first), *map(bench, MODES), *map(memory, more)]
 
 
-def check_compute_mode(mode: str, state: GpuState | None) -> None:
+def check_compute_mode(mode: str, state: Result | None) -> None:
     """Raises `SkipError` where the GPU takes one process only. Under MPS, that is the MPS server."""
-    if mode == "time-slicing" and state and state.compute_mode == "Exclusive_Process":
+    if mode == "time-slicing" and state and state["compute_mode"] == "Exclusive_Process":
         raise SkipError("the GPU is in compute mode EXCLUSIVE_PROCESS, which the tier leaves as it is")

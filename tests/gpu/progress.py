@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sharing.files import write_whole
+from sharing.files import lock, write_whole
 
 Result = dict[str, Any]
 STARTS = 2
 """A step that two calls interrupted does not fit a call."""
+MARK = "TANDEM_GPU_TIER"
+"""In the environment of every program that a call starts, with the folder. What they start has it too."""
+PAUSE_SECONDS = 0.05
 
 
 class SkipError(Exception):
@@ -40,8 +44,8 @@ class Step:
     seconds: int
     """How long it takes, as far as known: it is not begun with less time left."""
     run: Callable[[Clock], Result]
-    needs: tuple[str, ...] = ()
-    """Keys of steps without which it cannot run."""
+    needs: str = ""
+    """Key of a step without which it cannot run."""
     resumes: bool = False
     """Whether the next call goes on where this one stopped. Another step begins again."""
     remains: Callable[[], bool] = lambda: True
@@ -49,20 +53,20 @@ class Step:
 
 
 class Clock:
-    """The time of one call, and of all calls together."""
+    """The time of one call, in seconds."""
 
     def __init__(self, limit: float, now: Callable[[], float] = time.monotonic) -> None:
         self._now, self._begun, self._limit = now, now(), limit
 
     @property
-    def left(self) -> float:
-        """Seconds."""
-        return self._limit - self.spent
+    def spent(self) -> float:
+        """Since the call began."""
+        return self._now() - self._begun
 
     @property
-    def spent(self) -> float:
-        """Seconds since the call began."""
-        return self._now() - self._begun
+    def left(self) -> float:
+        """Until its end."""
+        return self._limit - self.spent
 
 
 @dataclass
@@ -70,30 +74,26 @@ class State:
     """What all calls so far have found. It is written before and after every step."""
 
     path: Path
-    done: dict[str, Result] = field(default_factory=dict)
-    failed: dict[str, str] = field(default_factory=dict)
-    skipped: dict[str, str] = field(default_factory=dict)
-    started: dict[str, int] = field(default_factory=dict)
-    """How many calls began a step that none has ended."""
     spent_seconds: float = 0.0
+    steps: dict[str, Result] = field(default_factory=dict)
+    """Of each step its `result`, or why it was `skipped` or `failed`, or how many calls `started` it."""
 
     @classmethod
     def read(cls, path: Path) -> State:
         """The state of earlier calls, or an empty one."""
-        if not path.exists():
-            return cls(path)
-        return cls(path, **json.loads(path.read_text(encoding="utf-8")))
+        return cls(path, **json.loads(path.read_text(encoding="utf-8"))) if path.exists() else cls(path)
 
     def write(self) -> None:
-        """Keeps it. A call that is killed while it writes leaves the earlier state."""
-        content = asdict(self)
-        del content["path"]
-        write_whole(self.path, json.dumps(content, indent=1))
+        """Keeps it."""
+        write_whole(self.path, json.dumps({"spent_seconds": self.spent_seconds, "steps": self.steps}, indent=1))
 
+    def having(self, what: str) -> Result:
+        """The `result`, or the reason for `skipped` or `failed`, of each step that has one."""
+        return {key: known[what] for key, known in self.steps.items() if what in known}
 
-def left_of(steps: Sequence[Step], state: State) -> list[Step]:
-    """Steps of which nothing is known yet."""
-    return [step for step in steps if step.key not in {*state.done, *state.failed, *state.skipped}]
+    def left_of(self, steps: Sequence[Step]) -> list[Step]:
+        """Steps of which nothing is known yet."""
+        return [step for step in steps if self.steps.get(step.key, {}).keys() <= {"started"}]
 
 
 def run_steps(steps: Sequence[Step], state: State, clock: Clock, show: Callable[[str], None]) -> None:
@@ -104,56 +104,53 @@ def run_steps(steps: Sequence[Step], state: State, clock: Clock, show: Callable[
     """
     before = state.spent_seconds
     for step in steps:
-        if step.key in state.done and not step.remains():
-            del state.done[step.key]
-        if step.key in state.done or step.key in state.failed:
+        known, needed = state.steps.setdefault(step.key, {}), state.steps.get(step.needs, {})
+        if "failed" in known or ("result" in known and step.remains()):
             continue
-        if missing := [need for need in step.needs if need not in state.done]:
-            if any(need in state.skipped or need in state.failed for need in missing):
-                state.skipped[step.key] = f"it needs `{missing[0]}`, which did not run"
-            else:
-                state.skipped.pop(step.key, None)
+        known.pop("result", None)
+        known.pop("skipped", None)
+        if step.needs and "result" not in needed:
+            if needed.keys() & {"skipped", "failed"}:
+                known["skipped"] = f"it needs `{step.needs}`, which did not run"
             continue
         if clock.left < step.seconds:
             continue
-        state.started[step.key] = state.started.get(step.key, 0) + 1
+        known["started"] = known.get("started", 0) + 1
         # If this call is killed, the next one counts the step with the time that it should have taken.
         state.spent_seconds = before + clock.spent + step.seconds
         state.write()
         try:
-            _run(step, state, clock, show)
+            show(f"{step.title} …")
+            outcome = state.steps[step.key] = _outcome(step, known["started"], clock)
+            for what, value in outcome.items():
+                said = {"result": "done", "started": "not finished: the next call goes on"}.get(
+                    what, f"{what}: {value}"
+                )
+                show(f"  {said}, {clock.spent:.0f} s after the call began")
         finally:
             state.spent_seconds = before + clock.spent
             state.write()
+    state.write()
 
 
-def _run(step: Step, state: State, clock: Clock, show: Callable[[str], None]) -> None:
-    show(f"{step.title} …")
+def _outcome(step: Step, started: int, clock: Clock) -> Result:
     begun = clock.spent
-    state.skipped.pop(step.key, None)
     try:
-        if state.started[step.key] > STARTS and not step.resumes:
+        if started > STARTS and not step.resumes:
             raise FailedError(f"{STARTS} calls were stopped in the middle of it")
         with _stopped_after(clock.left):
             result = step.run(clock)
     except SkipError as reason:
-        state.skipped[step.key] = str(reason)
-        show(f"  skipped: {reason}")
-    except UnfinishedError as reason:
-        show(f"  not finished: {reason}")
-        return
+        return {"skipped": str(reason)}
+    except UnfinishedError:
+        return {"started": started}
     except FailedError as reason:
-        state.failed[step.key] = str(reason)
-        show(f"  failed: {reason}")
+        return {"failed": str(reason)}
     except Exception as error:
         # One step that nobody expected to fail so must not keep the others from running.
         place = traceback.extract_tb(error.__traceback__)[-1]
-        state.failed[step.key] = f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"
-        show(f"  failed: {state.failed[step.key]}")
-    else:
-        state.done[step.key] = {**result, "seconds": round(clock.spent - begun, 1)}
-        show(f"  done in {clock.spent - begun:.0f} s")
-    del state.started[step.key]
+        return {"failed": f"{type(error).__name__}: {error} ({Path(place.filename).name}:{place.lineno})"}
+    return {"result": {**result, "seconds": round(clock.spent - begun, 1)}}
 
 
 @contextmanager
@@ -161,7 +158,7 @@ def _stopped_after(seconds: float) -> Iterator[None]:
     """Raises `UnfinishedError` in whatever runs when the time of the call is up."""
 
     def stop(*_: object) -> None:
-        raise UnfinishedError("the time of this call is up")
+        raise UnfinishedError
 
     earlier = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, max(1.0, seconds))
@@ -170,3 +167,49 @@ def _stopped_after(seconds: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, earlier)
+
+
+@contextmanager
+def hold(folder: Path) -> Iterator[list[int]]:
+    """Keeps other calls out of the folder, and ends what a killed call left; gives the ids of those processes.
+
+    A server that was left would be measured with the next one, and two builds in one folder spoil it. Raises
+    `FailedError`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        held = lock(folder / "lock")
+    except BlockingIOError:
+        raise FailedError(f"folder {folder} is in use by another call. Wait until that call has ended") from None
+    with held:
+        left = _end_left_running(folder)
+        os.environ[MARK] = str(folder)
+        try:
+            yield left
+        finally:
+            del os.environ[MARK]
+
+
+def _end_left_running(folder: Path) -> list[int]:
+    """Looks until two looks in a row find nothing: a process shows no environment while it becomes another program."""
+    ended, quiet = set[int](), 0
+    while quiet < 2:
+        found = marked(folder)
+        for process in found:
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+        ended.update(found)
+        quiet = 0 if found else quiet + 1
+        time.sleep(PAUSE_SECONDS)
+    return sorted(ended)
+
+
+def marked(folder: Path) -> list[int]:
+    """Processes whose environment names the folder."""
+    wanted, found = f"{MARK}={folder}".encode(), []
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        # One that has ended, or belongs to somebody else, cannot be read.
+        with suppress(OSError):
+            if wanted in place.read_bytes().split(b"\0"):
+                found.append(int(place.parent.name))
+    return found

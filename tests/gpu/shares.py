@@ -24,19 +24,16 @@ TOLERANCE = 0.1
 LIMIT_SECONDS = 60
 
 
-def prove_time_slicing(_: Machine, folder: Path, total_mib: int) -> Result:
-    """Two processes without limits: both see the whole GPU."""
-    words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, each seeing all of its memory"
-    return prove(expectation(words, total_mib, None), folder, {})
-
-
-def prove_mps(machine: Machine, folder: Path, total_mib: int) -> Result:
-    """Two clients of a daemon: each gets its part, and no more."""
+def prove_shares(mode: str, machine: Machine, folder: Path, total_mib: int) -> Result:
+    """Two processes without limits, which see the whole GPU; or two clients of MPS, of which each gets its part."""
+    if mode == "time-slicing":
+        words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, each seeing all of its memory"
+        return prove(expectation(words, total_mib, None), folder, {})
     limit = total_mib // SHARES
     words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, {limit:,} MiB each, enforced"
-    with mps_daemon(total_mib, SHARES) as daemon:
-        found = prove(expectation(words, total_mib, limit), folder, daemon.environment)
-        servers = [one.used_mib for one in machine.processes() if "mps-server" in one.program]
+    with mps_daemon(total_mib, SHARES) as clients:
+        found = prove(expectation(words, total_mib, limit), folder, clients)
+        servers = [one["mib"] for one in machine.processes() if "mps-server" in one["program"]]
     return {**found, "mps_server_mib": servers[0] if servers else None}
 
 
@@ -60,22 +57,22 @@ def prove(expected: Result, folder: Path, environment: Mapping[str, str]) -> Res
     shipped = folder / "in_pod"
     shipped.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
-        shutil.copy(IN_POD / name, shipped / name)
-    port = free_port()
+        shutil.copy(IN_POD / name, shipped)
     common = {
+        **os.environ,
         "EXPECTATION": json.dumps(expected),
         "JUDGE": "127.0.0.1",
         "SERVICE": "localhost",
-        "PORT": str(port),
+        "PORT": str(free_port()),
         "EXCLUSIVE_SECONDS": "0",
-        **{name: str(LIMIT_SECONDS) for name in ("LIMIT_SECONDS", "BACK_SECONDS", "STEP_SECONDS")},
+        **dict.fromkeys(("LIMIT_SECONDS", "BACK_SECONDS", "STEP_SECONDS"), str(LIMIT_SECONDS)),
         **environment,
     }
     pods = [
         subprocess.Popen(
             [sys.executable, "-B", "-m", "in_pod.shares"],
             cwd=folder,
-            env={**os.environ, **common, "JOB_COMPLETION_INDEX": str(index)},
+            env={**common, "JOB_COMPLETION_INDEX": str(index)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

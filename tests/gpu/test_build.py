@@ -2,15 +2,13 @@
 
 import re
 import shutil
-import stat
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.gpu import build as builds
-from tests.gpu.build import PROGRAMS, Build, Source, configure, unpack
+from tests.gpu.build import PARTS, PROGRAMS, Build, find_tool, unpack
 from tests.gpu.progress import Clock, FailedError, SkipError
 
 
@@ -59,12 +57,12 @@ def test_an_archive_that_lacks_a_part_is_refused_before_the_build(tmp_path: Path
 def test_the_guide_packs_what_the_build_reads() -> None:
     guide = Path(__file__).parents[2] / "docs" / "how-to" / "run-the-gpu-tier.md"
     [packed] = re.findall(r"tar -C llama\.cpp -cJf \S+ \\\n(.*?)\n *```", guide.read_text(encoding="utf-8"), re.DOTALL)
-    assert {*builds.PARTS, "tools"} <= set(packed.replace("\\", "").split())
+    assert {*PARTS, "tools"} <= set(packed.replace("\\", "").split())
 
 
 def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> None:
-    build = Build(Source(tmp_path, "b10454 (4df29be4f)"), tmp_path / "build", "9.0", ("-DX=1",))
-    command = configure("cmake", build, tmp_path, "/usr/local/cuda/bin/nvcc")
+    build = Build(tmp_path, "b10454 (4df29be4f)", tmp_path / "build", "9.0", ("-DX=1",))
+    command = build.configure("cmake", tmp_path, "/usr/local/cuda/bin/nvcc")
     # llama/server/CMakePresets.json of Ollama 0.32.15, presets `default` and `llama_cuda_v13_base`.
     ollamas = (
         "CMAKE_BUILD_TYPE=Release BUILD_SHARED_LIBS=ON GGML_BACKEND_DL=ON GGML_NATIVE=OFF GGML_OPENMP=OFF GGML_CUDA=ON"
@@ -77,7 +75,7 @@ def test_the_build_has_ollamas_options_and_code_for_this_gpu(tmp_path: Path) -> 
 
 
 def test_a_build_for_the_cpu_asks_for_no_cuda(tmp_path: Path) -> None:
-    command = configure("cmake", Build(Source(tmp_path, "unknown"), tmp_path, None), tmp_path, None)
+    command = Build(tmp_path, "unknown", tmp_path, None).configure("cmake", tmp_path, None)
     assert not [word for word in command if "CUDA" in word]
     # It becomes an integer in C++.
     assert "-DLLAMA_BUILD_NUMBER=0" in command
@@ -88,7 +86,7 @@ def test_without_cudas_compiler_the_build_is_skipped_and_says_why(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name, **_: None if name == "nvcc" else f"/usr/bin/{name}")
     with pytest.raises(SkipError, match="`nvcc` is neither on PATH nor in"):
-        Build(Source(tmp_path, "b10454"), tmp_path / "build", "9.0").run(Clock(480))
+        Build(tmp_path, "b10454", tmp_path / "build", "9.0").run(Clock(480))
 
 
 CMAKE = """#!/bin/sh
@@ -123,10 +121,7 @@ def machine_with_cmake(monkeypatch: pytest.MonkeyPatch, folder: Path, *, program
 def built(tmp_path: Path, *, capability: str | None = "9.0", jobs: int | None = None) -> Build:
     source = tmp_path / "source"
     return Build(
-        Source(source if source.exists() else source_tree(source), "b10454"),
-        tmp_path / "build",
-        capability,
-        jobs=jobs,
+        source if source.exists() else source_tree(source), "b10454", tmp_path / "build", capability, jobs=jobs
     )
 
 
@@ -168,12 +163,10 @@ def test_a_configuration_that_failed_is_tried_again(monkeypatch: pytest.MonkeyPa
     assert len(log.read_text().splitlines()) == 2
 
 
-def test_cmake_is_found_beside_python(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    program = tmp_path / "cmake"
-    program.write_text("#!/bin/sh\n")
-    program.chmod(program.stat().st_mode | stat.S_IXUSR)
+def test_a_tool_is_found_on_the_path_or_beside_another(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    with pytest.raises(SkipError, match="CMake is missing"):
-        builds._tool("cmake", "CMake")
-    monkeypatch.setattr("sys.executable", str(tmp_path / "python3"))
-    assert builds._tool("cmake", "CMake") == str(program)
+    with pytest.raises(SkipError, match="CMake is missing: `cmake` is neither on PATH nor in "):
+        find_tool("cmake", "CMake", str(tmp_path))
+    program = tmp_path / "cmake"
+    program.touch(0o755)
+    assert find_tool("cmake", "CMake", str(tmp_path)) == str(program)

@@ -17,37 +17,35 @@ from sharing.models import KvType, Served
 from sharing.modes import Mps, TimeSlicing
 from tests.gpu import machine as machines
 from tests.gpu import shares
-from tests.gpu.__main__ import main
+from tests.gpu.__main__ import main, parse
 from tests.gpu.engine import llama_arguments
-from tests.gpu.folder import hold, marked
-from tests.gpu.machine import Machine
+from tests.gpu.machine import Machine, read_gpu
 from tests.gpu.mps import mps_daemon
-from tests.gpu.plan import FIRST_CASES, MORE_CASES, Options, check_compute_mode, steps
-from tests.gpu.progress import FailedError, SkipError
-from tests.gpu.readings import read_gpu
+from tests.gpu.plan import FIRST_CASES, MORE_CASES, check_compute_mode, steps
+from tests.gpu.progress import FailedError, SkipError, hold, marked
 from tests.gpu.shapes import SHAPES
 
 NO_GPU = Machine(has_gpu=False)
 
 
-def options(tmp_path: Path, *, dry_run: bool = False) -> Options:
-    return Options(tmp_path, None, None, None, (), None, dry_run)
-
-
-def test_the_most_useful_steps_come_first(tmp_path: Path) -> None:
-    keys = [one.key for one in steps(options(tmp_path), NO_GPU)]
-    first, more = [case.key for case in FIRST_CASES], [case.key for case in MORE_CASES]
+def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Path) -> None:
+    first, more = [f"memory {case}" for case in FIRST_CASES], [f"memory {case}" for case in MORE_CASES]
     proofs, pairs = ["shares time-slicing", "shares mps"], ["pair time-slicing", "pair mps"]
+    keys = [one.key for one in steps(parse([]), tmp_path, NO_GPU)]
     assert keys == [*proofs, "build", *first, *pairs, *more]
-
-
-def test_the_first_cases_have_every_model_once() -> None:
+    assert len(keys) == 24
     assert sorted(case.model for case in FIRST_CASES) == sorted(SHAPES)
+
+
+def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantised_cache(tmp_path: Path) -> None:
+    keys = [one.key for one in steps(parse(["--dry-run"]), tmp_path, NO_GPU)]
+    assert len(keys) == 5 + len(SHAPES) + 2
+    assert {"memory gemma3:4b context 1024 slots 2 kv f16", "memory qwen3:8b context 1024 slots 1 kv q8_0"} <= {*keys}
 
 
 def test_the_whole_plan_fits_into_twenty_five_minutes_beside_a_build_of_eight(tmp_path: Path) -> None:
     # What is begun must fit, so these are upper bounds; a short overrun costs the last case.
-    planned = steps(options(tmp_path), NO_GPU)
+    planned = steps(parse([]), tmp_path, NO_GPU)
     first = planned[: planned.index(next(one for one in planned if one.key == "pair mps")) + 1]
     assert 8 * 60 + sum(one.seconds for one in first if one.key != "build") < 25 * 60
     assert all(one.seconds < 8 * 60 for one in planned)
@@ -226,8 +224,8 @@ def test_the_daemon_gets_the_limits_of_the_device_plugin_and_no_compute_mode(
 ) -> None:
     log = control_that_writes(tmp_path)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    with mps_daemon(143771, 2) as daemon:
-        assert set(daemon.environment) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
+    with mps_daemon(143771, 2) as clients:
+        assert set(clients) == {"CUDA_MPS_PIPE_DIRECTORY", "CUDA_MPS_LOG_DIRECTORY"}
     orders = [line for line in log.read_text().splitlines() if line != "args "]
     # cmd/mps-control-daemon/mps/daemon.go: total / replicas in whole MiB, 100 / replicas.
     assert orders == [

@@ -4,13 +4,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.gpu.folder import MARK, hold, marked
 from tests.gpu.progress import (
+    MARK,
     Clock,
     FailedError,
     Result,
@@ -18,160 +18,125 @@ from tests.gpu.progress import (
     State,
     Step,
     UnfinishedError,
-    left_of,
+    hold,
+    marked,
     run_steps,
 )
 
 
-class Time:
-    """A clock that only steps move."""
+class Calls:
+    """Calls of at most eight minutes, whose clock only steps move; each begins with what is on the disk."""
 
-    def __init__(self) -> None:
-        self.now = 0.0
+    def __init__(self, folder: Path) -> None:
+        self.path, self.now, self.said = folder / "state.json", 0.0, list[str]()
 
-    def __call__(self) -> float:
-        return self.now
+    def step(
+        self, key: str, seconds: int = 10, end: BaseException | Callable[[], object] | None = None, **options: object
+    ) -> Step:
+        """One that takes its time, and raises or does something at its end."""
 
+        def run(_: Clock) -> Result:
+            self.now += seconds
+            if isinstance(end, BaseException):
+                raise end
+            if end:
+                end()
+            return {"made": key}
 
-def quiet(_: str) -> None:
-    pass
+        return Step(key, key, seconds, run, **options)  # type: ignore[arg-type]
 
-
-def keys(found: Sequence[Step]) -> list[str]:
-    return [one.key for one in found]
-
-
-def step(key: str, seconds: int, time: Time, *, needs: tuple[str, ...] = (), error: Exception | None = None) -> Step:
-    def run(_: Clock) -> Result:
-        time.now += seconds
-        if error:
-            raise error
-        return {"key": key}
-
-    return Step(key, key, seconds, run, needs)
-
-
-def test_a_call_goes_on_from_what_the_last_one_left(tmp_path: Path) -> None:
-    time = Time()
-    state = State.read(tmp_path / "state.json")
-    planned = [step("a", 100, time), step("b", 300, time), step("c", 300, time)]
-    run_steps(planned, state, Clock(480, time), quiet)
-    assert keys(left_of(planned, state)) == ["c"]
-    again = State.read(tmp_path / "state.json")
-    assert list(again.done) == ["a", "b"]
-    assert again.spent_seconds == 400
-    run_steps(planned, again, Clock(480, time), quiet)
-    assert list(again.done) == ["a", "b", "c"]
-    assert again.spent_seconds == 700
+    def call(self, *planned: Step) -> State:
+        state = State.read(self.path)
+        run_steps(planned, state, Clock(480, lambda: self.now), self.said.append)
+        assert State.read(self.path) == state
+        self.left = [one.key for one in state.left_of(planned)]
+        self.done = list(state.having("result"))
+        return state
 
 
-def test_a_step_is_not_begun_without_the_time_for_it_but_a_shorter_one_is(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    planned = [step("long", 500, time), step("short", 20, time)]
-    run_steps(planned, state, Clock(480, time), quiet)
-    assert keys(left_of(planned, state)) == ["long"]
-    assert list(state.done) == ["short"]
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    return Calls(tmp_path)
 
 
-def test_an_unfinished_build_leaves_what_needs_it_for_the_next_call(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    planned = [step("build", 60, time, error=UnfinishedError("later")), step("m", 1, time, needs=("build",))]
-    run_steps(planned, state, Clock(480, time), quiet)
-    assert keys(left_of(planned, state)) == ["build", "m"]
-    assert not state.skipped
+def test_a_call_goes_on_from_what_the_last_one_left(calls: Calls) -> None:
+    planned = [calls.step("a", 100), calls.step("b", 300), calls.step("c", 300)]
+    assert calls.call(*planned).spent_seconds == 400
+    assert (calls.done, calls.left) == (["a", "b"], ["c"])
+    assert calls.call(*planned).spent_seconds == 700
+    assert (calls.done, calls.left) == (["a", "b", "c"], [])
 
 
-def test_what_needs_a_skipped_step_is_skipped_and_both_are_tried_again(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    needy = step("m", 1, time, needs=("build",))
-    run_steps([step("build", 60, time, error=SkipError("no nvcc")), needy], state, Clock(480, time), quiet)
-    assert state.skipped == {"build": "no nvcc", "m": "it needs `build`, which did not run"}
-    run_steps([step("build", 60, time), needy], state, Clock(480, time), quiet)
-    assert state.skipped == {}
-    assert list(state.done) == ["build", "m"]
+def test_a_step_is_not_begun_without_the_time_for_it_but_a_shorter_one_is(calls: Calls) -> None:
+    calls.call(calls.step("long", 481), calls.step("short", 480))
+    assert (calls.done, calls.left) == (["short"], ["long"])
 
 
-def test_a_failed_step_is_kept_with_its_reason_and_not_repeated(tmp_path: Path) -> None:
-    time, state = Time(), State(tmp_path / "state.json")
-    run_steps([step("m", 10, time, error=FailedError("cudaMalloc failed"))], state, Clock(480, time), quiet)
-    assert state.failed == {"m": "cudaMalloc failed"}
-    run_steps([step("m", 10, time)], state, Clock(480, time), quiet)
-    assert time.now == 10
+def test_an_unfinished_build_leaves_what_needs_it_for_the_next_call(calls: Calls) -> None:
+    state = calls.call(calls.step("build", 60, UnfinishedError()), calls.step("m", needs="build"))
+    assert (calls.left, state.having("skipped")) == (["build", "m"], {})
+    assert calls.said == ["build …", "  not finished: the next call goes on, 60 s after the call began"]
 
 
-def running(key: str, run: Callable[[], Result], *, resumes: bool = False) -> Step:
-    return Step(key, key, 10, lambda _: run(), resumes=resumes)
+def test_what_needs_a_skipped_step_is_skipped_and_both_are_tried_again(calls: Calls) -> None:
+    needy = calls.step("m", needs="build")
+    state = calls.call(calls.step("build", 60, SkipError("no nvcc")), needy)
+    assert state.having("skipped") == {"build": "no nvcc", "m": "it needs `build`, which did not run"}
+    assert calls.call(calls.step("build", 60), needy).having("skipped") == {}
+    assert calls.done == ["build", "m"]
 
 
-def test_a_step_that_fails_in_a_way_nobody_expected_does_not_keep_others_from_running(tmp_path: Path) -> None:
-    def fail() -> Result:
-        raise PermissionError("cannot execute llama-server")
-
-    state = State(tmp_path / "state.json")
-    run_steps([running("a", fail), running("b", lambda: {})], state, Clock(480, Time()), quiet)
-    assert state.failed["a"].startswith("PermissionError: cannot execute llama-server (test_progress.py:")
-    assert list(state.done) == ["b"]
+def test_a_failed_step_is_kept_with_its_reason_and_not_repeated(calls: Calls) -> None:
+    calls.call(calls.step("m", 10, FailedError("cudaMalloc failed")))
+    assert calls.call(calls.step("m", 10)).having("failed") == {"m": "cudaMalloc failed"}
+    assert (calls.now, calls.left) == (10, [])
 
 
-def test_the_end_of_a_call_stops_a_step_which_the_next_call_begins_again(tmp_path: Path) -> None:
-    def ring() -> Result:
-        signal.raise_signal(signal.SIGALRM)
-        return {}
+def test_a_step_that_fails_in_a_way_nobody_expected_does_not_keep_others_from_running(calls: Calls) -> None:
+    state = calls.call(calls.step("a", 10, PermissionError("cannot execute llama-server")), calls.step("b"))
+    assert state.having("failed")["a"].startswith("PermissionError: cannot execute llama-server (test_progress.py:")
+    assert calls.done == ["b"]
 
-    state = State(tmp_path / "state.json")
-    planned = [running("a", ring), running("b", lambda: {})]
-    run_steps(planned, state, Clock(480, Time()), quiet)
-    assert keys(left_of(planned, state)) == ["a"]
-    assert list(state.done) == ["b"]
-    run_steps([running("a", lambda: {})], state, Clock(480, Time()), quiet)
-    assert list(state.done) == ["b", "a"]
+
+def test_the_end_of_a_call_stops_a_step_which_the_next_call_begins_again(calls: Calls) -> None:
+    calls.call(calls.step("a", 10, lambda: signal.raise_signal(signal.SIGALRM)), calls.step("b"))
+    assert (calls.done, calls.left) == (["b"], ["a"])
+    calls.call(calls.step("a"))
+    assert calls.done == ["a", "b"]
     assert signal.getsignal(signal.SIGALRM) == signal.SIG_DFL
 
 
 @pytest.mark.parametrize(("resumes", "failed"), [(False, ["a"]), (True, [])], ids=["step", "build"])
 def test_a_step_that_two_calls_could_not_end_is_given_up_unless_it_goes_on(
-    resumes: bool, failed: list[str], tmp_path: Path
+    resumes: bool, failed: list[str], calls: Calls
 ) -> None:
-    def stop() -> Result:
-        raise UnfinishedError("the time of this call is up")
-
     for _ in range(3):
-        state = State.read(tmp_path / "state.json")
-        run_steps([running("a", stop, resumes=resumes)], state, Clock(480, Time()), quiet)
-    assert list(state.failed) == failed
+        state = calls.call(calls.step("a", 10, UnfinishedError(), resumes=resumes))
+    assert list(state.having("failed")) == failed
 
 
-def test_a_killed_call_counts_with_the_time_that_its_step_should_have_taken(tmp_path: Path) -> None:
-    time, path = Time(), tmp_path / "state.json"
+def test_a_killed_call_counts_with_the_time_that_its_step_should_have_taken(calls: Calls) -> None:
     kept: list[State] = []
+    # What the disk holds at that moment is all that the next call gets.
+    calls.call(calls.step("first", 30), calls.step("a", end=lambda: kept.append(State.read(calls.path))))
+    assert (kept[0].spent_seconds, kept[0].steps["a"], list(kept[0].having("result"))) == (
+        40,
+        {"started": 1},
+        ["first"],
+    )
 
-    def be_killed() -> Result:
-        # What the disk holds at that moment is all that the next call gets.
-        kept.append(State.read(path))
-        return {}
 
-    run_steps([step("first", 30, time), running("a", be_killed)], State(path), Clock(480, time), quiet)
-    assert (kept[0].spent_seconds, kept[0].started, list(kept[0].done)) == (40, {"a": 1}, ["first"])
-
-
-def test_a_call_that_a_person_stops_keeps_its_time(tmp_path: Path) -> None:
-    time = Time()
-
-    def stop() -> Result:
-        time.now += 7
-        raise KeyboardInterrupt
-
-    state = State(tmp_path / "state.json")
+def test_a_call_that_a_person_stops_keeps_its_time(calls: Calls) -> None:
     with pytest.raises(KeyboardInterrupt):
-        run_steps([running("a", stop)], state, Clock(480, time), quiet)
-    assert State.read(tmp_path / "state.json").spent_seconds == 7
+        calls.call(calls.step("a", 7, KeyboardInterrupt()))
+    assert State.read(calls.path).spent_seconds == 7
 
 
-def test_what_another_machine_made_is_made_here_too(tmp_path: Path) -> None:
-    state = State(tmp_path / "state.json", done={"build": {"made": "there"}})
-    gone = Step("build", "build", 10, lambda _: {"made": "here"}, remains=lambda: False)
-    run_steps([gone], state, Clock(480, Time()), quiet)
-    assert state.done["build"]["made"] == "here"
+def test_what_another_machine_made_is_made_here_too_before_what_needs_it(calls: Calls) -> None:
+    gone = calls.step("build", 60, UnfinishedError(), remains=lambda: False)
+    calls.call(calls.step("build"))
+    assert "result" not in calls.call(gone, calls.step("m", needs="build")).steps["build"]
+    assert (calls.done, calls.left) == ([], ["build", "m"])
 
 
 def test_a_folder_serves_one_call_at_a_time(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import pytest
 
-from tests.gpu.readings import Buffer, GpuProcess, read_gpu, read_load, read_processes
+from tests.gpu.machine import read_gpu, read_processes
+from tests.gpu.progress import FailedError
+from tests.gpu.readings import gpu_mib, read_load
 
 # Ollama 0.32.15 on an H100 80GB, driver 580.173.02, Qwen3-0.6B Q8_0 with context 40960 (document 65715519840).
 H100 = """\
@@ -40,77 +42,97 @@ sched_reserve:        CPU compute buffer size =     5.03 MiB
 WITH_MPS = "3031, /usr/libexec/gnome-remote-desktop-daemon, 502\n2016454, nvidia-cuda-mps-server, 54\n"
 
 
+GPU_PARTS = ("model", "KV", "compute", "output")
+
+
 def test_the_buffers_of_a_load_are_read_by_device_and_kind() -> None:
-    load = read_load(H100.splitlines())
-    assert (load.gpu_layers, load.layers) == (29, 29)
-    assert load.buffers == (
-        Buffer("CUDA0", "model", 604.15),
-        Buffer("CUDA0", "KV", 4480.0),
-        Buffer("CUDA0", "compute", 264.04),
-    )
-    assert load.gpu_mib() == pytest.approx(5348.19)
+    assert read_load(H100.splitlines()) == {
+        "buffers": [
+            {"device": "CUDA0", "kind": "model", "mib": 604.15},
+            {"device": "CUDA0", "kind": "KV", "mib": 4480.0},
+            {"device": "CUDA0", "kind": "compute", "mib": 264.04},
+        ],
+        "gpu_layers": 29,
+        "layers": 29,
+    }
 
 
-def test_the_two_caches_of_a_model_with_a_sliding_window_add_up() -> None:
-    load = read_load(SLIDING_WINDOW.splitlines())
-    assert load.gpu_mib("KV") == 2048.0
+@pytest.mark.parametrize(
+    ("log", "of_each", "on_gpu"),
+    [
+        pytest.param(H100, [604.15, 4480.0, 264.04], [604.15, 4480.0, 264.04, 0], id="one GPU"),
+        pytest.param(
+            # The two caches add up, and what the host holds is not memory of the GPU.
+            SLIDING_WINDOW,
+            [787.5, 6637.63, 4.0, 128.0, 1920.0, 541.07, 116.08],
+            [6637.63, 2048.0, 541.07, 0],
+            id="a sliding window",
+        ),
+        pytest.param(ON_THE_CPU, [2.59, 0.80, 0.0, 0.25, 0.25, 5.03], [0, 0, 0, 0], id="the CPU"),
+        # The first only looked what fits.
+        pytest.param(SLIDING_WINDOW + H100, [604.15, 4480.0, 264.04], [604.15, 4480.0, 264.04, 0], id="a second load"),
+        pytest.param(
+            H100 + "sched_reserve:      CUDA0 compute buffer size =   300.00 MiB\n",
+            [604.15, 4480.0, 300.0],
+            [604.15, 4480.0, 300.0, 0],
+            id="a compute buffer that grows",
+        ),
+        pytest.param("main: error: unable to load model\n", [], [0, 0, 0, 0], id="no buffers"),
+    ],
+)
+def test_what_a_load_allocated_is_known_by_part(log: str, of_each: list[float], on_gpu: list[float]) -> None:
+    buffers = read_load(log.splitlines())["buffers"]
+    assert [one["mib"] for one in buffers] == of_each
+    assert [gpu_mib(buffers, kind) for kind in GPU_PARTS] == on_gpu
 
 
-def test_memory_of_the_host_is_not_memory_of_the_gpu() -> None:
-    load = read_load(SLIDING_WINDOW.splitlines())
-    assert load.gpu_mib("model") == 6637.63
-    assert load.gpu_mib("compute", "output") == 541.07
-
-
-def test_a_load_on_the_cpu_has_buffers_and_none_on_a_gpu() -> None:
-    load = read_load(ON_THE_CPU.splitlines())
-    assert [one.mib for one in load.buffers] == [2.59, 0.80, 0.0, 0.25, 0.25, 5.03]
-    assert load.gpu_mib() == 0
-
-
-def test_a_second_load_replaces_the_first_which_only_looked_what_fits() -> None:
-    load = read_load([*SLIDING_WINDOW.splitlines(), *H100.splitlines()])
-    assert load == read_load(H100.splitlines())
-
-
-def test_a_compute_buffer_that_grows_counts_once() -> None:
-    grown = H100 + "sched_reserve:      CUDA0 compute buffer size =   300.00 MiB\n"
-    assert read_load(grown.splitlines()).gpu_mib("compute") == 300.0
-
-
-def test_a_log_without_buffers_has_none() -> None:
-    load = read_load(["main: error: unable to load model"])
-    assert (load.buffers, load.gpu_layers) == ((), None)
-
-
-def test_processes_are_read_with_the_server_of_mps() -> None:
-    assert read_processes(WITH_MPS) == [
-        GpuProcess(3031, "/usr/libexec/gnome-remote-desktop-daemon", 502),
-        GpuProcess(2016454, "nvidia-cuda-mps-server", 54),
-    ]
-
-
-@pytest.mark.parametrize("text", ["", "No running processes found\n", "[N/A], python, 5\n"])
-def test_lines_that_name_no_process_are_left_out(text: str) -> None:
-    assert read_processes(text) == []
-
-
-def test_a_driver_that_hides_memory_of_processes_gives_no_number() -> None:
-    [process] = read_processes("77, llama-server, [N/A]\n")
-    assert process.used_mib is None
+@pytest.mark.parametrize(
+    ("text", "processes"),
+    [
+        (
+            WITH_MPS,
+            [
+                {"pid": 3031, "program": "gnome-remote-desktop-daemon", "mib": 502},
+                {"pid": 2016454, "program": "nvidia-cuda-mps-server", "mib": 54},
+            ],
+        ),
+        ("77, llama-server, [N/A]\n", [{"pid": 77, "program": "llama-server", "mib": None}]),
+        ("", []),
+        ("No running processes found\n", []),
+        ("[N/A], python, 5\n", []),
+    ],
+    ids=["the server of MPS", "a driver that hides memory", "nothing", "a sentence", "no id"],
+)
+def test_processes_are_read_and_lines_that_name_none_left_out(text: str, processes: list[object]) -> None:
+    assert read_processes(text) == processes
 
 
 def test_the_state_of_a_gpu_is_read() -> None:
-    state = read_gpu("NVIDIA H200, 580.159.03, 143771, 615, 4, 143152, Default, Disabled, 9.0\n")
-    assert (state.name, state.total_mib, state.reserved_mib, state.free_mib) == ("NVIDIA H200", 143771, 615, 143152)
-    assert (state.compute_mode, state.mig_mode, state.compute_capability) == ("Default", "Disabled", "9.0")
+    assert read_gpu("NVIDIA H200, 580.159.03, 143771, 615, 4, 143152, Default, Disabled, 9.0\n") == {
+        "name": "NVIDIA H200",
+        "driver": "580.159.03",
+        "total_mib": 143771,
+        "reserved_mib": 615,
+        "used_mib": 4,
+        "free_mib": 143152,
+        "compute_mode": "Default",
+        "mig_mode": "Disabled",
+        "compute_capability": "9.0",
+    }
 
 
 def test_a_gpu_without_mig_and_a_driver_without_reserved_memory_are_read() -> None:
     state = read_gpu("Tesla T4, 470.82.01, 15109, [N/A], 0, 15109, Default, [N/A], 7.5")
-    assert (state.reserved_mib, state.mig_mode) == (None, "N/A")
+    assert (state["reserved_mib"], state["mig_mode"]) == (None, "N/A")
 
 
-def test_an_answer_of_another_form_is_refused() -> None:
-    with pytest.raises(ValueError, match="gave 1 values, not 9"):
-        read_gpu("Unable to determine the device handle for GPU")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Unable to determine the device handle for GPU",
+        "Tesla T4, 470.82.01, 15109, [N/A], [N/A], 15109, Default, [N/A], 7.5",
+    ],
+)
+def test_an_answer_of_another_form_is_refused(line: str) -> None:
+    with pytest.raises(FailedError, match=r"gave an answer that this tier does not know: '(Unable|Tesla)"):
+        read_gpu(line)
