@@ -15,7 +15,7 @@ import yaml
 
 from sandbox.graph import Graph
 from sandbox.preview.program import run as run_in_process
-from sandbox.world import Fault, Faults, World
+from sandbox.world import Fault, Faults, Thing, World
 from sandbox.world.callers import Callers
 from sharing.names import PROJECT, TOKEN
 from stacks.deploy import deploy
@@ -77,6 +77,20 @@ class Stack:
     def up(self, *options: str, faults: tuple[Fault, ...] = ()) -> Run:
         return self._run("up", options, faults, anew=True)
 
+    def comes_up(self, *options: str) -> Run:
+        """`up` that must end well."""
+        run = self.up(*options)
+        assert run.code == 0, run.errors
+        return run
+
+    def stops(self, *options: str, faults: tuple[Fault, ...] = (), saying: str = "") -> str:
+        """`up` that must end badly, with an error that says so; returns that error."""
+        run = self.up(*options, faults=faults)
+        assert run.code != 0
+        said = [error for error in run.errors if saying in error]
+        assert said, run.errors
+        return said[0]
+
     def refresh(self, *options: str) -> Run:
         return self._run("refresh", options)
 
@@ -111,22 +125,21 @@ class Stack:
         finally:
             world.close()
 
+    def things(self, token: str, name: str = "") -> list[Thing]:
+        """What the cloud has of a type, or of a type and a logical name."""
+        return self.behind(
+            lambda world: [one for one in world.things() if one.type == token and name in ("", one.name)]
+        )
+
     def recycled(self) -> Counter[str]:
         """Nodes that updates have replaced so far, by logical name of their group."""
-        world = World(self.place.folder / CLOUD)
-        try:
-            names = {thing.outputs.get("nodeGroupName"): thing.name for thing in world.things()}
-            return Counter({names.get(group, group): count for group, count in world.recycled.items()})
-        finally:
-            world.close()
+        names = {thing.outputs.get("nodeGroupName"): thing.name for thing in self.behind(World.things)}
+        recycled = self.behind(lambda world: world.recycled)
+        return Counter({names.get(group, group): count for group, count in recycled.items()})
 
     def peaks(self) -> dict[str, int]:
         """Most vCPUs that ever ran at once, by the code of the quota."""
-        world = World(self.place.folder / CLOUD)
-        try:
-            return world.peaks
-        finally:
-            world.close()
+        return self.behind(lambda world: world.peaks)
 
     @property
     def first_up(self) -> dict[str, frozenset[str]]:

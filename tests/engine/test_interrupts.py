@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -52,24 +53,37 @@ def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Sta
     pytest.fail(process.communicate()[0])
 
 
+def assert_it_is_incomplete_and_agrees(stack: Stack) -> None:
+    assert processes(stack) == {}
+    code, said = call(stack, "status")
+    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
+
+
+def assert_up_goes_on(stack: Stack) -> None:
+    code, said = call(stack, "up")
+    assert code == 0, said
+    assert stack.findings().agree
+
+
 @pytest.mark.real_world(
     behaviour="When an update is canceled, Pulumi sends SIGINT to the Python program, which prints a traceback",
     source="pulumi 3.260 sdk/python/cmd/pulumi-language-python/main.go (cmd.Cancel)",
 )
-def test_ctrl_c_lets_pulumi_end_what_it_has_begun_and_up_goes_on(nothing: Raise) -> None:
+@pytest.mark.parametrize(
+    "interrupt", [press_ctrl_c, subprocess.Popen.terminate], ids=["Ctrl-C", "SIGTERM to the command alone"]
+)
+def test_an_interrupt_lets_pulumi_end_what_it_has_begun_and_up_goes_on(
+    nothing: Raise, interrupt: Callable[[subprocess.Popen[str]], None]
+) -> None:
     stack = nothing(STACK)
     process = start(stack, "up", "--pace", PACE)
     until(process, "tandem-cluster-eksCluster creating")
-    press_ctrl_c(process)
+    interrupt(process)
     said = end(process)
     assert CANCELED in said
     assert "tandem-cluster-eksCluster created" in said
-    assert processes(stack) == {}
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
-    code, said = call(stack, "up")
-    assert code == 0, said
-    assert stack.findings().agree
+    assert_it_is_incomplete_and_agrees(stack)
+    assert_up_goes_on(stack)
 
 
 def test_ctrl_c_while_the_program_is_imported_shows_no_traceback(nothing: Raise) -> None:
@@ -94,20 +108,7 @@ def test_a_second_ctrl_c_ends_pulumi_at_once_and_up_recovers(nothing: Raise) -> 
     assert processes(stack) == {}
     code, said = call(stack, "status")
     assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
-    code, said = call(stack, "up")
-    assert code == 0, said
-    assert stack.findings().agree
-
-
-def test_sigterm_to_the_command_alone_cancels_pulumi(nothing: Raise) -> None:
-    stack = nothing(STACK)
-    process = start(stack, "up", "--pace", PACE)
-    until(process, "tandem-cluster-eksCluster creating")
-    process.terminate()
-    assert CANCELED in end(process)
-    assert processes(stack) == {}
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
+    assert_up_goes_on(stack)
 
 
 def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) -> None:
@@ -119,10 +120,7 @@ def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) 
     # Pulumi says so although it is wrong: docs/how-to/troubleshoot.md.
     assert "The resources in the stack have been deleted" in said
     assert "Run `tandem sandbox destroy timeslice` to continue" in said
-    assert processes(stack) == {}
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
-    code, said = call(stack, "up")
-    assert code == 0, said
+    assert_it_is_incomplete_and_agrees(stack)
+    assert_up_goes_on(stack)
     code, said = call(stack, "destroy")
     assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
