@@ -19,13 +19,7 @@ def stack(raised: Raise) -> Stack:
 
 def instances(stack: Stack) -> list[str]:
     """Ids of the instances that Karpenter has brought."""
-    found: list[str] = []
-    stack.behind(lambda world: found.extend(own(world)))
-    return found
-
-
-def own(world: World) -> list[str]:
-    return [one.id for one in world.things() if one.type == INSTANCE and one.made_by == "karpenter"]
+    return [one.id for one in stack.things(INSTANCE) if one.made_by == "karpenter"]
 
 
 def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
@@ -42,8 +36,7 @@ def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -
 
 def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: Stack) -> None:
     stack.configure({"sharing": {"replicas": 4}})
-    run = stack.up()
-    assert run.code == 0, run.errors
+    run = stack.comes_up()
     assert {"tandem-karpenter-gpu-1-gpu", "tandem-sharing-gpu-plugin"} <= run.operations["update"]
     # Its nodes say by label and taint what they were made for.
     assert "tandem-karpenter-gpu-pool" in run.operations["replace"]
@@ -67,8 +60,7 @@ def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_b
     assert run.code != 0
     assert any("NodePool gpu is Terminating" in error for error in run.errors)
     assert len(instances(stack)) == 1
-    run = stack.up("--refresh")
-    assert run.code == 0, run.errors
+    stack.comes_up("--refresh")
     assert stack.destroy().code == 0
     found = stack.findings()
     assert (found.resources, found.things, found.orphans) == (0, 0, ())
@@ -82,8 +74,7 @@ def test_an_upgrade_of_kubernetes_replaces_karpenters_node_and_the_models_come_b
     stack = raised("karpenter", {"cluster": {"kubernetes": "1.35"}})
     [first] = instances(stack)
     stack.configure({"cluster": {"kubernetes": "1.36"}})
-    run = stack.up()
-    assert run.code == 0, run.errors
+    run = stack.comes_up()
     assert "tandem-karpenter-gpu-pool" not in run.operations["replace"]
     [second] = instances(stack)
     assert second != first
@@ -93,8 +84,7 @@ def test_an_upgrade_of_kubernetes_replaces_karpenters_node_and_the_models_come_b
 def test_karpenters_nodes_take_over_from_a_node_group(raised: Raise) -> None:
     stack = raised("timeslice")
     stack.configure({"gpu-nodes": {"provisioner": "karpenter"}})
-    run = stack.up()
-    assert run.code == 0, run.errors
+    run = stack.comes_up()
     assert "tandem-gpu" in run.changed["delete"]
     assert not {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"} & set().union(*run.changed.values())
     assert len(instances(stack)) == 1

@@ -47,22 +47,16 @@ STEPS = {
 
 
 def clashes(stack: Stack) -> list[Event]:
-    found: list[Event] = []
-    stack.behind(lambda world: found.extend(event for event in world.journal if event.kind == "clash"))
-    return found
+    return stack.behind(lambda world: [event for event in world.journal if event.kind == "clash"])
 
 
 def plugins(stack: Stack) -> dict[str, list[str]]:
     """The releases with a plugin on the nodes of each pool."""
     found: dict[str, list[str]] = {}
-
-    def look(world: World) -> None:
-        things = Things(world.things())
-        for node in things.of(NODE):
-            if name := labels(node).get("tandem/pool"):
-                found.setdefault(name, []).extend(one.id for one in plugins_on(things, node))
-
-    stack.behind(look)
+    things = Things(stack.behind(World.things))
+    for node in things.of(NODE):
+        if name := labels(node).get("tandem/pool"):
+            found.setdefault(name, []).extend(one.id for one in plugins_on(things, node))
     return found
 
 
@@ -96,8 +90,7 @@ def test_a_pool_goes_to_mig_and_back_beside_one_that_stays_whole(raised: Raise) 
     operator, chart = "gpu-operator/gpu-operator", "nvidia-device-plugin/nvidia-device-plugin-{}"
     for sharing, served_by in ((ALL_ALIKE, operator), (TWO_TURNS, chart.format("big"))):
         stack.configure(pools(whole, pool("big", sharing, **RTX), on=("gpu", "big")))
-        run = stack.up()
-        assert run.code == 0, run.errors
+        run = stack.comes_up()
         assert clashes(stack) == []
         assert plugins(stack) == {"gpu": [chart.format("gpu")], "big": [served_by]}
         assert "tandem-sharing-gpu-plugin" not in {name for names in run.changed.values() for name in names}

@@ -33,29 +33,18 @@ def peak(stack: Stack) -> int:
 def serving(stack: Stack) -> dict[str, str]:
     """The instance type under each model that runs, by the name of its pod."""
     found: dict[str, str] = {}
-
-    def look(world: World) -> None:
-        things = {one.key: one for one in world.things()}
-        for model in MODELS:
-            node = things[POD, f"ollama/{model}-0"].outputs["node"]
-            if node:
-                owner = things[NODE, node].owner
-                assert owner is not None
-                found[model] = things[owner].outputs["instanceType"]
-
-    stack.behind(look)
+    things = {one.key: one for one in stack.behind(World.things)}
+    for model in MODELS:
+        if node := things[POD, f"ollama/{model}-0"].outputs["node"]:
+            owner = things[NODE, node].owner
+            assert owner is not None
+            found[model] = things[owner].outputs["instanceType"]
     return found
 
 
 def groups(stack: Stack) -> list[str]:
     """The instance type of each node group of GPUs in the cloud."""
-    found: list[str] = []
-    stack.behind(
-        lambda world: found.extend(
-            one.inputs["instanceTypes"][0] for one in world.things() if one.type == NODE_GROUP and one.name == GROUP
-        )
-    )
-    return found
+    return [one.inputs["instanceTypes"][0] for one in stack.things(NODE_GROUP, GROUP)]
 
 
 @pytest.mark.real_world(
@@ -66,8 +55,7 @@ def test_an_update_of_gpu_nodes_needs_no_more_quota_than_runs(raised: Raise) -> 
     stack = raised(STACK)
     allow(stack, 4)
     stack.configure({"gpu-nodes": {"volume-gib": 150}})
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert peak(stack) == 4
     assert serving(stack) == ON_OLD
 
@@ -90,17 +78,12 @@ def test_create_first_keeps_models_on_the_old_group_when_the_new_one_gets_no_cap
     stack = raised(STACK)
     allow(stack, 4 + 7)
     stack.configure(LARGER)
-    failed = stack.up()
-    assert failed.code != 0
-    assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
+    stack.stops(saying="MaxSpotInstanceCountExceeded")
     assert serving(stack) == ON_OLD
-    again = stack.up()
-    assert again.code != 0
-    assert any("MaxSpotInstanceCountExceeded" in error for error in again.errors), again.errors
+    stack.stops(saying="MaxSpotInstanceCountExceeded")
     assert serving(stack) == ON_OLD
     allow(stack, 4 + 8)
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert (groups(stack), serving(stack)) == (["g4dn.2xlarge"], ON_NEW)
     assert stack.findings().agree
     assert stack.up().changed == {}
@@ -117,7 +100,7 @@ def test_after_a_refresh_a_replacement_that_got_no_capacity_is_finished_by_the_c
     stack = raised(STACK)
     allow(stack, 4 + 7)
     stack.configure(LARGER)
-    assert stack.up().code != 0
+    stack.stops()
     assert stack.refresh().code == 0
     assert serving(stack) == ON_OLD
     allow(stack, 4 + 8)
@@ -125,8 +108,7 @@ def test_after_a_refresh_a_replacement_that_got_no_capacity_is_finished_by_the_c
     assert stopped.code != 0
     said = next(error for error in stopped.errors if "CREATE_FAILED" in error)
     assert serving(stack) == ON_OLD
-    run = stack.up("--replace", said.partition("--replace '")[2].partition("'")[0])
-    assert run.code == 0, run.errors
+    stack.comes_up("--replace", said.partition("--replace '")[2].partition("'")[0])
     assert (groups(stack), serving(stack)) == (["g4dn.2xlarge"], ON_NEW)
     assert stack.findings().agree
     assert stack.up().changed == {}
@@ -136,11 +118,10 @@ def test_a_replacement_that_got_no_capacity_can_be_taken_back(raised: Raise) -> 
     stack = raised(STACK)
     allow(stack, 4 + 7)
     stack.configure(LARGER)
-    assert stack.up().code != 0
+    stack.stops()
     stack.configure(SHIPPED)
     allow(stack, 4 + 4)
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert (groups(stack), serving(stack)) == (["g4dn.xlarge"], ON_OLD)
     assert stack.findings().agree
 
@@ -160,13 +141,10 @@ def test_delete_first_leaves_no_model_when_the_new_group_gets_no_capacity(raised
     stack = raised(STACK, DELETE_FIRST)
     allow(stack, 7)
     stack.configure(LARGER)
-    failed = stack.up()
-    assert failed.code != 0
-    assert any("MaxSpotInstanceCountExceeded" in error for error in failed.errors), failed.errors
+    stack.stops(saying="MaxSpotInstanceCountExceeded")
     assert serving(stack) == {}
     stack.configure(SHIPPED)
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert (groups(stack), serving(stack)) == (["g4dn.xlarge"], ON_OLD)
     assert stack.findings().agree
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.world import Thing, tokens
+from sandbox.world import tokens
 from tests.engine.emulated import Raise, Stack
 
 SUBNET = "aws:ec2/subnet:Subnet"
@@ -21,20 +21,14 @@ def sell(stack: Stack, instance_type: str, letters: Collection[str]) -> None:
     stack.behind(lambda world: world.sell(instance_type, [f"us-east-1{letter}" for letter in letters]))
 
 
-def things(stack: Stack, token: str) -> list[Thing]:
-    found: list[Thing] = []
-    stack.behind(lambda world: found.extend(one for one in world.things() if one.type == token))
-    return found
-
-
 def letters(stack: Stack, token: str, name: str = "") -> str:
-    found = [one.outputs["availabilityZone"] for one in things(stack, token) if name in one.name]
+    found = [one.outputs["availabilityZone"] for one in stack.things(token) if name in one.name]
     return "".join(sorted(zone[-1] for zone in found))
 
 
 def group_zones(stack: Stack, name: str = "tandem-gpu-group") -> str:
-    zones = {one.id: one.outputs["availabilityZone"][-1] for one in things(stack, SUBNET)}
-    [group] = [one for one in things(stack, tokens.NODE_GROUP) if one.name == name]
+    zones = {one.id: one.outputs["availabilityZone"][-1] for one in stack.things(SUBNET)}
+    [group] = stack.things(tokens.NODE_GROUP, name)
     return "".join(sorted(zones[subnet] for subnet in group.inputs["subnetIds"]))
 
 
@@ -48,8 +42,7 @@ def scarce(nothing: Raise, tmp_path_factory: pytest.TempPathFactory) -> Scarce:
         if key not in originals:
             stack = originals[key] = nothing("timeslice", {"gpu-nodes": {"instance-types": [GPU]}, **sections})
             sell(stack, GPU, "bd")
-            run = stack.up()
-            assert run.code == 0, run.errors
+            stack.comes_up()
         return originals[key].copied_to(tmp_path_factory.mktemp("scarce"))
 
     return copied
@@ -117,9 +110,7 @@ def test_other_types_leave_the_group_in_its_zones_or_are_refused_before_anything
     )
     assert run.changed == {}
     stack.configure({"cluster": {"zones": 4}})
-    run = stack.up()
-    assert run.code == 0, run.errors
-    assert run.changed["replace"] == {"tandem-gpu-group"}
+    assert stack.comes_up().changed["replace"] == {"tandem-gpu-group"}
     assert group_zones(stack) == "e"
 
 
@@ -150,8 +141,7 @@ def test_pools_with_different_types_get_a_zone_each(nothing: Raise) -> None:
     stack = nothing("timeslice", {"gpu-nodes": pools, "models": models, "budget": {"max-usd-per-hour": 9.0}})
     sell(stack, "g6.xlarge", "f")
     sell(stack, GPU, "be")
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert letters(stack, SUBNET, "private") == "bf"
     assert (group_zones(stack, "tandem-first-group"), group_zones(stack, "tandem-second-group")) == ("f", "b")
 
@@ -165,8 +155,7 @@ def test_named_zones_are_taken_and_only_what_was_added_last_may_go(nothing: Rais
         "Choose among us-east-1a, us-east-1b, us-east-1d, us-east-1e, us-east-1f."
     )
     stack.configure({"cluster": {"zone-names": ["us-east-1f", "us-east-1b"]}})
-    run = stack.up()
-    assert run.code == 0, run.errors
+    stack.comes_up()
     assert letters(stack, SUBNET, "private") == "bf"
     stack.configure({"cluster": {"zone-names": ["us-east-1a", "us-east-1b"]}})
     run = stack.up()
