@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sharing.files import lock
 from tandem.sandbox.pulumi import NoPulumiError, executable
-from tests.engine.emulated import ROOT, STACKS, Raise, Stack
+from tests.engine.emulated import STACKS, Raise, Stack
 
 QUICK = Path(__file__).parent / "quick"
 LONGEST = ("test_faults.py", "test_switch.py", "test_updates.py")
@@ -42,13 +40,7 @@ def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
     """A stack that has never been up; with other sections than its file has, where they are given."""
 
     def prepare(name: str, sections: Mapping[str, Any] | None = None, folder: Path | None = None) -> Stack:
-        folder = folder or tmp_path_factory.mktemp(name)
-        project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
-        (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
-        shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
-        stack = Stack(folder, name)
-        stack.configure(sections or {})
-        return stack
+        return Stack.new(folder or tmp_path_factory.mktemp(name), name, sections or {})
 
     return prepare
 

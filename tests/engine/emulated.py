@@ -64,6 +64,17 @@ class Stack:
         self.callers = Callers()
         """Who has credentials, and whose are used."""
 
+    @classmethod
+    def new(cls, folder: Path, name: str, sections: Mapping[str, Any]) -> Stack:
+        """A project with a copy of the stack file; with other sections than that has, where they are given."""
+        folder.mkdir(parents=True, exist_ok=True)
+        project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
+        (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
+        shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
+        stack = cls(folder, name)
+        stack.configure(sections)
+        return stack
+
     def configure(self, sections: Mapping[str, Any]) -> None:
         """Puts values into sections of the stack file."""
         values = yaml.safe_load(self.place.stack_file.read_text(encoding="utf-8"))

@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from sharing.files import write_whole
 from tandem.sandbox.pulumi import NoPulumiError, executable
 from tests.engine.emulated import ROOT
 from tests.kills.attempt import attempt
@@ -80,10 +81,7 @@ def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
     (folder / f"{trial.number}.log").write_text("\n".join((str(trial), *came.faults, *came.said)), encoding="utf-8")
-    kept = folder / f"{trial.number}.json"
-    part = kept.with_suffix(".part")
-    part.write_text(json.dumps(record), encoding="utf-8")
-    part.replace(kept)
+    write_whole(folder / f"{trial.number}.json", json.dumps(record))
     outcome = "; ".join(came.faults) or ("recovered" if came.killed else "ended before the kill")
     print(f"{trial}: {outcome}", flush=True)
     return record

@@ -9,10 +9,8 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 from sandbox.world import World
-from tests.engine.emulated import ROOT, Stack
+from tests.engine.emulated import Stack
 from tests.kills.killing import call, steps
 from tests.kills.trials import OPERATIONS, STACKS, SWITCH, Operation
 
@@ -46,24 +44,20 @@ class Bases:
 
     def of(self, name: str, operation: Operation) -> Base:
         """The stack before an operation."""
+        folder, before = self._folder / name, OPERATIONS.index(operation)
         with self._one:
-            return self._of(name, operation)
-
-    def _of(self, name: str, operation: Operation) -> Base:
-        folder = self._folder / name
-        if not (folder / STEPS).is_file():
-            _make(folder, name)
-        steps_of = json.loads((folder / STEPS).read_text(encoding="utf-8"))
-        before = OPERATIONS.index(operation)
-        stack, after = Stack(folder / str(before), name), Stack(folder / str(before + 1), name)
-        kept = things_in(stack) & things_in(after)
-        return Base(stack, steps_of[operation], made_in(stack), made_in(after), kept)
+            if not (folder / STEPS).is_file():
+                _make(folder, name)
+            steps_of = json.loads((folder / STEPS).read_text(encoding="utf-8"))
+            stack, after = Stack(folder / str(before), name), Stack(folder / str(before + 1), name)
+            kept = things_in(stack) & things_in(after)
+            return Base(stack, steps_of[operation], made_in(stack), made_in(after), kept)
 
 
 def _make(folder: Path, name: str) -> None:
     """A folder for each state: before `up`, after it, after the switch, after `destroy`."""
     shutil.rmtree(folder, ignore_errors=True)
-    stack = _new(folder / "0", name)
+    stack = Stack.new(folder / "0", name, STACKS[name])
     printed = {}
     for number, operation in enumerate(OPERATIONS, 1):
         stack = stack.copied_to(folder / str(number))
@@ -76,33 +70,11 @@ def _make(folder: Path, name: str) -> None:
     (folder / STEPS).write_text(json.dumps(printed), encoding="utf-8")
 
 
-def _new(folder: Path, name: str) -> Stack:
-    folder.mkdir(parents=True)
-    project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
-    (folder / "Pulumi.yaml").write_text(yaml.safe_dump({**project, "main": str(ROOT)}), encoding="utf-8")
-    shutil.copy(ROOT / f"Pulumi.{name}.yaml", folder)
-    stack = Stack(folder, name)
-    stack.configure(STACKS[name])
-    return stack
-
-
-def _world(stack: Stack) -> World:
-    return World(stack.place.folder / "cloud.json")
-
-
 def made_in(stack: Stack) -> Made:
     """What Pulumi has made there."""
-    world = _world(stack)
-    try:
-        return Counter((thing.type, thing.name) for thing in world.things() if thing.made_by == "pulumi")
-    finally:
-        world.close()
+    return Counter((thing.type, thing.name) for thing in stack.behind(World.things) if thing.made_by == "pulumi")
 
 
 def things_in(stack: Stack) -> frozenset[tuple[str, str]]:
     """Types and ids of what Pulumi has made there."""
-    world = _world(stack)
-    try:
-        return frozenset(thing.key for thing in world.things() if thing.made_by == "pulumi")
-    finally:
-        world.close()
+    return frozenset(thing.key for thing in stack.behind(World.things) if thing.made_by == "pulumi")
