@@ -1,7 +1,5 @@
 """The commands in the guides about `up`: those of ours and of AWS exist, with the options that stand there."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import tomllib

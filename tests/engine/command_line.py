@@ -1,7 +1,5 @@
 """`tandem sandbox` in a process of its own, as a shell starts it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

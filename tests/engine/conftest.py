@@ -1,7 +1,5 @@
 """Stacks that have never been up, and copies of such that are."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Several people, and CI, look after one cluster."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world.callers import Callers

@@ -1,7 +1,5 @@
 """What changes replace what: `docs/changes.yaml` holds, row by row. The README's table is made of the same rows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`tandem sandbox` with the real engine: what people see, and what an interrupted command leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """What users type to repair a stack: one part destroyed and created again, one replaced, a destroy that stopped."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world import Fault

@@ -1,7 +1,5 @@
 """Every stack, from nothing to nothing."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world import Thing, World

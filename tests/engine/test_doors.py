@@ -10,8 +10,6 @@ What differs, and why; nothing else may:
   resource returned". Secrets are ciphertext in the state: they are compared as secrets.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

@@ -3,8 +3,6 @@
 pulumi 3.260 marks a resource with initialization errors after a failed creation and after a failed update alike.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world import Fault, Thing, World

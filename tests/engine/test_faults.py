@@ -4,8 +4,6 @@ Faults come one after the other on one stack: the next command goes on until it 
 one for every single resource, not only for the first of each type.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 from collections import Counter

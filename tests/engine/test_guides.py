@@ -1,7 +1,5 @@
 """What the guides say of `pulumi`: the real one accepts every command, and says what they quote."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

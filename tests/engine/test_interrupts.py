@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM while `tandem sandbox` runs `pulumi`: what people see, what is left, and what goes on."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """A stack whose nodes Karpenter brings: what a change does to them, and that they go before what they need."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world import World

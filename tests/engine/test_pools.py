@@ -1,7 +1,5 @@
 """Pools that come, go, are renamed and switched: no GPU node ever has two device plugins, and none is left without."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

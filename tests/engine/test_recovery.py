@@ -3,8 +3,6 @@
 Real kills at many moments: `make test-kills`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """A switch of mode on a stack that is up: models stop, nodes change, shares are proved, models start. In this order."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Updates and replacements of GPU nodes against the account's vCPU quota, under both ways of replacement."""
 
-from __future__ import annotations
-
 import pytest
 
 from sandbox.world import World

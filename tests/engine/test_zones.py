@@ -1,7 +1,5 @@
 """Zones under the real engine: taken by what AWS sells there, once, and kept whatever AWS sells later."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

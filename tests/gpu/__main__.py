@@ -1,7 +1,5 @@
 """The GPU tier, `make test-gpu`: docs/how-to/run-the-gpu-tier.md explains it."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import os

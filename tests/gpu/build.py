@@ -3,8 +3,6 @@
 The source is not part of this project. Nothing is downloaded: the machine may have no network.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """Starts programs that serve models, waits for them, asks them, and ends them."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

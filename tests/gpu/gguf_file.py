@@ -5,8 +5,6 @@ overflow end in NaN, so every type gets random blocks of about the spread that t
 them is made for each type and written again and again: 14 GB in seconds.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Callable, Iterable

@@ -1,7 +1,5 @@
 """Measures the memory of one model with given settings, and keeps the prediction of the rules beside it."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -4,8 +4,6 @@ The plugin puts the GPU into EXCLUSIVE_PROCESS mode first. This leaves it as it 
 folder are its clients all the same. Source: k8s-device-plugin v0.20.0, cmd/mps-control-daemon/mps/daemon.go.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

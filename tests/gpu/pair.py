@@ -4,8 +4,6 @@ The `ollama` program is given; it needs no GPU code of its own, since it starts 
 Without it nothing is measured here: an adapter in front of llama-server would measure the adapter.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

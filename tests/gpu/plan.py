@@ -1,7 +1,5 @@
 """What the GPU tier measures, the most useful first, and what it tries in a dry run."""
 
-from __future__ import annotations
-
 from argparse import Namespace
 from functools import partial
 from pathlib import Path

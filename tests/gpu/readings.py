@@ -1,7 +1,5 @@
 """What the engine's log says of the memory that it allocated. Text in, numbers out."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

@@ -1,7 +1,5 @@
 """Results as a file that tests read, and as a report for people."""
 
-from __future__ import annotations
-
 import datetime
 import json
 import re

@@ -4,8 +4,6 @@ Types follow llama.cpp's quantisation: `llama-quant.cpp` gives `attn_v` and `ffn
 `catalogue.tensors.gets_more_bits`, and the output matrix everywhere. Shapes are those of the published configurations.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from math import prod
@@ -212,7 +210,7 @@ nomic-embed-text nomic-bert 12 768  12 12 64  3072  30522  2048   F16    F16  -
 
 def _read(line: str) -> Shape:
     cells = [pair for pair in zip(fields(Shape), line.split(), strict=False) if pair[1] != "-"]
-    values: dict[str, Any] = {field.name: int(cell) if field.type == "int" else cell for field, cell in cells}
+    values: dict[str, Any] = {field.name: int(cell) if field.type is int else cell for field, cell in cells}
     return Shape(**values)
 
 

@@ -1,7 +1,5 @@
 """The share prober as it runs in pods, with a process for each share: under time-slicing and under MPS."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

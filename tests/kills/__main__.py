@@ -3,8 +3,6 @@
 Prints its seed. An interrupted run goes on where it was; trials that have ended are kept in `.tandem/kills/SEED`.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import random

@@ -1,7 +1,5 @@
 """One trial: kill, follow the advice of `status` word for word, and look at what has become of everything."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

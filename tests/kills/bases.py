@@ -1,7 +1,5 @@
 """Stacks to start trials from: each is brought up once, and every trial gets a copy of its folder."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import threading

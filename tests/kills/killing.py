@@ -1,7 +1,5 @@
 """Starts `tandem sandbox` as a user does, and kills what a trial says when it says."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What a run comes to, as a page that is committed."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, get_args

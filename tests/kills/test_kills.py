@@ -1,7 +1,5 @@
 """What `make test-kills` plans, follows and keeps; the kills themselves are no part of the suite."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which processes are killed, and when: all of it follows from the seed."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass

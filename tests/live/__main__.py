@@ -1,7 +1,5 @@
 """The live checklist, `make test-live`: docs/how-to/run-the-live-checklist.md explains it."""
 
-from __future__ import annotations
-
 import argparse
 import datetime
 import json

@@ -1,7 +1,5 @@
 """Runs a session: goes through its steps, asks the questions, and destroys whatever happens."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Where a session runs: an AWS account, or the emulated cloud. Commands of both are the real `pulumi`'s."""
 
-from __future__ import annotations
-
 import json
 import os
 import secrets

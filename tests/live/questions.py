@@ -1,7 +1,5 @@
 """What only a real account answers: each question, why it is open, how it is asked, and what its answer changes."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What the answers of `kubectl` and `aws` say: small facts without names or ids of an account."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

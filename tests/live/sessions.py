@@ -1,7 +1,5 @@
 """What is deployed for the questions, in which steps, and what that may cost at most."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

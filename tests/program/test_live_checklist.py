@@ -1,7 +1,5 @@
 """The live checklist without an account: what it costs at most, that it always destroys, and how answers are read."""
 
-from __future__ import annotations
-
 import inspect
 import json
 import os
