@@ -1,7 +1,5 @@
 """A stack under the real engine, in a folder of its own, with its own emulated cloud."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
@@ -9,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import yaml
 
@@ -65,7 +63,7 @@ class Stack:
         """Who has credentials, and whose are used."""
 
     @classmethod
-    def new(cls, folder: Path, name: str, sections: Mapping[str, Any]) -> Stack:
+    def new(cls, folder: Path, name: str, sections: Mapping[str, Any]) -> Self:
         """A project with a copy of the stack file; with other sections than that has, where they are given."""
         folder.mkdir(parents=True, exist_ok=True)
         project = yaml.safe_load((ROOT / "Pulumi.yaml").read_text(encoding="utf-8"))
@@ -163,9 +161,9 @@ class Stack:
         kept = {operation: sorted(names) for operation, names in changed.items()}
         (self.folder / FIRST_UP).write_text(json.dumps(kept), encoding="utf-8")
 
-    def copied_to(self, folder: Path) -> Stack:
+    def copied_to(self, folder: Path) -> Self:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
-        return Stack(folder, self.name)
+        return type(self)(folder, self.name)
 
     def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, anew: bool = False) -> Run:
         going_wrong = Faults(faults)

@@ -1,7 +1,5 @@
 """The machine that is measured: its GPU, as `nvidia-smi` shows it. Nothing of the GPU is changed."""
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -10,6 +8,7 @@ import subprocess
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from sharing.gpus import Gpu, gpus
 from tests.gpu.progress import FailedError, Result, SkipError
@@ -42,7 +41,7 @@ class Machine:
     """Of the GPU that is measured. It goes into no result: the identity of a GPU is nobody's business."""
 
     @classmethod
-    def find(cls) -> Machine:
+    def find(cls) -> Self:
         """This machine with its first GPU. Raises `SkipError` where it has none that can be measured."""
         if shutil.which(SMI) is None:
             raise SkipError(f"this machine has no NVIDIA GPU: `{SMI}` is not on PATH")

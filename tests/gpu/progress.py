@@ -1,7 +1,5 @@
 """Steps that fit a time limit and resume: what is measured is kept, and the next call goes on from there."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
@@ -11,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from sharing.files import lock, write_whole
 
@@ -35,23 +33,6 @@ class FailedError(Exception):
     """The step ran and did not work. The text says why."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """One measurement, or what must come before others."""
-
-    key: str
-    title: str
-    seconds: int
-    """How long it takes, as far as known: it is not begun with less time left."""
-    run: Callable[[Clock], Result]
-    needs: str = ""
-    """Key of a step without which it cannot run."""
-    resumes: bool = False
-    """Whether the next call goes on where this one stopped. Another step begins again."""
-    remains: Callable[[], bool] = lambda: True
-    """Whether what it made is still there: another machine may have the state alone."""
-
-
 class Clock:
     """The time of one call, in seconds."""
 
@@ -69,6 +50,23 @@ class Clock:
         return self._limit - self.spent
 
 
+@dataclass(frozen=True)
+class Step:
+    """One measurement, or what must come before others."""
+
+    key: str
+    title: str
+    seconds: int
+    """How long it takes, as far as known: it is not begun with less time left."""
+    run: Callable[[Clock], Result]
+    needs: str = ""
+    """Key of a step without which it cannot run."""
+    resumes: bool = False
+    """Whether the next call goes on where this one stopped. Another step begins again."""
+    remains: Callable[[], bool] = lambda: True
+    """Whether what it made is still there: another machine may have the state alone."""
+
+
 @dataclass
 class State:
     """What all calls so far have found. It is written before and after every step."""
@@ -79,7 +77,7 @@ class State:
     """Of each step its `result`, or why it was `skipped` or `failed`, or how many calls `started` it."""
 
     @classmethod
-    def read(cls, path: Path) -> State:
+    def read(cls, path: Path) -> Self:
         """The state of earlier calls, or an empty one."""
         return cls(path, **json.loads(path.read_text(encoding="utf-8"))) if path.exists() else cls(path)
 
