@@ -46,7 +46,7 @@ DRY_CASES = (
 PAIR = ("llama2:7b", "mistral:7b")
 DRY_LOAD = (
     *("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2"),
-    *("--requests", "3", "--warm-up", "1", "--repeats", "1", "--temperature", "1"),
+    *("--requests", "3", "--warm-up", "1", "--repeats", "1", "--temperature", "1", "--allow-cpu"),
 )
 BUILD, BUILD_SECONDS = "build", 60
 """A build is not begun with less; it stops with the call and goes on in the next."""
