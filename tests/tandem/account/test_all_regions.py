@@ -1,18 +1,18 @@
 """IAM is shared by all regions: `leftovers --delete` keeps it while any region may hold the stack."""
 
+from collections.abc import Callable
 from typing import Any
 
 import boto3
 import pytest
 from botocore.exceptions import EndpointConnectionError
 
-from tandem.command import main
+from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import ROLE, Creation
 from tests.tandem.account.emulated import CLUSTER, OURS, REGION, Emulated
 
 pytestmark = pytest.mark.slow
 
-Capture = pytest.CaptureFixture[str]
 OTHERS = {"team": "x"}
 
 
@@ -23,9 +23,13 @@ def identities(creation: Creation) -> set[tuple[str, str]]:
     return {(kind, creation.make(kind, OURS)) for kind in kinds}
 
 
-def clean_up(region: str, capsys: Capture) -> tuple[int, str]:
-    code = main(["leftovers", "timeslice", "--region", region, "--delete", "--yes"])
-    return code, capsys.readouterr().out
+Kept = Callable[[], bool]
+CleanUp = Callable[[str], tuple[int, str, str]]
+
+
+@pytest.fixture
+def clean_up(run: Run) -> CleanUp:
+    return lambda region: run("timeslice", "--region", region, "--delete", "--yes")
 
 
 def cluster(region: str, name: str, tags: dict[str, str]) -> None:
@@ -34,10 +38,16 @@ def cluster(region: str, name: str, tags: dict[str, str]) -> None:
     )
 
 
-def kept(creation: Creation, identities: set[tuple[str, str]]) -> bool:
-    there = identities & creation.census()
-    assert there in (identities, set())
-    return bool(there)
+@pytest.fixture
+def kept(creation: Creation, identities: set[tuple[str, str]]) -> Kept:
+    """Whether all of them are there; never some."""
+
+    def are_there() -> bool:
+        there = identities & creation.census()
+        assert there in (identities, set())
+        return bool(there)
+
+    return are_there
 
 
 @pytest.mark.parametrize(
@@ -45,37 +55,25 @@ def kept(creation: Creation, identities: set[tuple[str, str]]) -> bool:
     [(CLUSTER, OURS), ("another-name", OURS), (CLUSTER, OTHERS)],
     ids=["the stack's", "with its tags alone", "with its name alone"],
 )
-def test_a_cluster_in_another_region_keeps_them(
-    creation: Creation, identities: set[tuple[str, str]], capsys: Capture, name: str, tags: dict[str, str]
-) -> None:
+def test_a_cluster_in_another_region_keeps_them(kept: Kept, clean_up: CleanUp, name: str, tags: dict[str, str]) -> None:
     cluster(REGION, name, tags)
-    code, out = clean_up("eu-west-1", capsys)
-    assert code == 1
-    assert kept(creation, identities)
-    why = f"IAM is shared by all regions, and the EKS cluster {name} in {REGION} is ACTIVE"
-    assert out.count(why) == len(identities)
+    code, out, _ = clean_up("eu-west-1")
+    assert (code, kept()) == (1, True)
+    assert out.count(f"IAM is shared by all regions, and the EKS cluster {name} in {REGION} is ACTIVE") == 3
     assert "3 left alone" in out
 
 
-def test_a_node_group_in_somebodys_cluster_keeps_them(
-    creation: Creation, identities: set[tuple[str, str]], capsys: Capture
-) -> None:
+def test_a_node_group_in_somebodys_cluster_keeps_them(creation: Creation, kept: Kept, clean_up: CleanUp) -> None:
     group = creation.node_groups(OURS)
-    assert clean_up("eu-west-1", capsys)[0] == 1
-    assert kept(creation, identities)
+    assert (clean_up("eu-west-1")[0], kept()) == (1, True)
     creation.eks.delete_nodegroup(clusterName="anyones", nodegroupName=group.partition("/")[2])
-    assert clean_up("eu-west-1", capsys)[0] == 0
-    assert not kept(creation, identities)
+    assert (clean_up("eu-west-1")[0], kept()) == (0, False)
 
 
-def test_without_a_cluster_anywhere_they_are_deleted(
-    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
-) -> None:
+def test_without_a_cluster_anywhere_they_are_deleted(emulated: Emulated, kept: Kept, clean_up: CleanUp) -> None:
     cluster("ap-south-1", "anyones", OTHERS)
     emulated.calls.clear()
-    code, _ = clean_up("eu-west-1", capsys)
-    assert code == 0
-    assert not kept(creation, identities)
+    assert (clean_up("eu-west-1")[0], kept()) == (0, False)
     # Twice for the inventory, then once for each region, right before the first deletion.
     first = min(emulated.calls.index(call) for call in ("RemoveRoleFromInstanceProfile", "DeleteRole", "DeletePolicy"))
     after = len(emulated.calls) - emulated.calls[::-1].index("DescribeRegions")
@@ -83,12 +81,11 @@ def test_without_a_cluster_anywhere_they_are_deleted(
 
 
 def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
-    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
+    emulated: Emulated, kept: Kept, clean_up: CleanUp
 ) -> None:
     emulated.regions = ("ap-south-1",)
     cluster("eu-west-1", CLUSTER, OTHERS)
-    assert clean_up("eu-west-1", capsys)[0] == 1
-    assert kept(creation, identities)
+    assert (clean_up("eu-west-1")[0], kept()) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -108,26 +105,16 @@ def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
     ids=["a region", "no right", "no network", "a surprise"],
 )
 def test_what_cannot_be_asked_counts_as_holding_the_stack(
-    creation: Creation,
-    emulated: Emulated,
-    identities: set[tuple[str, str]],
-    capsys: Capture,
-    change: dict[str, Any],
-    why: str,
+    emulated: Emulated, kept: Kept, clean_up: CleanUp, change: dict[str, Any], why: str
 ) -> None:
     for name, value in change.items():
         setattr(emulated, name, value)
-    code, out = clean_up(REGION, capsys)
-    assert code == 1
-    assert kept(creation, identities)
-    assert out.count(why) == len(identities)
+    code, out, _ = clean_up(REGION)
+    assert (code, kept(), out.count(why)) == (1, True, 3)
 
 
-def test_every_page_of_clusters_is_read(
-    creation: Creation, emulated: Emulated, identities: set[tuple[str, str]], capsys: Capture
-) -> None:
+def test_every_page_of_clusters_is_read(emulated: Emulated, kept: Kept, clean_up: CleanUp) -> None:
     cluster("ap-south-1", "anyones", OTHERS)
     cluster("ap-south-1", "the-second", OURS)
     emulated.one_per_page = True
-    assert clean_up(REGION, capsys)[0] == 1
-    assert kept(creation, identities)
+    assert (clean_up(REGION)[0], kept()) == (1, True)

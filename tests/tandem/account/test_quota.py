@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tandem.command import main
 from tandem.deployed.aws.quota import SPOT_ROLE
@@ -13,6 +14,8 @@ from tests.tandem.account.creation import TRUST, Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
 
 Capture = pytest.CaptureFixture[str]
+Scene = dict[str, Any]
+SCENES = yaml.safe_load(Path(__file__).with_name("quota.yaml").read_text(encoding="utf-8"))
 STACK = """config:
   aws:region: us-east-1
   tandem:sharing: {{mode: timeslice, replicas: 2}}
@@ -55,45 +58,48 @@ def row(told: dict[str, Any], code: str) -> dict[str, Any]:
     return dict(found)
 
 
-def test_a_generous_account_is_enough(generous: Emulated, quota: Quota) -> None:
-    code, told = quota()
-    assert (code, told["verdict"], told["problems"], told["warnings"]) == (0, "ok", [], [])
-    assert {one["code"] for one in told["quotas"]} == {
-        "L-3819A6DF",
-        "L-1216C47A",
-        "L-0263D0A3",
-        "L-F678F1CE",
-        "L-1194D53C",
-    }
-    assert {one["verdict"] for one in told["quotas"]} == {"ok"}
+@pytest.fixture
+def play(emulated: Emulated, creation: Creation, quota: Quota) -> Callable[[Scene], None]:
+    def play(scene: Scene) -> None:
+        emulated.quotas = dict(ENOUGH)
+        if scene.get("spot-role", True):
+            creation.iam.create_role(RoleName=SPOT_ROLE, AssumeRolePolicyDocument=TRUST)
+        for name, value in scene.get("account", {}).items():
+            setattr(emulated, name, {**emulated.quotas, **value} if name == "quotas" else value)
+        emulated.quotas = {code: limit for code, limit in emulated.quotas.items() if limit is not None}
+        code, told = quota(**scene.get("stack", {}))
+        assert (code, told.get("verdict")) == (scene["code"], scene["verdict"])
+        for kind in ("problems", "warnings"):
+            assert told.get(kind, []) == scene.get(kind, []), kind
+        for each, values in scene.get("rows", {}).items():
+            assert row(told, each).items() >= values.items()
+        assert len(told.get("quotas", [])) == (5 if scene["verdict"] else 0)
+
+    return play
+
+
+def scenes(group: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("scene", SCENES[group].values(), ids=SCENES[group].keys())
+
+
+@scenes("what an account allows")
+def test_what_the_account_allows_is_compared(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "verdict", "code"),
-    [
-        (16.0, "ok", 0),
-        (15.0, "short while replacing", 0),
-        (8.0, "short while replacing", 0),
-        (7.0, "short at max", 1),
-        (4.0, "short at max", 1),
-        (3.0, "short", 1),
-    ],
+@scenes("limits")
+def test_a_quota_is_short_now_or_at_max(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
+
+
+@pytest.mark.real_world(
+    behaviour="AWS documents no quota for P6 spot instances",
+    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
 )
-def test_a_quota_is_short_now_or_at_max(
-    generous: Emulated, quota: Quota, limit: float, verdict: str, code: int
-) -> None:
-    generous.quotas["L-3819A6DF"] = limit
-    found, told = quota()
-    mine = row(told, "L-3819A6DF")
-    assert (found, mine["verdict"], mine["needed"], mine["needed_at_max"]) == (code, verdict, 4, 8)
-    # Two nodes of 4 vCPUs at most, and two more while their group is replaced.
-    assert mine["needed_while_replacing"] == 16
-    way_out = (
-        "aws service-quotas request-service-quota-increase --region us-east-1 --service-code ec2 "
-        "--quota-code L-3819A6DF --desired-value 16"
-    )
-    assert mine["way_out"] == (way_out if verdict != "ok" else "")
+@scenes("undocumented")
+def test_a_quota_that_aws_does_not_document_could_not_be_checked(play: Callable[[Scene], None], scene: Scene) -> None:
+    play(scene)
 
 
 @pytest.mark.slow
@@ -122,87 +128,6 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     code, told = quota()
     assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
     assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
-
-
-def test_a_quota_that_was_never_set_has_awss_default(generous: Emulated, quota: Quota) -> None:
-    del generous.quotas["L-3819A6DF"]
-    generous.default_quotas["L-3819A6DF"] = 0.0
-    code, told = quota()
-    assert (code, row(told, "L-3819A6DF")["limit"]) == (1, 0.0)
-    generous.default_quotas.clear()
-    code, told = quota()
-    assert (code, told["verdict"], row(told, "L-3819A6DF")["verdict"]) == (2, "unknown", "unknown")
-    assert told["warnings"] == ["AWS does not say how much All G and VT Spot Instance Requests allows"]
-
-
-@pytest.mark.real_world(
-    behaviour="AWS documents no quota for P6 spot instances",
-    source="https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html",
-)
-def test_a_quota_that_aws_does_not_document_could_not_be_checked(generous: Emulated, quota: Quota) -> None:
-    code, told = quota(types="p6-b200.48xlarge", most=1)
-    assert (code, told["verdict"], row(told, "")["limit"]) == (2, "unknown", None)
-    assert "AWS does not say how much P6 Spot Instance Requests allows" in told["warnings"]
-
-
-def test_a_region_with_too_few_zones_is_short(generous: Emulated, quota: Quota) -> None:
-    code, told = quota(zones=6)
-    assert code == 1
-    # moto has six, and in one of them, use1-az3, EKS has no control plane.
-    assert told["problems"] == [
-        "cluster.zones: us-east-1 has 5 zones in which EKS runs (got 6). Write `zones: 5` or fewer."
-    ]
-
-
-def test_local_zones_and_zones_that_are_down_do_not_count(generous: Emulated, quota: Quota) -> None:
-    # EKS refuses subnets of local zones (EKS User Guide, network-reqs). DescribeAvailabilityZones lists them with these
-    # statuses (EC2 API reference, `AvailabilityZone`).
-    generous.zones = [
-        ("us-east-1a", "use1-az1", "available", "opt-in-not-required"),
-        ("us-east-1b", "use1-az2", "unavailable", "opt-in-not-required"),
-        ("us-east-1d", "use1-az6", "available", "opt-in-not-required"),
-        ("us-east-1-bos-1a", "use1-bos1-az1", "available", "opted-in"),
-        ("us-east-1-nyc-1a", "use1-nyc1-az1", "available", "not-opted-in"),
-    ]
-    code, told = quota(zones=3)
-    assert code == 1
-    assert told["problems"][0] == (
-        "cluster.zones: EKS runs in 2 zones of us-east-1 (us-east-1a, us-east-1d). Write `zones: 2` or fewer."
-    )
-
-
-@pytest.mark.parametrize(
-    ("gpu", "problem", "warning"),
-    [
-        ("ab", "", ""),
-        ("df", "", ""),
-        ("d", "", "g4dn.xlarge is not offered in us-east-1a"),
-        # EKS has no control plane in us-east-1e, which is use1-az3 for moto.
-        (
-            "e",
-            "no zone of the stack (us-east-1a, us-east-1b) sells g4dn.xlarge. No other zone of the region sells them "
-            "to this account. Write other types, or take another region.",
-            "",
-        ),
-    ],
-)
-def test_types_must_be_offered_in_the_zones_that_the_stack_takes(
-    generous: Emulated, quota: Quota, gpu: str, problem: str, warning: str
-) -> None:
-    generous.offers = {"g4dn.xlarge": gpu, "t3.medium": "abcdf"}
-    code, told = quota()
-    path = "gpu-nodes.instance-types: "
-    assert told["problems"] == ([path + problem] if problem else [])
-    assert told["warnings"] == ([path + warning] if warning else [])
-    assert code == (1 if problem else 0)
-
-
-def test_the_role_of_spot_is_missed_only_where_spot_is_wanted(emulated: Emulated, quota: Quota) -> None:
-    emulated.quotas = dict(ENOUGH)
-    code, told = quota()
-    assert code == 0
-    assert "aws iam create-service-linked-role --aws-service-name spot.amazonaws.com" in told["warnings"][0]
-    assert quota(capacity="on-demand")[1]["warnings"] == []
 
 
 def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
