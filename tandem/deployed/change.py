@@ -46,14 +46,14 @@ class Change:
     def cut_differs(self) -> bool:
         """Whether cards are cut otherwise; without being told, whether slices have another number, name or size."""
         if self.was.cut:
-            return self.was.cut != self._cut
+            return self.was.cut != self.pool.sharing.cut(self.pool.smallest.gpu)
         cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
         return cut_before != cut_after or (cut_after and _slices(self.was.shares) != _slices(self.pool.offers))
 
     @property
     def gpu_differs(self) -> bool:
         """Whether the nodes get another card."""
-        return self.was.gpu not in (None, self._gpu)
+        return self.was.gpu not in (None, self.pool.smallest.gpu.name)
 
     @property
     def size_differs(self) -> bool:
@@ -156,14 +156,6 @@ class Change:
         if self.provisioner_differs:
             said.append(f"by {pool.provisioner}")
         return " ".join(said)
-
-    @property
-    def _cut(self) -> str:
-        return self.pool.sharing.cut(self.pool.smallest.gpu)
-
-    @property
-    def _gpu(self) -> str:
-        return self.pool.smallest.gpu.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

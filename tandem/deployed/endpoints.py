@@ -30,8 +30,8 @@ class NotConnectedError(CallError):
 
 def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
     """The endpoints that `NAME=URL` and `NAME=TAG` arguments mean; raises `NotConnectedError` for all mistakes."""
-    addresses, mistakes = _pairs(urls, "--url", "NAME=URL")
-    tags, more = _pairs(models, "--model", "NAME=TAG")
+    addresses, mistakes = _pairs(urls, "--url", "NAME=URL", "a=http://127.0.0.1:11434")
+    tags, more = _pairs(models, "--model", "NAME=TAG", "a=llama2:7b")
     mistakes += more
     for name, url in addresses.items():
         mistakes += [f"--url {name}={_shown(url)}: {why}" for why in wrong_with(url)]
@@ -41,22 +41,18 @@ def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
     return [Endpoint(name, url.rstrip("/"), tags.get(name, "")) for name, url in addresses.items()]
 
 
-def _pairs(arguments: Sequence[str], option: str, shape: str) -> tuple[dict[str, str], list[str]]:
+def _pairs(arguments: Sequence[str], option: str, shape: str, example: str) -> tuple[dict[str, str], list[str]]:
     pairs: dict[str, str] = {}
     mistakes = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not (equals and name and value) or "/" in name:
-            mistakes.append(f"{option} {_shown(argument)}: must be {shape}, e.g. {option} {_example(option)}")
+            mistakes.append(f"{option} {_shown(argument)}: must be {shape}, e.g. {option} {example}")
         elif name in pairs:
             mistakes.append(f"{option} {name}=…: given twice. Every server needs a name of its own.")
         else:
             pairs[name] = value
     return pairs, mistakes
-
-
-def _example(option: str) -> str:
-    return "a=http://127.0.0.1:11434" if option == "--url" else "a=llama2:7b"
 
 
 def wrong_with(url: str) -> Iterator[str]:

@@ -118,24 +118,18 @@ def _others(account: Account, owner: Owner) -> Iterator[Thing]:
     for page in account.pages("resourcegroupstaggingapi", "get_resources", TagFilters=filters):
         for raw in page["ResourceTagMappingList"]:
             arn, tags = raw["ResourceARN"], from_list(raw.get("Tags"))
-            if _type(arn) not in LOOKED_AT and not _is_cluster_log(arn) and owner.owns(tags):
+            if _type(arn) not in LOOKED_AT and f":log-group:{services.LOG_GROUPS}" not in arn and owner.owns(tags):
                 yield Thing(kind=OTHER, id=arn, tags=tags, detail="named by the tagging service", usd_per_day=None)
     if not owner.by_cluster:
         return
     name = f"{services.LOG_GROUPS}{owner.cluster}/cluster"
     for page in account.pages("logs", "describe_log_groups", logGroupNamePrefix=name):
         for raw in page["logGroups"]:
-            if raw["logGroupName"] == name and not services.LOGS.tags(account, _log(raw)):
+            if raw["logGroupName"] == name and not services.LOGS.tags(
+                account, Thing(kind=OTHER, id=name, tags={}, raw=raw)
+            ):
                 way_out = f"without tags, made by EKS: aws logs delete-log-group --log-group-name {name}"
                 yield Thing(kind=OTHER, id=name, tags={}, detail=way_out)
-
-
-def _log(raw: Any) -> Thing:
-    return Thing(kind=OTHER, id=raw["logGroupName"], tags={}, raw=raw)
-
-
-def _is_cluster_log(arn: str) -> bool:
-    return f":log-group:{services.LOG_GROUPS}" in arn
 
 
 def _type(arn: str) -> str:

@@ -13,6 +13,7 @@ from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Thing as Left
 from tests.tandem.account.cleaning import Cleaning
+from tests.tandem.account.creation import KINDS as TITLES
 from tests.tandem.account.emulated import Emulated
 from tests.tandem.account.laws import Laws
 
@@ -27,26 +28,23 @@ KINDS = (
 """Every kind of AWS resource that a stack creates, or that Karpenter and the VPC CNI create for it, with a life of its
 own: by the types in tests/golden. Written here, so that one that is dropped is missed."""
 
-TABLE = Path(__file__).with_name("order_of_deletion.csv").read_text().splitlines()
-ORDER = [(row["first"], row["then"], row["says"]) for row in csv.DictReader(line for line in TABLE if line[0] != "#")]
+
+def rows(name: str) -> list[dict[str, str]]:
+    """Of a table beside this file."""
+    lines = Path(__file__).with_name(f"{name}.csv").read_text().splitlines()
+    return list(csv.DictReader(line for line in lines if line[0] != "#"))
+
+
+ORDER = [(row["first"], row["then"], row["says"]) for row in rows("order_of_deletion")]
 EDGES = [(first, then, says) for first, then, says in ORDER if says]
-USERS = {
-    "node groups": (tokens.NODE_GROUP,),
+CALLS = {row["kind"]: row for row in rows("calls_of_deletion")}
+USERS: dict[str, tuple[str, ...]] = {
+    **{kind: (type,) for type, kind in TITLES.items()},
     "instances": (tokens.INSTANCE, tokens.INTERFACE),
-    "EKS clusters": (tokens.CLUSTER,),
-    "VPC endpoints": (tokens.ENDPOINT,),
-    "network interfaces": (tokens.INTERFACE,),
-    "NAT gateways": (tokens.NAT,),
-    "security groups": (tokens.SECURITY_GROUP,),
-    "route tables": (tokens.ROUTE_TABLE,),
-    "subnets": (tokens.SUBNET,),
-    "internet gateways": (tokens.GATEWAY,),
     "instance profiles": (tokens.PROFILE,),
     "IAM roles": (tokens.ATTACHED_POLICY,),
 }
 """What of a kind the emulated cloud's rules look at."""
-
-
 ALL_DELETED = {*((kind, "deleted", "") for kind in KINDS), ("instances", "gone already", "")}
 """The last: the instance of the node group, which is deleted with the group."""
 
@@ -74,34 +72,15 @@ def test_a_whole_stack_is_deleted_and_aws_refuses_nothing(laws: Laws, emulated: 
     assert calls == ["DeleteNodegroup", "DeleteAddon", "DeleteCluster"]
 
 
-RAW = {
-    "instances": ("ec2", "terminate_instances", "InstanceIds", []),
-    "EKS clusters": ("eks", "delete_cluster", "name", ""),
-    "launch templates": ("ec2", "delete_launch_template", "LaunchTemplateId", ""),
-    "network interfaces": ("ec2", "delete_network_interface", "NetworkInterfaceId", ""),
-    "NAT gateways": ("ec2", "delete_nat_gateway", "NatGatewayId", ""),
-    "elastic IPs": ("ec2", "release_address", "AllocationId", ""),
-    "volumes": ("ec2", "delete_volume", "VolumeId", ""),
-    "security groups": ("ec2", "delete_security_group", "GroupId", ""),
-    "route tables": ("ec2", "disassociate_route_table", "AssociationId", ""),
-    "subnets": ("ec2", "delete_subnet", "SubnetId", ""),
-    "internet gateways": ("ec2", "detach_internet_gateway", "InternetGatewayId", {"VpcId": "vpc-1"}),
-    "VPCs": ("ec2", "delete_vpc", "VpcId", ""),
-    "log groups": ("logs", "delete_log_group", "logGroupName", ""),
-    "instance profiles": ("iam", "remove_role_from_instance_profile", "InstanceProfileName", {"RoleName": "nodes"}),
-    "IAM roles": ("iam", "delete_role", "RoleName", ""),
-    "IAM policies": ("iam", "delete_policy", "PolicyArn", ""),
-}
-"""The call that AWS may refuse, past all that the command checks before."""
-
-
 def call(account: Account, thing: Left) -> None:
-    service, operation, named, more = RAW[thing.kind]
-    ids: object = [thing.id] if more == [] else thing.id
-    if thing.kind == "route tables":
-        ids = thing.raw["Associations"][0]["RouteTableAssociationId"]
+    """Past all that the command checks before."""
+    how = CALLS[thing.kind]
+    id = thing.raw["Associations"][0]["RouteTableAssociationId"] if thing.kind == "route tables" else thing.id
+    named: dict[str, object] = {how["id"]: id} if how["id"][-1] != "]" else {how["id"][:-2]: [id]}
     with suppress(ClientError):
-        getattr(account.client(service), operation)(**{named: ids}, **(more if isinstance(more, dict) else {}))
+        getattr(account.client(how["service"]), how["operation"])(
+            **named, **({how["more"]: how["value"]} if how["more"] else {})
+        )
 
 
 def test_every_other_order_is_refused_or_breaks_something(laws: Laws, cleaning: Cleaning) -> None:

@@ -4,7 +4,6 @@ import datetime
 import json
 import os
 import re
-import resource
 import socket
 from pathlib import Path
 from typing import Any
@@ -276,19 +275,6 @@ def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, capsys: 
     code, out, err = run(capsys, "prices", "dev", "--kept")
     assert (code, out) == (2, "")
     assert err.startswith(f"tandem: {file()}")
-
-
-def test_a_full_disk_leaves_the_earlier_prices_and_no_part_of_the_new_ones(offline: Emulated) -> None:
-    before = keep(days=1).read_bytes()
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            keep()
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert file().read_bytes() == before
-    assert [*file().parent.iterdir()] == [file()]
 
 
 def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, capsys: Capture) -> None:
