@@ -1,7 +1,5 @@
 """What a program asked of the engine, as plain data: resources, logs and outputs. No Pulumi in here."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """Values on Pulumi's wire (protobuf structs) as Python values with `Secret` and `Ref` marks, and back."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The emulated cloud: what each resource type, function and remote component answers."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Invented identifiers: they look like the real ones and depend on a resource's type and name alone."""
 
-from __future__ import annotations
-
 import hashlib
 
 ACCOUNT = "123456789012"

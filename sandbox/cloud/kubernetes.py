@@ -1,7 +1,5 @@
 """What Kubernetes objects and Helm releases return once they are there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sandbox.cloud.identity import autonamed

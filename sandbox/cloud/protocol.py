@@ -1,7 +1,5 @@
 """What the engine asks of a cloud, and what a cloud may ask back. Shared by every door into the sandbox."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """The provider `random`: its resources are in nobody's cloud, and live in Pulumi's state alone."""
 
-from __future__ import annotations
-
 import secrets
 
 import grpc  # type: ignore[import-untyped]

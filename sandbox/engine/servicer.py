@@ -7,8 +7,6 @@ on it once how it is configured (Configure, with URN and inputs) before it creat
 instances apart; URNs of resources do not name their provider. (pulumi 3.260: pkg/resource/plugin/provider_plugin.go)
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

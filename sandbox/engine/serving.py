@@ -1,7 +1,5 @@
 """Door 2: serves the emulated cloud as the providers aws, kubernetes, eks and random, for the real `pulumi`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

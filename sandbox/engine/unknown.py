@@ -1,7 +1,5 @@
 """What a preview cannot know yet: values that only the cloud will give, before anything is created."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -4,8 +4,6 @@ Plain objects with the methods of the generated gRPC stubs. `pulumi.runtime.Mock
 Resources of inputs on threads of its own (and hangs), takes duplicate URNs, and loses options and outputs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Requests of the SDK as registrations: which resource options were set, under the names of Pulumi's schema."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

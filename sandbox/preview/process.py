@@ -1,7 +1,5 @@
 """What a run changes in its process while it lasts, and puts back."""
 
-from __future__ import annotations
-
 import gc
 import os
 import warnings

@@ -4,8 +4,6 @@ Nothing leaks in or out: the SDK's state is in context variables, so every run h
 is its own; see `process` for the rest. One run at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import inspect

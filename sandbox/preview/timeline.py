@@ -6,8 +6,6 @@
 - A child that the program puts below a custom resource or a remote component waits until that parent is there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter

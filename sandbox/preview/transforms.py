@@ -3,8 +3,6 @@
 Source: pulumi 3.260, pkg/resource/deploy/source_eval.go: a resource's own transforms first, then those of its parents.
 """
 
-from __future__ import annotations
-
 import inspect
 import uuid
 from collections.abc import Callable, Iterable

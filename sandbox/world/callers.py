@@ -1,7 +1,5 @@
 """Whose credentials a call has: a role that it assumes, a profile, or those of whoever runs `pulumi`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Diff: which properties can be updated. What is not listed here means replacement."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any

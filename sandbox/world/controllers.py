@@ -1,7 +1,5 @@
 """What AWS and Kubernetes do by themselves after a call: nodes, pods, volumes and CRDs come and go."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sandbox.world import jobs, journal, karpenter, plugin, tokens

@@ -1,7 +1,5 @@
 """What disturbs a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
 
-from __future__ import annotations
-
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import TYPE_LABEL, labels
 from sandbox.world.plugin import config_of, cut

@@ -1,7 +1,5 @@
 """How long AWS takes for a type, in minutes: sharing/data/durations.csv."""
 
-from __future__ import annotations
-
 from functools import cache
 
 from sharing import tables

@@ -3,8 +3,6 @@
 A node group or an add-on can also fail after EKS has taken the call (`failed`): it stays, as CREATE_FAILED.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Functions whose answer depends on what exists, or on what this account is offered."""
 
-from __future__ import annotations
-
 from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
 from sandbox.world import tokens

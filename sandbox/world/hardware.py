@@ -4,8 +4,6 @@ The tables are the emulated cloud's own, taken from EC2's and NVIDIA's sources a
 figure there must not become right here. tests/sandbox/world/test_hardware.py compares both.
 """
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

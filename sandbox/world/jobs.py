@@ -3,8 +3,6 @@
 A proof's promise is read from the environment of its pods, and compared with what the node offers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """The journal: which processes began and ended on cards, and which config these had, in the order of events."""
 
-from __future__ import annotations
-
 from sandbox.world import tokens
 from sandbox.world.disruptions import LEFT_EXCLUSIVE
 from sandbox.world.plugin import STARTED, config_of, plugins_on

@@ -5,8 +5,6 @@ limit is respected. Not modelled: prices and spot, consolidation (an empty node 
 pass here), nodes bought while the device plugin is not there.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

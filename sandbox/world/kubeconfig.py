@@ -1,7 +1,5 @@
 """Which API server a Kubernetes provider talks to, and with whose credentials."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise
 from typing import Any

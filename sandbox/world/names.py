@@ -1,7 +1,5 @@
 """Check: the names that providers make up, and the defaults that they fill in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Nodes: what EKS and EC2 make for control planes and node groups, and take away again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

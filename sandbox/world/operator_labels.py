@@ -4,8 +4,6 @@ Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go and state_m
 in tests/sandbox/gpu_operator.json, are what this must reproduce.
 """
 
-from __future__ import annotations
-
 from sandbox.world import tokens
 from sandbox.world.hardware import instance_types, profiles
 from sandbox.world.nodes import TYPE_LABEL, labels

@@ -1,7 +1,5 @@
 """Ids and outputs of things: those of the in-process door, made unique, and told what the world knows better."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

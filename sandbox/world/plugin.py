@@ -1,7 +1,5 @@
 """The device plugin, feature discovery and the MIG manager: what they make of a node's cards, and say of it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Pods: which ones a release or a Job makes, and what they need."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """EC2's quotas of running vCPUs: what runs, what may run, and the most that ever ran at once."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable

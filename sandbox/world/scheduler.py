@@ -1,7 +1,5 @@
 """The scheduler: on which node a pod goes, and which taints make it leave."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field

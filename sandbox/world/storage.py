@@ -1,7 +1,5 @@
 """Storage: which volume a claim is bound to, and what the EBS CSI driver attaches. No stack has it make volumes."""
 
-from __future__ import annotations
-
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
 from sandbox.world.nodes import ZONE_LABEL, cluster_at, made, nodes, taints

@@ -1,7 +1,5 @@
 """The world's state as one JSON file: read whole, written whole, by one process at a time, and never reset silently."""
 
-from __future__ import annotations
-
 import json
 import os
 import pickle

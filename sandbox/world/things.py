@@ -1,7 +1,5 @@
 """What exists in the emulated cloud: things, who made them, and how a rule says no."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

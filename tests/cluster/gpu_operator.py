@@ -1,7 +1,5 @@
 """The real GPU Operator on the control plane, and what it does to the nodes of our pools."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager

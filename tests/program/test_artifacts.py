@@ -1,7 +1,5 @@
 """No stack uses an image or a chart that is not in the table of `sharing/artifacts.py`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """Every explicit `depends_on` prevents a failure: without one, the most unlucky order of the rest meets it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Zones of whole stacks, run in this process with what AWS may sell."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

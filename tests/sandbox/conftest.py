@@ -1,7 +1,5 @@
 """Programs that several tests of the sandbox run, and accounts that several start from."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

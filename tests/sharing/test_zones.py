@@ -1,7 +1,5 @@
 """Which zones a stack takes, and which of them a pool: the rules without AWS."""
 
-from __future__ import annotations
-
 import pytest
 
 from sharing.zones import Demand, Group, NoZoneError, choose, demands, most, place, pool_demand, system_demand

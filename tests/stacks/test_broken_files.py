@@ -1,7 +1,5 @@
 """Stack files as people break them: every mistake is named at once, in the file's own path, and nothing else is."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

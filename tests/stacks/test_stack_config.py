@@ -1,7 +1,5 @@
 """What a stack file means: defaults, ids, models of one's own, and the same config by file and by Pulumi."""
 
-from __future__ import annotations
-
 import contextvars
 import datetime
 import inspect

@@ -2,8 +2,6 @@
 a terminal. What they found is written here. `--regen` writes the files of `tests/golden/screens`, see `test_screens`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import io

@@ -1,7 +1,5 @@
 """What AWS's functions (data sources) answer."""
 
-from __future__ import annotations
-
 from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT

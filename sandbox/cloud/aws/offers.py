@@ -1,7 +1,5 @@
 """What EC2 sells in which zone."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from sandbox.cloud.aws.places import Place

@@ -1,7 +1,5 @@
 """What AWS returns once a resource is there: ids, ARNs and those computed attributes that stacks or rules look at."""
 
-from __future__ import annotations
-
 import base64
 from typing import Any
 

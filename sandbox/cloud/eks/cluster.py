@@ -6,8 +6,6 @@ kubernetes. A Construct that did nothing but repeat them gave the same previews 
 changes, and a destroy in the same order. Only the order of `core.accessEntries` differed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

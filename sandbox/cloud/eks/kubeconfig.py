@@ -1,7 +1,5 @@
 """The kubeconfig that `eks.Cluster` returns: no credential in it, a token comes from the aws CLI at each use."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

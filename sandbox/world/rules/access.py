@@ -1,7 +1,5 @@
 """Rules of who may do what inside a cluster: EKS's access entries and access policies."""
 
-from __future__ import annotations
-
 from sandbox.world import tokens
 from sandbox.world.nodes import cluster_at
 from sandbox.world.rules.iam import role_named

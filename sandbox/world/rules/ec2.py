@@ -1,7 +1,5 @@
 """Rules of EC2: what must be there before, and what cannot go while something uses it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from sandbox.cloud.aws.places import Place

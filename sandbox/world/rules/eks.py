@@ -1,7 +1,5 @@
 """Rules of EKS: what control planes, node groups, add-ons and identities need, and in which order they go."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

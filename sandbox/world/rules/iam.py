@@ -1,7 +1,5 @@
 """Rules of IAM, and of logs, queues and events that have no file of their own."""
 
-from __future__ import annotations
-
 import re
 
 from sandbox.cloud.identity import ACCOUNT

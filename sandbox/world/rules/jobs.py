@@ -1,7 +1,5 @@
 """Rules of Jobs: Pulumi waits for their end, and keeps those that end badly."""
 
-from __future__ import annotations
-
 from sandbox.world import jobs, tokens
 from sandbox.world.rules.kubernetes import name_of, namespace_of
 from sandbox.world.rules.rule import Case, Rule

@@ -1,7 +1,5 @@
 """Rules of Karpenter: what its objects wait for as they come, and as they go."""
 
-from __future__ import annotations
-
 from sandbox.world import karpenter, tokens
 from sandbox.world.pods import chart, pods_of
 from sandbox.world.rules.rule import Case, Rule

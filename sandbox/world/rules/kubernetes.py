@@ -1,7 +1,5 @@
 """Rules of Kubernetes and Helm: who answers, what waits for what, and what holds on to life."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from sandbox.world import karpenter, tokens

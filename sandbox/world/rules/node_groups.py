@@ -1,7 +1,5 @@
 """Rules of EKS for node groups that are not ACTIVE."""
 
-from __future__ import annotations
-
 from sandbox.world import tokens
 from sandbox.world.rules.rule import Case, Rule
 

@@ -1,7 +1,5 @@
 """How rules are written down: one row each, with the words of the API that refuses and where they are documented."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """What the emulated providers answer the engine, without the engine."""
 
-from __future__ import annotations
-
 from typing import Any
 from unittest.mock import MagicMock
 

@@ -1,7 +1,5 @@
 """Who is let in to a cluster of the emulated cloud."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

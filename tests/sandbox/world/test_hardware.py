@@ -1,7 +1,5 @@
 """The hardware of the emulated cloud, and the catalogue of the rules: two tables, each from its own sources."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What `tandem quota` asks EC2, word for word. moto answers whatever the question was."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any, cast
 

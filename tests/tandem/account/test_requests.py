@@ -3,8 +3,6 @@
 `--regen` writes `tests/golden/requests.txt`. Each line begins with the seconds of a clock that only sleeping moves.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

@@ -1,7 +1,5 @@
 """`tandem chat` against two servers that say what they are told to."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import functools

@@ -1,7 +1,5 @@
 """`tandem choose`, as people and machines call it; every row says what `tandem plan` says of the same stack."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

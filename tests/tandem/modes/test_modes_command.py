@@ -1,7 +1,5 @@
 """`tandem modes`, as people and machines call it."""
 
-from __future__ import annotations
-
 import json
 import re
 from functools import cache

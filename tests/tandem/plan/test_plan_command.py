@@ -1,7 +1,5 @@
 """`tandem plan`, as people and machines call it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

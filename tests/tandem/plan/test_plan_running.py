@@ -1,7 +1,5 @@
 """`tandem plan STACK --running` and `--outputs FILE`: the plan, and what becomes of the stack that is up."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

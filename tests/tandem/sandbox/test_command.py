@@ -1,7 +1,5 @@
 """How `tandem sandbox` is called, and what it says when something is wrong, missing or broken. `pulumi` is a stub."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -2,8 +2,6 @@
 what it was asked to run, and ends as it is made to. The engine tier shows that the real one does what is expected.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import sys

@@ -1,7 +1,5 @@
 """What `tandem sandbox status --json` says, and what the guide says of it."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 
