@@ -1,5 +1,6 @@
 """Results of benchmarks that never ran: every figure is chosen."""
 
+from dataclasses import replace
 from typing import Any
 
 from tandem.measured.result import Load, Machine, Memory, Result, Row, Run, Server, ServerTimes, Session
@@ -97,3 +98,28 @@ def paced(label: str, together_ms: tuple[float, ...], **changes: Any) -> Result:
         both = [one for name in "ab" for one in steady(name, 0.0, time, tokens=100, requests=1)]
         runs.append(run(["a", "b"], both, repeat=repeat))
     return result(label, runs, **changes)
+
+
+PLAN = {
+    "pools": [{"nodes": 1, "gpu": {"name": "t4"}}],
+    "models": [
+        {"id": "a", "needs_mib": 5193, "share_mib": 7680},
+        {"id": "b", "needs_mib": 4947, "share_mib": None},
+    ],
+}
+
+
+def mps(**changes: Any) -> Result:
+    return shared("mps", (20.0, 40.0), (40.0, 60.0), **{"usd_per_hour": 0.46, "plan": PLAN, **changes})
+
+
+def exclusive(**changes: Any) -> Result:
+    return shared("exclusive", (20.0, 40.0), (20.0, 40.0), **{"usd_per_hour": 0.69, **changes})
+
+
+def resumed_with(**changes: str) -> Result:
+    """Three repeats, of which the last was measured with other servers."""
+    before = mps()
+    servers = [replace(one, **changes) for one in before.servers]
+    runs = [replace(one, session=1) if one.repeat == 3 else one for one in before.runs]
+    return mps(runs=runs, sessions=[*before.sessions, session("mps", servers=servers)])

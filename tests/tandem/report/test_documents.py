@@ -11,17 +11,11 @@ from tandem.measured.result import Memory, Result
 from tandem.measured.summary import Goals, summary
 from tandem.report.document import document
 from tests.tandem.report.test_plots import told
-from tests.tandem.report.test_report_command import PLAN, exclusive, mps, resumed_with
-from tests.tandem.results import SPILLED, failed, paced, result, run, session
+from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "reports"
 PLOTS = {"latency.svg": "Latency", "cost.svg": "Cost"}
 Results = tuple[Result, ...]
-
-
-def known() -> Results:
-    spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
-    return mps(runs=[*mps().runs, spilled], complete=False), exclusive()
 
 
 def many_loads() -> Results:
@@ -84,14 +78,14 @@ def escaped() -> Results:
     return (replace(mps(sessions=sessions), label="*m*\x1b[31m|"),)
 
 
-CASES = (known, many_loads, noise, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
+CASES = (many_loads, noise, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_report_is_its_golden(case: Callable[[], Results], regen: bool) -> None:
     results = case()
-    goals = Goals(120.0, 50.0) if case in (known, many_loads) else None
-    said = document(results, [summary(one, goals) for one in results], PLOTS if case is known else {}, goals)
+    goals = Goals(120.0, 50.0) if case is many_loads else None
+    said = document(results, [summary(one, goals) for one in results], PLOTS if case is many_loads else {}, goals)
     path = GOLDEN / f"{case.__name__}.md"
     if regen:
         path.parent.mkdir(exist_ok=True)

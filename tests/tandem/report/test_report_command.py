@@ -8,25 +8,15 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
-import numpy as np
 import pytest
 
 from tandem.command import main
 from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
-from tandem.measured.summary import summary
-from tandem.report import plots
 from tests.command import Printed
-from tests.tandem.results import SPILLED, failed, paced, result, run, session, shared
+from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.md"
-PLAN = {
-    "pools": [{"nodes": 1, "gpu": {"name": "t4"}}],
-    "models": [
-        {"id": "a", "needs_mib": 5193, "share_mib": 7680},
-        {"id": "b", "needs_mib": 4947, "share_mib": None},
-    ],
-}
 PLOTS = {
     "latency.svg": "seconds",
     "throughput.svg": "tokens a second",
@@ -34,14 +24,6 @@ PLOTS = {
     "fairness.svg": "Jain's index",
 }
 """With what is on their upright axes."""
-
-
-def mps(**changes: Any) -> Result:
-    return shared("mps", (20.0, 40.0), (40.0, 60.0), **{"usd_per_hour": 0.46, "plan": PLAN, **changes})
-
-
-def exclusive(**changes: Any) -> Result:
-    return shared("exclusive", (20.0, 40.0), (20.0, 40.0), **{"usd_per_hour": 0.69, **changes})
 
 
 def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> int:
@@ -73,16 +55,6 @@ def test_the_answer_stands_first(tmp_path: Path) -> None:
     assert "**mps** served each model at **0.58** of its speed alone (a 0.50, b 0.67)" in answer
     # 0.69 / (101/2.15 + 101/4.15) against 0.46 / (101/4.15 + 101/6.15), by hand
     assert "**exclusive** is 14% cheaper per token than mps" in answer
-
-
-def test_latencies_alone_and_together_are_drawn_under_their_own_names() -> None:
-    figure = plots._latency([summary(mps())])
-    assert figure is not None
-    drawn = {line.get_label(): float(np.max(line.get_ydata())) for line in figure.axes[0].get_lines()}
-    assert set(drawn) == {f"{model}: mps, {how}" for model in "ab" for how in ("alone", "together")}
-    for model in "ab":
-        # 20 and 40 ms between tokens alone, 40 and 60 ms together
-        assert drawn[f"{model}: mps, alone"] < drawn[f"{model}: mps, together"]
 
 
 NOISY, OTHER, FASTER = (40.0, 44.0, 36.0), (41.0, 37.0, 42.5), (30.0, 30.2, 29.9)
@@ -117,28 +89,6 @@ def test_a_difference_beyond_the_noise_is_declared_with_its_interval(tmp_path: P
     assert "**No difference beyond the noise** in cost per token between timeslice and mps" in answer
 
 
-def test_a_wild_interval_is_short(tmp_path: Path) -> None:
-    report(
-        tmp_path,
-        paced("mps", (1.0, 1000.0), usd_per_hour=0.46),
-        paced("timeslice", (40.0, 40.0), usd_per_hour=0.46),
-        arguments=("--no-plots",),
-    )
-    assert "interval: more than 10 times as expensive to 100% cheaper)." in text(tmp_path)
-
-
-def test_a_single_repeat_ranks_nothing(tmp_path: Path) -> None:
-    report(
-        tmp_path,
-        paced("mps", NOISY[:1], usd_per_hour=0.46),
-        paced("timeslice", FASTER[:1], usd_per_hour=0.46),
-        arguments=("--no-plots",),
-    )
-    answer = text(tmp_path).split("## ")[0]
-    assert "**timeslice and mps cannot be ranked**: with a single repeat" in answer
-    assert "cheaper" not in answer
-
-
 def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
     report(tmp_path, paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36), arguments=("--no-plots",))
     # Two models of 100 tokens in 99 intervals, after a first one at 0 ms; alone each has 10 ms between tokens.
@@ -148,25 +98,6 @@ def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
     assert f"{each[1]:.1f} ({each[0]:.1f} to {each[2]:.1f}) tokens/s combined" in answer
     assert "at **0.25 (0.20 to 0.50)** of its speed alone" in answer
     assert f"${cost[1]:.2f} ({cost[2]:.2f} to {cost[0]:.2f}) per million output tokens" in answer
-
-
-def resumed_with(**changes: str) -> Result:
-    """Three repeats, of which the last was measured with other servers."""
-    before = mps()
-    servers = [dataclasses.replace(one, **changes) for one in before.servers]
-    runs = [dataclasses.replace(one, session=1) if one.repeat == 3 else one for one in before.runs]
-    return mps(runs=runs, sessions=[*before.sessions, session("mps", servers=servers)])
-
-
-def test_runs_of_another_server_are_excluded_and_the_change_is_a_caveat(tmp_path: Path) -> None:
-    report(tmp_path, resumed_with(ollama="0.99.0", digest="e"), arguments=("--no-plots",))
-    told = text(tmp_path)
-    change = "Ollama 0.99.0 instead of 0.32.15, digest e instead of d"
-    assert f"server a was different than in the other runs: {change} (a, 64 words, 4 at a time, repeat 3)" in told
-    assert f"- mps: server a changed when the benchmark was resumed: {change}." in told
-    assert "| mps | 1 × t4 | 0.32.15 and 0.99.0 |" in told
-    assert "mps: 8 rows have" not in told
-    assert "4 rows have fewer than 3 repeats" in told
 
 
 def test_of_equally_many_runs_those_of_the_earlier_server_count(tmp_path: Path) -> None:
@@ -203,12 +134,6 @@ def test_plots_are_named_in_the_text_and_tell_what_they_show(tmp_path: Path) -> 
         assert "exclusive" in " ".join(told)
 
 
-def test_without_a_price_there_is_no_plot_of_dollars(tmp_path: Path) -> None:
-    report(tmp_path, mps(usd_per_hour=None))
-    assert not (tmp_path / "out" / "cost.svg").exists()
-    assert "cost.svg" not in text(tmp_path)
-
-
 def test_spilled_runs_are_named_and_when_all_are_there_is_no_answer(tmp_path: Path, capsys: Printed) -> None:
     places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
     runs = [dataclasses.replace(one, memory_start=places, memory_end=places) for one in mps().runs]
@@ -220,44 +145,9 @@ def test_spilled_runs_are_named_and_when_all_are_there_is_no_answer(tmp_path: Pa
     assert "no run can be compared" in capsys.readouterr().err
 
 
-def test_one_model_alone_has_figures_and_no_answer(tmp_path: Path) -> None:
-    assert report(tmp_path, result("x", [one for one in mps().runs if one.endpoints == ["a"]])) == 0
-    assert "so this report says nothing about sharing" in text(tmp_path)
-    assert "| x | a alone |" in text(tmp_path)
-
-
-def test_the_plan_stands_beside_what_was_loaded(tmp_path: Path) -> None:
-    report(tmp_path, mps())
-    assert "| mps | a | 5,193 | 7,680 | 4,096 | 4,096 |" in text(tmp_path)
-    assert "| mps | b | 4,947 | the rest of the GPU | 4,096 | 4,096 |" in text(tmp_path)
-    assert "| mps | 1 × t4 |" in text(tmp_path)
-
-
 def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
     report(tmp_path, mps(), mps(), arguments=("--no-plots",))
     assert "mps (0) against mps (1)" in text(tmp_path)
-
-
-def test_few_repeats_failures_and_a_model_loaded_anew_are_doubts(tmp_path: Path) -> None:
-    first, *_ = mps().runs
-    assert first.memory_start["a"] is not None
-    other: dict[str, Memory | None] = {"a": dataclasses.replace(first.memory_start["a"], context_length=4096)}
-    report(tmp_path, result("x", [dataclasses.replace(first, rows=[failed(), *first.rows], memory_end=other)]))
-    doubts = text(tmp_path).split("## Caveats")[1]
-    assert "1 rows have fewer than 3 repeats" in doubts
-    assert "x: failed requests (excluded from latency figures): 1 × 503: server busy." in doubts
-    assert "the memory of a changed during a run: it was reloaded" in doubts
-
-
-@pytest.mark.slow
-def test_other_servers_and_machines_are_doubts(tmp_path: Path) -> None:
-    newer = exclusive()
-    servers = [dataclasses.replace(one, ollama="0.35", quantization="Q8_0", digest="e") for one in newer.servers]
-    machine = dataclasses.replace(newer.sessions[0].machine, cpus=64)
-    newer.sessions = [session("exclusive", servers=servers, machine=machine)]
-    report(tmp_path, mps(), newer)
-    for what in ("Ollama's version", "The quantization", "The model file", "The client's machine"):
-        assert f"{what} differs between the targets." in text(tmp_path)
 
 
 def refusal(capsys: Printed, *paths: Path) -> str:
