@@ -5,10 +5,12 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
+import yaml
 
 from components.device_plugin_sharing import plugin_chart
 from sandbox.graph import Graph, Resource, Secret, holds_secret, plain
@@ -220,17 +222,6 @@ def test_every_gpu_node_group_is_replaced_when_its_cards_are_cut_otherwise_and_n
         assert ("replacementTrigger" in group.options) is ("tandem/pool" in group.inputs.get("labels", {}))
 
 
-def test_a_model_waits_until_its_card_is_cut_and_asks_for_its_own_slice(graphs: Graphs) -> None:
-    graph = graphs("mig-mixed")
-    wanted = {"qwen2-5-32b": "nvidia.com/mig-2g.48gb", "qwen2-5-7b": "nvidia.com/mig-1g.24gb"}
-    for id, resource in wanted.items():
-        values = graph.named(f"tandem-ollama-{id}").inputs["values"]
-        assert values["ollama"]["gpu"]["nvidiaResource"] == resource
-        assert values["nodeSelector"] == {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
-    assert graph.stack_outputs["resource_names"] == ["nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"]
-    assert graph.stack_outputs["fit"]["qwen2-5-32b"]["share_mib"] == 47_616
-
-
 def test_what_nodes_are_told_by_label_is_installed(graphs: Graphs, any_stack: str) -> None:
     groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")
@@ -313,21 +304,35 @@ def test_groups_are_replaced_create_first_unless_the_pool_says_otherwise(graphs:
     assert {name for name, options in first.items() if options.get("deleteBeforeReplace")} == {"b-group"}
 
 
-def test_gpu_nodes_are_labelled_tainted_pinned_and_scaled_as_configured(graphs: Graphs) -> None:
-    group = graphs("timeslice").named("tandem-gpu-group").inputs
-    assert group["amiType"] == "AL2023_x86_64_NVIDIA"
-    assert group["releaseVersion"] == versions.ami_release(versions.KUBERNETES)
-    assert group["capacityType"] == "SPOT"
-    assert group["instanceTypes"] == ["g4dn.xlarge", "g4dn.2xlarge"]
-    assert group["scalingConfig"] == {"minSize": 0, "desiredSize": 1, "maxSize": 1}
-    assert group["labels"] == {
-        "tandem/pool": "gpu",
-        "nvidia.com/gpu.present": "true",
-        "nvidia.com/gpu.deploy.operands": "false",
-    }
-    assert group["taints"][0] == {"key": "nvidia.com/gpu", "value": "present", "effect": "NO_SCHEDULE"}
-    assert mode_taint(group["taints"]).startswith("timeslice-2-")
-    assert "ignoreChanges" not in graphs("timeslice").named("tandem-gpu-group").options
+INPUTS: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "inputs.yaml").read_text(encoding="utf-8"))
+
+
+def read_path(inputs: Any, path: str) -> Any:
+    """The input at a path; None where it is not there."""
+    for part in path.split("."):
+        inputs = inputs[int(part)] if isinstance(inputs, list) else inputs.get(part)
+    return inputs
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_resources_have_the_inputs_of_the_table(graphs: Graphs, name: str) -> None:
+    stack, *resources = INPUTS[name].items()
+    for resource, wanted in resources:
+        inputs = plain(graphs(stack[1]).named(*resource.split()).inputs)
+        assert {path: read_path(inputs, path) for path in wanted} == wanted
+
+
+def test_slices_are_reported_by_name_and_size(graphs: Graphs) -> None:
+    outputs = graphs("mig-mixed").stack_outputs
+    assert outputs["resource_names"] == ["nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"]
+    assert outputs["fit"]["qwen2-5-32b"]["share_mib"] == 47_616
+
+
+def test_gpu_nodes_have_the_pinned_image_and_follow_it(graphs: Graphs) -> None:
+    group = graphs("timeslice").named("tandem-gpu-group")
+    assert group.inputs["releaseVersion"] == versions.ami_release(versions.KUBERNETES)
+    assert mode_taint(group.inputs["taints"]).startswith("timeslice-2-")
+    assert "ignoreChanges" not in group.options
 
 
 def test_the_two_servers_cannot_size_themselves(graphs: Graphs) -> None:
@@ -351,16 +356,6 @@ def test_settings_of_a_model_reach_its_own_server_alone(graphs: Graphs) -> None:
     first, second = of("tandem-ollama-llama3-2-1b"), of("tandem-ollama-llama3-2-1b-2")
     assert (first["OLLAMA_NUM_PARALLEL"], first["OLLAMA_KV_CACHE_TYPE"]) == ("2", "f16")
     assert (second["OLLAMA_NUM_PARALLEL"], second["OLLAMA_KV_CACHE_TYPE"]) == ("1", "q8_0")
-
-
-def test_model_files_lie_on_the_node_over_ollamas_own_directory(graphs: Graphs) -> None:
-    values = graphs("timeslice").named("tandem-ollama-llama2-7b").inputs["values"]
-    disk = graphs("timeslice").named("tandem-ollama-llama2-7b-persistent-volume").inputs["spec"]
-    assert disk["hostPath"] == {"path": "/var/lib/tandem/models/llama2-7b", "type": "DirectoryOrCreate"}
-    assert disk["claimRef"] == {"name": "llama2-7b-node", "namespace": "ollama"}
-    assert values["volumes"][0] == {"name": "models", "persistentVolumeClaim": {"claimName": "llama2-7b-node"}}
-    assert values["volumeMounts"][0] == {"name": "models", "mountPath": "/root/.ollama/models"}
-    assert "persistentVolume" not in values
 
 
 def test_a_volume_is_ours_and_goes_after_its_claim_and_before_driver_and_nodes(graphs: Graphs) -> None:
@@ -387,13 +382,6 @@ def test_a_volume_binds_the_gpu_nodes_to_its_zone(graphs: Graphs) -> None:
     assert len(subnets) == 1
     assert zones == {graph.named("tandem-ollama-llama2-7b-volume").inputs["availabilityZone"]}
     assert len(graphs("timeslice").named("tandem-gpu-group").inputs["subnetIds"]) == 2
-
-
-def test_a_parked_stack_keeps_its_releases_and_runs_no_pod(graphs: Graphs) -> None:
-    graph = graphs("parked")
-    assert graph.named("tandem-gpu-group").inputs["scalingConfig"]["desiredSize"] == 0
-    values = [graph.named(f"tandem-ollama-{id}").inputs["values"] for id in ("llama2-7b", "mistral-7b")]
-    assert [value["replicaCount"] for value in values] == [0, 0]
 
 
 def test_public_nodes_cost_no_nat_and_private_ones_one_a_zone_if_asked(graphs: Graphs) -> None:
@@ -432,13 +420,6 @@ def test_the_control_plane_is_made_with_the_arguments_that_were_proved(graphs: G
     assert not {"encryptionConfigKeyArn", "serviceRole", "storageClasses", "enabledClusterLogTypes"} & set(inputs)
 
 
-def test_a_private_endpoint_needs_no_public_one(graphs: Graphs) -> None:
-    inputs = graphs("private").named("tandem-cluster", "eks:index:Cluster").inputs
-    assert inputs["endpointPublicAccess"] is False
-    assert inputs["endpointPrivateAccess"] is True
-    assert "publicAccessCidrs" not in inputs
-
-
 def test_logs_go_into_a_group_of_ours_that_is_there_first(graphs: Graphs) -> None:
     graph = graphs("logs")
     group = graph.named("tandem-logs")
@@ -453,10 +434,6 @@ def test_add_ons_with_a_deployment_wait_for_the_system_nodes(graphs: Graphs) -> 
     system = graph.named("tandem-system", NODE_GROUP).urn
     for addon in ("coredns", "aws-ebs-csi-driver"):
         assert system in graph.named(f"tandem-{addon}").dependencies
-
-
-def test_arm64_nodes_get_the_arm64_image(graphs: Graphs) -> None:
-    assert graphs("arm64").named("tandem-gpu-group").inputs["amiType"] == "AL2023_ARM_64_NVIDIA"
 
 
 def test_tags_of_the_file_reach_everything(graphs: Graphs) -> None:
@@ -640,13 +617,6 @@ def test_what_karpenter_makes_carries_the_tags_of_the_file(graphs: Graphs) -> No
     [node_class] = graphs("karpenter-volumes").of_type("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass")
     wanted = {"team": "ml", "tandem:stack": "karpenter", "tandem:project": "tandem"}
     assert wanted.items() <= node_class.inputs["spec"]["tags"].items()
-
-
-def test_a_parked_stack_has_a_pool_and_no_pod_that_asks_for_a_node(graphs: Graphs) -> None:
-    graph = graphs("karpenter-parked")
-    assert len(graph.of_type(NODE_POOL)) == 1
-    values = [graph.named(f"tandem-ollama-{id}").inputs["values"] for id in ("llama2-7b", "mistral-7b")]
-    assert [value["replicaCount"] for value in values] == [0, 0]
 
 
 def test_models_go_before_the_pool_that_brings_their_nodes(graphs: Graphs) -> None:
