@@ -165,9 +165,11 @@ def _written(whole: Setup, place: str, values: dict[str, Any]) -> Setup:
         asked = next(tenant for tenant in whole.tenants if tenant.path == place)
         tenant = replace(asked, served=replace(asked.served, **fields))
         return replace(whole, tenants=tuple(tenant if one is asked else one for one in whole.tenants))
-    old = next(one for one in whole.pools if place in (one.path, one.sharing_path))
-    if place == old.sharing_path:
-        new = replace(old, sharing=TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **values}))
+    old = next(one for one in whole.pools if place in (one.path, one.sharing_path, one.own_sharing_path))
+    if place in (old.sharing_path, old.own_sharing_path):
+        assert place == old.sharing_path or "mode" in values, "a sharing of its own needs a mode"
+        sharing: Sharing = TypeAdapter(Sharing).validate_python({**written_of(old.sharing), **values})
+        new = replace(old, sharing=sharing, sharing_path=place)
     else:
         if "sharing" in fields:
             fields["sharing"] = TypeAdapter(Sharing).validate_python(fields["sharing"])

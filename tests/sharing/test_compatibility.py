@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 from sharing import compatibility, versions
 from sharing.compatibility import RULES, problems, warnings
 from sharing.gpus import instance_types
-from sharing.modes import Mig, Mps, Sharing, TimeSlicing
+from sharing.modes import Mps, Sharing
 from sharing.problems import Problem
 from sharing.setting_paths import touches
 from sharing.setup import Pool, Setup
 from sharing.versions import Part
-from tests.sharing.builders import SMALL, TODAY, listed, mode, pool, setup, tenants
+from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, setup, tenants
 from tests.sharing.rows import read_setup
 
 MANY = tenants(*[SMALL] * 20)
@@ -236,24 +236,21 @@ def test_the_other_types_are_told_when_one_is_unreadable() -> None:
 # Ways out, taken.
 
 
-def written(whole: Setup, fix: str) -> list[Setup]:
+def ways_out(whole: Setup, fix: str) -> list[Setup]:
     """The setups that result from each of the ways out in `fix`."""
-    here = whole.pools[-1]
-    found = []
-    for way in fix.split("; or "):
-        named = re.findall(r"`(\S+)\.([\w-]+): (\w+)`", way)
-        values = {key: value for _, key, value in named}
-        assert {path for path, *_ in named} <= {here.path, here.own_sharing_path}
-        if "mode" in values or "replicas" in values:
-            assert "mode" in values or not here.listed, "a sharing of its own needs a mode"
-            name = values.get("mode", here.sharing.mode)
-            new = replace(here, sharing=mode(name, int(values["replicas"])))
-        else:
-            assert set(values) <= {"desired", "max"}
-            new = replace(here, desired=int(values.get("desired", here.desired)), max=int(values["max"]))
-            assert new.max >= max(here.max, new.desired)
-        found.append(replace(whole, pools=(*whole.pools[:-1], new)))
+    ways = fix.removeprefix("Write ").removesuffix(".").split("; or ")
+    found = [changed(whole, re.sub(" to share the GPU| for smaller slices", "", way)) for way in ways]
+    here, there = whole.pools[-1], found[0].pools[-1]
+    assert there == replace(here, desired=there.desired, max=there.max), "the first way is more nodes"
+    assert there.max >= max(here.max, there.desired)
     return found
+
+
+@pytest.mark.parametrize("case", CASES["broken"]["every model has a share"])
+def test_each_way_out_of_the_table_leads_out(case: Case) -> None:
+    [problem] = [one for one in problems(case.setup) if one.path == "models"]
+    for out in ways_out(case.setup, problem.fix):
+        assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
 
 
 @pytest.mark.slow
@@ -277,7 +274,7 @@ def test_each_way_out_of_too_few_shares_leads_out(
     broken = [one for one in problems(whole) if one.path == "models"]
     assert bool(broken) == (count > here.total_shares)
     for problem in broken:
-        outs = written(whole, problem.fix)
+        outs = ways_out(whole, problem.fix)
         assert 1 <= len(outs) <= 2
         for out in outs:
             assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
@@ -285,50 +282,6 @@ def test_each_way_out_of_too_few_shares_leads_out(
         nodes = outs[0].pools[-1].planned_nodes
         shares = here.total_shares // here.planned_nodes
         assert nodes == max(-(-count // shares), here.max if desired == 0 or provisioner == "karpenter" else 0)
-
-
-@pytest.mark.parametrize(
-    ("sharing", "count", "fix"),
-    [
-        (
-            Mig(layout="all-2g.48gb"),
-            4,
-            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.layout: all-1g.24gb` for "
-            "smaller slices.",
-        ),
-        (
-            Mig(layout="all-1g.24gb"),
-            5,
-            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.replicas: 2`.",
-        ),
-        (
-            Mig(layout="all-1g.24gb", replicas=2),
-            9,
-            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.replicas: 3`.",
-        ),
-        (
-            Mig(layout="all-2g.48gb", replicas=2),
-            8,
-            "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`; or `sharing.layout: all-1g.24gb` for "
-            "smaller slices.",
-        ),
-    ],
-)
-def test_a_way_out_of_too_few_slices_leads_out(sharing: Mig, count: int, fix: str) -> None:
-    whole = replace(on("g7e.2xlarge", sharing=sharing), tenants=tenants(*[SMALL] * count))
-    (problem,) = [one for one in problems(whole) if one.path == "models"]
-    assert problem.fix == fix
-    (here,) = whole.pools
-    setting = re.findall(r"`sharing\.(layout|replicas): ([^`]+)`", fix)[-1]
-    value: Any = int(setting[1]) if setting[0] == "replicas" else setting[1]
-    out = replace(whole, pools=(replace(here, sharing=sharing.model_copy(update={setting[0]: value})),))
-    assert not [one for one in problems(out) if one.path == "models"]
-
-
-def test_shares_that_no_replicas_can_give_are_not_offered() -> None:
-    whole = replace(on("g4dn.xlarge", sharing=TimeSlicing(replicas=64)), tenants=tenants(*[SMALL] * 65))
-    (problem,) = [one for one in problems(whole) if one.path == "models"]
-    assert problem.fix == "Write `gpu-nodes.desired: 2` with `gpu-nodes.max: 2`."
 
 
 @given(count=st.integers(1, 20), volume=st.integers(1, 200))
