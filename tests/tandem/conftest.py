@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tandem.bench.stream import Sender
-from tandem.command import main
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama
+from tests.command import Ended, call
 from tests.tandem.fake_network import ClockedNetwork, Network
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
@@ -39,9 +39,10 @@ def mistral() -> Iterator[FakeOllama]:
 
 
 class Servers(dict[str, FakeOllama]):
-    """Two servers in memory, which `tandem bench` meets in place of the network."""
+    """Two servers in memory, which `tandem bench` meets in place of the network, and the file of its result."""
 
     late_ns = 0
+    path: Path
 
     def network(self, url: str) -> Network:
         return Network(self[url.removeprefix("http://")])
@@ -56,16 +57,17 @@ class Servers(dict[str, FakeOllama]):
         """What either was asked."""
         return [body["prompt"] for server in self.values() for body in server.requests]
 
-    def bench(self, path: Path, *more: str, names: str = "ab") -> int:
+    def bench(self, *more: str, names: str = "ab", path: Path | None = None) -> Ended:
         """Runs the command against servers of those names."""
         urls = [part for name in names for part in ("--url", f"{name}=http://{name}")]
-        return main(["bench", *urls, "-o", str(path), *LOAD, *more])
+        return call("bench", *urls, "-o", str(path or self.path), *LOAD, *more)
 
 
 @pytest.fixture
-def servers(monkeypatch: pytest.MonkeyPatch) -> Servers:
+def servers(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Servers:
     """Servers whose models are on the GPU."""
     found = Servers(a=FakeOllama(), b=FakeOllama())
+    found.path = tmp_path / "r.json"
 
     def asked(endpoint: Endpoint) -> Ollama:
         return Ollama(endpoint, network=found.network(endpoint.url))

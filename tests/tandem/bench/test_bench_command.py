@@ -14,10 +14,9 @@ import pytest
 
 from tandem.bench.run import Bench, Case, Measured, cases
 from tandem.bench.stream import Exchange
-from tandem.command import main
 from tandem.measured.result import Load, Row
 from tandem.measured.result_file import ResultError, read, write
-from tests.command import Printed
+from tests.command import Ended, call
 from tests.tandem.conftest import LOAD
 from tests.tandem.fake_ollama import FakeOllama, ollama
 from tests.tandem.results import server as described
@@ -26,9 +25,9 @@ from tests.tandem.results import shared
 ROOT = Path(__file__).parents[3]
 
 
-def bench(path: Path, *arguments: str, **servers: FakeOllama) -> int:
+def bench(path: Path, *arguments: str, **servers: FakeOllama) -> Ended:
     urls = [part for name, server in servers.items() for part in ("--url", f"{name}={server.url}")]
-    return main(["bench", *urls, "-o", str(path), *LOAD, *arguments])
+    return call("bench", *urls, "-o", str(path), *LOAD, *arguments)
 
 
 def load(**changes: Any) -> Load:
@@ -47,11 +46,11 @@ def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
     assert [case.endpoints for case in cases(load(), ["a"])] == [("a",)]
 
 
-def test_a_result_has_everything_to_repeat_it(tmp_path: Path, capsys: Printed) -> None:
+def test_a_result_has_everything_to_repeat_it(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama("x:1", digest="e") as b:
-        code = bench(path, "--rate", "200", "--usd-per-hour", "0.5", "--label", "mps", "--seed", "3", a=a, b=b)
-    assert code == 0
+        ended = bench(path, "--rate", "200", "--usd-per-hour", "0.5", "--label", "mps", "--seed", "3", a=a, b=b)
+    assert ended.returncode == 0
     found = read(path)
     assert found.complete
     assert (found.label, found.usd_per_hour, found.load.seed, found.load.rates) == ("mps", 0.5, 3, [200.0])
@@ -74,11 +73,10 @@ def test_a_result_has_everything_to_repeat_it(tmp_path: Path, capsys: Printed) -
             assert rows[0].prompt_tokens == 7
             assert rows[0].server.eval_ns == 80_000_000
         assert run.client_cpu_s > 0
-    out = capsys.readouterr()
-    assert "together" in out.out
-    assert "a million tokens" in out.out
-    assert f"Result: {path}" in out.out
-    assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in out.err
+    assert "together" in ended.stdout
+    assert "a million tokens" in ended.stdout
+    assert f"Result: {path}" in ended.stdout
+    assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
 
 
 def test_the_servers_get_the_load_and_no_prompt_twice(tmp_path: Path) -> None:
@@ -174,20 +172,18 @@ def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, erro
         ("says", "an error was encountered while running the model: CUDA error"),
     ],
 )
-def test_when_half_of_the_requests_fail_the_rest_is_kept_and_told(
-    fault: str, error: str, tmp_path: Path, capsys: Printed
-) -> None:
+def test_when_half_of_the_requests_fail_the_rest_is_kept_and_told(fault: str, error: str, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama(fault=fault, fault_from=1, fault_every=2) as a:
-        assert bench(path, "--requests", "8", a=a) == 1
+        ended = bench(path, "--requests", "8", a=a)
+    assert ended.returncode == 1
     rows = [row for row in read(path).runs[0].rows if row.counted]
     bad = [row for row in rows if row.error]
     assert 3 <= len(bad) <= 5
     assert len(rows) == 8
     assert all(str(row.error).startswith(error) for row in bad)
-    err = capsys.readouterr().err
-    assert "of 8 failed" in err
-    assert f"{len(bad)} requests failed: {len(bad)} × {error}" in err
+    assert "of 8 failed" in ended.stderr
+    assert f"{len(bad)} requests failed: {len(bad)} × {error}" in ended.stderr
 
 
 def test_a_request_that_takes_too_long_is_an_error() -> None:
@@ -199,7 +195,7 @@ def test_a_request_that_takes_too_long_is_an_error() -> None:
 def test_a_server_that_dies_on_the_way_leaves_the_earlier_runs(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama() as a, ollama(fault="breaks", fault_from=1) as b:
-        assert bench(path, a=a, b=b) == 1
+        assert bench(path, a=a, b=b).returncode == 1
     found = read(path)
     assert found.complete
     assert [sum(row.error is None for row in run.rows if row.counted) for run in found.runs] == [3, 0, 3]
@@ -222,7 +218,7 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
     assert not kept.complete
     assert [run.endpoints for run in kept.runs] == [["a"]]
     with ollama() as a, ollama() as b:
-        assert bench(path, "--resume", a=a, b=b) == 0
+        assert bench(path, "--resume", a=a, b=b).returncode == 0
     done = read(path)
     assert done.complete
     assert [run.endpoints for run in done.runs] == [["a"], ["b"], ["a", "b"]]
@@ -230,28 +226,30 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
     assert done.sessions[0] == kept.sessions[0]
 
 
-def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path, capsys: Printed) -> None:
+def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     path.write_text("mine")
     with ollama() as a:
-        assert bench(path, a=a) == 2
-    assert "exists. Continue it with --resume" in capsys.readouterr().err
+        ended = bench(path, a=a)
+    told = f"tandem: {path} exists. Continue it with --resume, or name another file with -o.\n"
+    assert ended == Ended(2, "", told)
     assert path.read_text() == "mine"
 
 
 @pytest.mark.parametrize("change", [("--requests", "4"), ("--model", "a=other")])
-def test_resuming_with_something_else_is_refused(change: tuple[str, str], tmp_path: Path, capsys: Printed) -> None:
+def test_resuming_with_something_else_is_refused(change: tuple[str, str], tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama("tiny:1b", "other") as a:
-        assert bench(path, "--model", "a=tiny:1b", a=a) == 0
+        assert bench(path, "--model", "a=tiny:1b", a=a).returncode == 0
         model = () if change[0] == "--model" else ("--model", "a=tiny:1b")
-        assert bench(path, "--resume", *model, *change, a=a) == 2
-    assert "Repeat the arguments that it was begun with." in capsys.readouterr().err
+        ended = bench(path, "--resume", *model, *change, a=a)
+    assert ended.returncode == 2
+    assert "Repeat the arguments that it was begun with." in ended.stderr
 
 
 def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> None:
     with ollama() as a:
-        assert bench(tmp_path / "r.json", "mps", a=a) == 0
+        assert bench(tmp_path / "r.json", "mps", a=a).returncode == 0
     found = read(tmp_path / "r.json")
     assert found.label == "mps"
     plan = json.loads((tmp_path / "r.json").read_text())["plan"]
@@ -259,25 +257,22 @@ def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> 
     assert found.usd_per_hour == plan["cost"]["usd_per_hour"] > 0
 
 
-def test_json_is_the_summary(tmp_path: Path, capsys: Printed) -> None:
+def test_json_is_the_summary(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
-        assert bench(tmp_path / "r.json", "--json", a=a, b=b) == 0
-    out, err = capsys.readouterr()
-    told = json.loads(out)
-    assert told["complete"] is True
+        ended = bench(tmp_path / "r.json", "--json", a=a, b=b)
+    told = ended.json
+    assert (ended.returncode, told["complete"], ended.stderr) == (0, True, "")
     assert told["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
-    assert err == ""
 
 
 @pytest.mark.parametrize(
     "wrong",
     [("--concurrency", "0"), ("--rate", "-1"), ("--requests", "x"), ("--usd-per-hour", "nan"), ("--prompt-words", "7")],
 )
-def test_impossible_numbers_are_refused(wrong: tuple[str, str], capsys: Printed) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["bench", *wrong])
-    assert ended.value.code == 2
-    assert f"(got {wrong[1]})" in capsys.readouterr().err
+def test_impossible_numbers_are_refused(wrong: tuple[str, str]) -> None:
+    ended = call("bench", *wrong)
+    assert ended.returncode == 2
+    assert f"(got {wrong[1]})" in ended.stderr
 
 
 def test_a_result_is_read_as_it_was_written_and_every_truncation_is_noticed(tmp_path: Path) -> None:

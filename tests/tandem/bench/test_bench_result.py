@@ -3,7 +3,6 @@
 import asyncio
 import dataclasses
 import errno
-import json
 import os
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from tandem.bench.stream import Sender
 from tandem.measured.result_file import NotWrittenError, read, reserve, write
 from tandem.measured.summary import summary
 from tandem.terminal import CallError
-from tests.command import Printed
+from tests.command import Ended, Printed
 from tests.tandem.conftest import Servers
 from tests.tandem.fake_ollama import loaded
 from tests.tandem.results import shared
@@ -58,163 +57,147 @@ def interrupted_after(servers: Servers, runs: int) -> Iterator[None]:
         yield
 
 
-def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
-    path = tmp_path / "r.json"
+def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(servers: Servers) -> None:
     with interrupted_after(servers, 1):
-        assert servers.bench(path) == 130
+        assert servers.bench().returncode == 130
     servers.change(version="0.99.0", digest="another", quantization="F16")
-    assert servers.bench(path, "--resume") == 0
-    assert "warning" not in capsys.readouterr().out
-    result = read(path)
+    ended = servers.bench("--resume")
+    assert ended.returncode == 0
+    assert "warning" not in ended.stdout
+    result = read(servers.path)
     assert [run.session for run in result.runs] == [0, 1, 1]
     told = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
     assert told == [[("0.32.15", "d", "Q4_0")] * 2, [("0.99.0", "another", "F16")] * 2]
     assert len(servers.prompts) == len(set(servers.prompts))
 
 
-def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: Servers, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
+def test_no_prompt_is_used_twice_however_often_a_benchmark_is_resumed(servers: Servers) -> None:
     with interrupted_after(servers, 1):
-        servers.bench(path, "--repeats", "2")
+        servers.bench("--repeats", "2")
     for runs in (0, 1, 0, 2):
         with interrupted_after(servers, runs):
-            servers.bench(path, "--repeats", "2", "--resume")
-    assert servers.bench(path, "--repeats", "2", "--resume") == 0
-    assert len(read(path).runs) == 6
+            servers.bench("--repeats", "2", "--resume")
+    assert servers.bench("--repeats", "2", "--resume").returncode == 0
+    assert len(read(servers.path).runs) == 6
     texts = [prompt.removesuffix(TASK) for prompt in servers.prompts]
     assert len(set(texts)) == len(texts) > 40
 
 
-def test_a_resumed_benchmark_says_that_a_server_is_another_one(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
-    path = tmp_path / "r.json"
+def test_a_resumed_benchmark_says_that_a_server_is_another_one(servers: Servers) -> None:
     with interrupted_after(servers, 1):
-        servers.bench(path)
-    capsys.readouterr()
+        servers.bench()
     servers.change(version="0.99.0", digest="b" * 64)
     with interrupted_after(servers, 1):
-        servers.bench(path, "--resume", "--json")
-    [warning] = json.loads(capsys.readouterr().out)["warnings"]  # b had no run before
+        ended = servers.bench("--resume", "--json")
+    [warning] = ended.json["warnings"]  # b had no run before
     change = f"Ollama 0.99.0 instead of 0.32.15, digest {'b' * 12} instead of d. "
     assert warning.startswith(f"Server a is different than in the other runs: {change}")
     servers.change(version="1.0")
-    assert servers.bench(path, "--resume") == 0
-    first, second = capsys.readouterr().err.split("warning: ")[1:]
+    ended = servers.bench("--resume")
+    assert ended.returncode == 0
+    first, second = ended.stderr.split("warning: ")[1:]
     assert first.startswith("Server a is different than in the other runs: Ollama 1.0 instead of 0.32.15")
     assert second.startswith("Server b is different than in the other runs: Ollama 1.0 instead of 0.99.0.")
 
 
-def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
-    path = tmp_path / "r.json"
+def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers: Servers) -> None:
     with interrupted_after(servers, 3):
-        servers.bench(path, "--repeats", "2")
+        servers.bench("--repeats", "2")
     servers.change(digest="cd" * 32)
-    capsys.readouterr()
-    assert servers.bench(path, "--repeats", "2", "--resume") == 0
-    out, err = capsys.readouterr()
+    ended = servers.bench("--repeats", "2", "--resume")
+    assert ended.returncode == 0
     difference = "different than in the other runs: digest cdcdcdcdcdcd instead of d"
-    assert f"tandem: warning: Server b is {difference}. " in err
-    assert f"3 of 6 runs are not compared: server a was {difference}; server b was different" in out
+    assert f"tandem: warning: Server b is {difference}. " in ended.stderr
+    left_out = f"3 of 6 runs are not compared: server a was {difference}; server b was different"
+    assert left_out in ended.stdout
 
 
-def test_a_server_that_is_the_usual_one_again_is_no_change(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path = tmp_path / "r.json"
+def test_a_server_that_is_the_usual_one_again_is_no_change(servers: Servers) -> None:
     for digest in ("d", "e"):
         servers.change(digest=digest)
         with interrupted_after(servers, 3):
-            servers.bench(path, "--repeats", "3", "--resume")
+            servers.bench("--repeats", "3", "--resume")
     servers.change(digest="d")
-    capsys.readouterr()
-    assert servers.bench(path, "--repeats", "3", "--resume") == 0
-    out, err = capsys.readouterr()
-    assert "warning" not in err
-    assert "3 of 9 runs are not compared" in out
+    ended = servers.bench("--repeats", "3", "--resume")
+    assert ended.returncode == 0
+    assert "warning" not in ended.stderr
+    assert "3 of 9 runs are not compared" in ended.stdout
 
 
-def test_a_server_at_another_address_is_the_same_server(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path = tmp_path / "r.json"
+def test_a_server_at_another_address_is_the_same_server(servers: Servers) -> None:
     with interrupted_after(servers, 1):
-        servers.bench(path)
-    capsys.readouterr()
-    result = read(path)
-    result.sessions[0] = dataclasses.replace(
-        result.sessions[0], servers=[dataclasses.replace(one, url="http://old") for one in result.servers]
+        servers.bench()
+    result = read(servers.path)
+    moved = [dataclasses.replace(one, url="http://old") for one in result.servers]
+    result.sessions[0] = dataclasses.replace(result.sessions[0], servers=moved)
+    write(result, servers.path)
+    ended = servers.bench("--resume")
+    assert ended.returncode == 0
+    assert "warning" not in ended.stderr
+
+
+def test_the_salt_of_an_earlier_call_is_refused(servers: Servers) -> None:
+    with interrupted_after(servers, 1):
+        servers.bench("--salt", "x")
+    ended = servers.bench("--salt", "x", "--resume")
+    assert ended.returncode == 2
+    assert "Salt x was already used" in ended.stderr
+    assert servers.bench("--salt", "y", "--resume").returncode == 0
+    assert [session.salt for session in read(servers.path).sessions] == ["x", "y"]
+
+
+def test_a_second_benchmark_with_the_same_file_stops_at_once(servers: Servers, tmp_path: Path) -> None:
+    alias = tmp_path / "alias.json"
+    alias.symlink_to(servers.path)
+    told = f"tandem: {servers.path} is being written by another `tandem bench`. " + (
+        "Wait until it ends, or name another file with -o.\n"
     )
-    write(result, path)
-    assert servers.bench(path, "--resume") == 0
-    assert "warning" not in capsys.readouterr().err
-
-
-def test_the_salt_of_an_earlier_call_is_refused(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path = tmp_path / "r.json"
-    with interrupted_after(servers, 1):
-        servers.bench(path, "--salt", "x")
-    capsys.readouterr()
-    assert servers.bench(path, "--salt", "x", "--resume") == 2
-    assert "Salt x was already used" in capsys.readouterr().err
-    assert servers.bench(path, "--salt", "y", "--resume") == 0
-    assert [session.salt for session in read(path).sessions] == ["x", "y"]
-
-
-def test_a_second_benchmark_with_the_same_file_stops_at_once(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path, alias = tmp_path / "r.json", tmp_path / "alias.json"
-    alias.symlink_to(path)
-    with reserve(path):
-        for name in (path, alias):
-            assert servers.bench(name) == 2
-            err = capsys.readouterr().err
-            assert err == f"tandem: {path} is being written by another `tandem bench`. " + (
-                "Wait until it ends, or name another file with -o.\n"
-            )
-            assert servers.bench(name, "--resume") == 2
-            capsys.readouterr()
-        assert servers.bench(tmp_path / "other.json") == 0
+    with reserve(servers.path):
+        for name in (servers.path, alias):
+            assert servers.bench(path=name) == servers.bench("--resume", path=name) == Ended(2, "", told)
+        assert servers.bench(path=tmp_path / "other.json").returncode == 0
     assert servers.prompts
-    assert not path.exists()
-    assert servers.bench(path) == 0
+    assert not servers.path.exists()
+    assert servers.bench().returncode == 0
     assert sorted(os.listdir(tmp_path)) == ["alias.json", "other.json", "r.json"]
 
 
 def test_the_file_is_reserved_from_the_first_request_to_the_last(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, tried = tmp_path / "r.json", []
+    tried = []
 
     def other(*_: object) -> None:
-        with pytest.raises(CallError, match="another `tandem bench`"), reserve(path):
+        with pytest.raises(CallError, match="another `tandem bench`"), reserve(servers.path):
             pass
-        tried.append(path.exists())
+        tried.append(servers.path.exists())
 
     monkeypatch.setattr("tandem.bench.progress.Progress.begins", other)
     monkeypatch.setattr("tandem.bench.progress.Progress.ended", other)
-    assert servers.bench(path) == 0
+    assert servers.bench().returncode == 0
     assert tried == [False, True, True, True, True, True]
 
 
 def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers: Servers, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
     program = (
         "import os, sys; from pathlib import Path; from tandem.measured.result_file import reserve\n"
         "with reserve(Path(sys.argv[1])): os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", program, str(path)], cwd=ROOT)
+    done = subprocess.run([sys.executable, "-c", program, str(servers.path)], cwd=ROOT)
     assert done.returncode == -signal.SIGKILL
     assert os.listdir(tmp_path) == [".r.json.lock"]
     (tmp_path / ".r.json.part").write_text("half")
-    assert servers.bench(path) == 0
+    assert servers.bench().returncode == 0
     assert os.listdir(tmp_path) == ["r.json"]
 
 
-def test_a_folder_that_is_not_there_is_one_line(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path = tmp_path / "none" / "r.json"
-    assert servers.bench(path) == 2
-    told = f"tandem: {path} cannot be written: No such file or directory. Name another file with -o.\n"
-    assert capsys.readouterr().err == told
+@pytest.mark.parametrize("more", [(), ("--resume",)])
+def test_a_place_that_holds_no_file_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
+    absent = tmp_path / "none" / "r.json"
+    told = f"tandem: {absent} cannot be written: No such file or directory. Name another file with -o.\n"
+    assert servers.bench(*more, path=absent) == Ended(2, "", told)
+    told = f"tandem: {tmp_path} is a folder. Name a file in it with -o.\n"
+    assert servers.bench(*more, path=tmp_path) == Ended(2, "", told)
 
 
 def full_disk(*_: object) -> None:
@@ -222,34 +205,31 @@ def full_disk(*_: object) -> None:
 
 
 def test_a_full_disk_keeps_every_written_run_and_shows_the_last(
-    servers: Servers, tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "r.json"
     with interrupted_after(servers, 1):
-        servers.bench(path)
-    kept = path.read_bytes()
-    capsys.readouterr()
+        servers.bench()
+    kept = servers.path.read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full_disk)
-        assert servers.bench(path, "--resume") == 1
-    out, err = capsys.readouterr()
-    assert "b alone" in out  # the run that could not be written
-    told = f"tandem: {path} cannot be written: No space left on device. 1 run is in {path}. Continue with --resume.\n"
-    assert err.endswith(told)
-    assert "Traceback" not in err
-    assert (path.read_bytes(), os.listdir(tmp_path)) == (kept, ["r.json"])
-    assert servers.bench(path, "--resume") == 0
-    assert len(read(path).runs) == 3
+        ended = servers.bench("--resume")
+    assert ended.returncode == 1
+    assert "b alone" in ended.stdout  # the run that could not be written
+    why = f"{servers.path} cannot be written: No space left on device."
+    assert ended.stderr.endswith(f"tandem: {why} 1 run is in {servers.path}. Continue with --resume.\n")
+    assert "Traceback" not in ended.stderr
+    assert (servers.path.read_bytes(), os.listdir(tmp_path)) == (kept, ["r.json"])
+    assert servers.bench("--resume").returncode == 0
+    assert len(read(servers.path).runs) == 3
 
 
 def test_a_full_disk_at_the_first_run_is_one_line(
-    servers: Servers, tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "fsync", full_disk)
-    assert servers.bench(tmp_path / "r.json", "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["error"].endswith("cannot be written: No space left on device. No run was kept.")
-    assert (told["complete"], told["runs"]) == (False, 1)
+    ended = servers.bench("--json")
+    assert ended.json["error"].endswith("cannot be written: No space left on device. No run was kept.")
+    assert (ended.returncode, ended.json["complete"], ended.json["runs"]) == (1, False, 1)
     assert os.listdir(tmp_path) == []
 
 
@@ -272,89 +252,64 @@ def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tm
     ],
 )
 def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
-    place: tuple[int, int] | None, told: str, servers: Servers, tmp_path: Path, capsys: Printed
+    place: tuple[int, int] | None, told: str, servers: Servers, tmp_path: Path
 ) -> None:
-    path = tmp_path / "r.json"
     size, size_vram = place or (0, 0)
     servers["b"].answers["/api/ps"] = {"models": [loaded("tiny:1b", size, size_vram)] if place else []}
-    assert servers.bench(path) == 1
-    out, err = capsys.readouterr()
     fix = "Its runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
-    assert (out, err) == ("", f"tandem: {told}\ntandem: {fix}\n")
+    assert servers.bench() == Ended(1, "", f"tandem: {told}\ntandem: {fix}\n")
     assert len(servers.prompts) == 2  # one to load each model
     assert os.listdir(tmp_path) == []
-    assert servers.bench(path, "--allow-cpu") == 0
-    out = capsys.readouterr().out
-    assert "2 of 3 runs are not compared: " + told.removesuffix(".") in out
-    assert len(read(path).runs) == 3
+    ended = servers.bench("--allow-cpu")
+    assert ended.returncode == 0
+    assert "2 of 3 runs are not compared: " + told.removesuffix(".") in ended.stdout
+    assert len(read(servers.path).runs) == 3
 
 
-def test_the_version_in_a_result_is_that_of_our_distribution(
-    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """`tandem` is another author's on the package index."""
     monkeypatch.setattr("importlib.metadata.version", {"tandem-gpu": "1.2.3", "tandem": "9"}.__getitem__)
-    servers.bench(tmp_path / "r.json")
-    assert read(tmp_path / "r.json").sessions[0].versions["tandem"] == "1.2.3"
+    servers.bench()
+    assert read(servers.path).sessions[0].versions["tandem"] == "1.2.3"
 
 
-def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers, tmp_path: Path) -> None:
-    path = tmp_path / "r.json"
+def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers) -> None:
     with interrupted_after(servers, 1):
-        servers.bench(path)
-    kept = path.read_bytes()
+        servers.bench()
+    kept = servers.path.read_bytes()
     servers["a"].size_vram = 0
-    assert servers.bench(path, "--resume") == 1
-    assert path.read_bytes() == kept
+    assert servers.bench("--resume").returncode == 1
+    assert servers.path.read_bytes() == kept
 
 
-def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
-    path = tmp_path / "r.json"
-    assert servers.bench(path) == 0
-    asked, kept = len(servers.prompts), path.read_bytes()
+def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Servers) -> None:
+    ended = servers.bench("--resume")
+    assert ended.returncode == 0
+    assert f"tandem: {servers.path} does not exist yet: a new result begins\n" in ended.stderr
+    asked, kept = len(servers.prompts), servers.path.read_bytes()
     servers["a"].size_vram = 0
-    assert servers.bench(path, "--resume") == 0
-    assert (len(servers.prompts), path.read_bytes()) == (asked, kept)
-    assert "all runs are in the result already: nothing is left to measure\n" in capsys.readouterr().err
-
-
-def test_resume_without_a_result_says_that_it_begins_one(servers: Servers, tmp_path: Path, capsys: Printed) -> None:
-    path = tmp_path / "r.json"
-    assert servers.bench(path, "--resume") == 0
-    assert f"tandem: {path} does not exist yet: a new result begins\n" in capsys.readouterr().err
-
-
-def test_a_folder_as_the_result_is_refused_with_and_without_resume(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
-    for more in ((), ("--resume",)):
-        assert servers.bench(tmp_path, *more) == 2
-        assert capsys.readouterr().err == f"tandem: {tmp_path} is a folder. Name a file in it with -o.\n"
+    ended = servers.bench("--resume")
+    assert ended.returncode == 0
+    assert (len(servers.prompts), servers.path.read_bytes()) == (asked, kept)
+    assert "all runs are in the result already: nothing is left to measure\n" in ended.stderr
 
 
 def test_a_server_that_is_too_slow_for_the_timeout_names_that(
-    servers: Servers, tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def sender(url: str, **options: Any) -> Sender:
         return Sender(url, **options, network=NeverConnected())
 
     monkeypatch.setattr("tandem.bench.run.Sender", sender)
-    assert servers.bench(tmp_path / "r.json", "--timeout", "0.001", names="a") == 1
     why = "a did not answer its first request (not complete within 0.001 s)"
-    assert (
-        capsys.readouterr().err == f"tandem: {why}. Raise --timeout, or repair that server, and repeat the command.\n"
-    )
+    told = f"tandem: {why}. Raise --timeout, or repair that server, and repeat the command.\n"
+    assert servers.bench("--timeout", "0.001", names="a") == Ended(1, "", told)
 
 
-def test_a_server_that_refuses_its_first_request_stops_the_benchmark(
-    servers: Servers, tmp_path: Path, capsys: Printed
-) -> None:
+def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Servers, tmp_path: Path) -> None:
     servers["a"].fault = "busy"
-    assert servers.bench(tmp_path / "r.json", "--allow-cpu") == 1
-    told = "tandem: a did not answer its first request (503: server busy). Repair that server and repeat the command.\n"
-    assert capsys.readouterr().err == told
+    why = "a did not answer its first request (503: server busy)"
+    assert servers.bench("--allow-cpu") == Ended(1, "", f"tandem: {why}. Repair that server and repeat the command.\n")
     assert os.listdir(tmp_path) == []
 
 
@@ -365,7 +320,7 @@ def test_the_last_line_says_how_fast_the_models_ran_together(capsys: Printed) ->
     assert line.startswith("64 words, 4 at a time: together, each ran at 0.58 of its speed alone; ")
 
 
-def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Servers, tmp_path: Path) -> None:
+def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Servers) -> None:
     servers.late_ns = -1_000_000_000
-    assert servers.bench(tmp_path / "r.json", names="a") == 0
-    assert read(tmp_path / "r.json").runs[0].rows[0].arrivals_us == [0] * 4
+    assert servers.bench(names="a").returncode == 0
+    assert read(servers.path).runs[0].rows[0].arrivals_us == [0] * 4

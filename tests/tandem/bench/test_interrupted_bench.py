@@ -13,15 +13,15 @@ import pytest
 
 from tandem.bench.interrupt import run_until_ctrl_c
 from tandem.measured.result_file import read
-from tests.command import Printed
+from tests.command import Ended
 from tests.tandem.conftest import Servers
 
 ROOT = Path(__file__).parents[3]
 HERE = (str(ROOT / "tandem" / "bench"), str(ROOT / "tandem" / "measured"))
 
 
-def lines_of(path: Path, servers: Servers, interrupt_at: int) -> tuple[int, int]:
-    """Runs the benchmark and presses Ctrl-C before that line of its; the exit code, and how many lines it ran."""
+def lines_of(servers: Servers, interrupt_at: int) -> tuple[Ended, int]:
+    """Runs the benchmark and presses Ctrl-C before that line of its; how it ended, and how many lines it ran."""
     count, inside = 0, False
 
     def trace(frame: FrameType, event: str, _: Any) -> Any:
@@ -39,37 +39,32 @@ def lines_of(path: Path, servers: Servers, interrupt_at: int) -> tuple[int, int]
     earlier = sys.gettrace()
     sys.settrace(trace)
     try:
-        code = servers.bench(path, "--requests", "1", "--warm-up", "1", "--json")
+        ended = servers.bench("--requests", "1", "--warm-up", "1", "--json")
     finally:
         sys.settrace(earlier)
-    return code, count
+    return ended, count
 
 
 @pytest.mark.slow
 def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
-    servers: Servers,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Printed,
-    caplog: pytest.LogCaptureFixture,
+    servers: Servers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     unheard: list[object] = []
     monkeypatch.setattr(sys, "unraisablehook", unheard.append)
-    _, whole = lines_of(tmp_path / "whole.json", servers, 0)
+    _, whole = lines_of(servers, 0)
     assert whole > 500
     kept = set()
     for number in range(1, whole, max(1, whole // 24)):
-        path = tmp_path / f"{number}.json"
+        servers.path = path = tmp_path / f"{number}.json"
         with warnings.catch_warnings(record=True) as warned:
             warnings.simplefilter("always")
-            code, _ = lines_of(path, servers, number)
+            ended, _ = lines_of(servers, number)
             gc.collect()  # a coroutine that was never awaited complains when it is taken apart
-        err = capsys.readouterr().err
         assert ([str(one.message) for one in warned], unheard, caplog.text) == ([], [], ""), number
-        if code == 0:  # pressed when nothing was left to interrupt
+        if ended.returncode == 0:  # pressed when nothing was left to interrupt
             assert read(path).complete, number
             continue
-        assert code == 130, number
+        assert ended.returncode == 130, number
         runs = len(read(path).runs) if path.exists() else 0
         kept.add(runs)
         said = (
@@ -77,7 +72,7 @@ def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
             if runs
             else "No run was kept."
         )
-        assert err in (f"tandem: stopped with Ctrl-C. {said}\n", "tandem: interrupted\n"), number
+        assert ended.stderr in (f"tandem: stopped with Ctrl-C. {said}\n", "tandem: interrupted\n"), number
         assert not list(tmp_path.glob(".*.part")), number
     assert kept >= {0, 1, 2}
 

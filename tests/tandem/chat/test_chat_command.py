@@ -4,7 +4,6 @@ import errno
 import fcntl
 import functools
 import io
-import json
 import os
 import re
 import signal
@@ -19,27 +18,25 @@ from typing import Any
 import pytest
 
 from tandem.chat.talk import apart
-from tandem.command import main
 from tandem.deployed.ollama import Ollama, Piece
-from tests.command import Printed
+from tests.command import Ended, call
 from tests.tandem.fake_network import Network, raw
 from tests.tandem.fake_ollama import FakeOllama, ollama
 
 ROOT = Path(__file__).parents[3]
 GONE = {"error": "model 'tiny:1b' not found"}
+TWO = ("--url", "a=http://h:1", "--url", "b=http://h:2")
 ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
-def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> int:
-    return main(
-        ["chat", "--url", f"a={a.url}", "--url", f"b={b.url}", "--transcript", str(folder / "t.md"), *arguments]
-    )
+def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> Ended:
+    return call("chat", "--url", f"a={a.url}", "--url", f"b={b.url}", "--transcript", str(folder / "t.md"), *arguments)
 
 
-def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: Path, capsys: Printed) -> None:
+def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: Path) -> None:
     with ollama(pieces=["I am", " A."]) as a, ollama(pieces=["I am", " B."]) as b:
-        code = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
-    assert code == 0
+        ended = chat(a, b, tmp_path, "--turns", "3", "--prompt", "Begin.", "--system", "Be short.", "--seed", "7")
+    assert ended.returncode == 0
     (first, third), [second] = a.requests, b.requests
     system, opening = {"role": "system", "content": "Be short."}, {"role": "user", "content": "Begin."}
     assert first["messages"] == [system, opening]
@@ -47,7 +44,7 @@ def test_the_models_talk_in_turn_each_with_the_talk_from_its_own_side(tmp_path: 
     own, other = {"role": "assistant", "content": "I am A."}, {"role": "user", "content": "I am B."}
     assert third["messages"] == [system, opening, own, other]
     assert first["options"] == {"seed": 7, "num_predict": 400}
-    shown = capsys.readouterr().out
+    shown = ended.stdout
     assert shown.startswith("tiny:1b (a)\nI am A.\n\ntiny:1b (b)\nI am B.\n\ntiny:1b (a)\nI am A.\n")
     assert "Transcript: " in shown
 
@@ -62,14 +59,14 @@ def test_the_transcript_has_everything_that_was_said(tmp_path: Path) -> None:
     assert text.endswith("\n## 1. tiny:1b (a)\n\n> I am A.\n\n## 2. tiny:1b (b)\n\n> I am B.\n")
 
 
-def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(tmp_path: Path, capsys: Printed) -> None:
+def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(tmp_path: Path) -> None:
     with (
         ollama(thinking=["secret "], pieces=["Yes."]) as a,
         ollama(pieces=["<thi", "nk>secret</th", "ink>No."]) as b,
     ):
-        assert chat(a, b, tmp_path, "--turns", "3") == 0
+        ended = chat(a, b, tmp_path, "--turns", "3")
         heard = str([one["messages"] for server in (a, b) for one in server.requests])
-    shown = capsys.readouterr().out
+    shown = ended.stdout
     assert "secret" not in heard + shown + (tmp_path / "t.md").read_text()
     assert "(thinks)" in shown
     assert "Yes." in heard
@@ -102,20 +99,17 @@ def test_thinking_in_tags_is_taken_apart_however_it_is_cut(given: list[str], tex
     assert found[-1].done_reason == "stop"
 
 
-def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
-    tmp_path: Path, capsys: Printed
-) -> None:
+def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
-        assert chat(a, b, tmp_path) == 1
-    out, err = capsys.readouterr()
-    assert f"tandem: b ({b.url}) went away in the middle" in err
-    assert f"Transcript: {tmp_path / 't.md'}" in err
+        ended = chat(a, b, tmp_path)
+    assert ended.returncode == 1
+    assert f"tandem: b ({b.url}) went away in the middle" in ended.stderr
+    assert f"Transcript: {tmp_path / 't.md'}" in ended.stderr
     text = (tmp_path / "t.md").read_text()
     assert "## 2. tiny:1b (b)\n\n> I \n\n*b (" in text
-    assert out.endswith("tiny:1b (b)\nI \n\n")
+    assert ended.stdout.endswith("tiny:1b (b)\nI \n\n")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("script", "told"),
     [
@@ -128,12 +122,11 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
         ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
     ],
 )
-def test_what_goes_wrong_is_told_and_written_down(
-    script: dict[str, Any], told: str, tmp_path: Path, capsys: Printed
-) -> None:
+def test_what_goes_wrong_is_told_and_written_down(script: dict[str, Any], told: str, tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(**script) as b:
-        assert chat(a, b, tmp_path) == 1
-    assert told in capsys.readouterr().err
+        ended = chat(a, b, tmp_path)
+    assert ended.returncode == 1
+    assert told in ended.stderr
     text = (tmp_path / "t.md").read_text()
     assert "I am A." in text
     assert told in text
@@ -144,36 +137,37 @@ def test_what_goes_wrong_is_told_and_written_down(
     [("5", 5, "Raise `--timeout`, or read the server's log."), ("300", 30, "Read the server's log.")],
 )
 def test_the_timeout_bounds_the_first_question_too(
-    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+    given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     silent = Network(version=raw(1e6))
     answering = functools.partial(Ollama, network=silent, clock=silent.now)
     monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
-    assert main(["chat", "--url", "a=http://h:1", "--url", "b=http://h:2", "--timeout", given]) == 1
     told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
-    assert (silent.seconds, capsys.readouterr().err) == (seconds, told)
+    assert call("chat", *TWO, "--timeout", given) == Ended(1, "", told)
+    assert silent.seconds == seconds
 
 
 def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = Network(version={"version": "0.32.15"}, tags={"models": [{"name": "m:1b"}]}, chat=raw(1e6))
     monkeypatch.setattr("tandem.chat.conversation.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
-    urls = ["--url", "a=http://h:1", "--url", "b=http://h:2", "--transcript", str(tmp_path / "t.md")]
-    assert main(["chat", *urls, "--timeout", "40"]) == 1
-    assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in capsys.readouterr().err
+    ended = call("chat", *TWO, "--transcript", str(tmp_path / "t.md"), "--timeout", "40")
+    assert ended.returncode == 1
+    assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in ended.stderr
 
 
-def test_a_talk_needs_two_servers(capsys: Printed) -> None:
-    assert main(["chat", "--url", "a=http://127.0.0.1:1"]) == 2
-    assert "chat needs two servers, not 1. Pass `--url NAME=URL` twice." in capsys.readouterr().err
+def test_a_talk_needs_two_servers() -> None:
+    told = "tandem: chat needs two servers, not 1. Pass `--url NAME=URL` twice.\n"
+    assert call("chat", *TWO[:2]) == Ended(2, "", told)
 
 
-def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path, capsys: Printed) -> None:
+def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "t.md").write_text("mine")
     with ollama() as a, ollama() as b:
-        assert chat(a, b, tmp_path) == 2
-    assert "already exists. Name another file" in capsys.readouterr().err
+        ended = chat(a, b, tmp_path)
+    path = tmp_path / "t.md"
+    assert ended == Ended(2, "", f"tandem: {path} already exists. Name another file with `--transcript`.\n")
     assert (tmp_path / "t.md").read_text() == "mine"
 
 
@@ -194,7 +188,7 @@ class FullDisk(io.BytesIO):
 
 
 def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     files: list[FullDisk] = []
 
@@ -204,37 +198,36 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
 
     monkeypatch.setattr("tandem.chat.transcript.Path.open", opened)
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I am B."]) as b:
-        assert chat(a, b, tmp_path, "--prompt", "Begin.") == 1
-        out, err = capsys.readouterr()
-        assert chat(a, b, tmp_path, "--prompt", "Begin.", "--json") == 1
+        ended = chat(a, b, tmp_path, "--prompt", "Begin.")
+        told = chat(a, b, tmp_path, "--prompt", "Begin.", "--json")
     path = tmp_path / "t.md"
     why = f"cannot write {path} any further (No space left on device). Free some space, or name another file with"
-    assert err == f"tandem: {why} `--transcript`.\nTranscript: {path}\n"
-    assert out.startswith("tiny:1b (a)\nI am A.")
+    assert (ended.returncode, ended.stderr) == (1, f"tandem: {why} `--transcript`.\nTranscript: {path}\n")
+    assert ended.stdout.startswith("tiny:1b (a)\nI am A.")
     assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
     assert len(files[0].getvalue()) == 330
-    printed = json.loads(capsys.readouterr().out)
-    assert (printed["ended"], printed["turns"][0]["text"]) == ("failed", "I am A.")
+    assert (told.returncode, told.json["ended"], told.json["turns"][0]["text"]) == (1, "failed", "I am A.")
 
 
-def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path, capsys: Printed) -> None:
+def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
-        assert chat(a, b, tmp_path / "nowhere") == 2
-    assert "No such file or directory" in capsys.readouterr().err
+        ended = chat(a, b, tmp_path / "nowhere")
+    assert ended.returncode == 2
+    assert "No such file or directory" in ended.stderr
 
 
-def test_json_is_one_object_with_every_turn(tmp_path: Path, capsys: Printed) -> None:
+def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     with ollama(thinking=["hm"], pieces=["A"]) as a, ollama(fault="stops", pieces=["B", "C"]) as b:
-        assert chat(a, b, tmp_path, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["ended"] == "failed"
+        ended = chat(a, b, tmp_path, "--json")
+    told = ended.json
+    assert (ended.returncode, told["ended"]) == (1, "failed")
     assert [(turn["speaker"], turn["text"], turn["thinking"], turn["done_reason"]) for turn in told["turns"]] == [
         ("a", "A", "hm", "stop"),
         ("b", "B", "", None),
     ]
 
 
-def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch, capsys: Printed) -> None:
+def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in [
         name
         for name in sys.modules
@@ -242,10 +235,9 @@ def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.Monk
     ]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpcore", None)
-    assert main(["chat", "--url", "a=http://h:1"]) == 2
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
     told = f"`tandem chat` needs httpcore. Run {install} in the checkout."
-    assert capsys.readouterr().err == f"tandem: {told}\n"
+    assert call("chat", *TWO) == Ended(2, "", f"tandem: {told}\n")
 
 
 MANY = ("--max-tokens", "100000")

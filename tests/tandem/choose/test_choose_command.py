@@ -14,9 +14,8 @@ from sharing.models import models
 from stacks.stack_file.judge import Judged, judge, judge_file
 from stacks.stack_file.yaml import Source
 from tandem.choose.command import CAPACITIES
-from tandem.command import main
 from tandem.planned import base_stack
-from tests.command import Printed
+from tests.command import call
 from tests.sharing.builders import TODAY
 
 ROOT = Path(__file__).parents[3]
@@ -24,22 +23,17 @@ PAIR = ("llama2:7b", "mistral:7b", "--context", "2048")
 
 
 @pytest.fixture(autouse=True)
-def wide(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def answered(capsys: Printed, *arguments: str) -> tuple[int, str, str]:
-    try:
-        code = main(["choose", *arguments])
-    except SystemExit as error:
-        code = int(str(error.code))
-    said = capsys.readouterr()
-    return code, said.out, said.err
+def answered(*arguments: str) -> tuple[int, str, str]:
+    ended = call("choose", *arguments, cwd=Path.cwd(), columns=80)
+    return ended.returncode, ended.stdout, ended.stderr
 
 
-def report(capsys: Printed, *arguments: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(answered(capsys, *arguments, "--json")[1])
+def report(*arguments: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(answered(*arguments, "--json")[1])
     return parsed
 
 
@@ -84,8 +78,8 @@ def test_every_row_written_as_a_stack_file_has_the_same_verdict_and_cost(seed: i
 # What is shown.
 
 
-def test_the_table_fits_80_columns_and_24_lines_and_has_the_cheapest_first(capsys: Printed) -> None:
-    code, text, wrong = answered(capsys, *PAIR)
+def test_the_table_fits_80_columns_and_24_lines_and_has_the_cheapest_first() -> None:
+    code, text, wrong = answered(*PAIR)
     assert (code, wrong) == (0, "")
     lines = text.splitlines()
     assert max(map(len, lines)) <= 80
@@ -97,20 +91,20 @@ def test_the_table_fits_80_columns_and_24_lines_and_has_the_cheapest_first(capsy
     assert prices == sorted(prices)
 
 
-def test_doubtful_rows_have_a_letter_that_is_explained(capsys: Printed) -> None:
-    text = answered(capsys, *PAIR)[1]
+def test_doubtful_rows_have_a_letter_that_is_explained() -> None:
+    text = answered(*PAIR)[1]
     assert "\na Ollama under MPS is not confirmed" in text
     assert any(" mps " in line and line.endswith(" a") for line in text.splitlines())
 
 
-def test_rows_limits_the_table(capsys: Printed) -> None:
-    text = answered(capsys, *PAIR, "--rows", "2")[1]
+def test_rows_limits_the_table() -> None:
+    text = answered(*PAIR, "--rows", "2")[1]
     assert " 2 of " in text.splitlines()[0]
     assert sum("×" in line for line in text.splitlines()) == 2
 
 
-def test_the_report_has_every_setup_with_price_isolation_and_margin(capsys: Printed) -> None:
-    found = report(capsys, *PAIR)
+def test_the_report_has_every_setup_with_price_isolation_and_margin() -> None:
+    found = report(*PAIR)
     first = found["setups"][0]
     assert first["sharing"] == {"mode": "timeslice", "replicas": 2}
     assert (first["instance_type"], first["nodes"], first["capacity"], first["isolation"]) == (
@@ -127,19 +121,19 @@ def test_the_report_has_every_setup_with_price_isolation_and_margin(capsys: Prin
 
 
 @pytest.mark.slow
-def test_context_slots_region_and_capacity_are_those_of_the_call(capsys: Printed) -> None:
-    small = report(capsys, "llama2:7b")["setups"][0]["margin_mib"]
-    large = report(capsys, "llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
+def test_context_slots_region_and_capacity_are_those_of_the_call() -> None:
+    small = report("llama2:7b")["setups"][0]["margin_mib"]
+    large = report("llama2:7b", "--slots", "2")["setups"][0]["margin_mib"]
     # llama2:7b: 32 layers × 4,096 values × 2 × 2 bytes are 0.5 MiB per token; the second slot has 4,096 of them.
     assert small - large >= 2_048
-    only = report(capsys, "llama2:7b", "--capacity", "on-demand", "--region", "us-west-2")
+    only = report("llama2:7b", "--capacity", "on-demand", "--region", "us-west-2")
     assert {one["capacity"] for one in only["setups"]} == {"on-demand"}
     assert only["region"] == "us-west-2"
 
 
 @pytest.mark.slow
-def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: Printed) -> None:
-    code, text, _ = answered(capsys, *PAIR, "--budget", "0.2")
+def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest() -> None:
+    code, text, _ = answered(*PAIR, "--budget", "0.2")
     assert code == 1
     flat = " ".join(text.split())
     assert flat.startswith(
@@ -147,28 +141,28 @@ def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest(capsys: Pr
     )
     enough = re.search(r"Raise the budget to (\d+\.\d\d)\.$", flat)
     assert enough
-    assert answered(capsys, *PAIR, "--budget", enough[1])[0] == 0
-    assert answered(capsys, *PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
-    found = report(capsys, *PAIR, "--budget", "0.2")
+    assert answered(*PAIR, "--budget", enough[1])[0] == 0
+    assert answered(*PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
+    found = report(*PAIR, "--budget", "0.2")
     assert found["setups"] == []
     assert found["cheapest_over_budget"]["instance_type"] == "g4dn.xlarge"
 
 
 @pytest.mark.slow
-def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss(capsys: Printed) -> None:
+def test_models_that_nothing_holds_end_with_1_and_the_nearest_miss() -> None:
     huge = ("qwen2.5:32b", "--context", "32768", "--slots", "64")
-    code, text, _ = answered(capsys, *huge)
+    code, text, _ = answered(*huge)
     assert code == 1
     assert " ".join(text.split()).startswith("Nothing holds the models. The nearest setup: models[0]: ")
-    assert report(capsys, *huge)["nearest_miss"]["path"] == "models[0]"
+    assert report(*huge)["nearest_miss"]["path"] == "models[0]"
 
 
 @pytest.mark.slow
-def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it(capsys: Printed) -> None:
-    code, text, _ = answered(capsys, "llama3.2-vision:11b")
+def test_a_model_that_no_setup_runs_ends_with_1_and_what_is_wrong_with_it() -> None:
+    code, text, _ = answered("llama3.2-vision:11b")
     assert code == 1
     assert " ".join(text.split()).startswith("Nothing can run: models[0].name: is of the architecture `mllama`")
-    assert report(capsys, "llama3.2-vision:11b")["nearest_miss"]["path"] == "models[0].name"
+    assert report("llama3.2-vision:11b")["nearest_miss"]["path"] == "models[0].name"
 
 
 # Paris: the tables have no price of G5 there, and no spot price at all.
@@ -177,9 +171,9 @@ PARIS = (*PAIR, "--region", "eu-west-3")
 
 
 @pytest.mark.slow
-def test_setups_of_unknown_prices_are_named_below_the_table(capsys: Printed) -> None:
+def test_setups_of_unknown_prices_are_named_below_the_table() -> None:
     for budget in ((), ("--budget", "2")):
-        text = answered(capsys, *PARIS, *budget)[1]
+        text = answered(*PARIS, *budget)[1]
         assert "g5." not in text.partition("$ is the whole stack.")[0]
         assert "GPU prices of eu-west-3" in text
         flat = " ".join(text.split())
@@ -190,8 +184,8 @@ def test_setups_of_unknown_prices_are_named_below_the_table(capsys: Printed) -> 
 
 
 @pytest.mark.slow
-def test_a_row_of_an_unknown_price_says_so(capsys: Printed) -> None:
-    text = answered(capsys, *PARIS, "--rows", "200")[1]
+def test_a_row_of_an_unknown_price_says_so() -> None:
+    text = answered(*PARIS, "--rows", "200")[1]
     letter = re.search(r"^(\w) The GPU price in eu-west-3 is unknown", text, re.MULTILINE)
     assert letter
     for row in text.splitlines():
@@ -201,38 +195,36 @@ def test_a_row_of_an_unknown_price_says_so(capsys: Printed) -> None:
 
 
 @pytest.mark.slow
-def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(capsys: Printed, tmp_path: Path) -> None:
-    code, text, _ = answered(capsys, *PARIS, "--budget", "0.41", "--write", "mine")
+def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(tmp_path: Path) -> None:
+    code, text, _ = answered(*PARIS, "--budget", "0.41", "--write", "mine")
     assert code == 1
     assert text.startswith("Nothing is known to fit within $0.41 per hour. The cheapest setup that holds the")
     assert not (tmp_path / "Pulumi.mine.yaml").exists()
-    found = report(capsys, *PARIS, "--budget", "0.41")
+    found = report(*PARIS, "--budget", "0.41")
     assert found["setups"] == []
     assert {one["price_known"] for one in found["not_judged"]} == {False}
     assert found["cheapest_over_budget"]["price_known"] is True
 
 
 @pytest.mark.slow
-def test_spot_rows_at_on_demand_prices_have_a_letter_that_is_explained(capsys: Printed) -> None:
-    text = answered(capsys, *PARIS, "--capacity", "spot")[1]
+def test_spot_rows_at_on_demand_prices_have_a_letter_that_is_explained() -> None:
+    text = answered(*PARIS, "--capacity", "spot")[1]
     assert "\na No spot price is known: the price is on-demand\n" in text
     assert all("% a" in row for row in text.splitlines() if "×" in row)
 
 
 @pytest.mark.slow
-def test_a_budget_may_be_one_for_a_month(capsys: Printed) -> None:
+def test_a_budget_may_be_one_for_a_month() -> None:
     """AWS's month has 730 hours."""
-    assert report(capsys, *PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
-    assert report(capsys, *PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
+    assert report(*PAIR, "--budget", "730/month")["budget_usd_per_hour"] == 1
+    assert report(*PAIR, "--budget", "0.5/hour")["budget_usd_per_hour"] == 0.5
 
 
 # A stack file.
 
 
-def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning(
-    capsys: Printed, tmp_path: Path
-) -> None:
-    code, text, _ = answered(capsys, *PAIR, "--budget", "2", "--write", "cheap")
+def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning(tmp_path: Path) -> None:
+    code, text, _ = answered(*PAIR, "--budget", "2", "--write", "cheap")
     path = tmp_path / "Pulumi.cheap.yaml"
     assert code == 0
     assert f"Wrote {path}. Run `tandem plan {path}`" in text
@@ -249,36 +241,36 @@ def test_the_first_setup_is_written_as_a_stack_file_that_plans_without_a_warning
     assert [one.context for one in reading.config.models] == [2048, 2048]
 
 
-def test_a_file_that_exists_is_overwritten_with_force_only(capsys: Printed, tmp_path: Path) -> None:
+def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("mine", encoding="utf-8")
-    code, out, wrong = answered(capsys, *PAIR, "--write", str(path))
+    code, out, wrong = answered(*PAIR, "--write", str(path))
     assert (code, out) == (2, "")
     assert wrong == f"tandem: {path} exists. Use --force to overwrite it.\n"
     assert path.read_text(encoding="utf-8") == "mine"
-    assert answered(capsys, *PAIR, "--write", str(path), "--force")[0] == 0
+    assert answered(*PAIR, "--write", str(path), "--force")[0] == 0
     assert path.read_text(encoding="utf-8") != "mine"
 
 
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("yes", 0), ("", 2), ("n", 2)])
 def test_on_a_terminal_the_user_is_asked(
-    answer: str, code: int, capsys: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    answer: str, code: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     path = tmp_path / "mine.yaml"
     path.write_text("mine", encoding="utf-8")
     monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setattr("builtins.input", lambda _: answer)
-    assert answered(capsys, *PAIR, "--write", str(path))[0] == code
+    assert answered(*PAIR, "--write", str(path))[0] == code
     assert (path.read_text(encoding="utf-8") == "mine") is (code == 2)
 
 
-def test_a_place_that_cannot_be_written_is_an_error(capsys: Printed, tmp_path: Path) -> None:
+def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "no" / "where.yaml"):
-        code, _, wrong = answered(capsys, *PAIR, "--write", str(place))
+        code, _, wrong = answered(*PAIR, "--write", str(place))
         assert (code, wrong) == (2, f"tandem: {place} cannot be written. Name a file in a folder that exists.\n")
 
 
-def test_a_stacks_own_models_and_cluster_are_kept(capsys: Printed, tmp_path: Path) -> None:
+def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
     own = {
         "config": {
             "aws:region": "us-west-2",
@@ -292,7 +284,7 @@ def test_a_stacks_own_models_and_cluster_are_kept(capsys: Printed, tmp_path: Pat
         }
     }
     (tmp_path / "Pulumi.own.yaml").write_text(yaml.safe_dump(own), encoding="utf-8")
-    found = report(capsys, "--stack", "own", "--write", "chosen")
+    found = report("--stack", "own", "--write", "chosen")
     assert (found["region"], found["models"]) == ("us-west-2", ["mine", "llama3.2:1b"])
     reading = judge_file(tmp_path / "Pulumi.chosen.yaml")
     assert reading.problems == ()
@@ -329,16 +321,16 @@ def test_a_stacks_own_models_and_cluster_are_kept(capsys: Printed, tmp_path: Pat
         (("llama2:7b",) * 65, "models: "),
     ],
 )
-def test_a_wrong_call_ends_with_2_and_the_fix(arguments: tuple[str, ...], told: str, capsys: Printed) -> None:
-    code, out, wrong = answered(capsys, *arguments)
+def test_a_wrong_call_ends_with_2_and_the_fix(arguments: tuple[str, ...], told: str) -> None:
+    code, out, wrong = answered(*arguments)
     assert (code, out) == (2, "")
     assert told in " ".join(wrong.split()), wrong
 
 
-def test_a_stack_file_with_errors_is_reported_in_full(capsys: Printed, tmp_path: Path) -> None:
+def test_a_stack_file_with_errors_is_reported_in_full(tmp_path: Path) -> None:
     path = tmp_path / "broken.yaml"
     path.write_text("config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: mistal}]}", encoding="utf-8")
-    code, _, wrong = answered(capsys, "--stack", str(path))
+    code, _, wrong = answered("--stack", str(path))
     assert code == 2
     assert "models[0].name" in wrong
     assert "models[1].name" in wrong

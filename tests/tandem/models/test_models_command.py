@@ -11,81 +11,75 @@ from sharing.gpus import instance_types
 from sharing.models import models
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, own_keys
-from tandem.command import main
 from tandem.deployed.ollama import Ollama
 from tandem.models.gguf_file import Contents, read
+from tests.command import call
 from tests.tandem.models.gguf_files import BLOCK, EMBEDDING, LAYERS, write
 
 ROOT = Path(__file__).parents[3]
-Screen = pytest.CaptureFixture[str]
 
 
-def printed(capsys: Screen, *call: str) -> str:
-    assert main(list(call)) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return out
+def printed(*arguments: str) -> str:
+    ended = call(*arguments)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    return ended.stdout
 
 
-def report(capsys: Screen, *call: str) -> dict[str, Any]:
-    parsed: dict[str, Any] = json.loads(printed(capsys, *call, "--json"))
+def report(*arguments: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(printed(*arguments, "--json"))
     assert parsed["schema_version"] == 1
     return parsed
 
 
-def refused(capsys: Screen, code: int, *call: str) -> str:
+def refused(code: int, *arguments: str) -> str:
     """What a call that ends with `code` tells people, which is what it tells machines."""
-    assert main(list(call)) == code
-    out, err = capsys.readouterr()
-    assert (out, err[:8]) == ("", "tandem: ")
-    assert main([*call, "--json"]) == code
-    assert json.loads(capsys.readouterr().out)["error"] in err.replace("\ntandem: ", "\n")
-    return err
+    ended, told = call(*arguments), call(*arguments, "--json")
+    assert (ended.returncode, ended.stdout, ended.stderr[:8], told.returncode) == (code, "", "tandem: ", code)
+    assert told.json["error"] in ended.stderr.replace("\ntandem: ", "\n")
+    return ended.stderr
 
 
 @pytest.mark.parametrize("command", ["models", "gpus"])
-def test_the_lists_fit_80_columns_and_have_no_colours_in_a_pipe(command: str, capsys: Screen) -> None:
-    lines = printed(capsys, command).splitlines()
+def test_the_lists_fit_80_columns_and_have_no_colours_in_a_pipe(command: str) -> None:
+    lines = printed(command).splitlines()
     table = lines[: lines.index("")]
     assert max(len(line) for line in lines) <= 80
     assert len(table) == 1 + len(models() if command == "models" else instance_types())
     assert not re.search(r"\x1b| $", "\n".join(lines), flags=re.MULTILINE)
 
 
-def test_the_list_of_models_says_size_context_and_need(capsys: Screen) -> None:
-    lines = printed(capsys, "models").splitlines()
+def test_the_list_of_models_says_size_context_and_need() -> None:
+    lines = printed("models").splitlines()
     # 3826793677 bytes: data/models.csv, from Ollama's /api/tags.
     [line] = [line for line in lines if line.startswith("llama2:7b ")]
     assert line.split()[1:3] == ["3.56", "4,096"]
-    [found] = [each for each in report(capsys, "models")["models"] if each["name"] == "llama2:7b"]
+    [found] = [each for each in report("models")["models"] if each["name"] == "llama2:7b"]
     assert (found["layers"], found["kv_heads"], found["max_context"]) == (32, 32, 4096)
     assert float(line.split()[3]) * 1024 == pytest.approx(found["needs_mib"], abs=6)
     assert found["needs_mib"] > 3826793677 / 2**20
 
 
-def test_a_model_that_the_engine_does_not_load_is_marked(capsys: Screen) -> None:
+def test_a_model_that_the_engine_does_not_load_is_marked() -> None:
     """Ollama 0.32.15 loads no `mllama` (`integration/reg_release_test.go`)."""
     legend = "* The pinned Ollama does not load this model."
-    lines = printed(capsys, "models").splitlines()
+    lines = printed("models").splitlines()
     assert legend in lines
     assert [line.split()[0] for line in lines if line.endswith(" *")] == ["llama3.2-vision:11b"]
-    assert legend not in printed(capsys, "models", "--filter", "llama2")
-    loads = {each["name"]: each["loads"] for each in report(capsys, "models")["models"]}
+    assert legend not in printed("models", "--filter", "llama2")
+    loads = {each["name"]: each["loads"] for each in report("models")["models"]}
     assert [name for name, does in loads.items() if not does] == ["llama3.2-vision:11b"]
 
 
-def test_the_lists_are_filtered_by_a_part_of_a_name(capsys: Screen) -> None:
-    found = report(capsys, "models", "--filter", "Mistral:")["models"]
+def test_the_lists_are_filtered_by_a_part_of_a_name() -> None:
+    found = report("models", "--filter", "Mistral:")["models"]
     assert [each["name"] for each in found] == ["mistral:7b"]
-    types = report(capsys, "gpus", "--filter", "t4")["instance_types"]
+    types = report("gpus", "--filter", "t4")["instance_types"]
     assert {each["gpu"] for each in types} == {"t4", "t4g"}
-    assert [each["instance_type"] for each in report(capsys, "gpus", "--filter", "g6e.x")["instance_types"]] == [
-        "g6e.xlarge"
-    ]
+    assert [each["instance_type"] for each in report("gpus", "--filter", "g6e.x")["instance_types"]] == ["g6e.xlarge"]
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("arguments", "told"),
     [
         (("models", "--filter", "lamma2:7b"), "no model of the catalogue has 'lamma2:7b'. Did you mean llama2:7b"),
         (("gpus", "--filter", "g4dn.xlarg3"), "no GPU instance type has 'g4dn.xlarg3'. Did you mean g4dn.xlarge"),
@@ -97,28 +91,28 @@ def test_the_lists_are_filtered_by_a_part_of_a_name(capsys: Screen) -> None:
         (("models", "inspect", "m:1b", "--write", "nowhere"), "there is no file"),
     ],
 )
-def test_a_wrong_call_is_told_with_what_to_do(call: tuple[str, ...], told: str, capsys: Screen) -> None:
-    assert told in refused(capsys, 2, *call)
+def test_a_wrong_call_is_told_with_what_to_do(arguments: tuple[str, ...], told: str) -> None:
+    assert told in refused(2, *arguments)
 
 
-def test_the_list_of_gpus_has_the_facts_of_the_tables(capsys: Screen) -> None:
-    [found] = report(capsys, "gpus", "--filter", "g4dn.12xlarge")["instance_types"]
+def test_the_list_of_gpus_has_the_facts_of_the_tables() -> None:
+    [found] = report("gpus", "--filter", "g4dn.12xlarge")["instance_types"]
     assert (found["gpus"], found["vcpu"], found["memory_mib"]) == (4, 48, 196608)
     # 3.912: AWS, g4dn.12xlarge, Linux, us-east-1.
     assert (found["offered"], found["on_demand_usd_per_hour"]) == ("yes", 3.912)
-    [line] = [line for line in printed(capsys, "gpus").splitlines() if line.startswith("g4dn.12xlarge ")]
+    [line] = [line for line in printed("gpus").splitlines() if line.startswith("g4dn.12xlarge ")]
     assert line.split()[-2] == "3.91"
-    amd = report(capsys, "gpus", "--filter", "g4ad.xlarge")["instance_types"][0]
+    amd = report("gpus", "--filter", "g4ad.xlarge")["instance_types"][0]
     assert (amd["vendor"], amd["cuda_mib"]) == ("amd", None)
 
 
-def test_what_a_region_lacks_is_no_price(capsys: Screen) -> None:
+def test_what_a_region_lacks_is_no_price() -> None:
     """AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables)."""
-    assert "retired" in printed(capsys, "gpus", "--filter", "p3.2xlarge")
-    china = report(capsys, "gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")["instance_types"][0]
+    assert "retired" in printed("gpus", "--filter", "p3.2xlarge")
+    china = report("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")["instance_types"][0]
     assert china["offered"] == "no"
     assert china["on_demand_usd_per_hour"] is None
-    assert "not offered" in printed(capsys, "gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")
+    assert "not offered" in printed("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")
 
 
 @pytest.fixture
@@ -126,36 +120,34 @@ def model(tmp_path: Path) -> Path:
     return write(tmp_path / "m.gguf", attention__sliding_window=0)
 
 
-def test_a_file_is_described_by_the_keys_of_a_stack_file(model: Path, capsys: Screen) -> None:
+def test_a_file_is_described_by_the_keys_of_a_stack_file(model: Path) -> None:
     weights = round((EMBEDDING + LAYERS * BLOCK) / 2**30, 10)
-    assert printed(capsys, "models", "inspect", str(model)) == (
+    assert printed("models", "inspect", str(model)) == (
         f"- name: NAME\n  weights-gib: {weights}\n  layers: 4\n  kv-heads: 2\n  head-dim: 16\n  vocabulary: 300\n"
         "  architecture: llama\n  max-context: 8192\n  heads: 4\n  width: 64\n  feed-forward: 128\n"
         "Add these lines to `tandem:models`, or run the command again with `--write STACK`.\n"
     )
 
 
-def test_the_report_has_the_whole_model(model: Path, capsys: Screen) -> None:
-    found = report(capsys, "models", "inspect", str(model), "--name", "me/mine:1b")
+def test_the_report_has_the_whole_model(model: Path) -> None:
+    found = report("models", "inspect", str(model), "--name", "me/mine:1b")
     assert (found["model"]["name"], found["model"]["source"]) == ("me/mine:1b", str(model))
     assert found["model"]["weights_bytes"] == EMBEDDING + LAYERS * BLOCK
     assert (found["own_model_keys"]["kv-heads"], found["notes"], found["written"]) == (2, [], None)
 
 
-def test_a_description_that_is_written_is_the_model_that_the_plan_judges(
-    model: Path, tmp_path: Path, capsys: Screen
-) -> None:
+def test_a_description_that_is_written_is_the_model_that_the_plan_judges(model: Path, tmp_path: Path) -> None:
     stack = tmp_path / "Pulumi.mine.yaml"
     text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8").replace("mistral:7b", "me/mine:1b")
     stack.write_text(text, encoding="utf-8")
-    shown = printed(capsys, "models", "inspect", str(model), "--name", "me/mine:1b", "--write", str(stack))
+    shown = printed("models", "inspect", str(model), "--name", "me/mine:1b", "--write", str(stack))
     assert shown.endswith(f"Pulumi.mine.yaml describes the model. Run `tandem plan {stack}`.\n")
     reading = judge_file(stack)
     assert reading.problems == ()
     served = reading.config.served()[1].model
     assert (served.weights_bytes, served.layers, served.max_context) == (EMBEDDING + LAYERS * BLOCK, 4, 8192)
     model.unlink()
-    assert main(["plan", str(stack)]) == 0, "the plan never reads the model"
+    assert call("plan", str(stack)).returncode == 0, "the plan never reads the model"
 
 
 @pytest.mark.parametrize("name", models())
@@ -163,31 +155,31 @@ def test_every_model_of_the_catalogue_can_be_described_by_own_model_keys(name: s
     assert set(own_keys(models()[name])) <= set(OWN_KEYS)
 
 
-def test_a_projector_in_a_file_of_its_own_is_counted(model: Path, tmp_path: Path, capsys: Screen) -> None:
+def test_a_projector_in_a_file_of_its_own_is_counted(model: Path, tmp_path: Path) -> None:
     mmproj = write(tmp_path / "mmproj.gguf", "clip")
-    found = report(capsys, "models", "inspect", str(model), "--projector", str(mmproj))
+    found = report("models", "inspect", str(model), "--projector", str(mmproj))
     assert found["model"]["projector_bytes"] == read(mmproj).bytes
-    assert "is not a projector." in refused(capsys, 1, "models", "inspect", str(model), "--projector", str(model))
-    assert "It is a projector, not a language model." in refused(capsys, 1, "models", "inspect", str(mmproj))
+    assert "is not a projector." in refused(1, "models", "inspect", str(model), "--projector", str(model))
+    assert "It is a projector, not a language model." in refused(1, "models", "inspect", str(mmproj))
 
 
-def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path, capsys: Screen) -> None:
+def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -> None:
     short = tmp_path / "short.gguf"
     short.write_bytes(model.read_bytes()[:-1])
-    assert "its tensors need" in refused(capsys, 1, "models", "inspect", str(short))
-    assert "is not a GGUF file" in refused(capsys, 1, "models", "inspect", str(ROOT / "README.md"))
+    assert "its tensors need" in refused(1, "models", "inspect", str(short))
+    assert "is not a GGUF file" in refused(1, "models", "inspect", str(ROOT / "README.md"))
     unknown = write(tmp_path / "unknown.gguf", "warp9")
-    told = refused(capsys, 1, "models", "inspect", str(unknown))
+    told = refused(1, "models", "inspect", str(unknown))
     assert f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe the model by the own-" in told
     odd = write(tmp_path / "odd.gguf", expert_count=2, expert_used_count=3)
-    told = refused(capsys, 1, "models", "inspect", str(odd))
+    told = refused(1, "models", "inspect", str(odd))
     assert "contradicts itself (the model.experts-used: must be at most `experts`, 2 (got 3)" in told
     wide = write(tmp_path / "wide.gguf", attention__key_length=100_000)
-    told = refused(capsys, 1, "models", "inspect", str(wide))
+    told = refused(1, "models", "inspect", str(wide))
     assert "contradicts itself (head-dim: Input should be less than or equal to 4096)" in told
 
 
-def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Screen) -> None:
+def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contents = read(model)
     asked: list[tuple[str, ...]] = []
 
@@ -201,38 +193,38 @@ def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr("tandem.models.inspection.read_url", from_url)
     monkeypatch.setattr("tandem.models.inspection.read_tag", from_tag)
-    url = report(capsys, "models", "inspect", "https://x.example/m.gguf?token=1")
+    url = report("models", "inspect", "https://x.example/m.gguf?token=1")
     assert url["model"]["source"] == "https://x.example/m.gguf"
-    tag = report(capsys, "models", "inspect", "llama2:7b", "--ollama", "http://h:1/")
+    tag = report("models", "inspect", "llama2:7b", "--ollama", "http://h:1/")
     assert (tag["model"]["name"], tag["model"]["projector_bytes"]) == ("llama2:7b", 123)
     assert tag["notes"] == [
         "projector-bytes is an upper bound: Ollama does not say how large the projector alone is.",
         "The catalogue has llama2:7b: `name` alone is enough, unless you have changed the model.",
     ]
     assert asked == [("https://x.example/m.gguf?token=1",), ("llama2:7b", "http://h:1")]
-    assert "\nnote: projector-bytes is an upper bound" in printed(capsys, "models", "inspect", "mine:1b")
+    assert "\nnote: projector-bytes is an upper bound" in printed("models", "inspect", "mine:1b")
     for name, is_known in (("llama3.2", True), ("registry.ollama.ai/library/llama3.2", True), ("mine:1b", False)):
-        notes = report(capsys, "models", "inspect", name)["notes"]
+        notes = report("models", "inspect", name)["notes"]
         assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known
 
 
-def test_an_ollama_that_is_away_is_named(capsys: Screen) -> None:
-    told = refused(capsys, 1, "models", "inspect", "mine:1b", "--ollama", "http://127.0.0.1:1")
+def test_an_ollama_that_is_away_is_named() -> None:
+    told = refused(1, "models", "inspect", "mine:1b", "--ollama", "http://127.0.0.1:1")
     assert "Ollama (http://127.0.0.1:1) cannot be reached" in told
     assert told.endswith("Start it, or forward its port again.\n")
 
 
-def test_a_stack_file_that_cannot_be_changed_is_left_alone(model: Path, tmp_path: Path, capsys: Screen) -> None:
+def test_a_stack_file_that_cannot_be_changed_is_left_alone(model: Path, tmp_path: Path) -> None:
     stack = tmp_path / "Pulumi.mine.yaml"
     stack.write_text("config: {}\n")
-    told = refused(capsys, 2, "models", "inspect", str(model), "--name", "mine", "--write", str(stack))
+    told = refused(2, "models", "inspect", str(model), "--name", "mine", "--write", str(stack))
     assert "Pulumi.mine.yaml has no list of models." in told
     assert stack.read_text() == "config: {}\n"
 
 
-def test_the_extra_is_named_where_it_is_missing(model: Path, monkeypatch: pytest.MonkeyPatch, capsys: Screen) -> None:
+def test_the_extra_is_named_where_it_is_missing(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def without(path: Path) -> Contents:
         raise ModuleNotFoundError("No module named 'gguf'", name="gguf")
 
     monkeypatch.setattr("tandem.models.inspection.read", without)
-    assert "`tandem models` needs gguf. Run " in refused(capsys, 2, "models", "inspect", str(model))
+    assert "`tandem models` needs gguf. Run " in refused(2, "models", "inspect", str(model))

@@ -10,10 +10,9 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tandem.command import main
 from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
-from tests.command import Printed
+from tests.command import Ended, call
 from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report.md"
@@ -26,12 +25,11 @@ PLOTS = {
 """With what is on their upright axes."""
 
 
-def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> int:
-    paths = []
-    for number, one in enumerate(results):
-        paths.append(folder / f"{number}.json")
-        write(one, paths[-1])
-    return main(["report", *map(str, paths), "-o", str(folder / "out"), *arguments])
+def report(folder: Path, *results: Result, arguments: tuple[str, ...] = ()) -> Ended:
+    paths = [folder / f"{number}.json" for number in range(len(results))]
+    for one, path in zip(results, paths, strict=True):
+        write(one, path)
+    return call("report", *map(str, paths), "-o", str(folder / "out"), *arguments)
 
 
 def text(folder: Path) -> str:
@@ -42,7 +40,7 @@ def text(folder: Path) -> str:
 def test_the_report_of_known_results_is_the_golden(tmp_path: Path, regen: bool) -> None:
     spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
     broken = mps(runs=[*mps().runs, spilled], complete=False)
-    assert report(tmp_path, broken, exclusive(), arguments=("--ttft-goal", "120", "--itl-goal", "50")) == 0
+    assert not report(tmp_path, broken, exclusive(), arguments=("--ttft-goal", "120", "--itl-goal", "50")).returncode
     if regen:
         GOLDEN.write_text(text(tmp_path))
     assert text(tmp_path) == GOLDEN.read_text()
@@ -61,16 +59,14 @@ NOISY, OTHER, FASTER = (40.0, 44.0, 36.0), (41.0, 37.0, 42.5), (30.0, 30.2, 29.9
 """Milliseconds between tokens of three repeats. The first two overlap; the third is a quarter less than the first."""
 
 
-def test_no_winner_is_declared_inside_the_noise(tmp_path: Path, capsys: Printed) -> None:
+def test_no_winner_is_declared_inside_the_noise(tmp_path: Path) -> None:
     one, two = paced("mps", NOISY, usd_per_hour=0.46), paced("timeslice", OTHER, usd_per_hour=0.46)
-    assert report(tmp_path, one, two, arguments=("--no-plots",)) == 0
+    assert report(tmp_path, one, two, arguments=("--no-plots",)).returncode == 0
     answer = text(tmp_path).split("## ")[0]
     assert "**No difference beyond the noise** in cost per token between" in answer
     assert "more expensive)" in answer or "more expensive to" in answer
     assert "% cheaper per token than" not in answer
-    capsys.readouterr()
-    report(tmp_path, one, two, arguments=("--json",))
-    [told] = json.loads(capsys.readouterr().out)["comparisons"]
+    [told] = report(tmp_path, one, two, arguments=("--json",)).json["comparisons"]
     assert told["decided"] is False
     assert told["lowest"] < told["ratio"] < 1 < told["highest"]
 
@@ -117,7 +113,7 @@ def test_a_new_address_of_the_same_server_changes_nothing(tmp_path: Path) -> Non
 def test_plots_and_text_are_the_same_again(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
-        assert report(tmp_path / name, mps(), exclusive()) == 0
+        assert report(tmp_path / name, mps(), exclusive()).returncode == 0
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / n / "out").iterdir()} for n in "12")
     assert first.keys() == PLOTS.keys() | {"README.md"}
     assert first == second
@@ -134,15 +130,16 @@ def test_plots_are_named_in_the_text_and_tell_what_they_show(tmp_path: Path) -> 
         assert "exclusive" in " ".join(told)
 
 
-def test_spilled_runs_are_named_and_when_all_are_there_is_no_answer(tmp_path: Path, capsys: Printed) -> None:
+def test_spilled_runs_are_named_and_when_all_are_there_is_no_answer(tmp_path: Path) -> None:
     places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
     runs = [dataclasses.replace(one, memory_start=places, memory_end=places) for one in mps().runs]
-    assert report(tmp_path, mps(runs=runs)) == 1
+    ended = report(tmp_path, mps(runs=runs))
+    assert ended.returncode == 1
     assert "**No comparable runs.**" in text(tmp_path)
     spilled = "{} was partly on the CPU: 75% of its 4,096 MiB was on the GPU"
     both = f"{spilled.format('a')}; {spilled.format('b')}"
     assert f"- {both} (a + b, 64 words, 4 at a time, repeat 1; a + b," in text(tmp_path)
-    assert "no run can be compared" in capsys.readouterr().err
+    assert "no run can be compared" in ended.stderr
 
 
 def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
@@ -150,13 +147,14 @@ def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
     assert "mps (0) against mps (1)" in text(tmp_path)
 
 
-def refusal(capsys: Printed, *paths: Path) -> str:
-    assert main(["report", *map(str, paths), "-o", str(paths[0].parent / "out")]) == 2
+def refusal(*paths: Path) -> str:
+    ended = call("report", *map(str, paths), "-o", str(paths[0].parent / "out"))
+    assert (ended.returncode, ended.stdout) == (2, "")
     assert not (paths[0].parent / "out").exists()
-    return capsys.readouterr().err
+    return ended.stderr
 
 
-def test_results_of_different_loads_are_refused_with_every_difference(tmp_path: Path, capsys: Printed) -> None:
+def test_results_of_different_loads_are_refused_with_every_difference(tmp_path: Path) -> None:
     one, two = tmp_path / "1.json", tmp_path / "2.json"
     other = exclusive()
     other.load = dataclasses.replace(other.load, output_tokens=7, prompt_words=[8])
@@ -164,13 +162,13 @@ def test_results_of_different_loads_are_refused_with_every_difference(tmp_path: 
     other.runs = [one for one in other.runs if one.endpoints == ["a"]]
     write(mps(), one)
     write(other, two)
-    told = refusal(capsys, one, two)
+    told = refusal(one, two)
     assert f"{two} and {one} cannot be compared: output_tokens is 7 there and 101 here" in told
     assert "prompt_words is [8] there and [64] here" in told
     assert "the models are a (llama2:7b) there and a (llama2:7b), b (mistral:7b) here" in told
 
 
-def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Path, capsys: Printed) -> None:
+def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Path) -> None:
     good = tmp_path / "good.json"
     write(mps(), good)
     document = json.loads(good.read_text())
@@ -185,7 +183,7 @@ def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Pa
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     names = ("cut", "other", "newer", "wrong", "lacks", "list", "bytes", "absent")
-    told = refusal(capsys, good, *(tmp_path / f"{name}.json" for name in names))
+    told = refusal(good, *(tmp_path / f"{name}.json" for name in names))
     for name, why in {
         "cut": "is not complete JSON (line ",
         "other": "is not a `tandem bench` result.",
@@ -246,12 +244,12 @@ def changed(document: Any, path: str, value: Any) -> Any:
         ("plan", []),
     ],
 )
-def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp_path: Path, capsys: Printed) -> None:
+def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp_path: Path) -> None:
     good = tmp_path / "good.json"
     write(mps(), good)
     document = changed(json.loads(good.read_text()), path, value)
     good.write_text(json.dumps(document).replace("Infinity", "1e400"))
-    told = refusal(capsys, good)
+    told = refusal(good)
     assert told.startswith(f"tandem: {good} is damaged ({'.'.join(path.split('.')[:1])}")
     assert told.endswith("). Copy it again, or measure again.\n")
     assert told.count("\n") == 1
@@ -272,28 +270,28 @@ def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp
     ],
 )
 def test_a_file_that_wears_readers_out_is_one_line(
-    content: bytes, why: str, tmp_path: Path, capsys: Printed, monkeypatch: pytest.MonkeyPatch
+    content: bytes, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if content.isspace():
         monkeypatch.setattr("tandem.measured.result_file.MOST_BYTES", 1024)
     path = tmp_path / "r.json"
     path.write_bytes(content)
-    told = refusal(capsys, path)
+    told = refusal(path)
     assert told.startswith(f"tandem: {path} {why}")
     assert told.count("\n") == 1
     assert len(told) < 400
 
 
-def test_two_sessions_of_different_models_are_refused(tmp_path: Path, capsys: Printed) -> None:
+def test_two_sessions_of_different_models_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     write(mps(sessions=[session(), session(servers=[session().servers[0]])]), path)
-    assert "is damaged (sessions: the models differ)" in refusal(capsys, path)
+    assert "is damaged (sessions: the models differ)" in refusal(path)
 
 
-def test_a_result_that_is_given_twice_is_refused(tmp_path: Path, capsys: Printed) -> None:
+def test_a_result_that_is_given_twice_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     write(mps(), path)
-    assert f"{path} is given twice. Name each result once." in refusal(capsys, path, path)
+    assert f"{path} is given twice. Name each result once." in refusal(path, path)
 
 
 def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: Path) -> None:
@@ -301,44 +299,39 @@ def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: P
     for path in paths:
         path.parent.mkdir()
         write(mps(), path)
-    assert main(["report", *map(str, paths), "-o", str(tmp_path / "out"), "--no-plots"]) == 0
+    assert call("report", *map(str, paths), "-o", str(tmp_path / "out"), "--no-plots").returncode == 0
     assert "one/r.json) against mps (" in text(tmp_path)
 
 
-def test_half_a_goal_is_refused(tmp_path: Path, capsys: Printed) -> None:
-    assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == 2
-    assert "needs both goals" in capsys.readouterr().err
+def test_half_a_goal_is_refused(tmp_path: Path) -> None:
+    told = "tandem: goodput needs both goals: --ttft-goal MS and --itl-goal MS\n"
+    assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == Ended(2, "", told)
 
 
-def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path, capsys: Printed) -> None:
-    assert report(tmp_path, mps(), arguments=("--json",)) == 0
-    whole = json.loads(capsys.readouterr().out)
-    [told] = whole["results"]
-    assert whole["comparisons"] == []
+def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
+    ended = report(tmp_path, mps(), arguments=("--json",))
+    [told] = ended.json["results"]
+    assert (ended.returncode, ended.json["comparisons"]) == (0, [])
     assert told["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
     assert not (tmp_path / "out").exists()
 
 
-def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path, capsys: Printed) -> None:
+def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    assert report(tmp_path, mps()) == 2
-    assert capsys.readouterr().err == f"tandem: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+    told = f"tandem: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+    assert report(tmp_path, mps()) == Ended(2, "", told)
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path, capsys: Printed) -> None:
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").mkdir(parents=True)
-    assert report(tmp_path, mps(), arguments=("--no-plots",)) == 2
-    told = f"cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
-    assert capsys.readouterr().err == f"tandem: {told}"
+    told = f"tandem: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    assert report(tmp_path, mps(), arguments=("--no-plots",)) == Ended(2, "", told)
 
 
-def test_without_matplotlib_one_line_says_what_to_install(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
+def test_without_matplotlib_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "tandem.report.plots", raising=False)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    assert report(tmp_path, mps()) == 2
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[plots]'`"
     told = f"`tandem report` needs matplotlib. Run {install} in the checkout."
-    assert capsys.readouterr().err == f"tandem: {told}\n"
-    assert report(tmp_path, mps(), arguments=("--no-plots",)) == 0
+    assert report(tmp_path, mps()) == Ended(2, "", f"tandem: {told}\n")
+    assert report(tmp_path, mps(), arguments=("--no-plots",)).returncode == 0

@@ -73,34 +73,35 @@ class Scripted(Pulumi):
         change(self.deployment)
 
 
-@pytest.fixture
-def pulumi() -> Scripted:
-    return Scripted()
+class Staged(Sandbox):
+    """Finds what the test says, one time after the other; the last of it from then on."""
+
+    pulumi: Scripted
+    finds: Findings | None = None
+    printed: Printed
+
+    def said(self) -> list[str]:
+        return [line.removeprefix("sandbox: ") for line in self.printed.readouterr().out.splitlines()]
+
+    def findings(self, graph: Graph | None = None) -> Findings:
+        return self.finds or super().findings(graph)
 
 
 @pytest.fixture
-def sandbox(tmp_path: Path, pulumi: Scripted) -> Iterator[Sandbox]:
+def sandbox(tmp_path: Path, capfd: Printed) -> Iterator[Staged]:
     """Its stack file is not there, so that no program is run."""
     place = Place("dev", tmp_path / "Pulumi.dev.yaml", tmp_path)
     place.folder.mkdir(parents=True)
     world = World()
-    yield Sandbox(place, world, pulumi)
+    staged = Staged(place, world, Scripted())
+    staged.printed = capfd
+    yield staged
     world.close()
 
 
-def finds(monkeypatch: pytest.MonkeyPatch, *findings: Findings) -> None:
-    """What the sandbox finds, one time after the other; the last of them from then on."""
-    left = list(findings)
-    monkeypatch.setattr(Sandbox, "findings", lambda *_: left.pop(0) if len(left) > 1 else left[0])
-
-
-def create(sandbox: Sandbox, name: str = "tandem-vpc") -> Thing:
+def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
     identity, _ = sandbox.world.create(VPC, name, {"cidrBlock": "10.0.0.0/16"}, {})
     return replace(THING, id=identity)
-
-
-def said(capsys: Printed) -> list[str]:
-    return [line.removeprefix("sandbox: ") for line in capsys.readouterr().out.splitlines()]
 
 
 @pytest.mark.parametrize(
@@ -149,37 +150,28 @@ def said(capsys: Printed) -> list[str]:
     ],
     ids=["whole", "left off", "orphans and missing things", "a deletion that did not end"],
 )
-def test_status(
-    sandbox: Sandbox,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Printed,
-    found: Findings,
-    code: int,
-    lines: list[str],
-) -> None:
-    finds(monkeypatch, found)
+def test_status(sandbox: Staged, found: Findings, code: int, lines: list[str]) -> None:
+    sandbox.finds = found
     assert verbs._status(sandbox, ()) == code
-    assert said(capsys) == lines
+    assert sandbox.said() == lines
 
 
 @pytest.mark.parametrize("verb", ["up", "destroy"])
 @pytest.mark.parametrize("code", [255, -signal.SIGKILL])
-def test_status_names_the_command_that_did_not_finish_until_it_succeeds(
-    sandbox: Sandbox, pulumi: Scripted, capsys: Printed, verb: str, code: int
-) -> None:
+def test_status_names_the_command_that_did_not_finish_until_it_succeeds(sandbox: Staged, verb: str, code: int) -> None:
     unfinished = [f"the stack is incomplete: the last `{verb}` did not finish", "to continue, run:"]
-    pulumi.codes = [code]
+    sandbox.pulumi.codes = [code]
     assert sandbox.run(verb) == 1
     killed = ["", "pulumi was killed by SIGKILL"]  # on a line of its own: Pulumi's line of dots has no end
-    assert said(capsys) == killed * (code < 0)
+    assert sandbox.said() == killed * (code < 0)
     sandbox.run("refresh")
     assert verbs._status(sandbox, ()) == 1
-    assert said(capsys)[2:] == [*unfinished, f"  tandem sandbox {verb} dev"]
+    assert sandbox.said()[2:] == [*unfinished, f"  tandem sandbox {verb} dev"]
     assert sandbox.run(verb) == 0
     assert verbs._status(sandbox, ()) == 0
 
 
-def test_a_killed_tandem_is_remembered(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_tandem_is_remembered(sandbox: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     def die(*arguments: str) -> int:
         raise KeyboardInterrupt
 
@@ -217,10 +209,7 @@ REFRESHED = "90 resources are still in the state. Run `tandem sandbox destroy de
     ids=["whole", "failed", "interrupted", "missing things", "a target", "an orphan"],
 )
 def test_destroy(
-    sandbox: Sandbox,
-    pulumi: Scripted,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Printed,
+    sandbox: Staged,
     extra: tuple[str, ...],
     codes: list[int],
     found: Findings,
@@ -228,14 +217,14 @@ def test_destroy(
     left_off: str,
     lines: list[str],
 ) -> None:
-    finds(monkeypatch, found)
-    pulumi.codes = [*codes]
+    sandbox.finds = found
+    sandbox.pulumi.codes = [*codes]
     assert verbs._destroy(sandbox, extra) == code
-    assert pulumi.ran == [(*DESTROY, *extra)]
+    assert sandbox.pulumi.ran == [(*DESTROY, *extra)]
     assert sandbox.left_off == left_off
     if lines[-1] == "to remove":
         lines[-1] = f"to remove the stack as well, delete {sandbox.place.folder}. Do not run `pulumi stack rm`."
-    assert said(capsys) == lines
+    assert sandbox.said() == lines
 
 
 @pytest.mark.parametrize(
@@ -247,21 +236,19 @@ def test_destroy(
     ],
 )
 def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
-    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch, verb: str, known: bool, anew: bool
+    sandbox: Staged, verb: str, known: bool, anew: bool
 ) -> None:
-    finds(monkeypatch, NOTHING)
-    pulumi.known = known
+    sandbox.finds = NOTHING
+    sandbox.pulumi.known = known
     verbs._VERBS[verb](sandbox, ["about"] if verb == "pulumi" else ())
-    assert pulumi.prepared == [(sandbox.place.project, sandbox.place.stack_file if anew else None)]
+    assert sandbox.pulumi.prepared == [(sandbox.place.project, sandbox.place.stack_file if anew else None)]
 
 
 @pytest.mark.parametrize("locked", [False, True])
-def test_the_lock_of_a_killed_command_is_dropped_and_named(
-    sandbox: Sandbox, pulumi: Scripted, capsys: Printed, locked: bool
-) -> None:
-    pulumi.locked = locked
+def test_the_lock_of_a_killed_command_is_dropped_and_named(sandbox: Staged, locked: bool) -> None:
+    sandbox.pulumi.locked = locked
     sandbox.prepare(anew=True)
-    assert said(capsys) == ["the last command was ended in the middle: dropped its lock"] * locked
+    assert sandbox.said() == ["the last command was ended in the middle: dropped its lock"] * locked
 
 
 FORGOTTEN = "was being created and is not there: tandem-vpc: forgetting about it"
@@ -291,32 +278,22 @@ BESIDE = "tandem-vpc was created beside the one that it replaces: deleting it"
     ],
 )
 def test_what_a_killed_up_was_creating_is_taken_over_or_forgotten(
-    sandbox: Sandbox,
-    pulumi: Scripted,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Printed,
-    orphan: Orphan | None,
-    codes: list[int],
-    ran: list[tuple[str, ...]],
-    code: int,
-    lines: list[str],
+    sandbox: Staged, orphan: Orphan | None, codes: list[int], ran: list[tuple[str, ...]], code: int, lines: list[str]
 ) -> None:
     thing = create(sandbox)
     orphans = (replace(orphan, thing=thing),) if orphan else ()
     ran = [tuple(thing.id if part == "vpc-1" else part for part in one) for one in ran]
-    finds(monkeypatch, replace(WHOLE, unfinished=(CREATING,), orphans=orphans))
-    pulumi.codes = [*codes]
+    sandbox.finds = replace(WHOLE, unfinished=(CREATING,), orphans=orphans)
+    sandbox.pulumi.codes = [*codes]
     assert sandbox.recover() == code
-    assert (pulumi.ran, said(capsys)) == (ran, lines)
+    assert (sandbox.pulumi.ran, sandbox.said()) == (ran, lines)
     assert (sandbox.world.read(VPC, thing.id) is None) == bool(orphan and orphan.replaces)
 
 
 @pytest.mark.parametrize("operation", ["updating", "deleting", "replacing"])
-def test_other_operations_are_left_to_pulumi(
-    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch, operation: str
-) -> None:
-    finds(monkeypatch, replace(WHOLE, unfinished=(replace(CREATING, operation=operation),)))
-    assert (sandbox.recover(), pulumi.ran) == (0, [])
+def test_other_operations_are_left_to_pulumi(sandbox: Staged, operation: str) -> None:
+    sandbox.finds = replace(WHOLE, unfinished=(replace(CREATING, operation=operation),))
+    assert (sandbox.recover(), sandbox.pulumi.ran) == (0, [])
 
 
 STATUS = "`tandem sandbox status dev` says what is there. Run the same command again to continue."
@@ -338,20 +315,12 @@ UNKNOWN = [
     ids=["whole", "fails", "an orphan", "recovery fails"],
 )
 def test_up(
-    sandbox: Sandbox,
-    pulumi: Scripted,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Printed,
-    found: Findings,
-    codes: list[int],
-    ran: list[tuple[str, ...]],
-    code: int,
-    lines: list[str],
+    sandbox: Staged, found: Findings, codes: list[int], ran: list[tuple[str, ...]], code: int, lines: list[str]
 ) -> None:
-    finds(monkeypatch, found)
-    pulumi.codes = [*codes]
+    sandbox.finds = found
+    sandbox.pulumi.codes = [*codes]
     assert verbs._up(sandbox, ["--refresh"]) == code
-    assert (pulumi.ran, said(capsys)) == (ran, lines)
+    assert (sandbox.pulumi.ran, sandbox.said()) == (ran, lines)
 
 
 @pytest.mark.parametrize(
@@ -359,34 +328,27 @@ def test_up(
     [("", (), ""), ("", (MANAGED,), "refresh"), ("destroy", (MANAGED,), "destroy"), ("up", (), "up")],
 )
 def test_a_refresh_that_removes_things_leaves_the_stack_incomplete(
-    sandbox: Sandbox,
-    pulumi: Scripted,
-    monkeypatch: pytest.MonkeyPatch,
-    before: str,
-    missing: tuple[Managed, ...],
-    after: str,
+    sandbox: Staged, before: str, missing: tuple[Managed, ...], after: str
 ) -> None:
-    finds(monkeypatch, replace(WHOLE, missing=missing))
+    sandbox.finds = replace(WHOLE, missing=missing)
     sandbox.left_off = before
     assert verbs._refresh(sandbox, ["--target", URN]) == 0
-    assert (sandbox.left_off, pulumi.ran) == (after, [(*REFRESH, "--target", URN)])
+    assert (sandbox.left_off, sandbox.pulumi.ran) == (after, [(*REFRESH, "--target", URN)])
 
 
-def test_a_recovery_that_fails_ends_refresh_and_destroy(
-    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    finds(monkeypatch, replace(WHOLE, unfinished=(CREATING,)))
+def test_a_recovery_that_fails_ends_refresh_and_destroy(sandbox: Staged) -> None:
+    sandbox.finds = replace(WHOLE, unfinished=(CREATING,))
     for verb in (verbs._refresh, verbs._destroy):
-        pulumi.codes, pulumi.ran = [1], []
-        assert (verb(sandbox, ()), pulumi.ran) == (1, [RECOVER])
+        sandbox.pulumi.codes, sandbox.pulumi.ran = [1], []
+        assert (verb(sandbox, ()), sandbox.pulumi.ran) == (1, [RECOVER])
 
 
-def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Sandbox, pulumi: Scripted) -> None:
-    pulumi.codes = [0, 0, 3]
+def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Staged) -> None:
+    sandbox.pulumi.codes = [0, 0, 3]
     assert verbs._pulumi(sandbox, ["stack", "--show-ids"]) == 0
     assert verbs._preview(sandbox, ["--diff"]) == 0
     assert verbs._pulumi(sandbox, ["about"]) == 1
-    assert pulumi.ran == [
+    assert sandbox.pulumi.ran == [
         ("stack", "--stack", "dev", "--show-ids"),
         ("preview", "--stack", "dev", "--diff"),
         ("about", "--stack", "dev"),
@@ -394,18 +356,18 @@ def test_other_commands_of_pulumi_run_on_the_stack(sandbox: Sandbox, pulumi: Scr
     assert sandbox.left_off == ""
 
 
-def test_a_thing_is_deleted_by_type_and_id(sandbox: Sandbox, capsys: Printed) -> None:
+def test_a_thing_is_deleted_by_type_and_id(sandbox: Staged) -> None:
     thing, other = create(sandbox, "one"), create(sandbox, "other")
     assert verbs._delete(sandbox, [VPC, thing.id]) == 0
-    assert said(capsys) == [f"deleted {VPC} {thing.id}"]
+    assert sandbox.said() == [f"deleted {VPC} {thing.id}"]
     assert verbs._for_programs("delete", sandbox, [VPC, other.id]) == 0
-    found = json.loads(capsys.readouterr().out)
+    found = json.loads(sandbox.printed.readouterr().out)
     assert found == {"schema_version": 1, "stack": "dev", "deleted": {"type": VPC, "id": other.id}}
     with pytest.raises(verbs.RefusedError, match=f"^there is no {VPC} '{other.id}' in the cloud. Copy both from"):
         verbs._delete(sandbox, [VPC, other.id])
 
 
-def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(token: str, identity: str) -> None:
         raise CloudError("DependencyViolation", "the vpc has dependencies")
 
@@ -427,32 +389,25 @@ def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Sandbox, monkeypa
     ],
 )
 def test_for_programs_one_object_is_on_stdout_and_the_rest_on_stderr(
-    sandbox: Sandbox,
-    pulumi: Scripted,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: Printed,
-    verb: str,
-    codes: list[int],
-    found: Findings,
-    code: int,
+    sandbox: Staged, verb: str, codes: list[int], found: Findings, code: int
 ) -> None:
-    finds(monkeypatch, found)
-    pulumi.codes = [*codes]
+    sandbox.finds = found
+    sandbox.pulumi.codes = [*codes]
     assert verbs._for_programs(verb, sandbox, ()) == code
-    captured = capfd.readouterr()
+    captured = sandbox.printed.readouterr()
     report = json.loads(captured.out)
     assert (report["stack"], report["resources"], report["agree"]) == ("dev", 90, found.agree)
     assert captured.err == (f"sandbox: {STATUS}\n" if codes == [255] else "")
-    assert pulumi.stdout == (None if verb == "status" else sys.stderr.fileno())
+    assert sandbox.pulumi.stdout == (None if verb == "status" else sys.stderr.fileno())
 
 
 def test_an_import_gets_the_dependencies_that_the_program_says(
-    sandbox: Sandbox, pulumi: Scripted, monkeypatch: pytest.MonkeyPatch
+    sandbox: Staged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry that was imported has no `propertyDependencies`, and `destroy` would delete it too early."""
     subnet = "urn:pulumi:dev::tandem::aws:ec2/subnet:Subnet::tandem-subnet"
     later = f"{subnet}-2"
-    pulumi.deployment = {
+    sandbox.pulumi.deployment = {
         "resources": [
             {"urn": PROVIDER, "type": "pulumi:providers:aws", "id": "p"},
             {"urn": URN, "type": VPC, "id": "vpc-1", "propertyDependencies": {}},
@@ -460,12 +415,12 @@ def test_an_import_gets_the_dependencies_that_the_program_says(
             {"urn": later, "type": "aws:ec2/subnet:Subnet", "id": "subnet-2", "propertyDependencies": {}},
         ]
     }
-    assert [one["urn"] for one in lack_dependencies(pulumi.deployment)] == [subnet]
+    assert [one["urn"] for one in lack_dependencies(sandbox.pulumi.deployment)] == [subnet]
     sandbox.order()
-    assert "dependencies" not in pulumi.deployment["resources"][2], "nobody knows what the program says"
+    assert "dependencies" not in sandbox.pulumi.deployment["resources"][2], "nobody knows what the program says"
     named: dict[str, Any] = {"urn": subnet, "type": "aws:ec2/subnet:Subnet", "name": "tandem-subnet", "parent": STACK}
     needs = Resource(**named, inputs={}, outputs={}, dependencies=(URN, later))
     monkeypatch.setattr(verbs, "_graph", lambda place: Graph(resources={subnet: needs}))
     sandbox.order()
-    assert pulumi.deployment["resources"][2]["dependencies"] == [URN]
-    assert "dependencies" not in pulumi.deployment["resources"][1]
+    assert sandbox.pulumi.deployment["resources"][2]["dependencies"] == [URN]
+    assert "dependencies" not in sandbox.pulumi.deployment["resources"][1]
