@@ -47,11 +47,6 @@ class Stack:
         """As Pulumi calls it."""
         return self.plan.stack
 
-    @property
-    def minutes(self) -> float:
-        """How long `up` takes at most, as far as the plan can say."""
-        return self.planned.first_token.minutes + self.planned.first_token.plus_minus
-
     def resources(self, type_: str) -> "list[Resource]":
         """The resources of a type that the program registers."""
         return [resource for resource in self.planned.graph if resource.type == type_]

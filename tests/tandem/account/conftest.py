@@ -97,14 +97,20 @@ def laws(creation: Creation, emulated: Emulated, cleaning: Cleaning) -> Laws:
 
 
 @pytest.fixture
-def run(emulated: Emulated, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Calls `leftovers`; its exit code, and what it says on both streams."""
+def tandem(emulated: Emulated, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Calls a command; its exit code, and what it says on both streams."""
 
     def call(*arguments: str) -> tuple[int, str, str]:
-        code = main(["leftovers", *arguments])
+        capsys.readouterr()
+        code = main([*arguments])
         return code, *capsys.readouterr()
 
     return call
+
+
+@pytest.fixture
+def run(tandem: Run) -> Run:
+    return lambda *arguments: tandem("leftovers", *arguments)
 
 
 class Terminal(io.StringIO):

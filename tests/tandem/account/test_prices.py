@@ -13,11 +13,10 @@ import yaml
 
 from sharing.prices import FRESH_DAYS
 from tandem.account.screen import age
-from tandem.command import main
 from tandem.planned import kept_prices
+from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import Emulated
 
-Capture = pytest.CaptureFixture[str]
 NOW = datetime.datetime.now(datetime.UTC)
 
 
@@ -52,19 +51,12 @@ def market(emulated: Emulated) -> Emulated:
     return emulated
 
 
-def run(capsys: Capture, *arguments: str) -> tuple[int, str, str]:
-    capsys.readouterr()
-    code = main([*arguments])
-    said = capsys.readouterr()
-    return code, said.out, said.err
-
-
 def file(region: str = "us-east-1") -> Path:
     return kept_prices.home() / f"{region}.json"
 
 
-def test_prices_of_the_catalogue_are_kept(market: Emulated, capsys: Capture) -> None:
-    code, out, err = run(capsys, "prices")
+def test_prices_of_the_catalogue_are_kept(market: Emulated, tandem: Run) -> None:
+    code, out, err = tandem("prices")
     assert (code, err) == (0, "")
     kept = json.loads(file().read_text(encoding="utf-8"))
     assert kept["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
@@ -79,8 +71,8 @@ def test_prices_of_the_catalogue_are_kept(market: Emulated, capsys: Capture) -> 
     assert line.split() == ["g4dn.xlarge", "1", "×", "T4", "0.5500", "0.2000", "b", "0.3000", "a"]
 
 
-def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, capsys: Capture) -> None:
-    run(capsys, "prices", "--region", "eu-west-1")
+def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, tandem: Run) -> None:
+    tandem("prices", "--region", "eu-west-1")
     asked = dict(market.asked)
     filters = {one["Field"]: one["Value"] for one in asked["GetProducts"]["Filters"]}
     assert filters["regionCode"] == "eu-west-1"
@@ -93,56 +85,49 @@ def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, capsys:
     assert "DescribeInstanceTypeOfferings" in market.calls
 
 
-def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, capsys: Capture) -> None:
-    code, _, err = run(capsys, "prices", "--region", "us-gov-west-1", "eu-west-1", "--region", "us-east-1")
+def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, tandem: Run) -> None:
+    code, _, err = tandem("prices", "--region", "us-gov-west-1", "eu-west-1", "--region", "us-east-1")
     assert code == 2
     assert "us-gov-west-1: GovCloud has no price list to ask" in err
     assert file("eu-west-1").is_file()
     assert file("us-east-1").is_file()
-    assert run(capsys, "prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is priced in yuan")
+    assert tandem("prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is priced in yuan")
 
 
-def test_an_unknown_region_is_a_wrong_call(market: Emulated, capsys: Capture) -> None:
-    code, _, err = run(capsys, "prices", "--region", "us-east-9")
-    assert code == 2
-    assert "there is no AWS region 'us-east-9'. Did you mean us-east-" in err
-    assert market.calls == []
-
-
-def test_a_failed_reading_leaves_what_was_kept(market: Emulated, capsys: Capture) -> None:
-    run(capsys, "prices")
+def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) -> None:
+    tandem("prices")
     before = file().read_bytes()
     market.products = []
-    code, _, err = run(capsys, "prices")
+    code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
     assert "AWS's price list has nothing for us-east-1" in err
     market.denied["GetProducts"] = "AccessDeniedException"
-    assert "may not call GetProducts" in run(capsys, "prices")[2]
+    assert "may not call GetProducts" in tandem("prices")[2]
     assert file().read_bytes() == before
 
 
 def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
-    market: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+    market: Emulated, tandem: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run(capsys, "prices")
+    tandem("prices")
     before = file().read_bytes()
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    code, _, err = run(capsys, "prices")
+    code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
     assert "cannot be written: No space left on device" in err
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
 
 
-def test_what_is_kept_is_shown_without_asking(market: Emulated, capsys: Capture) -> None:
-    code, _, err = run(capsys, "prices", "--kept")
+def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> None:
+    code, _, err = tandem("prices", "--kept")
     assert code == 2
     assert "there are no prices of us-east-1" in err
     keep(days=3)
-    code, out, _ = run(capsys, "prices", "--kept")
+    code, out, _ = tandem("prices", "--kept")
     assert code == 0
     assert "us-east-1, read from AWS 3 days ago" in out
     assert re.search(r"And \d+ types for system nodes. Kept in \S+\.json\n", out), "not wrapped where nobody reads it"
@@ -167,8 +152,8 @@ def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:
     return kept_prices.keep(kept_prices.Kept(region=region, read_at=NOW - datetime.timedelta(days=days), **values))
 
 
-def planned(capsys: Capture, *more: str) -> dict[str, Any]:
-    code, out, _ = run(capsys, "plan", "dev", "--json", *more)
+def planned(tandem: Run, *more: str) -> dict[str, Any]:
+    code, out, _ = tandem("plan", "dev", "--json", *more)
     assert code == 0
     return dict(json.loads(out))
 
@@ -183,11 +168,11 @@ def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
 
 
 @pytest.mark.slow
-def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: Capture) -> None:
-    without = planned(capsys)
+def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, tandem: Run) -> None:
+    without = planned(tandem)
     keep(days=2)
-    assert planned(capsys) == without
-    live = planned(capsys, "--live-prices")
+    assert planned(tandem) == without
+    live = planned(tandem, "--live-prices")
     lines = {line["item"]: (line["usd_per_hour"], line["note"]) for line in live["cost"]["lines"]}
     day = str((NOW - datetime.timedelta(days=2)).date())
     assert lines["GPU nodes 1 × g4dn.2xlarge"] == (0.35, f"spot; dearest of its types; seen {day}")
@@ -195,13 +180,11 @@ def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, capsys: C
     assert (live["cost"]["price_source"], live["cost"]["price_date"]) == ("aws", day)
     assert without["cost"]["price_source"] == "tables"
     assert offline.calls == []
-    _, out, _ = run(capsys, "plan", "dev", "--live-prices")
+    _, out, _ = tandem("plan", "dev", "--live-prices")
     assert f"read from AWS on {day}, 2 days ago" in " ".join(out.split())
 
 
-def test_a_budget_between_live_and_table_price_is_judged_once(
-    offline: Emulated, capsys: Capture, tmp_path: Path
-) -> None:
+def test_a_budget_between_live_and_table_price_is_judged_once(offline: Emulated, tandem: Run, tmp_path: Path) -> None:
     """The program deploys what was judged: judged again at table prices, the stack would be over its budget."""
     values = yaml.safe_load(Path("Pulumi.dev.yaml").read_text(encoding="utf-8"))
     path = tmp_path / "Pulumi.dev.yaml"
@@ -209,7 +192,7 @@ def test_a_budget_between_live_and_table_price_is_judged_once(
     def plan_within(budget: float, *more: str) -> tuple[int, dict[str, Any]]:
         values["config"]["tandem:budget"] = {"max-usd-per-hour": budget}
         path.write_text(yaml.safe_dump(values), encoding="utf-8")
-        code, out, err = run(capsys, "plan", str(path), "--json", *more)
+        code, out, err = tandem("plan", str(path), "--json", *more)
         assert err == ""
         return code, dict(json.loads(out))
 
@@ -224,24 +207,24 @@ def test_a_budget_between_live_and_table_price_is_judged_once(
     assert report["resources"]
 
 
-def test_what_aws_offers_decides_with_live_prices(offline: Emulated, capsys: Capture) -> None:
+def test_what_aws_offers_decides_with_live_prices(offline: Emulated, tandem: Run) -> None:
     keep(offered=["g4dn.2xlarge"])
-    code, out, _ = run(capsys, "plan", "dev", "--json", "--live-prices")
+    code, out, _ = tandem("plan", "dev", "--json", "--live-prices")
     assert code == 1
     (problem,) = json.loads(out)["problems"]
     assert problem["path"] == "gpu-nodes.instance-types[0]"
     assert problem["rule"] == f"us-east-1 does not offer it as of {NOW.date()}"
     assert problem["fix"].startswith("Write `g4dn.2xlarge` (T4), or use us-east-2, the nearest region")
     keep(offered=["g4dn.2xlarge", "g4dn.xlarge"])
-    assert planned(capsys, "--live-prices")["verdict"] == "ok"
+    assert planned(tandem, "--live-prices")["verdict"] == "ok"
 
 
 @pytest.mark.slow
-def test_old_prices_are_used_with_a_warning(offline: Emulated, capsys: Capture) -> None:
+def test_old_prices_are_used_with_a_warning(offline: Emulated, tandem: Run) -> None:
     keep(days=FRESH_DAYS)
-    assert not [one for one in planned(capsys, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
+    assert not [one for one in planned(tandem, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
     keep(days=FRESH_DAYS + 1)
-    (warning,) = [one for one in planned(capsys, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
+    (warning,) = [one for one in planned(tandem, "--live-prices")["warnings"] if one["path"] == "--live-prices"]
     assert warning["found"] == "8 days"
     assert warning["fix"] == "Run `tandem prices --region us-east-1` again."
 
@@ -262,38 +245,38 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, capsys: Capture, what: str) -> None:
+def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, tandem: Run, what: str) -> None:
     file().parent.mkdir(parents=True)
     file().write_bytes(BROKEN[what])
-    code, out, err = run(capsys, "plan", "dev", "--live-prices")
+    code, out, err = tandem("plan", "dev", "--live-prices")
     assert (code, out) == (2, "")
     assert err.startswith(f"tandem: {file()}")
     assert err.endswith("`tandem prices --region us-east-1` reads them from AWS.\n")
     assert err.count("\n") == 1
-    code, out, _ = run(capsys, "plan", "dev", "--live-prices", "--json")
+    code, out, _ = tandem("plan", "dev", "--live-prices", "--json")
     assert (code, json.loads(out)["verdict"]) == (2, "refused")
-    code, out, err = run(capsys, "prices", "dev", "--kept")
+    code, out, err = tandem("prices", "dev", "--kept")
     assert (code, out) == (2, "")
     assert err.startswith(f"tandem: {file()}")
 
 
-def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, capsys: Capture) -> None:
-    code, _, err = run(capsys, "plan", "dev", "--live-prices")
+def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, tandem: Run) -> None:
+    code, _, err = tandem("plan", "dev", "--live-prices")
     assert (code, err.startswith("tandem: there are no prices of us-east-1 in ")) == (2, True)
     keep(region="eu-west-1").rename(file())
-    assert "has the prices of eu-west-1" in run(capsys, "plan", "dev", "--live-prices")[2]
+    assert "has the prices of eu-west-1" in tandem("plan", "dev", "--live-prices")[2]
     keep(days=-3)
-    assert "after today" in run(capsys, "plan", "dev", "--live-prices")[2]
+    assert "after today" in tandem("plan", "dev", "--live-prices")[2]
     file().unlink()
     file().mkdir()
-    assert "cannot be read: Is a directory" in run(capsys, "plan", "dev", "--live-prices")[2]
+    assert "cannot be read: Is a directory" in tandem("plan", "dev", "--live-prices")[2]
 
 
 def test_a_file_without_a_region_is_told_so_and_not_about_prices(
-    offline: Emulated, tmp_path: Path, capsys: Capture
+    offline: Emulated, tmp_path: Path, tandem: Run
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text("config:\n  aws:region: nowhere-9\n", encoding="utf-8")
-    code, out, err = run(capsys, "plan", str(path), "--live-prices")
+    code, out, err = tandem("plan", str(path), "--live-prices")
     assert (code, err) == (1, "")
     assert "aws:region" in out

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tandem.command import main
 from tandem.deployed.aws.quota import SPOT_ROLE
+from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import TRUST, Creation
 from tests.tandem.account.emulated import CLUSTER, ENOUGH, OURS, REGION, Emulated
 
-Capture = pytest.CaptureFixture[str]
 Scene = dict[str, Any]
 SCENES = yaml.safe_load(Path(__file__).with_name("quota.yaml").read_text(encoding="utf-8"))
 STACK = """config:
@@ -43,12 +42,12 @@ def stack(folder: Path, **changed: Any) -> str:
 
 
 @pytest.fixture
-def quota(emulated: Emulated, tmp_path: Path, capsys: Capture) -> Quota:
+def quota(tandem: Run, tmp_path: Path) -> Quota:
     """Calls it for a stack; its exit code, and what it says to machines."""
 
     def call(**changed: Any) -> tuple[int, dict[str, Any]]:
-        code = main(["quota", stack(tmp_path, **changed), "--json"])
-        return code, json.loads(capsys.readouterr().out)
+        code, out, _ = tandem("quota", stack(tmp_path, **changed), "--json")
+        return code, json.loads(out)
 
     return call
 
@@ -130,16 +129,16 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
     assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
 
 
-def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
-    assert main(["quota", stack(tmp_path, types="g4dn.extra")]) == 1
-    assert "gpu-nodes.instance-types[0]" in capsys.readouterr().out
+def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
+    code, out, _ = tandem("quota", stack(tmp_path, types="g4dn.extra"))
+    assert (code, "gpu-nodes.instance-types[0]" in out) == (1, True)
     assert emulated.calls == []
 
 
-def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_path: Path, capsys: Capture) -> None:
+def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_path: Path, tandem: Run) -> None:
     generous.quotas["L-3819A6DF"] = 0.0
-    assert main(["quota", stack(tmp_path)]) == 1
-    out = capsys.readouterr().out
+    code, out, _ = tandem("quota", stack(tmp_path))
+    assert code == 1
     assert f"Quotas for tried in account 123456789012, {REGION}" in out
     assert "--quota-code L-3819A6DF --desired-value 16\n" in out
     [header] = [line for line in out.splitlines() if line.strip().startswith("quota ")]
@@ -151,10 +150,9 @@ def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_p
 @pytest.mark.slow
 @pytest.mark.parametrize("written", ["[{roleArn: %s}]", '\'[{"roleArn": "%s"}]\''])
 def test_the_account_is_that_of_the_role_in_the_stack_file(
-    generous: Emulated, tmp_path: Path, capsys: Capture, written: str
+    generous: Emulated, tmp_path: Path, tandem: Run, written: str
 ) -> None:
     path = Path(stack(tmp_path))
     roles = written % "arn:aws:iam::444455556666:role/deployer"
     path.write_text(path.read_text().replace("config:\n", f"config:\n  aws:assumeRoles: {roles}\n", 1))
-    main(["quota", str(path), "--json"])
-    assert json.loads(capsys.readouterr().out)["account"] == "444455556666"
+    assert json.loads(tandem("quota", str(path), "--json")[1])["account"] == "444455556666"

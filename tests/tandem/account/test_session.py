@@ -2,25 +2,30 @@
 
 import json
 import sys
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from botocore import exceptions
 
-from tandem.command import main
 from tandem.deployed.aws import session
+from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import ENOUGH, Emulated
 
-Capture = pytest.CaptureFixture[str]
+Refusal = Callable[..., str]
 COMMANDS = ("leftovers", "quota", "prices")
 
 
-def refusal(capsys: Capture, *arguments: str) -> str:
-    code = main([*arguments])
-    said = capsys.readouterr()
-    assert (code, said.out) == (2, "")
-    assert said.err.startswith("tandem: ")
-    assert said.err.count("\n") == 1
-    return said.err
+@pytest.fixture
+def refusal(tandem: Run) -> Refusal:
+    def call(*arguments: str) -> str:
+        code, out, err = tandem(*arguments)
+        assert (code, out) == (2, "")
+        assert err.startswith("tandem: ")
+        assert err.count("\n") == 1
+        return err
+
+    return call
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -34,29 +39,29 @@ def refusal(capsys: Capture, *arguments: str) -> str:
         ("SomethingElse", "you may not"),
     ],
 )
-def test_what_aws_answers_is_explained(emulated: Emulated, capsys: Capture, command: str, code: str, told: str) -> None:
+def test_what_aws_answers_is_explained(
+    emulated: Emulated, refusal: Refusal, command: str, code: str, told: str
+) -> None:
     emulated.denied["GetCallerIdentity"] = code
-    assert told in refusal(capsys, command)
+    assert told in refusal(command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_no_credentials(emulated: Emulated, capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_no_credentials(emulated: Emulated, refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    assert "there are no AWS credentials. `aws configure` or `aws sso login`" in refusal(capsys, command)
+    assert "there are no AWS credentials. `aws configure` or `aws sso login`" in refusal(command)
 
 
-def test_an_unknown_profile(emulated: Emulated, capsys: Capture) -> None:
-    assert "(nobody) could not be found. `aws configure list-profiles`" in refusal(
-        capsys, "quota", "--profile", "nobody"
-    )
+def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
+    assert "(nobody) could not be found. `aws configure list-profiles`" in refusal("quota", "--profile", "nobody")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_without_boto3(capsys: Capture, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
-    assert refusal(capsys, command) == (
+    assert refusal(command) == (
         f"tandem: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
         "-e '.[aws]'` in the checkout.\n"
     )
@@ -82,28 +87,26 @@ def test_every_bar_has_its_line(error: Exception, told: str) -> None:
 
 
 @pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
-def test_a_call_of_quota_that_is_not_allowed_is_named(emulated: Emulated, capsys: Capture, denied: str) -> None:
+def test_a_call_of_quota_that_is_not_allowed_is_named(emulated: Emulated, refusal: Refusal, denied: str) -> None:
     emulated.quotas = dict(ENOUGH)
     emulated.denied[denied] = "UnauthorizedOperation"
-    assert f"may not call {denied}" in refusal(capsys, "quota")
+    assert f"may not call {denied}" in refusal("quota")
 
 
-def test_a_machine_gets_the_error_as_json(emulated: Emulated, capsys: Capture) -> None:
+def test_a_machine_gets_the_error_as_json(emulated: Emulated, tandem: Run) -> None:
     emulated.denied["GetCallerIdentity"] = "ExpiredToken"
-    assert main(["leftovers", "--json"]) == 2
-    said = capsys.readouterr()
-    assert said.err == ""
-    assert "have expired" in json.loads(said.out)["error"]
+    code, out, err = tandem("leftovers", "--json")
+    assert (code, err) == (2, "")
+    assert "have expired" in json.loads(out)["error"]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_stack_without_a_file_and_a_file_without_a_region(
-    emulated: Emulated, capsys: Capture, tmp_path: object, command: str
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
 ) -> None:
-    assert "there is no file" in refusal(capsys, command, "nosuch")
-    path = f"{tmp_path}/Pulumi.x.yaml"
-    with open(path, "w", encoding="utf-8") as out:
-        out.write("config: {}\n")
-    assert "does not say `aws:region`" in refusal(capsys, command, path)
-    assert "there is no AWS region 'us-east-9'. Did you mean" in refusal(capsys, command, "--region", "us-east-9")
+    assert "there is no file" in refusal(command, "nosuch")
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text("config: {}\n")
+    assert "does not say `aws:region`" in refusal(command, str(path))
+    assert "there is no AWS region 'us-east-9'. Did you mean" in refusal(command, "--region", "us-east-9")
     assert emulated.calls == []

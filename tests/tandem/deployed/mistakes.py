@@ -5,6 +5,4 @@ from typing import Any
 
 import yaml
 
-MISTAKES: dict[str, list[list[Any]]] = yaml.safe_load(
-    Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8")
-)
+MISTAKES: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("mistakes.yaml").read_text(encoding="utf-8"))

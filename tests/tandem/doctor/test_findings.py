@@ -14,8 +14,13 @@ from tests.tandem.doctor.findings import finding
 from tests.tandem.doctor.scenes import Play, Scene, scenes
 
 
-@scenes("machine", "demands", "offerings", "builds", "published AMI releases", "credentials", "provider keys", "region")
+@scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases")
 def test_what_is_there_before_up_is_found(play: Play, scene: Scene) -> None:
+    play(scene)
+
+
+@scenes("credentials", "provider keys", "logins by address", "logins by session")
+def test_credentials_last_as_long_as_what_they_come_from(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -24,26 +29,16 @@ def test_what_is_there_of_a_stack_that_is_up_is_found(play: Play, scene: Scene) 
     play(scene)
 
 
-@scenes("logins by address", "logins by session")
-def test_a_login_lasts_as_long_as_its_token(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="A Pulumi engine older than 3.208, and a Python SDK older than 3.214, ignore `replacement_trigger`.",
     source="pulumi/pulumi CHANGELOG.md, 3.208.0; sdk/python/lib/pulumi/runtime/resource.py, 3.214.0",
 )
-@scenes("pulumi")
-def test_a_pulumi_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="The eks provider refuses an AWS CLI older than 1.24.0, or 2.7.0, and one that is missing.",
     source="pulumi-eks nodejs/eks/dependencies.ts; run against the provider, 2026-11",
 )
-@scenes("aws-cli")
-def test_an_aws_cli_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
+@scenes("pulumi", "aws-cli")
+def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -51,53 +46,28 @@ def test_an_aws_cli_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     behaviour="A region that the account has not enabled refuses good credentials as if they were wrong.",
     source="AWS account management guide, Enable or disable AWS Regions in your account",
 )
-@scenes("closed region")
-def test_a_region_that_is_not_enabled_stops_up_and_the_credentials_do_not(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="EKS withdraws old builds of its add-ons, and refuses them: Addon version specified is not supported.",
     source="EKS API reference, CreateAddon, InvalidParameterException; DescribeAddonVersions",
 )
-@scenes("withdrawn builds")
-def test_a_build_that_was_withdrawn_stops_up_and_the_default_is_named(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="AWS publishes each AMI release for EKS under a parameter of its own, by architecture and variant.",
     source="karpenter-provider-aws pkg/providers/amifamily/al2023.go, resolvePath",
 )
-@scenes("AMI releases")
-def test_an_ami_release_that_was_withdrawn_stops_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="Temporary credentials that expire during `up` stop it halfway; a chained role lasts an hour at most.",
     source="AWS IAM user guide, Roles terms and concepts, Role chaining; botocore/credentials.py, EnvProvider",
 )
-@scenes("expiry")
-def test_credentials_that_expire_before_up_ends_stop_it(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="EKS accepts the account's root user as the principal of an access entry, and admits nobody by it.",
     source="kubernetes-sigs/aws-iam-authenticator issue 797",
 )
-@scenes("root user")
-def test_the_root_user_stops_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="STS refuses a session longer than an hour for a role that is assumed through another role.",
     source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
 )
-@scenes("assumed roles")
-def test_a_role_that_cannot_be_assumed_stops_up(play: Play, scene: Scene) -> None:
+@scenes("closed region", "withdrawn builds", "AMI releases", "expiry", "root user", "assumed roles")
+def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -105,36 +75,26 @@ def test_a_role_that_cannot_be_assumed_stops_up(play: Play, scene: Scene) -> Non
     behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
     source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
 )
-@scenes("failed in the state")
-def test_a_failed_update_is_found_in_the_state_with_the_command_that_keeps_the_group(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
-@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="EKS keeps a node group that failed to create, and never heals it.",
     source="aws/containers-roadmap#764; EKS API reference, Nodegroup.status",
 )
-@scenes("failed node group")
-def test_a_node_group_that_failed_to_create_is_named_and_the_next_up_replaces_it(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="`pulumi refresh` takes the mark of a failed creation out of the state, and EKS keeps the failed group.",
     source="pulumi pkg/resource/deploy/step.go, RefreshStep; tests/engine/test_failed_groups.py",
 )
-@scenes("refreshed node group")
-def test_a_failed_group_that_a_refresh_has_seen_stops_up(play: Play, scene: Scene) -> None:
-    play(scene)
-
-
 @pytest.mark.real_world(
     behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
     source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
 )
-@scenes("degraded node group", "otherwise degraded node group")
-def test_a_degraded_node_group_may_refuse_updates_or_does(play: Play, scene: Scene) -> None:
+@scenes(
+    "failed in the state",
+    "failed node group",
+    "refreshed node group",
+    "degraded node group",
+    "otherwise degraded node group",
+)
+def test_what_is_broken_of_a_stack_that_is_up_is_found_with_the_way_on(play: Play, scene: Scene) -> None:
     play(scene)
 
 

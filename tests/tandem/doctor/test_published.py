@@ -45,6 +45,12 @@ def judged(artifact: Artifact, handler: Handler) -> Finding | None:
         return published.judge(asking, artifact)
 
 
+def wrong(artifact: Artifact, handler: Handler) -> Finding:
+    found = judged(artifact, handler)
+    assert found is not None
+    return found
+
+
 def answering(status: int = 200, text: str = "{}") -> Handler:
     return lambda request: httpx.Response(status, text=text)
 
@@ -78,12 +84,10 @@ def test_what_is_pinned_by_digest_is_asked_for_by_digest_and_costs_no_pull() -> 
         asked.append((request.method, request.url.path))
         return httpx.Response(404)
 
-    found = judged(artifacts.find(OLLAMA), registry)
+    assert wrong(artifacts.find(OLLAMA), registry).verdict == "stops"
     pinned = "sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
     assert asked == [("HEAD", f"/v2/ollama/ollama/manifests/{pinned}")]
     assert judged(artifacts.find(OLLAMA), lambda request: httpx.Response(200)) is None
-    assert found is not None
-    assert found.verdict == "stops"
 
 
 def test_other_content_under_the_same_version_is_found_whatever_a_header_says() -> None:
@@ -109,12 +113,9 @@ def test_a_digest_that_the_table_lacks_is_filled_in() -> None:
 def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> None:
     chart = artifacts.find(CHART)
     assert judged(chart, answering(text=INDEX)) is None
-    changed = judged(replace(chart, version="0.42.0"), answering(text=INDEX))
-    assert changed is not None
+    changed = wrong(replace(chart, version="0.42.0"), answering(text=INDEX))
     assert "2839bf03b410bcfb5855390f374045ea85d9b46fe627a3a23cf958121f6fe1e2" in changed.found
-    missing = judged(replace(chart, version="9.9.9"), answering(text=INDEX))
-    assert missing is not None
-    assert missing.verdict == "stops"
+    assert wrong(replace(chart, version="9.9.9"), answering(text=INDEX)).verdict == "stops"
 
 
 @pytest.mark.parametrize(
@@ -131,15 +132,12 @@ def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> Non
     ],
 )
 def test_an_answer_that_says_nothing_is_no_answer(name: str, handler: Handler) -> None:
-    found = judged(artifacts.find(name), handler)
-    assert found is not None
-    assert found.verdict == "unknown"
+    assert wrong(artifacts.find(name), handler).verdict == "unknown"
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "MOST_BYTES", 1000)
-    found = judged(artifacts.find(OLLAMA), answering(text="x" * 1001))
-    assert found is not None
+    found = wrong(artifacts.find(OLLAMA), answering(text="x" * 1001))
     assert (found.verdict, "too long" in found.found) == ("unknown", True)
 
 
