@@ -1,12 +1,14 @@
-"""`--help` of every command."""
+"""What every command says before it begins: its help, and that it is a copy."""
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from tandem.command import COMMANDS
 from tandem.extras import EXTRAS
+from tests.command import ROOT, call
 
 # One process for all: what it imports is what makes it slow.
 PROGRAM = """
@@ -29,3 +31,19 @@ def test_help_of_every_command_needs_no_extra() -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert [command for command in COMMANDS if f"\n{command} 0\n" not in done.stdout] == []
     assert done.stdout.count("usage: tandem ") == len(COMMANDS)
+
+
+def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
+    """`pip install .` without `-e` copies the rules, and `pulumi up` runs those of the checkout."""
+    assert call("gpus", "--filter", "g4dn.xlarge").stderr == ""
+    assert call("gpus", "--filter", "g4dn.xlarge", cwd=tmp_path).stderr == ""
+    for name in ("distribution/layout.py", "tandem/command.py"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).touch()
+    ended = call("gpus", "--filter", "g4dn.xlarge", "--json", cwd=tmp_path)
+    assert (ended.returncode, ended.stderr) == (
+        0,
+        f"tandem: warning: this is the copy in {ROOT / 'tandem'}: what you change in this checkout has no effect on "
+        "it. Run `python -m pip install --no-build-isolation -e .` here.\n",
+    )
+    assert ended.json["schema_version"] == 1
