@@ -25,6 +25,11 @@ from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
+EVERY_TYPE: Mapping[str, Any] = {
+    "cluster": {"logs": True},
+    "models": [{"name": "llama2:7b", "context": 2048, "cache": "volume"}, {"name": "mistral:7b", "context": 2048}],
+}
+"""Sections with which `timeslice` has a resource of every type, but for those of Karpenter."""
 CHANGING = frozenset({"create", "update", "delete", "replace"})
 """Operations on a resource that the engine tells; `replace` stands for its parts."""
 FIRST_UP = "first-up.json"

@@ -5,18 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+from tests.engine.emulated import EVERY_TYPE
+
 Kind = Literal["pulumi", "providers", "everything", "hosts"]
 """What is killed. The providers are in the process of `tandem`; the hosts are those of the program's language."""
 Operation = Literal["up", "switch", "destroy"]
 EACH = 20
 """Moments for each kind."""
-STACKS: Mapping[str, Mapping[str, Any]] = {
-    "timeslice": {
-        "cluster": {"logs": True},
-        "models": [{"name": "llama2:7b", "context": 2048, "cache": "volume"}, {"name": "mistral:7b", "context": 2048}],
-    },
-    "karpenter": {},
-}
+STACKS: Mapping[str, Mapping[str, Any]] = {"timeslice": EVERY_TYPE, "karpenter": {}}
 """Stacks, and sections of theirs that differ from the files."""
 SWITCH: Mapping[str, Mapping[str, Any]] = {"sharing": {"mode": "mps"}}
 """What a switch changes: both stacks share by time. The proof's Jobs are replaced with it."""
