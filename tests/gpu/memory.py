@@ -34,15 +34,16 @@ class Case:
     model: str
     context: int
     slots: int = 1
-    kv_type: KvType = KvType.F16
+    kv_type: str = "f16"
 
     def __str__(self) -> str:
-        return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type.value}"
+        return f"{self.model} context {self.context} slots {self.slots} kv {self.kv_type}"
 
     def served(self, shape: Shape) -> Served:
         """As the rules know it."""
         name = self.model.replace(":", "-")
-        return Served(id=name, model=shape.model, context=self.context, slots=self.slots, kv_type=self.kv_type)
+        kv_type = KvType(self.kv_type)
+        return Served(id=name, model=shape.model, context=self.context, slots=self.slots, kv_type=kv_type)
 
 
 @dataclass(frozen=True)
@@ -96,7 +97,7 @@ def measure(case: Case, shape: Shape, programs: Path, files: Files, machine: Mac
         "model": case.model,
         "context": served.effective_context,
         "slots": served.effective_slots,
-        "kv_type": case.kv_type.value,
+        "kv_type": case.kv_type,
         "batch": served.batch,
         "description": asdict(shape.model),
         **load,

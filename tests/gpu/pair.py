@@ -25,12 +25,6 @@ from tests.gpu.shapes import Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTEXT, SLOTS = 2048, 4
-LOAD = (
-    *("--prompt-words", "64", "--output-tokens", "128", "--concurrency", "1,4"),
-    *("--requests", "8", "--warm-up", "1", "--repeats", "3"),
-    # Random weights repeat one token for ever at temperature 0, and Ollama ends an answer at the thirtieth.
-    *("--temperature", "1"),
-)
 CREATE_SECONDS, BENCH_SECONDS = 180, 420
 NEEDED = ("httpcore", "httpx", "pydantic", "rich")
 """What `tandem bench` imports."""
@@ -48,7 +42,8 @@ class Pair:
     machine: Machine
     packages: Path | None
     """A folder with Python packages that this machine lacks."""
-    load: Sequence[str] = LOAD
+    load: Sequence[str]
+    """Arguments of `tandem bench`."""
 
     def run(self, mode: str, shapes: Sequence[Shape], total_mib: int, clock: Clock) -> Result:
         """Measures under `time-slicing` or `mps`."""

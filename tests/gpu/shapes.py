@@ -4,9 +4,12 @@ Types follow llama.cpp's quantisation: `llama-quant.cpp` gives `attn_v` and `ffn
 `catalogue.tensors.gets_more_bits`, and the output matrix everywhere. Shapes are those of the published configurations.
 """
 
-from dataclasses import dataclass, fields, replace
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
+from pathlib import Path
 from typing import Any
 
 from catalogue.tensors import BLOCKS, gets_more_bits
@@ -196,23 +199,13 @@ def shrunk(shape: Shape) -> Shape:
     )
 
 
-TABLE = """
-llama2:7b        llama      32 4096 32 32 128 11008 32000  4096   Q4_0   Q4_0 Q6_K
-mistral:7b       llama      32 4096 32 8  128 14336 32768  32768  Q4_K_M Q4_K Q6_K
-llama3.2:3b      llama      28 3072 24 8  128 8192  128256 131072 Q4_K_M Q6_K -
-qwen3:8b         qwen3      36 4096 32 8  128 12288 151936 40960  Q4_K_M Q4_K Q6_K F16
-gemma3:4b        gemma3     34 2560 8  4  256 10240 262144 131072 Q4_K_M Q6_K -    -   1024 6
-gpt-oss:20b      gpt-oss    24 2880 64 8  64  2880  201088 131072 BF16   BF16 BF16 -   128  2 32 4
-nomic-embed-text nomic-bert 12 768  12 12 64  3072  30522  2048   F16    F16  -
-"""
-"""The fields of `Shape` in their order; `-` and what is left out at the end have no value."""
+def _read() -> Iterator[Shape]:
+    """The rows of shapes.csv; an empty cell has the default."""
+    with Path(__file__).with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            values: dict[str, Any] = {key: int(cell) if cell.isdecimal() else cell for key, cell in row.items() if cell}
+            yield Shape(**values)
 
 
-def _read(line: str) -> Shape:
-    cells = [pair for pair in zip(fields(Shape), line.split(), strict=False) if pair[1] != "-"]
-    values: dict[str, Any] = {field.name: int(cell) if field.type is int else cell for field, cell in cells}
-    return Shape(**values)
-
-
-SHAPES = {shape.name: shape for shape in map(_read, TABLE.strip().splitlines())}
+SHAPES = {shape.name: shape for shape in _read()}
 """By tag."""

@@ -21,7 +21,7 @@ from tests.gpu.__main__ import main, parse
 from tests.gpu.engine import llama_arguments
 from tests.gpu.machine import Machine, read_gpu
 from tests.gpu.mps import mps_daemon
-from tests.gpu.plan import FIRST_CASES, MORE_CASES, check_compute_mode, steps
+from tests.gpu.plan import cases, check_compute_mode, steps
 from tests.gpu.progress import FailedError, SkipError, hold, marked
 from tests.gpu.shapes import SHAPES
 
@@ -29,12 +29,12 @@ NO_GPU = Machine(has_gpu=False)
 
 
 def test_the_most_useful_steps_come_first_and_have_every_model_once(tmp_path: Path) -> None:
-    first, more = [f"memory {case}" for case in FIRST_CASES], [f"memory {case}" for case in MORE_CASES]
+    first, more = ([f"memory {case}" for case in cases(which)] for which in ("first", "more"))
     proofs, pairs = ["shares time-slicing", "shares mps"], ["pair time-slicing", "pair mps"]
     keys = [one.key for one in steps(parse([]), tmp_path, NO_GPU)]
     assert keys == [*proofs, "build", *first, *pairs, *more]
     assert len(keys) == 24
-    assert sorted(case.model for case in FIRST_CASES) == sorted(SHAPES)
+    assert sorted(case.model for case in cases("first")) == sorted(SHAPES)
 
 
 def test_a_dry_run_tries_every_model_with_a_window_of_slots_and_a_quantised_cache(tmp_path: Path) -> None:
