@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, cast
 
-from tandem.deployed.aws.quota import _sizes, _vcpus
+from tandem.deployed.aws.quota import _offered, _sizes, _vcpus
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Owner
 
@@ -44,3 +44,16 @@ def test_what_starts_or_runs_takes_of_the_quota() -> None:
     [(_, operation, question)] = account.questions
     alive = {"Name": "instance-state-name", "Values": ["pending", "running"]}
     assert (operation, question) == ("describe_instances", {"Filters": [alive]})
+
+
+def test_offers_are_asked_for_by_zone_and_type() -> None:
+    """EC2 API reference, DescribeInstanceTypeOfferings: without a location type it answers by region."""
+    sold = [("g4dn.xlarge", "us-east-1a"), ("g4dn.xlarge", "us-east-1b"), ("g4dn.xlarge", "us-east-1-bos-1a")]
+    rows = [{"InstanceType": name, "Location": zone} for name, zone in sold]
+    account, found = asked({"InstanceTypeOfferings": rows})
+    assert _offered(found, ["us-east-1a", "us-east-1b"], ["g4dn.xlarge"]) == {
+        "g4dn.xlarge": {"us-east-1a", "us-east-1b"}
+    }
+    types = {"Name": "instance-type", "Values": ["g4dn.xlarge"]}
+    question = {"LocationType": "availability-zone", "Filters": [types]}
+    assert account.questions == [("ec2", "describe_instance_type_offerings", question)]
