@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sharing import host_rules, karpenter, offerings, tables, versions, zones
 from sharing.cost import in_extended_support
-from sharing.gpus import InstanceType, instance_types
+from sharing.gpus import instance_types
 from sharing.mig_rules import (
     driver_cuts,
     idle_slices,
@@ -96,20 +96,20 @@ def _known_types(setup: Setup) -> Iterator[Problem]:
 
 def _nvidia_only(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        for index, known in _typed(pool):
+        for path, known in pool.placed_types:
             if known.gpu.vendor != "nvidia":
                 rule = f"must have an NVIDIA GPU; {known.name} has {known.gpu.vendor.upper()}'s {known.gpu.title}"
-                yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, _example(pool, setup))
+                yield Problem(path, "", rule, _example(pool, setup))
 
 
 def _one_gpu_per_pool(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        for index, known in _typed(pool):
+        for path, known in pool.placed_types:
             first = pool.known_types[0]
             if known.gpu != first.gpu or known.arch != first.arch:
                 rule = f"must have the same GPU as {first.name} ({first.gpu.title}), for shares of one size"
                 fix = f"Keep types with {first.gpu.title} here."
-                yield Problem(f"{pool.path}.instance-types[{index}]", f"{known.name} with {known.gpu.title}", rule, fix)
+                yield Problem(path, f"{known.name} with {known.gpu.title}", rule, fix)
 
 
 def _mode_on_card(setup: Setup) -> Iterator[Problem]:
@@ -120,8 +120,8 @@ def _mode_on_card(setup: Setup) -> Iterator[Problem]:
 
 def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        for index, known in _typed(pool):
-            path, gpu, driver = f"{pool.path}.instance-types[{index}]", known.gpu, versions.NVIDIA_DRIVER
+        for path, known in pool.placed_types:
+            gpu, driver = known.gpu, versions.NVIDIA_DRIVER
             if gpu.min_driver > driver or 0 < gpu.max_driver < driver:
                 older, newer = f"{gpu.max_driver} or older", f"{gpu.min_driver} or newer ({AMI_OF_NEW_GPUS})"
                 bound = newer if gpu.min_driver > driver else older
@@ -131,12 +131,12 @@ def _driver_knows_card(setup: Setup) -> Iterator[Problem]:
 
 def _arm64_parts(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        for index, known in _typed(pool):
+        for path, known in pool.placed_types:
             for part in versions.PARTS:
                 if known.arch not in part.architectures:
                     rule = f"{part.name} {part.version} has no {known.arch} build, and {known.name} is {known.arch}"
                     fix = "Write g4dn.xlarge: the same GPU, amd64."
-                    yield Problem(f"{pool.path}.instance-types[{index}]", "", rule, fix)
+                    yield Problem(path, "", rule, fix)
 
 
 def _system_types(setup: Setup) -> Iterator[Problem]:
@@ -254,11 +254,11 @@ def _mps_unverified(setup: Setup) -> Iterator[Problem]:
 
 def _slice_of_card(setup: Setup) -> Iterator[Problem]:
     for pool in setup.pools:
-        for index, known in _typed(pool):
+        for path, known in pool.placed_types:
             if known.gpu.is_slice and any(shares.sharers > 1 for shares in pool.offers):
                 rule = f"has a part of a GPU; {pool.sharing.mode} on such a part is not verified"
                 fix = "Write `mode: exclusive`, or g6.xlarge for a whole L4."
-                yield Problem(f"{pool.path}.instance-types[{index}]", known.name, rule, fix)
+                yield Problem(path, known.name, rule, fix)
 
 
 def _what_ollama_gives(setup: Setup) -> Iterator[Problem]:
@@ -339,12 +339,6 @@ def _candidates(pool: Pool) -> tuple[str, ...]:
     if pool.sharing.needs_mig_manager:
         return "g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"
     return "g4dn.xlarge", "g6.xlarge", "g6e.xlarge", "g5.xlarge"
-
-
-def _typed(pool: Pool) -> Iterator[tuple[int, InstanceType]]:
-    for index, name in enumerate(pool.instance_types):
-        if known := instance_types().get(name):
-            yield index, known
 
 
 TYPES = "gpu-nodes.instance-types"

@@ -60,10 +60,8 @@ def _models(count: int) -> str:
 
 
 def _typed(pool: Pool) -> Iterator[tuple[str, InstanceType]]:
-    for index, name in enumerate(pool.instance_types):
-        # Another rule refuses the GPUs of other vendors.
-        if (known := instance_types().get(name)) and known.gpu.vendor == "nvidia":
-            yield f"{pool.path}.instance-types[{index}]", known
+    # Another rule refuses the GPUs of other vendors.
+    return ((path, known) for path, known in pool.placed_types if known.gpu.vendor == "nvidia")
 
 
 def _cpu_millis(models: int) -> int:

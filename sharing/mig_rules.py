@@ -22,9 +22,8 @@ def _cut(setup: Setup) -> Iterator[Pool]:
 def driver_cuts(setup: Setup) -> Iterator[Problem]:
     """The pinned driver is new enough for MIG on the card."""
     for pool in _cut(setup):
-        for known in pool.known_types:
+        for path, known in pool.placed_types:
             if known.gpu.mig_min_driver > versions.NVIDIA_DRIVER:
-                path = f"{pool.path}.instance-types[{pool.instance_types.index(known.name)}]"
                 rule = f"MIG on {known.gpu.title} needs NVIDIA driver {known.gpu.mig_min_driver} or newer"
                 others = examples(("g7e.2xlarge", "p5.4xlarge", "p4d.24xlarge"), setup.region, setup.book)
                 fix = f"Take another GPU with MIG, {others}, or another mode." if others else "Use another mode."

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from sharing import offerings, tables, versions
-from sharing.gpus import InstanceType, instance_types
+from sharing.gpus import InstanceType
 from sharing.problems import Problem
 from sharing.setup import Pool, Setup
 
@@ -57,10 +57,7 @@ def read_prices(region: str) -> str:
 
 def _types(setup: Setup) -> Iterator[tuple[Pool, str, InstanceType]]:
     for pool in setup.pools:
-        for index, name in enumerate(pool.instance_types):
-            kind = instance_types().get(name)
-            if kind and kind.gpu.vendor == "nvidia":
-                yield pool, f"{pool.path}.instance-types[{index}]", kind
+        yield from ((pool, path, kind) for path, kind in pool.placed_types if kind.gpu.vendor == "nvidia")
 
 
 def _instead(kind: InstanceType, pool: Pool, setup: Setup) -> str:

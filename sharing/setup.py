@@ -67,9 +67,15 @@ class Pool:
         return f"{self.path}.sharing" if self.listed else self.sharing_path
 
     @cached_property
+    def placed_types(self) -> tuple[tuple[str, InstanceType], ...]:
+        """Its types, as far as the catalogue knows them, each with its place in the stack file."""
+        places = ((f"{self.path}.instance-types[{index}]", name) for index, name in enumerate(self.instance_types))
+        return tuple((path, instance_types()[name]) for path, name in places if name in instance_types())
+
+    @cached_property
     def known_types(self) -> tuple[InstanceType, ...]:
-        """Its types, as far as the catalogue knows them."""
-        return tuple(instance_types()[name] for name in self.instance_types if name in instance_types())
+        """The same without their places."""
+        return tuple(known for _, known in self.placed_types)
 
     @cached_property
     def smallest(self) -> InstanceType:
