@@ -1,6 +1,7 @@
 """One way to build each component, for the tests that hold for all of them."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pulumi
 import pytest
@@ -30,6 +31,21 @@ PAIR = (
     OllamaModel("llama2:7b", context=2048),
     OllamaModel("mistral:7b", context=2048, slots=2, cache="volume", zone="us-east-1a"),
 )
+
+
+class Mocks(pulumi.runtime.Mocks):
+    """Pulumi's stock mocks, as its documentation shows them. Notes type, name and inputs of what is made."""
+
+    def __init__(self) -> None:
+        self.made: list[tuple[str, str, dict[str, Any]]] = []
+
+    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
+        self.made.append((args.typ, args.name, dict(args.inputs)))
+        return f"{args.name}-id", dict(args.inputs)
+
+    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:  # type: ignore[override]  # as docs show it
+        del args
+        return {}
 
 
 def _cluster(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:

@@ -18,26 +18,19 @@ from components import (
 )
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
+from tests.components.conftest import Mocks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 made: list[tuple[str, str, dict[str, Any]]] = []
 
 
-class Mocks(pulumi.runtime.Mocks):
-    def new_resource(self, args: pulumi.runtime.MockResourceArgs) -> tuple[str | None, dict[Any, Any]]:
-        made.append((args.typ, args.name, dict(args.inputs)))
-        return f"{args.name}-id", dict(args.inputs)
-
-    def call(self, args: pulumi.runtime.MockCallArgs) -> dict[Any, Any]:  # type: ignore[override]  # as docs show it
-        del args
-        return {}
-
-
 @pytest.fixture(autouse=True)
 def mocks() -> None:
+    stock = Mocks()
+    stock.made = made
     made.clear()
-    pulumi.runtime.set_mocks(Mocks(), project="theirs", stack="test")
+    pulumi.runtime.set_mocks(stock, project="theirs", stack="test")
 
 
 def of(kind: str) -> list[dict[str, Any]]:
