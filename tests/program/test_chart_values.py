@@ -102,11 +102,6 @@ def test_values_that_become_environment_labels_or_selectors_are_text(
         assert all(isinstance(value, str) for value in values.get("nodeSelector", {}).values())
 
 
-def test_no_delete_hook_needs_a_node_when_everything_goes(graphs: Callable[[str], Graph]) -> None:
-    values = graphs("timeslice").named("tandem-sharing-discovery").inputs["values"]
-    assert values["postDeleteCleanup"] is False
-
-
 @pytest.mark.real_world(
     behaviour="Node feature discovery runs once in a cluster; two of them fight over the labels of the nodes.",
     source="nvidia-device-plugin chart 0.20.0, Chart.yaml (condition nfd.enabled,gfd.enabled); "
@@ -122,15 +117,6 @@ def test_feature_discovery_is_one_release_in_the_version_that_both_charts_bring_
         if inputs["chart"] in ("nvidia-device-plugin", "gpu-operator"):
             assert inputs["values"]["nfd"] == {"enabled": False}
             assert inputs["values"]["gfd"] == {"enabled": True}
-
-
-def test_what_serves_a_gpu_node_stays_there_under_every_mode(graphs: Callable[[str], Graph]) -> None:
-    tolerated = [{"key": "nvidia.com/gpu", "operator": "Exists"}, {"key": "tandem/mode", "operator": "Exists"}]
-    plugin = graphs("timeslice").named("tandem-sharing-gpu-plugin").inputs["values"]
-    discovery = graphs("timeslice").named("tandem-sharing-discovery").inputs["values"]
-    assert plugin["tolerations"] == discovery["worker"]["tolerations"] == tolerated
-    operator = graphs("mig").named("tandem-sharing-operator").inputs["values"]
-    assert operator["daemonsets"]["tolerations"] == tolerated
 
 
 def test_releases_have_names_of_their_own_and_wait_long_enough(graphs: Callable[[str], Graph], any_stack: str) -> None:
