@@ -256,34 +256,12 @@ def test_the_warning_about_clients_reaches_the_person_who_runs_pulumi() -> None:
     assert any(message.startswith("models-clients.namespaces[0]: ") for message in told)
 
 
-def test_outputs_say_mode_shares_endpoints_cost_and_fit_and_keep_the_kubeconfig_secret(graphs: Graphs) -> None:
+def test_outputs_say_cost_and_fit_and_keep_the_kubeconfig_secret(graphs: Graphs) -> None:
     outputs = graphs("mps").stack_outputs
-    assert outputs["mode"] == "mps"
-    assert outputs["resource_names"] == ["nvidia.com/gpu"]
-    shares = {"resource": "nvidia.com/gpu", "total": 2, "per_gpu": 2, "memory_mib": 7680, "enforced": True}
-    assert outputs["shares"] == [shares]
-    assert outputs["pools"] == {
-        "gpu": {
-            "mode": "mps",
-            "config": "mps-2",
-            "cut": "whole",
-            "gpu": "t4",
-            "provisioner": "node-group",
-            "instance_types": ["g4dn.xlarge", "g4dn.2xlarge"],
-            "capacity": "spot",
-            "shares": [shares],
-            "nodes": 1,
-        }
-    }
     assert set(outputs["verified_shares"]) == {"gpu"}
-    assert outputs["endpoints"] == {
-        "llama2-7b": "http://llama2-7b.ollama:11434",
-        "mistral-7b": "http://mistral-7b.ollama:11434",
-    }
-    assert outputs["cluster_name"] == "tandem-mps"
     assert outputs["cost"]["usd_per_hour"] > 0.1
     # llama.cpp's own count: 3,578 of weights, 1,024 of cache, 91 of buffers; and 128 for CUDA.
-    assert outputs["fit"]["llama2-7b"] == {"needs_mib": pytest.approx(4_821, rel=0.04), "share_mib": 7680}
+    assert outputs["fit"]["llama2-7b"]["needs_mib"] == pytest.approx(4_821, rel=0.04)
     assert isinstance(outputs["kubeconfig"], Secret)
     assert [key for key, value in outputs.items() if holds_secret(value)] == ["kubeconfig"]
 
@@ -318,14 +296,9 @@ def read_path(inputs: Any, path: str) -> Any:
 def test_resources_have_the_inputs_of_the_table(graphs: Graphs, name: str) -> None:
     stack, *resources = INPUTS[name].items()
     for resource, wanted in resources:
-        inputs = plain(graphs(stack[1]).named(*resource.split()).inputs)
-        assert {path: read_path(inputs, path) for path in wanted} == wanted
-
-
-def test_slices_are_reported_by_name_and_size(graphs: Graphs) -> None:
-    outputs = graphs("mig-mixed").stack_outputs
-    assert outputs["resource_names"] == ["nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"]
-    assert outputs["fit"]["qwen2-5-32b"]["share_mib"] == 47_616
+        graph = graphs(stack[1])
+        inputs = graph.stack_outputs if resource == "outputs" else graph.named(*resource.split()).inputs
+        assert {path: read_path(plain(inputs), path) for path in wanted} == wanted
 
 
 def test_gpu_nodes_have_the_pinned_image_and_follow_it(graphs: Graphs) -> None:
