@@ -4,7 +4,7 @@ from tandem.deployed import kubeconfig
 from tandem.deployed.kubernetes import cluster as connect
 from tandem.doctor.releases import HELM, _pending, _revisions
 from tests.cluster.deployment import Deployment
-from tests.tandem.doctor.test_releases import secret
+from tests.tandem.doctor.scenes import secret
 
 NAMESPACES = ("default", "kube-public")
 

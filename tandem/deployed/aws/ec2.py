@@ -261,6 +261,7 @@ SNAPSHOTS = _kind(
     "snapshots",
     detail=lambda raw: f"of {raw['VolumeSize']} GiB, at most",
     price=lambda raw, region: gib_day("ebs-snapshot", raw["VolumeSize"], region),
+    # Else EC2 lists every public snapshot as well (API_DescribeSnapshots).
     more={"OwnerIds": ["self"]},
     note="A snapshot is a copy that cannot be made again.",
 )

@@ -336,14 +336,6 @@ def test_without_a_look_at_eks_a_script_deletes_nothing(creation: Creation, emul
     assert ("volumes", volume) in creation.census()
 
 
-def test_an_add_on_leaves_its_objects_to_the_cluster(
-    creation: Creation, emulated: Emulated, cleaning: Cleaning
-) -> None:
-    creation.add_ons(OURS)
-    cleaning.delete()
-    assert [asked for call, asked in emulated.asked if call == "DeleteAddon"] == [{"preserve": "true"}]
-
-
 # Text from AWS.
 
 

@@ -47,17 +47,3 @@ def test_a_failed_nat_gateway_goes_by_itself_and_a_failed_endpoint_does_not(
     endpoint = creation.VPC_endpoints(OURS)
     backend.vpc_end_points[endpoint].state = state
     assert cleaning.things() == [("VPC endpoints", endpoint)]
-
-
-def test_public_snapshots_of_others_are_not_read(emulated: Emulated, cleaning: Cleaning) -> None:
-    """Unless asked for an owner's, EC2 lists every public snapshot as well (API_DescribeSnapshots)."""
-    asked: list[object] = []
-
-    def note(operation: str, parameters: dict[str, object]) -> None:
-        if operation == "DescribeSnapshots":
-            asked.append(parameters.get("OwnerIds"))
-
-    emulated.laws = note
-    cleaning.look()
-    assert asked
-    assert all(owners == ["self"] for owners in asked)

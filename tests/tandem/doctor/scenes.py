@@ -4,7 +4,9 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +16,7 @@ import yaml
 from moto.eks.models import eks_backends
 
 from stacks.stack_file.provider_shape import AssumedRole
+from tandem.deployed.endpoints import NotConnectedError
 from tandem.doctor.case import RELEASE, Access, Case, Stack
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import ACCOUNT, CLUSTER, ENOUGH, OURS, REGION, Emulated
@@ -78,6 +81,34 @@ def _base64(some: Any) -> str:
     return base64.b64encode((some if isinstance(some, str) else json.dumps(some)).encode()).decode()
 
 
+def secret(name: str, version: int, status: str, namespace: str = "ollama") -> dict[str, Any]:
+    """A revision as Helm keeps it (helm pkg/storage/driver/secrets.go, newSecretsObject)."""
+    return {
+        "metadata": {
+            "name": f"sh.helm.release.v1.{name}.v{version}",
+            "namespace": namespace,
+            "labels": {"owner": "helm", "name": name, "status": status, "version": str(version)},
+        },
+        "type": "helm.sh/release.v1",
+        "data": {"release": "secret"},
+    }
+
+
+def with_releases(chosen: Any, releases: Any) -> Any:
+    """A cluster with these revisions, or one that cannot be reached; by outputs that a killed `up` has not written."""
+    assert chosen.context == CLUSTER
+    assert chosen.cluster["server"].startswith("https://")
+    assert chosen.user["exec"]["args"][:4] == ["--region", REGION, "eks", "get-token"]
+
+    def secrets(labels: Any) -> list[dict[str, Any]]:
+        assert labels == {"owner": "helm"}
+        if isinstance(releases, str):
+            raise NotConnectedError(releases, passing=True)
+        return [secret(*release) for release in releases]
+
+    return nullcontext(SimpleNamespace(secrets=secrets))
+
+
 @dataclass
 class Stage:
     """Where scenes are played."""
@@ -138,20 +169,29 @@ class Stage:
             caller = who if isinstance(who, str) else f"arn:aws:iam::{ACCOUNT}:user/anna"
             someone: Any = SimpleNamespace(id=ACCOUNT, caller=caller)
             self.monkeypatch.setattr(Case, "access", property(lambda _: Access(account=someone)))
-        if "up" in scene:
-            self.deploy(**scene["up"])
+        for role in scene.get("roles", ()):
+            self.creation.IAM_roles({}, role)
+        if "up" in scene or "releases" in scene:
+            self.deploy(**scene.get("up", {}))
+        connect = partial(with_releases, releases=scene.get("releases", ()))
+        self.monkeypatch.setattr("tandem.deployed.kubernetes.cluster", connect)
 
-    def deploy(self, status: str = "ACTIVE", tags: Any = OURS, groups: Any = (), **others: Any) -> None:
+    def deploy(self, status: str = "ACTIVE", tags: Any = OURS, zones: str = "", groups: Any = (), **more: Any) -> None:
         """A stack that is up. Node groups of moto's are always ACTIVE and without issues."""
+        vpc = self.creation.VPCs({})
+        for number, zone in enumerate(zones):
+            place = {"CidrBlock": f"10.1.{number}.0/24", "AvailabilityZone": f"{REGION}{zone}"}
+            self.creation.subnet = self.creation.subnets({}, VpcId=vpc, **place)
         self.creation.EKS_clusters(tags, CLUSTER)
         cluster = eks_backends[ACCOUNT][REGION].clusters[CLUSTER]
         cluster.status = status
         for own, group in dict(groups).items():
-            name = group.get("name", "tandem-gpu-group")
-            self.creation.node_groups({**OURS, "Name": name}, CLUSTER, nodegroupName=own)
+            named = {**OURS, "Name": group.get("name", "tandem-gpu-group"), **group.get("tags", {})}
+            place = {"labels": group.get("labels", {}), "instanceTypes": group.get("types", [])}
+            self.creation.node_groups(named, CLUSTER, nodegroupName=own, **place)
             made = cluster.nodegroups[own]
             made.status, made.health = group["status"], {"issues": group.get("issues", [])}
-        for own, state in others.get("add-ons", {}).items():
+        for own, state in more.get("add-ons", {}).items():
             self.emulated.addons[CLUSTER, own], self.emulated.addon_status[own] = OURS, state
 
 

@@ -14,7 +14,7 @@ from tests.tandem.doctor.findings import finding
 from tests.tandem.doctor.scenes import Play, Scene, scenes
 
 
-@scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases")
+@scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases", "releases")
 def test_what_is_there_before_up_is_found(play: Play, scene: Scene) -> None:
     play(scene)
 
@@ -66,7 +66,15 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     behaviour="STS refuses a session longer than an hour for a role that is assumed through another role.",
     source="AWS STS API reference, AssumeRole, DurationSeconds; IAM user guide, Role chaining",
 )
-@scenes("closed region", "withdrawn builds", "AMI releases", "expiry", "root user", "assumed roles")
+@pytest.mark.real_world(
+    behaviour="A subnet does not move to another zone, so a cluster keeps the zones that it has.",
+    source="terraform-provider-aws internal/service/ec2/vpc_subnet.go, availability_zone ForceNew",
+)
+@pytest.mark.real_world(
+    behaviour="Karpenter does not create the service-linked role for spot; EC2 Auto Scaling may.",
+    source="karpenter-provider-aws pkg/providers/instance/instance.go; AWS managed policy AutoScalingServiceRolePolicy",
+)
+@scenes("closed region", "withdrawn builds", "AMI releases", "expiry", "root user", "assumed roles", "zones", "spot")
 def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: Scene) -> None:
     play(scene)
 
@@ -87,12 +95,17 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
     behaviour="An update of a node group goes on with four health issues, of capacity and reach, and with no other.",
     source="repost.aws/knowledge-center/eks-managed-node-group-update, error message of UpdateNodegroupVersion",
 )
+@pytest.mark.real_world(
+    behaviour="Helm refuses to upgrade a release that a killed process left pending; `helm rollback` does not mind.",
+    source="helm pkg/action/upgrade.go, errPending; pkg/action/rollback.go, prepareRollback",
+)
 @scenes(
     "failed in the state",
     "failed node group",
     "refreshed node group",
     "degraded node group",
     "otherwise degraded node group",
+    "pending releases",
 )
 def test_what_is_broken_of_a_stack_that_is_up_is_found_with_the_way_on(play: Play, scene: Scene) -> None:
     play(scene)
