@@ -1,0 +1,242 @@
+"""How `pulumi` is called: with what files, arguments and variables, and what becomes of its processes. A shell script
+stands in for it; the engine tier shows that the real one does what is expected of it.
+"""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tandem.sandbox import pulumi as module
+from tandem.sandbox.pulumi import FailedError, Pulumi
+
+SCRIPT = """#!/bin/sh
+{{ echo "$PWD"; for word in "$@"; do echo "$word"; done; echo; }} >>{log}
+env -0 >{log}.env
+{body}
+"""
+SETTINGS = {"name": "tandem", "main": "program/", "description": "of the user"}
+
+
+class Fake:
+    """A `pulumi` on the PATH, and how it was called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.log, self.script = folder / "log", folder / "bin" / "pulumi"
+        self.script.parent.mkdir()
+        for host in module.LANGUAGE_HOSTS:
+            (self.script.parent / host).touch(mode=0o755)
+        self.does("")
+
+    def does(self, body: str) -> None:
+        self.script.write_text(SCRIPT.format(log=self.log, body=body), encoding="utf-8")
+        self.script.chmod(0o755)
+
+    @property
+    def calls(self) -> list[list[str]]:
+        """Folder and arguments of each call."""
+        return [call.splitlines() for call in self.log.read_text().split("\n\n")[:-1]] if self.log.exists() else []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        pairs = Path(f"{self.log}.env").read_text().split("\0")
+        return dict(pair.split("=", 1) for pair in pairs if "=" in pair)
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fake:
+    made = Fake(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.script.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(module, "_version", lambda found: "v3.260.0")
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    made = tmp_path / "project" / ".tandem" / "sandbox" / "dev"
+    made.mkdir(parents=True)
+    (made.parents[2] / "Pulumi.yaml").write_text(yaml.safe_dump(SETTINGS), encoding="utf-8")
+    return made
+
+
+def stack_file(folder: Path, text: str) -> Path:
+    file = folder.parents[2] / "Pulumi.dev.yaml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def known(folder: Path) -> None:
+    """The backend knows the stack."""
+    place = folder / "state" / ".pulumi" / "stacks" / "tandem" / "dev.json"
+    place.parent.mkdir(parents=True)
+    place.touch()
+
+
+def test_the_first_preparation_copies_the_files_and_makes_the_stack(fake: Fake, folder: Path) -> None:
+    file = stack_file(folder, "config: {a:b: 1}\nencryptionsalt: of the user\n")
+    Pulumi(folder, "dev").prepare(folder.parents[2], file)
+    project = yaml.safe_load((folder / "Pulumi.yaml").read_text())
+    options = {"toolchain": "pip", "virtualenv": sys.prefix}
+    main = str(folder.parents[2] / "program")
+    assert project == {"name": "tandem", "runtime": {"name": "python", "options": options}, "main": main}
+    assert yaml.safe_load((folder / "Pulumi.dev.yaml").read_text()) == {"config": {"a:b": 1}}
+    assert "signal.signal(signal.SIGINT, signal.SIG_DFL)" in (folder / "python" / "sitecustomize.py").read_text()
+    assert fake.calls == [[str(folder), "stack", "init", "dev"]]
+
+
+def test_a_later_one_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> None:
+    known(folder)
+    (folder / "Pulumi.dev.yaml").write_text("config: {a:b: 1}\nencryptionsalt: ours\n", encoding="utf-8")
+    one = Pulumi(folder, "dev")
+    one.prepare(folder.parents[2], stack_file(folder, "{}"))
+    assert yaml.safe_load((folder / "Pulumi.dev.yaml").read_text()) == {"config": {}, "encryptionsalt": "ours"}
+    one.prepare(folder.parents[2], None)
+    assert yaml.safe_load((folder / "Pulumi.dev.yaml").read_text()) == {"config": {}, "encryptionsalt": "ours"}
+    assert fake.calls == []
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [("config: {}\n", True), ("config: {a:b: 1}\n", True), ("config:\n", False), ("a\n", False), ("{", False)],
+)
+def test_a_private_copy_that_was_cut_off_is_none(fake: Fake, folder: Path, text: str, whole: bool) -> None:
+    one = Pulumi(folder, "dev")
+    assert one.has_stack_file is False
+    (folder / "Pulumi.dev.yaml").write_text(text, encoding="utf-8")
+    assert one.has_stack_file is whole
+
+
+def test_the_environment_is_that_of_the_caller_without_clouds(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_PROFILE", "AWS_REGION", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "PULUMI_ACCESS_TOKEN"):
+        monkeypatch.setenv(name, "of the caller")
+    monkeypatch.setenv("PYTHONPATH", "/theirs")
+    monkeypatch.setenv("LIKE_AWS_REGION", "kept")
+    one = Pulumi(folder, "dev")
+    one.providers = "aws:1"
+    one.ask("whoami")
+    found = fake.variables
+    assert {key: value for key, value in found.items() if key.startswith(("AWS_", "KUBE", "PULUMI_"))} == {
+        "PULUMI_BACKEND_URL": f"file://{folder}/state?metadata=skip",
+        "PULUMI_CONFIG_PASSPHRASE": "sandbox",
+        "PULUMI_DEBUG_PROVIDERS": "aws:1",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_HOME": f"{folder}/home",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    assert (found["PYTHONPATH"], found["LIKE_AWS_REGION"]) == (f"{folder}/python:/theirs", "kept")
+    monkeypatch.delenv("PYTHONPATH")
+    one.ask("whoami")
+    assert fake.variables["PYTHONPATH"] == f"{folder}/python"
+
+
+def test_what_only_prepares_or_looks_says_why_it_failed(fake: Fake, folder: Path) -> None:
+    one = Pulumi(folder, "dev")
+    fake.does("echo looked; exit 0")
+    assert one.ask("stack", "ls") == "looked\n"
+    fake.does("echo out; echo why >&2; exit 3")
+    with pytest.raises(FailedError, match=rf"^`pulumi stack ls` failed in {folder}: why$"):
+        one.ask("stack", "ls")
+    fake.does("echo out; exit 3")
+    with pytest.raises(FailedError, match=r": out$"):
+        one.ask("stack", "ls")
+
+
+def test_the_state_is_exported_and_empty_before_the_first_up(fake: Fake, folder: Path) -> None:
+    one = Pulumi(folder, "dev")
+    assert (one.state(), fake.calls) == ({}, [])
+    known(folder)
+    for printed, state in (('{"deployment": {"resources": [1]}}', {"resources": [1]}), ('{"deployment": null}', {})):
+        fake.does(f"echo '{printed}'")
+        assert one.state() == state
+    assert fake.calls[0] == [str(folder), "stack", "export", "--stack", "dev"]
+
+
+def test_an_edited_state_is_imported_from_a_file_that_goes(fake: Fake, folder: Path) -> None:
+    fake.does(
+        """case $2 in export) echo '{"version": 3, "deployment": {"a": 1}}';; import) cat "$6" >&2; exit 1;; esac"""
+    )
+    with pytest.raises(FailedError, match=r'\{"version": 3, "deployment": \{"a": 2\}\}$'):
+        Pulumi(folder, "dev").edit_state(lambda deployment: deployment.update(a=2))
+    edited = folder / "edited.json"
+    assert fake.calls[-1] == [str(folder), "stack", "import", "--stack", "dev", "--file", str(edited)]
+    fake.does("""echo '{"deployment": {}}'""")
+    Pulumi(folder, "dev").edit_state(lambda deployment: None)
+    assert not edited.exists()
+
+
+def test_a_lock_is_cancelled_only_where_one_is_left(fake: Fake, folder: Path) -> None:
+    one = Pulumi(folder, "dev")
+    assert (one.release(), fake.calls) == (False, [])
+    lock = folder / "state" / ".pulumi" / "locks" / "organization" / "tandem" / "dev" / "1.json"
+    lock.parent.mkdir(parents=True)
+    lock.touch()
+    assert (one.release(), fake.calls) == (True, [[str(folder), "cancel", "--yes", "--stack", "dev"]])
+
+
+def sleeper(home: Path) -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)})
+
+
+def test_what_a_killed_command_left_is_cleared(fake: Fake, folder: Path) -> None:
+    attributes, kept = folder / "state" / "deep" / "a.json.attrs", folder / "state" / "deep" / "a.json"
+    attributes.parent.mkdir(parents=True)
+    attributes.touch()
+    kept.touch()
+    ours, other = sleeper(folder / "home"), sleeper(folder / "home2")
+    try:
+        Pulumi(folder, "dev").clear()
+        assert ours.wait(60) == -signal.SIGKILL
+        assert other.poll() is None
+    finally:
+        other.kill()
+        other.wait()
+    assert [one.name for one in attributes.parent.iterdir()] == [kept.name]
+
+
+def test_progress_goes_where_it_is_told(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    fake.does("echo progress; exit 7")
+    one = Pulumi(folder, "dev")
+    assert one.run("up", "--yes") == 7
+    assert fake.calls == [[str(folder), "up", "--yes"]]
+    one.stdout = 2
+    assert one.run("up") == 7
+    assert capfd.readouterr() == ("progress\n", "progress\n")
+
+
+def ends(number: int) -> bool:
+    """Whether a process ends while one may wait for it."""
+    try:
+        return bool(select.select([os.pidfd_open(number)], [], [], 60)[0])
+    except ProcessLookupError:
+        return True
+
+
+def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path) -> None:
+    child = folder / "child"
+    fake.does(f"sleep 600 & echo $! >{child}; kill -KILL $$")
+    assert Pulumi(folder, "dev").run("up") == -signal.SIGKILL
+    assert ends(int(child.read_text()))
+
+
+def test_children_of_one_that_ended_are_its_own_business(fake: Fake, folder: Path) -> None:
+    child = folder / "child"
+    fake.does(f"sleep 600 >/dev/null & echo $! >{child}; exit 1")
+    assert Pulumi(folder, "dev").run("up") == 1
+    os.kill(int(child.read_text()), signal.SIGKILL)
+
+
+@pytest.mark.parametrize("sent", ["TERM", "INT"])
+def test_an_interrupted_pulumi_ends_what_it_has_begun(fake: Fake, folder: Path, sent: str) -> None:
+    """SIGTERM is for this process alone, and is passed on as Ctrl-C; a terminal sends Ctrl-C to both."""
+    before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
+    also = "kill -INT $$" if sent == "INT" else ":"
+    fake.does(f"trap 'exit 5' INT; kill -{sent} $PPID; {also}; while :; do sleep 0.05; done")
+    assert Pulumi(folder, "dev").run("up") == 5
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
