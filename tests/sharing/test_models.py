@@ -82,31 +82,10 @@ def test_only_embedding_models_are_encoders() -> None:
     assert {model.name.partition(":")[0] for model in models().values() if model.encoder} == ENCODERS
 
 
-@pytest.mark.parametrize(
-    ("name", "listed", "file"),
-    [
-        # Names by types/model/name.go; what they stand for by the digests that ollama.com/library shows, 2026-08-21.
-        ("llama3.2", "llama3.2:latest", "llama3.2:3b"),
-        ("llama3.2:latest", "llama3.2:latest", "llama3.2:3b"),
-        ("llama3.2:3b", "llama3.2:3b", "llama3.2:3b"),
-        ("mistral", "mistral:latest", "mistral:7b"),
-        ("nomic-embed-text", "nomic-embed-text:latest", "nomic-embed-text:latest"),
-        ("phi3", "phi3:latest", "phi3:mini"),
-        ("granite4", "granite4:latest", "granite4:latest"),
-        ("gemma4:e4b-it-q4_K_M", "gemma4:e4b-it-q4_K_M", "gemma4:e4b"),
-        ("qwen3:30b-a3b", "qwen3:30b-a3b", "qwen3:30b"),
-        ("library/llama3.2", "llama3.2:latest", "llama3.2:3b"),
-        ("registry.ollama.ai/library/llama3.2:1b", "llama3.2:1b", "llama3.2:1b"),
-        ("registry.ollama.ai/me/llama3.2", "me/llama3.2:latest", None),
-        ("me/llama3.2:3b", "me/llama3.2:3b", None),
-        ("localhost:5000/library/llama3.2:3b", "localhost:5000/library/llama3.2:3b", None),
-        ("localhost:5000/me/mine", "localhost:5000/me/mine:latest", None),
-        ("llama3.2:4b", "llama3.2:4b", None),
-    ],
-)
-def test_a_name_stands_for_the_file_that_ollama_serves_for_it(name: str, listed: str, file: str | None) -> None:
-    assert full_name(name) == listed
-    assert find(name) == (replace(models()[file], name=listed) if file else None)
+@pytest.mark.parametrize("row", read_figures("names"), ids=lambda row: row["name"])
+def test_a_name_stands_for_the_file_that_ollama_serves_for_it(row: dict[str, str]) -> None:
+    assert full_name(row["name"]) == row["listed"]
+    assert find(row["name"]) == (replace(models()[row["file"]], name=row["listed"]) if row["file"] else None)
 
 
 def test_a_model_takes_weights_and_projector_on_a_disk() -> None:
