@@ -46,7 +46,6 @@ STAND_INS: dict[str, Any] = {
     "gpu-nodes[]": {"name": "gpu"},
     "gpu-nodes[].name": "gpu",
     "gpu-nodes[].instance-types[]": "g4dn.xlarge",
-    "gpu-nodes[].sharing.mode": "timeslice",
     "cluster.system-nodes.instance-types[]": "t3.medium",
     "cluster.public-access-cidrs[]": "192.0.2.1/32",
     "aws:assumeRoles[]": {"roleArn": "arn:aws:iam::111122223333:role/ci"},
@@ -56,7 +55,8 @@ STAND_INS: dict[str, Any] = {
     "cluster.zone-names[]": "us-east-1a",
     "models-clients.namespaces[]": "default",
 }
-"""What is put for an unreadable value that has no default, only to be able to judge the rest of the file."""
+"""What is put for an unreadable value that has no default, only to be able to judge the rest of the file. A pool's own
+sharing has the stand-ins of `sharing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,7 +187,7 @@ def _repair(values: dict[str, Any], loc: hints.Loc) -> None:
         if isinstance(parent, dict) and part not in parent:
             return
         parent = parent[part]
-    if (pattern := hints.pattern(loc)) in STAND_INS:
+    if (pattern := hints.pattern(loc).replace("gpu-nodes[].sharing.", "sharing.")) in STAND_INS:
         parent[loc[-1]] = copy.deepcopy(STAND_INS[pattern])
     elif isinstance(parent, dict):
         parent.pop(loc[-1], None)

@@ -1,0 +1,95 @@
+"""Every key of a stack file with each kind of wrong value: all that is said about it, word for word.
+
+`--regen` writes `tests/golden/mistakes.txt`: read what it changes there as a user would.
+"""
+
+import copy
+import datetime
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stacks.stack_file.hints import fields
+from stacks.stack_file.judge import judge
+from stacks.stack_file.yaml import Source
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "mistakes.txt"
+WRONG: tuple[object, ...] = (None, -1, 10**9, "no such", True, [], {}, {"no-such": 1})
+PROVIDER = {
+    "aws:region": "us-east-1",
+    "aws:assumeRoles": [{"roleArn": "arn:aws:iam::111122223333:role/ci"}],
+    "aws:defaultTags": {"tags": {"team": "ml"}},
+}
+LAYOUT = [{"profile": "1g.24gb", "count": 2}]
+MODES: dict[str, dict[str, Any]] = {
+    "exclusive": {"mode": "exclusive"},
+    "timeslice": {"mode": "timeslice", "replicas": 2},
+    "mps": {"mode": "mps", "replicas": 2},
+    "mig": {"mode": "mig", "layout": LAYOUT},
+}
+MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
+
+
+def stack(mode: str, *, listed: bool) -> dict[str, Any]:
+    """A good stack file with every section, in its plain form or with a list of pools."""
+    pool: dict[str, Any] = {"instance-types": ["g7e.2xlarge"], "max": 1}
+    named = [{**pool, "name": "fast", "sharing": MODES[mode]}, {**pool, "name": "other"}]
+    return {
+        **copy.deepcopy(PROVIDER),
+        "sharing": copy.deepcopy(MODES[mode]),
+        "gpu-nodes": copy.deepcopy(named) if listed else pool,
+        "models": [{**MODEL, **({"pool": "fast"} if listed else {})}],
+        "models-clients": {"namespaces": ["chat"], "labels": {"llm-client": "yes"}},
+        "proof": True,
+        "cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 2}},
+        "budget": {"max-usd-per-hour": 9.0},
+        "tags": {"team": "ml"},
+    }
+
+
+def with_value(path: str, value: object) -> dict[str, Any]:
+    """The stack with one value changed; a mode in the path says which one it has."""
+    found = re.search(rf"sharing\.({'|'.join(MODES)})\.", path)
+    mode = found[1] if found else "timeslice"
+    made = stack(mode, listed="gpu-nodes[]" in path)
+    *above, last = path.replace(f"sharing.{mode}.", "sharing.").replace("[]", ".[]").split(".")
+    place: Any = made
+    for part in above:
+        place = place[0] if part == "[]" else place.setdefault(part, copy.deepcopy(LAYOUT) if part == "layout" else {})
+    if last == "[]":
+        place[0] = value
+    elif value is None:
+        place.pop(last, None)
+    else:
+        place[last] = value
+    return made
+
+
+def said(values: dict[str, Any]) -> Iterator[str]:
+    """All mistakes of the file."""
+    provider = {key: value for key, value in values.items() if key.startswith("aws:")}
+    sections = {key: value for key, value in values.items() if key not in provider}
+    judged = judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22))
+    yield from map(str, judged.problems)
+
+
+@pytest.mark.slow
+def test_what_is_said_about_every_mistake(regen: bool) -> None:
+    lines: list[str] = []
+    for path in fields():
+        lines.append(path)
+        told: dict[tuple[str, ...], list[str]] = {}
+        for value in WRONG:
+            told.setdefault(tuple(said(with_value(path, value))), []).append(
+                "missing" if value is None else repr(value)
+            )
+        for problems, values in told.items():
+            lines.append(f"  {', '.join(values)}:{'' if problems else ' fine'}")
+            lines += [f"    {problem}" for problem in problems]
+    text = "\n".join(lines) + "\n"
+    if regen:
+        GOLDEN.write_text(text, encoding="utf-8")
+    assert text == GOLDEN.read_text(encoding="utf-8")
