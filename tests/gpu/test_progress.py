@@ -82,6 +82,8 @@ def test_what_needs_a_skipped_step_is_skipped_and_both_are_tried_again(calls: Ca
     needy = calls.step("m", needs="build")
     state = calls.call(calls.step("build", 60, SkipError("no nvcc")), needy)
     assert state.having("skipped") == {"build": "no nvcc", "m": "it needs `build`, which did not run"}
+    assert calls.call(calls.step("build", 60, UnfinishedError()), needy).having("skipped") == {}
+    assert calls.left == ["build", "m"]
     assert calls.call(calls.step("build", 60), needy).having("skipped") == {}
     assert calls.done == ["build", "m"]
 
@@ -133,7 +135,7 @@ def test_a_call_that_a_person_stops_keeps_its_time(calls: Calls) -> None:
 
 
 def test_what_another_machine_made_is_made_here_too_before_what_needs_it(calls: Calls) -> None:
-    gone = calls.step("build", 60, UnfinishedError(), remains=lambda: False)
+    gone = calls.step("build", 481, remains=lambda: False)
     calls.call(calls.step("build"))
     assert "result" not in calls.call(gone, calls.step("m", needs="build")).steps["build"]
     assert (calls.done, calls.left) == ([], ["build", "m"])
