@@ -1,6 +1,5 @@
 """What all commands have in common: which file is meant, and how they tell what keeps them from their work."""
 
-import json
 import re
 import subprocess
 import sys
@@ -12,7 +11,7 @@ import pytest
 from tandem.arguments import stack_file
 from tandem.command import main
 from tandem.extras import EXTRAS, NEEDED
-from tests.command import Printed
+from tests.command import Ended, call
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,20 +30,15 @@ WITH_A_STACK = ("doctor", "leftovers", "quota", "prices", "verify", "watch", "ch
 
 
 @pytest.mark.parametrize("command", WITH_A_STACK)
-def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines(
-    command: str, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.chdir(ROOT)
+def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines(command: str) -> None:
     told = f"there is no file {ROOT}/Pulumi.timeslise.yaml. Did you mean timeslice?"
-    assert main([command, "timeslise"]) == 2
-    assert capsys.readouterr() == ("", f"tandem: {told}\n")
-    assert main([command, "timeslise", "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert (json.loads(out), err) == ({"schema_version": 1, "error": told}, "")
+    assert call(command, "timeslise") == Ended(2, "", f"tandem: {told}\n")
+    ended = call(command, "timeslise", "--json")
+    assert (ended.returncode, ended.json, ended.stderr) == (2, {"schema_version": 1, "error": told}, "")
 
 
 @pytest.mark.parametrize(
-    ("call", "told"),
+    ("arguments", "told"),
     [
         (["modes", "--type", "g4dn.xlarg"], "Did you mean g4dn.xlarge"),
         (["report", "none.json"], "none.json cannot be read"),
@@ -53,38 +47,30 @@ def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines
         (["choose", "lama2:7b"], "models[0].name: unknown model"),
     ],
 )
-def test_a_wrong_call_is_told_to_machines_in_one_object(call: list[str], told: str, capsys: Printed) -> None:
-    assert main([*call, "--json"]) == 2
-    out, err = capsys.readouterr()
-    assert told in json.loads(out)["error"]
-    assert err == ""
+def test_a_wrong_call_is_told_to_machines_in_one_object(arguments: list[str], told: str) -> None:
+    ended = call(*arguments, "--json")
+    assert (ended.returncode, ended.stderr) == (2, "")
+    assert told in ended.json["error"]
 
 
 @pytest.mark.parametrize("command", ["chat", "bench"])
-def test_a_server_that_is_away_is_told_before_anything_is_written(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    call = [command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1"]
-    assert main(call) == 1
-    told = capsys.readouterr().err
-    assert told.startswith("tandem: a (http://127.0.0.1:1) cannot be reached")
-    assert main([*call, "--json"]) == 1
-    out, err = capsys.readouterr()
-    assert (f"tandem: {json.loads(out)['error']}\n", err) == (told, "")
+def test_a_server_that_is_away_is_told_before_anything_is_written(command: str, tmp_path: Path) -> None:
+    away = (command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1")
+    told = call(*away, "--json", cwd=tmp_path)
+    assert told.json["error"].startswith("a (http://127.0.0.1:1) cannot be reached")
+    assert (told.returncode, told.stderr) == (1, "")
+    assert call(*away, cwd=tmp_path) == Ended(1, "", f"tandem: {told.json['error']}\n")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "chat"])
-def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path: Path, capsys: Printed) -> None:
+def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
-    assert main([command, str(file)]) == 1
-    out, err = capsys.readouterr()
-    assert out.startswith("Pulumi.dev.yaml has 1 mistake:\n  sharing.mode: ")
-    assert err == ""
-    assert main([command, str(file), "--json"]) == 1
-    [problem] = json.loads(capsys.readouterr().out)["problems"]
+    ended = call(command, str(file))
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith("Pulumi.dev.yaml has 1 mistake:\n  sharing.mode: ")
+    [problem] = call(command, str(file), "--json").json["problems"]
     assert "Did you mean timeslice?" in problem
 
 

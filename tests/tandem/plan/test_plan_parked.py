@@ -1,16 +1,14 @@
 """A parked stack is planned as what it is: no start, no time to the first token, nothing saved by sharing."""
 
 import io
-import json
 from pathlib import Path
 
 import pytest
 
 from stacks.stack_file.judge import judge_file
-from tandem.command import main
 from tandem.plan import screen as show
 from tandem.terminal import open_console
-from tests.command import Printed
+from tests.command import call
 
 STACK = """\
 config:
@@ -29,9 +27,8 @@ def parked(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_people_read_that_it_is_parked_and_no_estimate(parked: str, capsys: Printed) -> None:
-    assert main(["plan", parked]) == 0
-    said = " ".join(capsys.readouterr().out.split())
+def test_people_read_that_it_is_parked_and_no_estimate(parked: str) -> None:
+    said = " ".join(call("plan", parked).stdout.split())
     assert "2 models on 0 × g4dn.xlarge, timeslice, parked" in said
     assert "Time to first token" not in said
     assert "First start" not in said
@@ -49,9 +46,8 @@ def test_a_line_feed_in_a_files_name_ends_no_line(tmp_path: Path) -> None:
     assert out.getvalue().startswith("ok Pulumi.par ked.yaml: 2 models")
 
 
-def test_programs_get_no_estimate_and_no_first_start(parked: str, capsys: Printed) -> None:
-    assert main(["plan", parked, "--json"]) == 0
-    facts = json.loads(capsys.readouterr().out)
+def test_programs_get_no_estimate_and_no_first_start(parked: str) -> None:
+    facts = call("plan", parked, "--json").json
     assert facts["time_to_first_token"] is None
     assert facts["cost"]["first_start_usd"] == 0
     assert facts["cost"]["dedicated_usd_per_hour"] == facts["cost"]["usd_per_hour"]

@@ -9,10 +9,9 @@ import jsonschema
 import pytest
 from pydantic import TypeAdapter
 
-from tandem.command import main
 from tandem.planned.report import PlanReport
 from tests import readme
-from tests.command import Printed, call, on_screen
+from tests.command import Ended, call, on_screen
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.fake_pulumi import bare_project, pulumi
 from tests.tandem.outputs import outputs
@@ -45,7 +44,6 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project with the stack `timeslice`, and an empty PATH but for what shells need."""
     bare_project(tmp_path, monkeypatch)
     (tmp_path / "Pulumi.timeslice.yaml").write_text((ROOT / "Pulumi.mps.yaml").read_text())
-    monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
@@ -136,24 +134,17 @@ def test_without_being_asked_there_is_no_switch() -> None:
 
 @pytest.mark.parametrize("how", ["--running", "--outputs"])
 def test_a_refused_file_stops_nothing_and_asks_nobody(
-    how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch, capsys: Printed
+    how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
     asked = ["--running"] if how == "--running" else ["--outputs", str(up.parent / "nosuch.json")]
-    assert main(["plan", str(refused), *asked]) == 1
-    out, err = capsys.readouterr()
-    assert out.startswith("Pulumi.timeslice.yaml has 2 mistakes:\n")
-    assert out.endswith(f"\n{NOTHING_STOPPED}\n")
-    assert err == ""
-    assert main(["plan", str(refused), *asked, "--json"]) == 1
-    facts = json.loads(capsys.readouterr().out)
-    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
-    assert (facts["verdict"], facts["switch"]) == ("refused", None)
-
-
-def test_a_refusal_without_a_running_stack_says_nothing_of_one(refused: Path, capsys: Printed) -> None:
-    assert main(["plan", str(refused)]) == 1
-    assert NOTHING_STOPPED not in capsys.readouterr().out
+    ended = call("plan", str(refused), *asked)
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert ended.stdout.startswith("Pulumi.timeslice.yaml has 2 mistakes:\n")
+    assert ended.stdout == f"{call('plan', str(refused)).stdout}{NOTHING_STOPPED}\n", "said of a running stack alone"
+    told = call("plan", str(refused), *asked, "--json")
+    jsonschema.validate(told.json, TypeAdapter(PlanReport).json_schema())
+    assert (told.returncode, told.json["verdict"], told.json["switch"]) == (1, "refused", None)
 
 
 POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
@@ -187,26 +178,24 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
     ],
 )
 def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
-    text: str | bytes | None, said: str, tmp_path: Path, capsys: Printed
+    text: str | bytes | None, said: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "outputs.json"
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
     stack = str(ROOT / "Pulumi.mps.yaml")
-    assert main(["plan", stack, "--outputs", str(file)]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert re.match(rf"tandem: .*{said}", err), err
-    assert err.count("\n") == 1
-    assert main(["plan", stack, "--outputs", str(file), "--json"]) == 2
-    facts = json.loads(capsys.readouterr().out)
-    jsonschema.validate(facts, TypeAdapter(PlanReport).json_schema())
-    assert f"tandem: {facts['problems'][0]['rule']}\n" == err
+    told = call("plan", stack, "--outputs", str(file), "--json")
+    jsonschema.validate(told.json, TypeAdapter(PlanReport).json_schema())
+    line = told.json["problems"][0]["rule"]
+    assert re.match(rf".*{said}", line), line
+    assert call("plan", stack, "--outputs", str(file)) == Ended(told.returncode, "", f"tandem: {line}\n")
+    assert (told.returncode, line.count("\n")) == (2, 0)
 
 
-def test_a_folder_is_no_file_of_outputs(tmp_path: Path, capsys: Printed) -> None:
-    assert main(["plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path)]) == 2
-    assert f"cannot read the outputs in {tmp_path}: Is a directory." in capsys.readouterr().err
+def test_a_folder_is_no_file_of_outputs(tmp_path: Path) -> None:
+    ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path))
+    assert ended.returncode == 2
+    assert f"cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
 
 
 def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
@@ -214,10 +203,11 @@ def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
     assert call("plan", "mps", "--outputs", str(up)).returncode == 0
 
 
-def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project: Path, capsys: Printed) -> None:
+def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project: Path) -> None:
     pulumi(project, prints=json.dumps(TIMESLICE))
-    assert main(["plan", "timeslice", "--running"]) == 0
-    assert "Switch of pool gpu: timeslice-2 → mps-2\n" in capsys.readouterr().out
+    ended = call("plan", "timeslice", "--running", cwd=project)
+    assert ended.returncode == 0
+    assert "Switch of pool gpu: timeslice-2 → mps-2\n" in ended.stdout
     called = (project / "called").read_text().split()
     assert called[:3] == [str(project), "stack", "output"]
     assert {"--json", "--non-interactive", "timeslice"} <= set(called)
@@ -240,24 +230,21 @@ def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project:
     ],
 )
 def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_way_out(
-    prints: str, says: str, code: int, said: str, project: Path, capsys: Printed
+    prints: str, says: str, code: int, said: str, project: Path
 ) -> None:
     pulumi(project, prints=prints, says=says, code=code)
-    assert main(["plan", "timeslice", "--running"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert err.startswith(f"tandem: {said}")
-    assert err.count("\n") == 1
+    ended = call("plan", "timeslice", "--running", cwd=project)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert ended.stderr.startswith(f"tandem: {said}")
     if code:
-        assert "--outputs FILE" in err
-        assert "kubeconfig" not in err
+        assert "--outputs FILE" in ended.stderr
+        assert "kubeconfig" not in ended.stderr
 
 
-def test_without_pulumi_the_way_without_it_is_named(project: Path, capsys: Printed) -> None:
-    assert main(["plan", "timeslice", "--running"]) == 2
-    out, err = capsys.readouterr()
-    assert out == ""
-    assert re.match(r"tandem: there is no `pulumi` on the PATH .*--outputs FILE\.\n$", err)
+def test_without_pulumi_the_way_without_it_is_named(project: Path) -> None:
+    ended = call("plan", "timeslice", "--running", cwd=project)
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert re.match(r"tandem: there is no `pulumi` on the PATH .*--outputs FILE\.\n$", ended.stderr)
 
 
 def test_a_stack_runs_once(up: Path) -> None:

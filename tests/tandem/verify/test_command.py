@@ -1,7 +1,6 @@
 """What looks into a cluster, as commands, as far as they go without one; and how a verdict reads."""
 
 import io
-import json
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,54 +9,45 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from tandem.command import main
 from tandem.terminal import progress
 from tandem.verify import screen
 from tandem.verify.verify import Verdict
-from tests.command import Printed
+from tests.command import Ended, Printed, call
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 from tests.tandem.seen import ROOT, checks, facts, node, pending, pod
 
 
-@pytest.fixture
-def bare_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-
-
 @pytest.mark.parametrize("command", ["verify", "watch"])
-@pytest.mark.usefixtures("bare_path")
-def test_without_pulumi_one_line_names_the_other_way(command: str, capsys: Printed) -> None:
-    file = str(ROOT / "Pulumi.dev.yaml")
-    assert main([command, file]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1
-    assert "--kubeconfig FILE" in told.err
-    assert main([command, file, "--json"]) == 2
-    assert "no `pulumi` on the PATH" in json.loads(capsys.readouterr().out)["error"]
+def test_without_pulumi_one_line_names_the_other_way(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    told = call(command, "dev", "--json")
+    assert "no `pulumi` on the PATH" in told.json["error"]
+    assert "--kubeconfig FILE" in told.json["error"]
+    assert call(command, "dev") == Ended(2, "", f"tandem: {told.json['error']}\n")
+    assert told.returncode == 2
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["dev", "--context", "x"], "--context chooses in a kubeconfig"),
-        (["dev", "--kubeconfig", "nowhere"], "cannot read the kubeconfig nowhere: No such file"),
+        (["--context", "x"], "--context chooses in a kubeconfig"),
+        (["--kubeconfig", "nowhere"], "cannot read the kubeconfig nowhere: No such file"),
     ],
 )
 @pytest.mark.parametrize("command", ["verify", "watch", "chat", "bench"])
-def test_a_wrong_call_is_one_line(command: str, arguments: list[str], says: str, capsys: Printed) -> None:
-    assert main([command, *arguments]) == 2
-    told = capsys.readouterr()
-    assert says in told.err
-    assert (told.out, told.err.count("\n")) == ("", 1)
+def test_a_wrong_call_is_one_line(command: str, arguments: list[str], says: str) -> None:
+    ended = call(command, "dev", *arguments)
+    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
+    assert says in ended.stderr
 
 
 @pytest.mark.parametrize("seconds", ["-1", "inf", "nan", "soon"])
-def test_a_time_that_is_none_is_refused(seconds: str, capsys: Printed) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["verify", f"--wait={seconds}"])
-    assert left.value.code == 2
-    assert "invalid number of seconds" in capsys.readouterr().err
+def test_a_time_that_is_none_is_refused(seconds: str) -> None:
+    ended = call("verify", f"--wait={seconds}")
+    assert ended.returncode == 2
+    assert "invalid number of seconds" in ended.stderr
 
 
 @pytest.mark.slow
