@@ -85,7 +85,6 @@ docs: .venv/test  ## Write what is generated from the code
 bench: .venv/test  ## Measure the command and the clock of `tandem bench`
 	.venv/bin/python tests/bench/plan.py
 	.venv/bin/python -m tests.bench.stream_timing
-	.venv/bin/python tests/bench/choose.py
 
 # What AWS offers in which region, and its prices, into sharing/data: with credentials of any account, which only reads.
 refresh: .venv/test  ## Read offers and prices from AWS into the tables

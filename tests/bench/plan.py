@@ -1,4 +1,4 @@
-"""Times `tandem plan` against what it cannot avoid. Interleaved, so that a slow machine slows both sides alike.
+"""Times `tandem plan` against what it cannot avoid, interleaved: a slow machine slows both sides alike; and `choose`.
 
     make bench            prints medians and ratios; fails nothing
 
@@ -6,8 +6,11 @@
 - a refused file, against that, against the SDKs' packages alone (whose classes load when touched), and against
   pydantic, without which there is no answer
 - planning again in one process, and ten clusters against one
+- `tandem choose` for two models over the whole catalogue, as a process and without Python's start and imports
+- the judgement of refused files, with their advice
 """
 
+import datetime
 import json
 import os
 import statistics
@@ -23,7 +26,11 @@ import pulumi
 
 from components import GpuCluster, GpuClusterArgs
 from sandbox.preview.program import run
-from stacks.stack_file.judge import judge_file
+from sharing.choices import choose
+from stacks.stack_file.judge import judge, judge_file
+from stacks.stack_file.yaml import Source
+from tandem.choose.command import CAPACITIES
+from tandem.planned.base_stack import of_models
 from tandem.planned.plan import program_graph
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -36,6 +43,23 @@ REFUSED = """config:
   tandem:models: [{name: "llama2:7b"}]
 """
 COMMAND = [sys.executable, "-m", "tandem", "plan"]
+PAIR = ["llama2:7b", "mistral:7b"]
+CHOOSE = [sys.executable, "-m", "tandem", "choose", *PAIR, "--context", "2048"]
+ADVISED = {
+    "one share too small": {
+        "sharing": {"mode": "mps", "replicas": 4},
+        "models": [{"name": name, "context": 2048} for name in PAIR],
+    },
+    "48 models on one T4": {
+        "sharing": {"mode": "timeslice", "replicas": 48},
+        "models": [{"name": "llama2:7b", "context": 2048}] * 48,
+    },
+    "a layout of an H100": {
+        "sharing": {"mode": "mig"},
+        "gpu-nodes": {"instance-types": ["p5.4xlarge"]},
+        "models": [{"name": name, "context": 32768, "slots": 16} for name in PAIR],
+    },
+}
 WITH_BYTECODE = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
 """Where nothing may be written, each process compiles our modules again, and none of the SDKs': 50 ms."""
 
@@ -65,6 +89,13 @@ def main() -> None:
         print(f"planning {stack} again: {again * 1000:.0f} ms (at most 150)")
     one, ten = median(lambda: clusters(1)), median(lambda: clusters(10))
     print(f"ten clusters {ten * 1000:.0f} ms, one {one * 1000:.0f} ms: {ten / one:.1f} × (at most 12)")
+    whole = median(lambda: timed(CHOOSE))
+    print(f"tandem choose, two models, whole catalogue: {whole * 1000:.0f} ms as a process (at most 1000)")
+    base = of_models(PAIR, {"context": 2048}, "us-east-1", None, datetime.date.today())
+    print(f"  without start and imports: {median(lambda: choose(base.setup, CAPACITIES['any'])) * 1000:.0f} ms")
+    for name, values in ADVISED.items():
+        took = median(lambda values=values: judge(Source(values, {"aws:region": "us-east-1"}), "x"))  # type: ignore[misc]
+        print(f"refused file, {name}: judged with advice in {took * 1000:.0f} ms (at most 200)")
 
 
 def against(name: str, ours: list[str], other: str, theirs: list[str], most: float) -> None:

@@ -3,18 +3,19 @@
 Its replies have the fields of the real ones: tests/ollama/test_fake_ollama.py compares them.
 """
 
-import http.server
+import asyncio
 import itertools
 import json
+import re
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import httpcore
 
-from tests.tandem.deployed.listening import listening
 from tests.tandem.fake_network import Event, whole
 
 GIB = 2**30
@@ -167,36 +168,44 @@ def _chunk(part: Mapping[str, Any]) -> bytes:
 
 @contextmanager
 def ollama(*models: str, **script: Any) -> Iterator[FakeOllama]:
-    """Such a server on a port of this machine, for as long as the block runs."""
+    """Such a server on a port of this machine, for as long as the block runs.
+
+    On one event loop: threads would wait for each other between the stamp of a piece and its sending.
+    """
     fake = FakeOllama(models or FakeOllama.models, **script)
+    loop, started, stopped = asyncio.new_event_loop(), threading.Event(), asyncio.Event()
 
-    class Answering(http.server.BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-        disable_nagle_algorithm = True
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(asyncio.IncompleteReadError, ConnectionError), closing(writer):
+            while not writer.is_closing():
+                head = await reader.readuntil(b"\r\n\r\n")
+                length = re.search(rb"content-length: *(\d+)", head, re.IGNORECASE)
+                body = await reader.readexactly(int(length[1])) if length else b""
+                for event in fake.events(head.split(b" ", 2)[1].decode(), json.loads(body or b"{}")):
+                    if isinstance(event, bytes):
+                        writer.write(event)
+                        await writer.drain()
+                    elif isinstance(event, Exception):
+                        writer.transport.abort()
+                    elif event:
+                        await asyncio.sleep(event)
 
-        def log_message(self, *_: object) -> None:
-            pass
+    async def serve() -> None:
+        server = await asyncio.start_server(connected, "127.0.0.1", 0, backlog=512)
+        fake.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        started.set()
+        await stopped.wait()
+        server.close()
 
-        def answer(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            for event in fake.events(self.path, json.loads(body) if body else {}):
-                if isinstance(event, bytes):
-                    self.wfile.write(event)
-                elif isinstance(event, float):
-                    time.sleep(event)
-                else:
-                    self.close_connection = True
-                    return
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(serve())
 
-        do_GET = do_POST = answer
-
-    class Server(http.server.ThreadingHTTPServer):
-        request_queue_size = 512
-
-        def handle_error(self, *_: object) -> None:
-            """A client that has left is no error here."""
-
-    server = Server(("127.0.0.1", 0), Answering)
-    fake.url = f"http://127.0.0.1:{server.server_port}"
-    with listening(server):
+    thread = threading.Thread(target=run)
+    thread.start()
+    started.wait()
+    try:
         yield fake
+    finally:
+        loop.call_soon_threadsafe(stopped.set)
+        thread.join()
