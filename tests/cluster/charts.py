@@ -1,12 +1,15 @@
-"""What the pinned charts make of our values, by hand: the objects on which admission and placement depend.
+"""What the pinned charts make of our values, by hand, with `charts.yaml`: what admission and placement depend on.
 
 A chart repository is not reachable everywhere, and pods must be scheduled everywhere. `test_charts.py` holds what is
-written here against what helm renders, where it can. Images are without registry; configuration of programs that never
-run here is left out.
+written here against what helm renders, where it can. Images are without registry; configuration and mounts of programs
+that never run here are left out.
 """
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 Object = dict[str, Any]
 Render = Callable[[Mapping[str, Any]], list[Object]]
@@ -14,6 +17,7 @@ Render = Callable[[Mapping[str, Any]], list[Object]]
 PLUGIN = "nvidia-device-plugin"
 NFD = "node-feature-discovery"
 NFD_VERSION = "v0.19.0"
+WRITTEN = Path(__file__).with_name("charts.yaml").read_text(encoding="utf-8")
 
 
 def objects_of(release: Mapping[str, Any]) -> list[Object]:
@@ -91,187 +95,52 @@ def _port(port: int) -> Object:
 
 
 def _device_plugin(release: Mapping[str, Any]) -> list[Object]:
-    values, version, name = release["values"], f"v{release['version']}", release["name"]
+    values, name = release["values"], release["name"]
     assert values["gfd"]["enabled"]
     assert not values["nfd"]["enabled"]
+    account, configs = f"{name}-service-account", f"{name}-configs"
     return [
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": f"{name}-service-account"}},
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": f"{name}-configs"},
-            "data": values["config"]["map"],
-        },
-        _gpu_daemons(name, "", _plugin_pod(version), values),
-        _gpu_daemons(name, "-gpu-feature-discovery", _discovery_pod(version), values),
-        _gpu_daemons(name, "-mps-control-daemon", _mps_pod(version), values),
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account}},
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": configs}, "data": values["config"]["map"]},
+        *(_gpu_daemons(release, suffix, account, configs) for suffix in _written("plugin", release)),
     ]
 
 
-def _gpu_daemons(release: str, suffix: str, pod: Object, values: Mapping[str, Any]) -> Object:
+def _gpu_daemons(release: Mapping[str, Any], suffix: str, account: str, configs: str) -> Object:
     """All three have the same selector, tolerations and affinity, and nodeSelectors that begin alike."""
-    chosen = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release}
+    values, pod = release["values"], _written("plugin", release)[suffix]
     common = {
         "priorityClassName": "system-node-critical",
-        "serviceAccountName": f"{release}-service-account",
+        "serviceAccountName": account,
         "tolerations": values["tolerations"],
         "affinity": values["affinity"],
         "nodeSelector": {**values["nodeSelector"], **pod.pop("nodeSelector", {})},
     }
     pod["volumes"] += [
-        {"name": "available-configs", "configMap": {"name": f"{release}-configs"}},
+        {"name": "available-configs", "configMap": {"name": configs}},
         {"name": "config", "emptyDir": {}},
     ]
-    return _workload("DaemonSet", f"{release}{suffix}", chosen, {**common, **pod})
-
-
-def _plugin_pod(version: str) -> Object:
-    admin = {"capabilities": {"add": ["SYS_ADMIN"]}}
-    mounts = {
-        "kubelet-device-plugins-dir": "/var/lib/kubelet/device-plugins",
-        "mps-shm": "/dev/shm",
-        "mps-root": "/mps",
-        "cdi-root": "/var/run/cdi",
-    }
-    return {
-        "shareProcessNamespace": True,
-        "initContainers": [_configured("nvidia-device-plugin-init", version)],
-        "containers": [
-            _configured("nvidia-device-plugin-sidecar", version, securityContext=admin),
-            _configured("nvidia-device-plugin-ctr", version, mounts, securityContext=admin),
-        ],
-        "volumes": [
-            _host("kubelet-device-plugins-dir", "/var/lib/kubelet/device-plugins", "Directory"),
-            _host("mps-root", "/run/nvidia/mps", "DirectoryOrCreate"),
-            _host("mps-shm", "/run/nvidia/mps/shm"),
-            _host("cdi-root", "/var/run/cdi", "DirectoryOrCreate"),
-        ],
-    }
-
-
-def _discovery_pod(version: str) -> Object:
-    privileged = {"privileged": True}
-    features = "/etc/kubernetes/node-feature-discovery/features.d"
-    return {
-        "shareProcessNamespace": True,
-        "initContainers": [_configured("gpu-feature-discovery-init", version)],
-        "containers": [
-            _configured("gpu-feature-discovery-sidecar", version, securityContext=privileged),
-            _configured(
-                "gpu-feature-discovery-ctr",
-                version,
-                {"output-dir": features, "host-sys": "/sys"},
-                securityContext=privileged,
-            ),
-        ],
-        "volumes": [
-            _host("output-dir", features, "DirectoryOrCreate"),
-            _host("host-sys", "/sys", "Directory"),
-            _host("driver-root", "/", "Directory"),
-        ],
-    }
-
-
-def _mps_pod(version: str) -> Object:
-    privileged = {"privileged": True}
-    root: Object = {
-        "name": "mps-control-daemon-mounts",
-        "image": f"k8s-device-plugin:{version}",
-        "securityContext": privileged,
-        "volumeMounts": [{"name": "mps-root", "mountPath": "/mps", "mountPropagation": "Bidirectional"}],
-    }
-    return {
-        "hostPID": True,
-        "nodeSelector": {"nvidia.com/mps.capable": "true"},
-        "initContainers": [root, _configured("mps-control-daemon-init", version)],
-        "containers": [
-            _configured("mps-control-daemon-sidecar", version),
-            _configured(
-                "mps-control-daemon-ctr",
-                version,
-                {"mps-shm": "/dev/shm", "mps-root": "/mps"},
-                securityContext=privileged,
-            ),
-        ],
-        "volumes": [
-            _host("mps-root", "/run/nvidia/mps", "DirectoryOrCreate"),
-            _host("mps-shm", "/run/nvidia/mps/shm"),
-        ],
-    }
-
-
-def _configured(name: str, version: str, mounts: Mapping[str, str] | None = None, **more: Any) -> Object:
-    """A container that sees the configs."""
-    paths = {**(mounts or {}), "available-configs": "/available-configs", "config": "/config"}
-    return {
-        "name": name,
-        "image": f"k8s-device-plugin:{version}",
-        "volumeMounts": [{"name": volume, "mountPath": path} for volume, path in paths.items()],
-        **more,
-    }
+    chosen = {"app.kubernetes.io/name": PLUGIN, "app.kubernetes.io/instance": release["name"]}
+    return _workload("DaemonSet", f"{release['name']}{suffix}", chosen, {**common, **pod})
 
 
 def _node_feature_discovery(release: Mapping[str, Any]) -> list[Object]:
-    values, conf = release["values"], "/etc/kubernetes/node-feature-discovery"
-    host = {
-        "host-boot": ("/boot", "/host-boot"),
-        "host-os-release": ("/etc/os-release", "/host-etc/os-release"),
-        "host-sys": ("/sys", "/host-sys"),
-        "host-usr-lib": ("/usr/lib", "/host-usr/lib"),
-        "host-lib": ("/lib", "/host-lib"),
-        "host-proc-swaps": ("/proc/swaps", "/host-proc/swaps"),
-        "features-d": (f"{conf}/features.d/", f"{conf}/features.d/"),
-    }
-    master = "node-role.kubernetes.io/control-plane"
-    accounts = (NFD, f"{NFD}-gc", f"{NFD}-worker")
-    return [
-        *({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}} for name in accounts),
-        _discovery_part(
-            "worker",
-            f"{NFD}-worker",
-            {"limits": {"memory": "512Mi"}, "requests": {"cpu": "5m", "memory": "64Mi"}},
-            {**{name: inside for name, (_, inside) in host.items()}, "nfd-worker-conf": conf},
-            tolerations=values["worker"]["tolerations"],
-            volumes=[*(_host(name, path) for name, (path, _) in host.items()), _configuration("nfd-worker-conf")],
-        ),
-        _discovery_part(
-            "master",
-            "node-feature-discovery",
-            {"limits": {"memory": "4Gi"}, "requests": {"cpu": "100m", "memory": "128Mi"}},
-            {"nfd-master-conf": conf},
-            tolerations=[{"key": master, "operator": "Equal", "value": "", "effect": "NoSchedule"}],
-            affinity={"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [_preferred(master)]}},
-            volumes=[_configuration("nfd-master-conf")],
-        ),
-        _discovery_part(
-            "gc", f"{NFD}-gc", {"limits": {"memory": "1Gi"}, "requests": {"cpu": "10m", "memory": "128Mi"}}, {}
-        ),
-    ]
+    found: list[Object] = []
+    for role, pod in _written("discovery", release).items():
+        account = {"name": pod["serviceAccountName"]}
+        found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
+        chosen = {"app.kubernetes.io/name": NFD, "app.kubernetes.io/instance": NFD, "role": role}
+        told = {"tolerations": release["values"]["worker"]["tolerations"]} if role == "worker" else {}
+        kind = "DaemonSet" if role == "worker" else "Deployment"
+        found.append(_workload(kind, f"{NFD}-{role}", chosen, {**pod, **told}))
+    return found
 
 
-def _discovery_part(role: str, account: str, resources: Object, mounts: Mapping[str, str], **pod: Any) -> Object:
-    container: Object = {"name": role, "image": f"node-feature-discovery:{NFD_VERSION}", "resources": resources}
-    if mounts:
-        container["volumeMounts"] = [
-            {"name": volume, "mountPath": path, "readOnly": True} for volume, path in mounts.items()
-        ]
-    chosen = {"app.kubernetes.io/name": "node-feature-discovery", "app.kubernetes.io/instance": NFD, "role": role}
-    whole = {"serviceAccountName": account, "dnsPolicy": "ClusterFirstWithHostNet", "containers": [container], **pod}
-    return _workload("DaemonSet" if role == "worker" else "Deployment", f"{NFD}-{role}", chosen, whole)
-
-
-def _preferred(label: str) -> Object:
-    return {"weight": 1, "preference": {"matchExpressions": [{"key": label, "operator": "In", "values": [""]}]}}
-
-
-def _configuration(name: str) -> Object:
-    key = name.replace("nfd-", "").replace("-conf", "")
-    items = [{"key": f"nfd-{key}.conf", "path": f"nfd-{key}.conf"}]
-    return {"name": name, "configMap": {"name": f"{NFD}-{key}-conf", "items": items}}
-
-
-def _host(name: str, path: str, kind: str = "") -> Object:
-    return {"name": name, "hostPath": {"path": path, **({"type": kind} if kind else {})}}
+def _written(part: str, release: Mapping[str, Any]) -> Object:
+    """The pods of `charts.yaml`, with the images of the release's version."""
+    text = WRITTEN.replace("image: PLUGIN", f"image: k8s-device-plugin:v{release['version']}")
+    found: Object = yaml.safe_load(text.replace("image: NFD", f"image: node-feature-discovery:{NFD_VERSION}"))[part]
+    return found
 
 
 def _workload(kind: str, name: str, chosen: Mapping[str, str], pod: Object, **spec: Any) -> Object:

@@ -22,8 +22,10 @@ NOT_OURS = frozenset(
         "livenessProbe",
         "ports",
         "readinessProbe",
+        "securityContext",
+        "startupProbe",
+        "volumeMounts",
     }
-    | {"securityContext", "startupProbe"}
 )
 """What a rendered pod or container may have beyond what is written here: nothing that admits or places it."""
 
