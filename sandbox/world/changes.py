@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.world.hardware import table
 from sandbox.world.names import DEFAULTS, given_name, is_autonamed
 
 _KUBERNETES = "kubernetes:"
@@ -25,52 +26,8 @@ def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What each type updates in place, of what stacks give: the properties without ForceNew in the Terraform AWS provider's
-# schemas (internal/service/<service>/*.go), on which pulumi-aws 7 is built; those of eks.Cluster seen in a run with the
-# real provider (seen by running it). `region` is nowhere: a resource does not move.
-UPDATABLE: dict[str, frozenset[str]] = {
-    "aws:ec2/vpc:Vpc": _words("tags enableDnsSupport enableDnsHostnames"),
-    "aws:ec2/subnet:Subnet": _words("tags mapPublicIpOnLaunch"),
-    # A gateway moves to another VPC by detaching and attaching.
-    "aws:ec2/internetGateway:InternetGateway": _words("tags vpcId"),
-    "aws:ec2/natGateway:NatGateway": _words("tags"),
-    "aws:ec2/eip:Eip": _words("tags"),
-    "aws:ec2/routeTable:RouteTable": _words("tags"),
-    "aws:ec2/route:Route": _words("gatewayId natGatewayId"),
-    "aws:ec2/routeTableAssociation:RouteTableAssociation": _words("routeTableId"),
-    "aws:ec2/vpcEndpoint:VpcEndpoint": _words("tags policy routeTableIds"),
-    "aws:ec2/launchTemplate:LaunchTemplate": _words(
-        "tags blockDeviceMappings metadataOptions tagSpecifications updateDefaultVersion userData"
-    ),
-    "aws:ebs/volume:Volume": _words("tags size type iops throughput"),
-    "aws:iam/role:Role": _words("tags assumeRolePolicy description"),
-    "aws:iam/policy:Policy": _words("tags policy"),
-    "aws:iam/rolePolicyAttachment:RolePolicyAttachment": frozenset(),
-    "aws:eks/cluster:Cluster": _words(
-        "tags version enabledClusterLogTypes upgradePolicy accessConfig.authenticationMode vpcConfig.subnetIds "
-        "vpcConfig.endpointPrivateAccess vpcConfig.endpointPublicAccess vpcConfig.publicAccessCidrs"
-    ),
-    "aws:eks/nodeGroup:NodeGroup": _words(
-        "tags labels taints scalingConfig updateConfig version releaseVersion launchTemplate.version"
-    ),
-    "aws:eks/addon:Addon": _words(
-        "tags addonVersion configurationValues podIdentityAssociations preserve resolveConflictsOnCreate "
-        "resolveConflictsOnUpdate"
-    ),
-    "aws:eks/accessEntry:AccessEntry": _words("tags kubernetesGroups userName"),
-    "aws:eks/accessPolicyAssociation:AccessPolicyAssociation": frozenset(),
-    "aws:eks/podIdentityAssociation:PodIdentityAssociation": _words("tags roleArn"),
-    "aws:cloudwatch/logGroup:LogGroup": _words("tags retentionInDays"),
-    "aws:cloudwatch/eventRule:EventRule": _words("tags eventPattern state"),
-    "aws:cloudwatch/eventTarget:EventTarget": _words("arn"),
-    "aws:sqs/queue:Queue": _words("tags messageRetentionSeconds sqsManagedSseEnabled"),
-    "aws:sqs/queuePolicy:QueuePolicy": _words("policy"),
-    # A release moves to another chart, version or values by an upgrade; its name and namespace are its identity
-    # (pulumi-kubernetes provider/pkg/provider/helm_release.go, Diff).
-    "kubernetes:helm.sh/v3:Release": _words(
-        "chart version values repositoryOpts atomic timeout description skipCrds resourceNames"
-    ),
-}
+UPDATABLE: dict[str, frozenset[str]] = {row["type"]: _words(row["properties"]) for row in table("updatable")}
+"""What each type updates in place: sandbox/data/updatable.csv."""
 
 # Kubernetes is the other way round: an object is patched, but for its name and the fields below
 # (pulumi-kubernetes provider/pkg/provider/diff.go, forceNewProperties; the last two columns of PersistentVolume and

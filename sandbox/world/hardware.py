@@ -51,7 +51,7 @@ class Profile:
 
 def rows() -> tuple[Row, ...]:
     """Every instance type as EC2 describes it, those without a GPU too."""
-    return _table("ec2_instance_types")
+    return table("ec2_instance_types")
 
 
 @cache
@@ -64,7 +64,7 @@ def instance_types() -> dict[str, InstanceType]:
 def profiles(gpu: Gpu) -> dict[str, Profile]:
     """What a GPU can be cut into, by name; nothing without MIG."""
     key = (gpu.name, str(gpu.memory_mib))
-    found = [row for row in _table("mig_profiles") if (row["gpu"], row["gpu_memory_mib"]) == key]
+    found = [row for row in table("mig_profiles") if (row["gpu"], row["gpu_memory_mib"]) == key]
     return {row["profile"]: _profile(row) for row in found}
 
 
@@ -100,7 +100,7 @@ def _profile(row: Row) -> Profile:
 
 
 @cache
-def _table(name: str) -> tuple[Row, ...]:
+def table(name: str) -> tuple[Row, ...]:
     """A table of `sandbox/data`, without the lines that name its source."""
     lines = files("sandbox").joinpath("data", f"{name}.csv").read_text(encoding="utf-8").splitlines()
     return tuple(csv.DictReader(line for line in lines if not line.startswith("#")))

@@ -1,6 +1,8 @@
 """The world's memory: ids, names, differences, faults, leftovers, and a state file that is never reset silently."""
 
 import threading
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,96 +48,19 @@ def test_types_without_a_name_are_left_alone() -> None:
 
 # Differences.
 
-CHANGES: dict[str, tuple[str, dict[str, Any], dict[str, Any], str]] = {
-    "nothing": (tokens.VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}, ""),
-    "tags": (tokens.VPC, {"tags": {"a": "b"}}, {"tags": {"a": "c"}}, "tags"),
-    "range": (tokens.VPC, {"cidrBlock": "a"}, {"cidrBlock": "b"}, "cidrBlock!"),
-    "region": (tokens.VPC, {"region": "a"}, {"region": "b"}, "region!"),
-    "version": (tokens.CLUSTER, {"name": "c", "version": "1"}, {"name": "c", "version": "2"}, "version"),
-    "order of a set": (tokens.CLUSTER, {"vpcConfig": {"subnetIds": [1, 2]}}, {"vpcConfig": {"subnetIds": [2, 1]}}, ""),
-    "order of a list": (
-        tokens.NODE_GROUP,
-        {"instanceTypes": ["a", "b"]},
-        {"instanceTypes": ["b", "a"]},
-        "instanceTypes!",
-    ),
-    "inside of a map": (
-        tokens.CLUSTER,
-        {"name": "c", "accessConfig": {"authenticationMode": "API", "bootstrapClusterCreatorAdminPermissions": True}},
-        {"name": "c", "accessConfig": {"authenticationMode": "CONFIG_MAP"}},
-        "accessConfig.authenticationMode accessConfig.bootstrapClusterCreatorAdminPermissions!!",
-    ),
-    "role of a named cluster": (tokens.CLUSTER, {"name": "c", "roleArn": 1}, {"name": "c", "roleArn": 2}, "roleArn!!"),
-    "name": (tokens.CLUSTER, {"name": "c"}, {"name": "d"}, "name!"),
-    "type of an autonamed group": (
-        tokens.NODE_GROUP,
-        {"nodeGroupName": "g", "amiType": "a", "__defaults": ["nodeGroupName"]},
-        {"nodeGroupName": "g", "amiType": "b", "__defaults": ["nodeGroupName"]},
-        "amiType!",
-    ),
-    "template's version": (
-        tokens.NODE_GROUP,
-        {"launchTemplate": {"id": "t", "version": "1"}},
-        {"launchTemplate": {"id": "t", "version": "2"}},
-        "launchTemplate.version",
-    ),
-    "another template": (
-        tokens.NODE_GROUP,
-        {"launchTemplate": {"id": "t"}},
-        {"launchTemplate": {"id": "u"}},
-        "launchTemplate.id!",
-    ),
-    "labels": (tokens.NODE_GROUP, {"labels": {"a/b.c": "1"}}, {"labels": {"a/b.c": "2"}}, "labels"),
-    "target of a route": (tokens.ROUTE, {"gatewayId": "a"}, {"natGatewayId": "b"}, "gatewayId natGatewayId"),
-    "template's disk": (
-        tokens.TEMPLATE,
-        {"blockDeviceMappings": [{"ebs": {"volumeSize": 1}}]},
-        {"blockDeviceMappings": [{"ebs": {"volumeSize": 2}}]},
-        "blockDeviceMappings",
-    ),
-    "a release's values": (
-        tokens.RELEASE,
-        {"name": "r", "values": {"a": 1}},
-        {"name": "r", "values": {"a": 2}},
-        "values",
-    ),
-    "a release's namespace": (
-        tokens.RELEASE,
-        {"name": "r", "namespace": "a"},
-        {"name": "r", "namespace": "b"},
-        "namespace!",
-    ),
-    "an object's labels": (
-        tokens.NAMESPACE,
-        {"metadata": {"name": "n", "labels": {"a": "b"}}},
-        {"metadata": {"name": "n"}},
-        "metadata.labels",
-    ),
-    "an object's name": (tokens.NAMESPACE, {"metadata": {"name": "n"}}, {"metadata": {"name": "m"}}, "metadata.name!"),
-    "a claim's size": (
-        tokens.CLAIM,
-        {"metadata": {"name": "n"}, "spec": {"resources": 1}},
-        {"metadata": {"name": "n"}, "spec": {"resources": 2}},
-        "spec!!",
-    ),
-    "a volume's handle and policy": (
-        tokens.PERSISTENT_VOLUME,
-        {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "a"}, "persistentVolumeReclaimPolicy": "Retain"}},
-        {"metadata": {"name": "n"}, "spec": {"csi": {"volumeHandle": "b"}, "persistentVolumeReclaimPolicy": "Delete"}},
-        "spec.csi!! spec.persistentVolumeReclaimPolicy",
-    ),
-}
-"""Old and new inputs, and what changes: with `!` what cannot be updated, with `!!` where the new thing would have the
-old one's name, so that the old one goes first."""
+CHANGES = tomllib.loads((Path(__file__).resolve().parents[1] / "changes.toml").read_text(encoding="utf-8"))["change"]
 
 
-@pytest.mark.parametrize("case", CHANGES)
-def test_a_property_not_listed_as_updatable_means_replacement(case: str) -> None:
-    token, old, new, paths = CHANGES[case]
-    found = World().diff(token, old, new)
-    changed = tuple(path.rstrip("!") for path in paths.split())
-    replaces = tuple(path.rstrip("!") for path in paths.split() if path.endswith("!"))
-    assert (found.changed, found.replaces, found.delete_before_replace) == (changed, replaces, "!!" in paths)
+@pytest.mark.parametrize("case", CHANGES, ids=[case["name"] for case in CHANGES])
+def test_a_property_not_listed_as_updatable_means_replacement(case: dict[str, Any]) -> None:
+    found = World().diff(case["type"], case["old"], case["new"])
+    assert list(found.changed) == case["changed"]
+    assert list(found.replaces) == case.get("replaces", [])
+    assert found.delete_before_replace is case.get("deleted-first", False)
+
+
+def test_a_value_that_is_null_or_empty_is_no_change() -> None:
+    assert World().diff(tokens.VPC, {"cidrBlock": "a", "tags": None}, {"cidrBlock": "a", "tags": {}}).changed == ()
 
 
 @pytest.mark.real_world(
