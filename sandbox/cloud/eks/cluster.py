@@ -15,7 +15,7 @@ from typing import Any
 from sandbox.cloud.eks import versions
 from sandbox.cloud.eks.kubeconfig import kubeconfig, text
 from sandbox.cloud.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
-from sandbox.graph import Ref, Secret, holds_secret, plain, references
+from sandbox.graph import Ref, plain, references
 
 CLUSTER = "eks:index:Cluster"
 ADDON = "aws:eks/addon:Addon"
@@ -164,8 +164,7 @@ class _Builder:
 
     def _named_tags(self, name: str) -> Known:
         tags = self._argument("tags")
-        merged = {"Name": name, **(_opened(tags.value) or {})}
-        return Known(Secret(merged) if isinstance(tags.value, Secret) else merged, tags.dependencies)
+        return Known({"Name": name, **(tags.value or {})}, tags.dependencies)
 
     def _addon(
         self,
@@ -176,7 +175,7 @@ class _Builder:
         parent: str,
         configuration: Known | None = None,
     ) -> Registered:
-        given = plain(self._argument(options).value)
+        given = self._argument(options).value
         return self._child(
             ADDON,
             addon,
@@ -195,16 +194,13 @@ class _Builder:
     def _cni_configuration(self) -> Known:
         """Environment variables in `configurationValues` win; whatever else is in them is taken over."""
         options = self._argument("vpcCniOptions")
-        opened = plain(options.value)
-        given = dict(opened.get("configurationValues") or {})
-        if opened.get("enableNetworkPolicy") is not None:
-            given.setdefault("enableNetworkPolicy", str(opened["enableNetworkPolicy"]).lower())
+        given = dict(options.value.get("configurationValues") or {})
+        if options.value.get("enableNetworkPolicy") is not None:
+            given.setdefault("enableNetworkPolicy", str(options.value["enableNetworkPolicy"]).lower())
         init = given.get("init") or {}
         given["env"] = {**CNI_ENVIRONMENT, **(given.get("env") or {})}
         given["init"] = {**init, "env": {**CNI_INIT_ENVIRONMENT, **(init.get("env") or {})}}
-        written = json.dumps(given, sort_keys=True, separators=(",", ":"))
-        is_secret = holds_secret(_at(options.value, "configurationValues"))
-        return Known(Secret(written) if is_secret else written, options.dependencies)
+        return Known(json.dumps(given, sort_keys=True, separators=(",", ":")), options.dependencies)
 
     def _access_entries(self, cluster: Registered) -> list[Registered]:
         """The component's tags are not added to them."""
@@ -326,22 +322,15 @@ def _mapping(parts: Mapping[str, Known]) -> Known:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What lies at a path such as `identities[0].oidcs[0].issuer`; None where nothing does. Secrets stay so."""
-    secret = False
+    """What lies at a path such as `identities[0].oidcs[0].issuer`; None where nothing does."""
     for step in _STEP.findall(path):
-        secret = secret or isinstance(value, Secret)
-        value = _opened(value)
         if isinstance(value, Mapping):
             value = value.get(step)
         elif isinstance(value, list | tuple) and step.isdigit() and int(step) < len(value):
             value = value[int(step)]
         else:
             return None
-    return Secret(value) if secret and value is not None and not isinstance(value, Secret) else value
-
-
-def _opened(value: Any) -> Any:
-    return value.value if isinstance(value, Secret) else value
+    return value
 
 
 def _check(name: str, args: Values) -> None:
