@@ -22,6 +22,13 @@ MAY_IMPORT = {
 """Imports go towards `sharing`, which imports nothing of ours."""
 FLOORS = ("extras", "markdown", "terminal", "measured", "planned", "arguments", "deployed")
 """What several rooms of `tandem` share, from the ground up: each imports only those before it."""
+IN_SANDBOX = {
+    "cloud": {"cloud"},
+    "preview": {"cloud", "preview"},
+    "world": {"cloud", "world"},
+    "engine": {"cloud", "world", "engine"},
+}
+"""What each room of `sandbox` may import, beside `sandbox.graph` and `sandbox.wire`."""
 MOST_LINES = 400
 WITHOUT_PULUMI = (
     "tandem",
@@ -90,6 +97,14 @@ def test_a_room_of_the_command_imports_no_other_room() -> None:
         below = FLOORS[: FLOORS.index(own)] if own in FLOORS else FLOORS
         rooms = {other.split(".")[1] for other in others if other.startswith("tandem.")}
         assert rooms <= {*below, own}, module
+
+
+@pytest.mark.parametrize("room", IN_SANDBOX)
+def test_a_room_of_the_sandbox_imports_what_lies_below_it(room: str) -> None:
+    for module, others in import_graph("sandbox").items():
+        if module.startswith(f"sandbox.{room}"):
+            rooms = {other.split(".")[1] for other in others if other != "sandbox"} - {"graph", "wire"}
+            assert rooms <= IN_SANDBOX[room], module
 
 
 def import_graph(*rooms: str) -> dict[str, set[str]]:

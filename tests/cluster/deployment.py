@@ -10,6 +10,8 @@ from tests.control_plane.kept import StartError
 from tests.control_plane.running import ControlPlane
 
 Object = dict[str, Any]
+Graphs = Callable[[str], Graph]
+"""The graph of a stack by its name."""
 SECONDS = 40
 """Within which pods are placed; two or three are usual."""
 RELEASE = "kubernetes:helm.sh/v3:Release"

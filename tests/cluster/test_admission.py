@@ -1,13 +1,13 @@
 """Namespaces have the strictest Pod Security level that takes their pods: the real admission says so."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sandbox.graph import Graph
 from tests.cluster.charts import objects_of
-from tests.cluster.deployment import Deployment, manifests, releases
+from tests.cluster.deployment import Deployment, Graphs, manifests, releases
 from tests.control_plane.api import ApiError
 
 Object = dict[str, Any]
@@ -61,7 +61,7 @@ def refusals(cluster: Deployment, namespace: Object, wanted: list[Object]) -> st
 
 @pytest.mark.parametrize(("stack", "name", "level", "refused"), CASES)
 def test_a_namespace_takes_its_pods_and_the_next_level_would_not(
-    cluster: Deployment, graphs: Callable[[str], Graph], stack: str, name: str, level: str, refused: list[str]
+    cluster: Deployment, graphs: Graphs, stack: str, name: str, level: str, refused: list[str]
 ) -> None:
     graph = graphs(stack)
     [namespace] = [one for one in manifests(graph) if one["kind"] == "Namespace" and one["metadata"]["name"] == name]
@@ -76,9 +76,7 @@ def test_a_namespace_takes_its_pods_and_the_next_level_would_not(
         assert all(one in said for one in refused), said
 
 
-def test_nobody_mounts_a_directory_of_the_host_in_the_models_namespace(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_nobody_mounts_a_directory_of_the_host_in_the_models_namespace(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
     [namespace] = [one for one in manifests(graph) if one["metadata"]["name"] == "ollama"]
     intruder = {

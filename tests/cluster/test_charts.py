@@ -3,12 +3,11 @@
 Needs the charts' repositories, or `--charts FOLDER` with a folder for each chart in it, as its source has them.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sandbox.graph import Graph
 from tests.cluster.charts import Render, objects_of
-from tests.cluster.deployment import Deployment, manifests, releases
+from tests.cluster.deployment import Deployment, Graphs, manifests, releases
 
 NOT_OURS = frozenset(
     {
@@ -52,9 +51,7 @@ def key(one: Mapping[str, Any]) -> tuple[str, str]:
     return one["kind"], one["metadata"]["name"]
 
 
-def test_the_charts_make_of_our_values_what_is_written_here(
-    render: Render, graphs: Callable[[str], Graph], any_stack: str
-) -> None:
+def test_the_charts_make_of_our_values_what_is_written_here(render: Render, graphs: Graphs, any_stack: str) -> None:
     for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
         for release in releases(graphs(any_stack), chart):
             theirs = {key(one): one for one in render(release)}
@@ -67,7 +64,7 @@ def test_the_charts_make_of_our_values_what_is_written_here(
 
 
 def test_the_server_accepts_what_the_charts_render(
-    cluster: Deployment, render: Render, graphs: Callable[[str], Graph], any_stack: str
+    cluster: Deployment, render: Render, graphs: Graphs, any_stack: str
 ) -> None:
     for one in manifests(graphs(any_stack)):
         cluster.api.apply(one)

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -24,7 +24,7 @@ from tandem.deployed import connection
 from tandem.deployed.connection import Connected, endpoints
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.verify.overfill import MARK, overfill
-from tests.cluster.deployment import Deployment, is_ready
+from tests.cluster.deployment import Deployment, Graphs, is_ready
 from tests.cluster.kubelet import Kubelet, kubelet
 from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
@@ -76,7 +76,7 @@ class Stack:
 
 
 @pytest.fixture
-def stack(cluster: Deployment, graphs: Callable[[str], Graph], node_agent: Kubelet, server: FakeOllama) -> Stack:
+def stack(cluster: Deployment, graphs: Graphs, node_agent: Kubelet, server: FakeOllama) -> Stack:
     server.answers["/api/ps"] = {"models": [loaded(tag) for tag in TAGS]}
     graph = graphs("timeslice")
     for node in nodes(graph):

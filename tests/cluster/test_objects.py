@@ -1,20 +1,18 @@
 """A real API server accepts what our stacks emit."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from sandbox.graph import Graph
 from sharing import versions
 from tests.cluster.charts import objects_of
-from tests.cluster.deployment import Deployment, manifests, releases
+from tests.cluster.deployment import Deployment, Graphs, manifests, releases
 from tests.control_plane.api import ApiError
 from tests.control_plane.running import ControlPlane
 
 
 def test_every_object_of_every_stack_is_accepted_and_applied_again_without_a_change(
-    cluster: Deployment, graphs: Callable[[str], Graph], any_stack: str
+    cluster: Deployment, graphs: Graphs, any_stack: str
 ) -> None:
     wanted = manifests(graphs(any_stack))
     assert {"Namespace", "StorageClass"} <= {one["kind"] for one in wanted}
@@ -30,9 +28,7 @@ def applied(cluster: Deployment, manifest: dict[str, Any]) -> list[Any]:
     return [one for one in fields if one["operation"] == "Apply"]
 
 
-def test_the_charts_objects_as_written_here_are_accepted(
-    cluster: Deployment, graphs: Callable[[str], Graph], any_stack: str
-) -> None:
+def test_the_charts_objects_as_written_here_are_accepted(cluster: Deployment, graphs: Graphs, any_stack: str) -> None:
     graph = graphs(any_stack)
     for one in manifests(graph):
         cluster.api.apply(one)
@@ -42,7 +38,7 @@ def test_the_charts_objects_as_written_here_are_accepted(
                 cluster.api.apply(one, dry_run=True)
 
 
-def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Callable[[str], Graph]) -> None:
+def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Graphs) -> None:
     [namespace] = [one for one in manifests(graphs("dev")) if one["metadata"]["name"] == "ollama"]
     with pytest.raises(ApiError, match="lables"):
         cluster.api.apply({**namespace, "metadata": {"name": "ollama", "lables": {}}}, dry_run=True)

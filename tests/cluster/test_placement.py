@@ -9,7 +9,7 @@ from sandbox.graph import Graph, plain
 from sharing.modes import GPU_RESOURCE, LAYOUT_STATE_LABEL
 from sharing.names import tolerations
 from sharing.setup import Setup
-from tests.cluster.deployment import Deployment, instance_of, is_ready, manifests, releases
+from tests.cluster.deployment import Deployment, Graphs, instance_of, is_ready, manifests, releases
 from tests.cluster.nodes import ZONES, advertised, node, node_groups, nodes, taints
 
 GPU_NODE = "tandem-gpu-group-0"
@@ -46,7 +46,7 @@ def place_of(cluster: Deployment, name: str) -> str:
 
 
 def test_every_model_runs_on_a_share_as_planned(
-    cluster: Deployment, graphs: Callable[[str], Graph], setups: Callable[[str], Setup], any_stack: str
+    cluster: Deployment, graphs: Graphs, setups: Callable[[str], Setup], any_stack: str
 ) -> None:
     graph, setup = graphs(any_stack), setups(any_stack)
     awake = [pool for pool in setup.pools if pool.desired]
@@ -65,9 +65,7 @@ def test_every_model_runs_on_a_share_as_planned(
 
 
 @pytest.mark.parametrize("stack", ["timeslice", "mps"])
-def test_two_models_share_a_node_and_a_third_waits_for_a_share(
-    cluster: Deployment, graphs: Callable[[str], Graph], stack: str
-) -> None:
+def test_two_models_share_a_node_and_a_third_waits_for_a_share(cluster: Deployment, graphs: Graphs, stack: str) -> None:
     graph = graphs(stack)
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))
@@ -77,9 +75,7 @@ def test_two_models_share_a_node_and_a_third_waits_for_a_share(
     assert cluster.models() == both
 
 
-def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("mig-mixed")
     cluster.deploy(graph, nodes_desired=0)
     [gpu_node] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
@@ -93,9 +89,7 @@ def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(
     cluster.wait_until_refused("third", "Insufficient nvidia.com/mig-2g.48gb")
 
 
-def test_exclusive_gives_each_model_a_node_and_a_third_waits(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_exclusive_gives_each_model_a_node_and_a_third_waits(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("exclusive")
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))
@@ -120,9 +114,7 @@ def update(cluster: Deployment, to: Graph) -> None:
         cluster.install(release)
 
 
-def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(cluster: Deployment, graphs: Graphs) -> None:
     before = graphs("exclusive")
     cluster.deploy(before, nodes_desired=1)
     cluster.wait_for("one model ran", lambda: len(cluster.models()) == 1)
@@ -135,7 +127,7 @@ def test_a_switch_from_exclusive_to_timeslice_lets_the_waiting_model_in(
 
 
 def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_and_brings_the_mps_daemon(
-    cluster: Deployment, graphs: Callable[[str], Graph]
+    cluster: Deployment, graphs: Graphs
 ) -> None:
     cluster.deploy(graphs("timeslice"))
     cluster.wait_for_models(*ids(graphs("timeslice")))
@@ -152,9 +144,7 @@ def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_an
     assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
 
 
-def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_cards(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_cards(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))
@@ -166,9 +156,7 @@ def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_cards(
     cluster.wait_until_refused(left_out, NO_SHARE_LEFT)
 
 
-def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("volumes")
     [volume] = [one for one in manifests(graph) if one["kind"] == "PersistentVolume" and "csi" in one["spec"]]
     [planned] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
@@ -194,9 +182,7 @@ def test_a_model_with_a_volume_runs_in_the_volumes_zone_and_nowhere_else(
     ]
 
 
-def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(cluster: Deployment, graphs: Graphs) -> None:
     every = {one["metadata"]["name"]: one for one in nodes(graphs("timeslice"))}
     cluster.join(every.pop(GPU_NODE))
     cluster.wait_for_nodes(GPU_NODE)
@@ -208,9 +194,7 @@ def test_a_pod_that_asks_for_no_gpu_never_lands_on_a_gpu_node(
     assert place_of(cluster, "stranger") in every
 
 
-def test_a_pod_that_asks_for_a_gpu_needs_to_tolerate_nothing_but_the_mode(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_pod_that_asks_for_a_gpu_needs_to_tolerate_nothing_but_the_mode(cluster: Deployment, graphs: Graphs) -> None:
     for one in nodes(graphs("timeslice")):
         cluster.join(one)
     [_, taint] = plain(node_groups(graphs("timeslice"))["tandem-gpu-group"].inputs)["taints"]
@@ -229,9 +213,7 @@ def changed(release: dict[str, Any], strategy: str, context: str) -> dict[str, A
     return {**release, "values": values}
 
 
-def test_a_changed_model_is_recreated_while_all_shares_are_taken(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_changed_model_is_recreated_while_all_shares_are_taken(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
     cluster.deploy(graph)
     cluster.wait_for_models(*ids(graph))
@@ -248,9 +230,7 @@ def test_a_changed_model_is_recreated_while_all_shares_are_taken(
     assert before[other] in {one["metadata"]["uid"] for one in cluster.pods("ollama")}
 
 
-def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(
-    cluster: Deployment, graphs: Callable[[str], Graph]
-) -> None:
+def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
     release = dict(next(iter(releases(graph, "ollama"))))
     cluster.deploy(graph, nodes_desired=0)
@@ -262,7 +242,7 @@ def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(
     assert len(cluster.pods("ollama")) == 3
 
 
-def test_the_plugins_daemons_run_where_they_are_needed(cluster: Deployment, graphs: Callable[[str], Graph]) -> None:
+def test_the_plugins_daemons_run_where_they_are_needed(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("exclusive")
     cluster.deploy(graph)
     every = {one["metadata"]["name"] for one in nodes(graph)}

@@ -15,7 +15,7 @@ from sandbox.preview.program import run
 from sharing.gpus import gpus
 from sharing.modes import GPU_RESOURCE, Mps
 from sharing.names import MODE_TAINT, tolerations
-from tests.cluster.deployment import Deployment, Object, is_ready, manifests
+from tests.cluster.deployment import Deployment, Graphs, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
 from tests.cluster.test_objects import applied
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
@@ -137,7 +137,7 @@ def test_every_object_is_accepted_and_applied_again_without_a_change(cluster: De
 
 
 def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_time(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 4, 4)
     job = Kubelet(deployed, job_of(proof, "shares"))
@@ -155,7 +155,7 @@ def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_
 
 
 def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 2, 2)
     job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
@@ -163,7 +163,7 @@ def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(
 
 
 def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 2)
     job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
@@ -180,9 +180,7 @@ def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(
     assert any(NO_SHARE_LEFT in one for one in said)
 
 
-def test_a_failed_job_does_not_try_again(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
-) -> None:
+def test_a_failed_job_does_not_try_again(deployed: Deployment, graphs: Graphs, proof: list[Object]) -> None:
     gpu_nodes(deployed, graphs("mps"), 2)
     job = Kubelet(deployed, job_of(proof, "shares"))
 
@@ -201,7 +199,7 @@ def test_a_failed_job_does_not_try_again(
 )
 @pytest.mark.parametrize("reason", ["TerminationByKubelet", "EvictionByEvictionAPI"])
 def test_an_interrupted_pod_comes_again_and_the_job_still_completes(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object], reason: str
+    deployed: Deployment, graphs: Graphs, proof: list[Object], reason: str
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 4)
     job = Kubelet(deployed, job_of(proof, "shares"))
@@ -219,7 +217,7 @@ def test_an_interrupted_pod_comes_again_and_the_job_still_completes(
 
 
 def test_without_its_failure_policy_an_interruption_fails_the_job(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 4)
     job = Kubelet(deployed, job_of(proof, "shares"), podFailurePolicy=None)
@@ -229,7 +227,7 @@ def test_without_its_failure_policy_an_interruption_fails_the_job(
 
 
 def test_a_node_without_the_expected_share_gets_no_pod_of_the_proof(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     for one in nodes(graphs("mps"), desired=0):
         deployed.join(one)
@@ -239,7 +237,7 @@ def test_a_node_without_the_expected_share_gets_no_pod_of_the_proof(
 
 
 def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
-    deployed: Deployment, graphs: Callable[[str], Graph], proof: list[Object]
+    deployed: Deployment, graphs: Graphs, proof: list[Object]
 ) -> None:
     gpu_nodes(deployed, graphs("mps"), 0)
     job = job_of(proof, "node")
@@ -266,7 +264,7 @@ def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tu
 
 
 @pytest.fixture
-def labelled(deployed: Deployment, graphs: Callable[[str], Graph]) -> Callable[[int], None]:
+def labelled(deployed: Deployment, graphs: Graphs) -> Callable[[int], None]:
     """A function that lets the node offer so many shares by MPS, as feature discovery labels it."""
 
     def offer(shares: int) -> None:
@@ -351,7 +349,7 @@ def tolerating(name: str, *values: str) -> Object:
 
 
 def test_a_change_of_the_mode_taint_evicts_the_pods_of_the_old_mode_and_lets_in_those_of_the_new(
-    cluster: Deployment, graphs: Callable[[str], Graph]
+    cluster: Deployment, graphs: Graphs
 ) -> None:
     gpu_nodes(cluster, graphs("mps"), 4)
 
