@@ -17,7 +17,6 @@ from sharing.modes import GPU_RESOURCE, Mps
 from sharing.names import MODE_TAINT, tolerations
 from tests.cluster.deployment import Deployment, Graphs, Object, is_ready, manifests
 from tests.cluster.nodes import nodes
-from tests.cluster.test_objects import applied
 from tests.cluster.test_placement import GPU_NODE, NO_SHARE_LEFT, place_of, pod
 from tests.components.node_reader import read_node
 from tests.control_plane.api import ApiError
@@ -54,14 +53,14 @@ class Kubelet:
     """Runs a Job's pods as they behave: each runs as long as it waits for the others, and ends with them."""
 
     def __init__(self, cluster: Deployment, job: Object, **spec: Any) -> None:
-        self._cluster, self.name = cluster, job["metadata"]["name"]
+        self.cluster, self.name = cluster, job["metadata"]["name"]
         template = job["spec"]["template"]
         held = {**template, "metadata": {**template["metadata"], "annotations": HELD}}
         cluster.api.apply({**job, "spec": {**job["spec"], "template": held, **spec}})
         self._wanted = int(job["spec"]["completions"])
 
     def pods(self) -> list[Object]:
-        return self._cluster.api.list("v1", "Pod", NAMESPACE, labelSelector=f"job-name={self.name}")
+        return self.cluster.api.list("v1", "Pod", NAMESPACE, labelSelector=f"job-name={self.name}")
 
     def running(self) -> list[Object]:
         return [one for one in self.pods() if one["status"]["phase"] == "Running"]
@@ -71,16 +70,20 @@ class Kubelet:
         for one in self.pods():
             with suppress(ApiError):  # gone since it was listed
                 if "deletionTimestamp" in one["metadata"]:
-                    self._cluster.api.call("DELETE", self._path(one), gracePeriodSeconds="0")
+                    self.cluster.api.call("DELETE", self._path(one), gracePeriodSeconds="0")
                 elif one["spec"].get("nodeName") and one["status"]["phase"] == "Pending":
                     self.becomes("Running", one)
         if len(self.running()) == self._wanted:
             for one in self.running():
                 self.becomes("Succeeded", one)
 
+    def wait_until_placed(self) -> None:
+        """Waits until all pods have a node."""
+        self.cluster.wait_for("placed", lambda: sum("nodeName" in one["spec"] for one in self.pods()) == self._wanted)
+
     def condition(self) -> Object:
         """The one that says how the Job ended, once it has."""
-        job = self._cluster.api.get("batch/v1", "Job", self.name, NAMESPACE) or {}
+        job = self.cluster.api.get("batch/v1", "Job", self.name, NAMESPACE) or {}
         found = {one["type"]: one for one in job.get("status", {}).get("conditions", []) if one["status"] == "True"}
         ended: Object = found.get("Complete") or found.get("Failed") or {}
         return ended
@@ -95,7 +98,7 @@ class Kubelet:
             ever = ever or seen()
             return bool(self.condition())
 
-        self._cluster.wait_for(f"Job {self.name} had ended", ended)
+        self.cluster.wait_for(f"Job {self.name} had ended", ended)
         assert ever
         return self.condition()
 
@@ -112,7 +115,7 @@ class Kubelet:
 
     def _patch(self, one: Object, status: Object) -> None:
         change = {"status": status}
-        self._cluster.api.call("PATCH", f"{self._path(one)}/status", change, content="merge-patch+json")
+        self.cluster.api.call("PATCH", f"{self._path(one)}/status", change, content="merge-patch+json")
 
 
 def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
@@ -126,21 +129,22 @@ def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
     cluster.wait_for_nodes(*(one["metadata"]["name"] for one in made))
 
 
-def test_every_object_is_accepted_and_applied_again_without_a_change(cluster: Deployment, proof: list[Object]) -> None:
-    for one in proof:
-        cluster.api.apply(one)
-    first = [applied(cluster, one) for one in proof]
-    assert [applied(cluster, one) for one in proof] == first
-    assert {"Namespace", "ConfigMap", "Service", "ClusterRole", "ClusterRoleBinding", "Job"} <= {
-        one["kind"] for one in proof
-    }
+Start = Callable[..., Kubelet]
 
 
-def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_time(
-    deployed: Deployment, graphs: Graphs, proof: list[Object]
-) -> None:
-    gpu_nodes(deployed, graphs("mps"), 4, 4)
-    job = Kubelet(deployed, job_of(proof, "shares"))
+@pytest.fixture
+def start(deployed: Deployment, graphs: Graphs, proof: list[Object]) -> Start:
+    """A function that makes nodes with so many shares each, and starts the Job whose pods hold one each."""
+
+    def started(*shares: int, **spec: Any) -> Kubelet:
+        gpu_nodes(deployed, graphs("mps"), *shares)
+        return Kubelet(deployed, job_of(proof, "shares"), **spec)
+
+    return started
+
+
+def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_time(start: Start) -> None:
+    job = start(4, 4)
     places: set[str] = set()
 
     def together() -> bool:
@@ -154,19 +158,13 @@ def test_the_job_is_complete_once_all_pods_held_a_share_of_one_node_at_the_same_
     assert {one["spec"]["hostname"] for one in job.pods()} == {f"{job.name}-{index}" for index in range(4)}
 
 
-def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(
-    deployed: Deployment, graphs: Graphs, proof: list[Object]
-) -> None:
-    gpu_nodes(deployed, graphs("mps"), 2, 2)
-    job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
+def test_pods_do_not_spread_over_nodes_that_have_the_shares_only_together(start: Start) -> None:
+    job = start(2, 2, activeDeadlineSeconds=4)
     assert job.wait(lambda: len(job.running()) == 2)["reason"] == "DeadlineExceeded"
 
 
-def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(
-    deployed: Deployment, graphs: Graphs, proof: list[Object]
-) -> None:
-    gpu_nodes(deployed, graphs("mps"), 2)
-    job = Kubelet(deployed, job_of(proof, "shares"), activeDeadlineSeconds=4)
+def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(start: Start) -> None:
+    job = start(2, activeDeadlineSeconds=4)
     said: set[str] = set()
 
     def two_wait() -> bool:
@@ -180,9 +178,8 @@ def test_fewer_shares_than_expected_fail_the_job_in_time_and_say_why(
     assert any(NO_SHARE_LEFT in one for one in said)
 
 
-def test_a_failed_job_does_not_try_again(deployed: Deployment, graphs: Graphs, proof: list[Object]) -> None:
-    gpu_nodes(deployed, graphs("mps"), 2)
-    job = Kubelet(deployed, job_of(proof, "shares"))
+def test_a_failed_job_does_not_try_again(start: Start) -> None:
+    job = start(2)
 
     def one_gives_up() -> bool:
         running = job.running()
@@ -198,12 +195,9 @@ def test_a_failed_job_does_not_try_again(deployed: Deployment, graphs: Graphs, p
     source="kubernetes v1.36 pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy",
 )
 @pytest.mark.parametrize("reason", ["TerminationByKubelet", "EvictionByEvictionAPI"])
-def test_an_interrupted_pod_comes_again_and_the_job_still_completes(
-    deployed: Deployment, graphs: Graphs, proof: list[Object], reason: str
-) -> None:
-    gpu_nodes(deployed, graphs("mps"), 4)
-    job = Kubelet(deployed, job_of(proof, "shares"))
-    deployed.wait_for("all pods had a node", lambda: sum("nodeName" in one["spec"] for one in job.pods()) == 4)
+def test_an_interrupted_pod_comes_again_and_the_job_still_completes(start: Start, reason: str) -> None:
+    job = start(4)
+    job.wait_until_placed()
     [first] = [one for one in job.pods() if one["spec"]["hostname"] == f"{job.name}-1"]
     job.interrupt(first, reason)
 
@@ -216,12 +210,9 @@ def test_an_interrupted_pod_comes_again_and_the_job_still_completes(
     assert job.wait(replaced)["type"] == "Complete"
 
 
-def test_without_its_failure_policy_an_interruption_fails_the_job(
-    deployed: Deployment, graphs: Graphs, proof: list[Object]
-) -> None:
-    gpu_nodes(deployed, graphs("mps"), 4)
-    job = Kubelet(deployed, job_of(proof, "shares"), podFailurePolicy=None)
-    deployed.wait_for("all pods had a node", lambda: sum("nodeName" in one["spec"] for one in job.pods()) == 4)
+def test_without_its_failure_policy_an_interruption_fails_the_job(start: Start) -> None:
+    job = start(4, podFailurePolicy=None)
+    job.wait_until_placed()
     job.interrupt(job.pods()[0], "TerminationByKubelet")
     assert job.wait()["reason"] == "BackoffLimitExceeded"
 
