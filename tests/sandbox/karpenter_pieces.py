@@ -28,9 +28,7 @@ class Karpenter(Account):
             self.attached[part] = self.make(tokens.ATTACHED_POLICY, part, role="controller", policyArn=policy)
         who = {"clusterName": "c", "namespace": "kube-system", "serviceAccount": "karpenter"}
         self.identity = self.make(tokens.POD_IDENTITY, **who, roleArn=self.controller_role)
-        self.crds = self.make(
-            tokens.RELEASE, "crds", name="karpenter-crd", namespace="kube-system", chart="karpenter-crd"
-        )
+        self.crds = self.release("karpenter-crd", "karpenter-crd")
         self.controller = self.controllers()
         self.device_plugin()
 

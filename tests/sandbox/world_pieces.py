@@ -112,6 +112,23 @@ class Account:
             tokens.ADDON, "csi", clusterName="c", addonName="aws-ebs-csi-driver", podIdentityAssociations=identity
         )
 
+    def volume(self, name: str = "d", zone: str = "", **spec: Any) -> tuple[str, str, str]:
+        """An EBS volume, in the first zone or bound to a given one, its PersistentVolume, and the claim on it."""
+        disk = self.make(tokens.VOLUME, availabilityZone=zone or "us-east-1a", size=10)
+        csi = {"driver": "ebs.csi.aws.com", "volumeHandle": disk}
+        there = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}
+        bound = {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [there]}]}}} if zone else {}
+        given = spec or {"csi": csi, **bound}
+        volume = self.make(
+            tokens.PERSISTENT_VOLUME, metadata=meta(name), spec={**given, "persistentVolumeReclaimPolicy": "Retain"}
+        )
+        claim = self.make(
+            tokens.CLAIM,
+            metadata=meta(name, namespace="default"),
+            spec={"storageClassName": "", "volumeName": name},
+        )
+        return disk, volume, claim
+
     def release(self, name: str, chart: str, **values: Any) -> str:
         """A release in the namespace of the system."""
         return self.make(tokens.RELEASE, name, name=name, namespace="kube-system", chart=chart, values=values)

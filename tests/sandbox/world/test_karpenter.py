@@ -1,6 +1,7 @@
 """Rules of Karpenter: what its nodes and objects need as they come, and as they go."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -61,25 +62,27 @@ def test_pods_are_counted_by_the_overlay_and_by_cards_without_one(
     assert len(account.own) == nodes
 
 
-@pytest.mark.parametrize(
-    "overlay",
-    [("karpenter.sh/nodepool", "gpus"), ("node.kubernetes.io/instance-type", "g4dn.2xlarge"), ("not.a/label", "x")],
-)
-def test_an_overlay_that_matches_nothing_says_nothing(account: Karpenter, overlay: tuple[str, str]) -> None:
-    account.node_class()
-    account.overlay("2", overlay)
-    account.pool()
-    account.models(2)
-    assert len(account.own) == 2
+TYPE = "node.kubernetes.io/instance-type"
+OVERLAYS: dict[str, tuple[list[dict[str, Any]], int, int]] = {
+    "one for another pool": ([{"count": "2", "needs": ("karpenter.sh/nodepool", "gpus")}], 2, 2),
+    "one for another type": ([{"count": "2", "needs": (TYPE, "g4dn.2xlarge")}], 2, 2),
+    "one for a label that no node has": ([{"count": "2", "needs": ("not.a/label", "x")}], 2, 2),
+    "one of a greater weight": ([{"count": "2", "weight": 2}, {"count": "1", "weight": 1}], 2, 1),
+    "one larger than what the plugin shares": ([{"count": "8"}], 4, 2),
+}
+"""Overlays, pods that come, and the nodes that they get."""
 
 
-def test_the_overlay_of_the_greater_weight_counts(account: Karpenter) -> None:
+@pytest.mark.parametrize("case", OVERLAYS)
+def test_nodes_are_counted_by_the_overlay_that_matches_with_the_greatest_weight(account: Karpenter, case: str) -> None:
+    overlays, pods, nodes = OVERLAYS[case]
     account.node_class()
-    account.overlay("2", name="a", weight=2)
-    account.overlay("1", name="b", weight=1)
+    for number, spec in enumerate(overlays):
+        needs = [spec.pop("needs")] if "needs" in (spec := dict(spec)) else []
+        account.overlay(spec.pop("count"), *needs, name=f"o{number}", **spec)
     account.pool()
-    account.models(2)
-    assert len(account.own) == 1
+    account.models(pods)
+    assert len(account.own) == nodes
 
 
 @pytest.mark.real_world(
@@ -89,18 +92,13 @@ def test_the_overlay_of_the_greater_weight_counts(account: Karpenter) -> None:
 def test_overlays_need_their_gate(account: Karpenter) -> None:
     account.drop(tokens.RELEASE, account.controller)
     account.controllers(gate=False)
+    spec: dict[str, Any] = {"requirements": [], "capacity": {}}
+    with refused("Timeout", "gate NodeOverlay is off"):
+        account.make(tokens.NODE_OVERLAY, metadata=meta("awaited", annotations=WAITS), spec=spec)
     account.node_class()
     account.overlay("2")
     account.pool()
     account.models(2)
-    assert len(account.own) == 2
-
-
-def test_an_overlay_larger_than_what_the_plugin_shares_costs_a_node_more(account: Karpenter) -> None:
-    account.node_class()
-    account.overlay("8")
-    account.pool()
-    account.models(4)
     assert len(account.own) == 2
 
 
@@ -155,17 +153,7 @@ def test_a_pod_that_no_pool_is_made_for_brings_none(ready: Karpenter) -> None:
 def test_a_pod_with_a_volume_brings_a_node_into_its_zone(ready: Karpenter) -> None:
     ready.driver()
     zone = "us-east-1b"
-    disk = ready.make(tokens.VOLUME, availabilityZone=zone, size=8)
-    spec: dict[str, Any] = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "storageClassName": ""}
-    there = [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": [zone]}]
-    spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": there}]}}
-    spec["claimRef"] = {"namespace": "default", "name": "files"}
-    ready.make("kubernetes:core/v1:PersistentVolume", metadata=meta("files"), spec=spec)
-    ready.make(
-        "kubernetes:core/v1:PersistentVolumeClaim",
-        metadata=meta("files", namespace="default"),
-        spec={"storageClassName": "", "volumeName": "files"},
-    )
+    ready.volume("files", zone)
     ready.model(persistentVolume={"enabled": True, "existingClaim": "files"})
     assert [one.inputs["availabilityZone"] for one in ready.of(tokens.INSTANCE, "karpenter")] == [zone]
 
@@ -205,10 +193,6 @@ def without_controller(account: Karpenter) -> None:
     account.drop(tokens.RELEASE, account.controller)
 
 
-def without_system_nodes(account: Karpenter) -> None:
-    account.drop(tokens.NODE_GROUP, "c:system")
-
-
 def with_tainted_system_nodes(account: Karpenter) -> None:
     account.change(tokens.NODE_GROUP, "c:system", taints=[TAINT])
     account.change(tokens.NODE_GROUP, "c:system", releaseVersion="later")
@@ -218,25 +202,18 @@ def without_identity(account: Karpenter) -> None:
     account.drop(tokens.POD_IDENTITY, account.identity)
 
 
-def without_agent(account: Karpenter) -> None:
-    account.drop(tokens.ADDON, "c:eks-pod-identity-agent")
-
-
-def without_names(account: Karpenter) -> None:
-    account.drop(tokens.ADDON, "c:coredns")
-
-
 def without_node_policy(account: Karpenter) -> None:
     account.drop(tokens.ATTACHED_POLICY, account.attached["nodes"])
 
 
-LACKING = [
+AGENT = "eks-pod-identity-agent"
+LACKING: list[tuple[Callable[[Karpenter], None], str]] = [
     (without_controller, "the controller of karpenter is not there"),
-    (without_system_nodes, "the controller of karpenter is not there"),
+    (lambda account: account.drop(tokens.NODE_GROUP, "c:system"), "the controller of karpenter is not there"),
     (with_tainted_system_nodes, "the controller of karpenter is not there"),
     (without_identity, "gets no credentials: no association for kube-system/karpenter"),
-    (without_agent, "gets no credentials: the add-on eks-pod-identity-agent"),
-    (without_names, "resolves no names: the add-on coredns"),
+    (lambda account: account.drop(tokens.ADDON, f"c:{AGENT}"), f"gets no credentials: the add-on {AGENT}"),
+    (lambda account: account.drop(tokens.ADDON, "c:coredns"), "resolves no names: the add-on coredns"),
     (without_node_policy, "not authorized to perform ec2:"),
 ]
 
@@ -260,16 +237,15 @@ def test_a_pool_with_nodes_goes_only_as_long_as_the_controller_can_work(
     assert len(ready.own) == 1
 
 
-def test_a_pool_takes_its_nodes_along(ready: Karpenter) -> None:
+def test_a_pool_takes_its_nodes_along_and_needs_nobody_without_nodes(ready: Karpenter) -> None:
     ready.models(3)
     assert len(ready.own) == 2
     ready.drop(tokens.NODE_POOL, "gpu")
     assert ready.of(tokens.NODE_CLAIM) == []
     for token in (tokens.INSTANCE, tokens.INTERFACE, tokens.VOLUME):
         assert ready.of(token, "karpenter") == []
-
-
-def test_a_pool_without_nodes_needs_nobody_to_go(ready: Karpenter) -> None:
+    ready.drop(tokens.RELEASE, "default/m")
+    ready.pool()
     without_controller(ready)
     ready.drop(tokens.NODE_POOL, "gpu")
 
@@ -309,15 +285,9 @@ def test_a_class_goes_only_as_long_as_the_controller_can_work(account: Karpenter
     take_away(account)
     with refused("Timeout", "finalizer"):
         account.drop(tokens.NODE_CLASS, "gpu")
-
-
-def test_a_class_goes_when_the_controller_is_back(account: Karpenter) -> None:
-    account.node_class()
-    without_controller(account)
-    with refused("Timeout", "finalizer"):
+    if take_away is without_controller:
+        account.controllers()
         account.drop(tokens.NODE_CLASS, "gpu")
-    account.controllers()
-    account.drop(tokens.NODE_CLASS, "gpu")
 
 
 def test_a_class_goes_only_if_instance_profiles_may_be_listed(account: Karpenter) -> None:
@@ -356,15 +326,6 @@ def test_who_waits_for_an_object_to_be_ready_waits_for_the_controller(
     with refused("Timeout", words):
         account.node_class(annotations=WAITS)
     account.node_class()
-
-
-def test_an_overlay_never_gets_ready_without_its_gate(account: Karpenter) -> None:
-    account.drop(tokens.RELEASE, account.controller)
-    account.controllers(gate=False)
-    spec: dict[str, Any] = {"requirements": [], "capacity": {}}
-    with refused("Timeout", "gate NodeOverlay is off"):
-        account.make(tokens.NODE_OVERLAY, metadata=meta("o", annotations=WAITS), spec=spec)
-    account.make(tokens.NODE_OVERLAY, metadata=meta("o"), spec=spec)
 
 
 # The releases.

@@ -194,6 +194,12 @@ def test_a_node_offers_the_shares_of_the_plugins_default_and_none_where_its_labe
     assert count == shares
 
 
+def cut_nodes(account: Account, layout: str = "cut") -> None:
+    """A node whose GPU is to be cut into a layout."""
+    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
+    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": layout})
+
+
 SINGLE = {"flags": {"migStrategy": "single"}}
 MIXED = {"flags": {"migStrategy": "mixed"}}
 TURNS = {
@@ -230,8 +236,7 @@ def test_a_node_offers_the_slices_of_its_layout(
     values: dict[str, Any] | None,
     offered: dict[str, int],
 ) -> None:
-    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
-    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    cut_nodes(account)
     account.gpu_operator(layout, config, **(values or {}))
     if values is None:
         account.drop(tokens.RELEASE, account.discovery())
@@ -245,8 +250,7 @@ def test_a_node_offers_the_slices_of_its_layout(
 
 
 def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready(account: Account) -> None:
-    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
-    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "odd"})
+    cut_nodes(account, "odd")
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}
     with refused("Timeout", "node affinity/selector"):
@@ -256,8 +260,7 @@ def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready
 
 
 def test_two_device_plugins_at_a_time_offer_nothing_to_count_on(account: Account) -> None:
-    account.world.sell("g7e.2xlarge", ["us-east-1a", "us-east-1b"])
-    account.gpu_nodes(instanceTypes=["g7e.2xlarge"], labels={**GPU_LABELS, "nvidia.com/mig.config": "cut"})
+    cut_nodes(account)
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     account.device_plugin()
     with refused("Timeout", "Insufficient nvidia.com/gpu"):
@@ -285,11 +288,10 @@ def test_pods_of_a_lost_node_come_back_on_the_next_one(ready: Account) -> None:
 
 
 def test_karpenter_needs_one_of_two_replicas_and_no_node_of_its_own(account: Account) -> None:
-    account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="oci://public.ecr.aws/karpenter/karpenter")
-    account.drop(tokens.RELEASE, "kube-system/k")
+    account.drop(tokens.RELEASE, account.release("k", "oci://public.ecr.aws/karpenter/karpenter"))
     account.change(tokens.NODE_GROUP, "c:system", labels={"karpenter.sh/nodepool": "p"})
     with refused("Timeout"):
-        account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="karpenter")
+        account.release("k", "karpenter")
 
 
 def test_a_release_waits_for_shares_that_come_meanwhile() -> None:
@@ -332,8 +334,7 @@ def test_the_operators_hook_needs_a_node_before_the_uninstall(account: Account) 
 
 
 def karpenter(account: Account) -> tuple[str, str]:
-    crds = account.make(tokens.RELEASE, name="crds", namespace="kube-system", chart="karpenter-crd")
-    return crds, account.make(tokens.RELEASE, name="k", namespace="kube-system", chart="karpenter", skipCrds=True)
+    return account.release("crds", "karpenter-crd"), account.release("k", "karpenter")
 
 
 def test_custom_resources_need_their_crd(account: Account) -> None:

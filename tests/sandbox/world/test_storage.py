@@ -8,21 +8,10 @@ from sandbox.world import tokens
 from tests.sandbox.world_pieces import Account, meta, refused
 
 
-def claimed(account: Account) -> tuple[str, str, str]:
-    """A static volume, its PersistentVolume and the claim on it."""
-    disk = account.make(tokens.VOLUME, availabilityZone="us-east-1a", size=10)
-    spec = {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}, "persistentVolumeReclaimPolicy": "Retain"}
-    volume = account.make(tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec=spec)
-    claim = account.make(
-        tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
-    )
-    return disk, volume, claim
-
-
 def test_a_claim_needs_a_volume(account: Account) -> None:
     with refused("Timeout", "Pending"):
         account.make(tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"volumeName": "v"})
-    claimed(account)
+    account.volume()
 
 
 def with_claim(name: str) -> dict[str, Any]:
@@ -34,7 +23,7 @@ def with_claim(name: str) -> dict[str, Any]:
     source="kubernetes.io/docs/concepts/storage/persistent-volumes/#storage-object-in-use-protection",
 )
 def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready: Account) -> None:
-    disk, volume, claim = claimed(ready)
+    disk, volume, claim = ready.volume()
     release = ready.model(**with_claim("d"))
     with refused("Timeout", "pvc-protection"):
         ready.drop(tokens.CLAIM, claim)
@@ -53,7 +42,7 @@ def test_a_claim_stays_while_a_pod_uses_it_and_a_volume_while_a_claim_does(ready
 def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -> None:
     account.gpu_nodes()
     account.device_plugin()
-    claimed(account)
+    account.volume()
     with refused("Timeout", "FailedAttachVolume"):
         account.model(**with_claim("d"))
     account.driver()
@@ -80,11 +69,7 @@ def test_pods_with_volumes_wait_for_the_driver(account: Account, missing: str) -
 def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_pod_uses_it(account: Account) -> None:
     account.gpu_nodes()
     account.device_plugin()
-    spec = {"hostPath": {"path": "/models", "type": "DirectoryOrCreate"}, "persistentVolumeReclaimPolicy": "Retain"}
-    volume = account.make(tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec=spec)
-    claim = account.make(
-        tokens.CLAIM, metadata=meta("d", namespace="default"), spec={"storageClassName": "", "volumeName": "v"}
-    )
+    _, volume, claim = account.volume(hostPath={"path": "/models", "type": "DirectoryOrCreate"})
     with refused("Timeout", 'persistentvolumeclaim "e" not found'):
         account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "e"}}])
     release = account.model(volumes=[{"name": "models", "persistentVolumeClaim": {"claimName": "d"}}])
@@ -96,13 +81,7 @@ def test_a_claim_on_a_directory_of_the_node_needs_no_driver_and_stays_while_a_po
 
 
 def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
-    disk = ready.make(tokens.VOLUME, availabilityZone="us-east-1b", size=10)
-    zone = {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["us-east-1b"]}
-    affinity = {"required": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
-    ready.make(
-        tokens.PERSISTENT_VOLUME, metadata=meta("v"), spec={"csi": {"volumeHandle": disk}, "nodeAffinity": affinity}
-    )
-    ready.make(tokens.CLAIM, metadata=meta("d"), spec={"storageClassName": "", "volumeName": "v"})
+    ready.volume(zone="us-east-1b")
     with refused("Timeout", "PersistentVolume's node affinity"):
         ready.model(**with_claim("d"))
     ready.gpu_nodes("there", subnetIds=ready.subnets[1:])
@@ -111,7 +90,7 @@ def test_a_pod_goes_to_the_zone_of_its_volume(ready: Account) -> None:
 
 @pytest.mark.parametrize("missing", ["add-on", "agent", "policy", "node"])
 def test_a_volume_stays_attached_when_the_driver_went_first(ready: Account, missing: str) -> None:
-    disk, _, _ = claimed(ready)
+    disk, _, _ = ready.volume()
     release = ready.model(**with_claim("d"))
     if missing == "add-on":
         ready.drop(tokens.ADDON, "c:aws-ebs-csi-driver")
