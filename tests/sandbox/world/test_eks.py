@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.world import tokens
+from sandbox.world import IncompleteError, tokens
 from tests.sandbox.world_pieces import NODE_POLICIES, TAINT, Account, refused
 
 
@@ -11,24 +11,18 @@ def account() -> Account:
     return Account()
 
 
-def test_a_cluster_needs_its_role_and_the_roles_policy(account: Account) -> None:
+def test_a_cluster_needs_its_role_the_roles_policy_and_subnets_of_two_zones(account: Account) -> None:
     account.network()
-    where = {"subnetIds": account.subnets}
+    given = {"name": "x", "vpcConfig": {"subnetIds": account.subnets}}
     with refused("InvalidParameterException"):
-        account.make(tokens.CLUSTER, name="x", roleArn="arn:aws:iam::123456789012:role/absent", vpcConfig=where)
+        account.make(tokens.CLUSTER, **given, roleArn="arn:aws:iam::123456789012:role/absent")
     with refused("AccessDenied", "AmazonEKSClusterPolicy"):
-        account.make(tokens.CLUSTER, name="x", roleArn=account.role("bare"), vpcConfig=where)
-    account.make(tokens.CLUSTER, name="x", roleArn=account.role("full", "AmazonEKSClusterPolicy"), vpcConfig=where)
-
-
-def test_a_cluster_needs_subnets_of_two_zones(account: Account) -> None:
-    account.network()
-    with refused("InvalidParameterException", "subnet-0"):
-        account.cluster(vpcConfig={"subnetIds": ["subnet-0"]})
-    account = Account()
-    account.network()
-    with refused("InvalidParameterException", "two different AZs"):
-        account.cluster(vpcConfig={"subnetIds": account.subnets[:1]})
+        account.make(tokens.CLUSTER, **given, roleArn=account.role("bare"))
+    given["roleArn"] = account.role("full", "AmazonEKSClusterPolicy")
+    for subnets, words in ((["subnet-0"], "subnet-0"), (account.subnets[:1], "two different AZs")):
+        with refused("InvalidParameterException", words):
+            account.make(tokens.CLUSTER, **{**given, "vpcConfig": {"subnetIds": subnets}})
+    account.make(tokens.CLUSTER, **given)
 
 
 @pytest.mark.real_world(
@@ -107,8 +101,9 @@ def test_nodes_need_their_role_subnets_and_launch_template(account: Account) -> 
 def test_nodes_whose_role_lacks_a_policy_never_join(account: Account, missing: str) -> None:
     account.cluster()
     some = [policy for policy in NODE_POLICIES if policy != missing]
-    with refused("NodeCreationFailure", missing[:20]):
+    with pytest.raises(IncompleteError, match=f"NodeCreationFailure.*{missing[:20]}"):
         account.nodes("a", *some)
+    assert account.outputs(tokens.NODE_GROUP, "c:a")["status"] == "CREATE_FAILED"
     account.nodes("b", *some, count=0)
     account.nodes("c")
 
@@ -121,27 +116,21 @@ def test_nodes_without_vpc_cni_stay_not_ready(account: Account) -> None:
     account.nodes("b")
 
 
-def test_nodes_need_a_way_to_the_internet(account: Account) -> None:
-    account.network(routed=False)
+def test_nodes_need_a_way_to_the_internet_and_in_public_subnets_an_address(account: Account) -> None:
+    account.network(public=False, routed=False)
     account.cluster()
     with refused("NodeCreationFailure", "no route"):
         account.nodes("a")
     account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", gatewayId=account.gateway)
-    account.nodes("b")
+    with refused("NodeCreationFailure", "Ec2SubnetInvalidConfiguration"):
+        account.nodes("b")
+    for subnet in account.subnets:
+        account.change(tokens.SUBNET, subnet, mapPublicIpOnLaunch=True)
+    account.nodes("c")
     for one in account.of(tokens.ASSOCIATION):
         account.drop(tokens.ASSOCIATION, one.id)
     with refused("NodeCreationFailure", "no route"):
-        account.nodes("c")
-
-
-def test_public_subnets_give_nodes_public_addresses(account: Account) -> None:
-    account.network(public=False)
-    account.cluster()
-    with refused("NodeCreationFailure", "Ec2SubnetInvalidConfiguration"):
-        account.nodes("a")
-    for subnet in account.subnets:
-        account.change(tokens.SUBNET, subnet, mapPublicIpOnLaunch=True)
-    account.nodes("b")
+        account.nodes("d")
 
 
 def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -> None:
@@ -258,13 +247,13 @@ def test_a_new_template_version_or_release_recycles_the_nodes(
     account.cluster()
     template = account.make(tokens.TEMPLATE, name="t", updateDefaultVersion=True)
     group = account.nodes(count=2, launchTemplate={"id": template, "version": "1"})
-    before = {one.id for one in account.of("aws:ec2/instance:Instance")}
+    before = {one.id for one in account.of(tokens.INSTANCE)}
     assert account.change(tokens.TEMPLATE, template, tags={"a": "b"})["latestVersion"] == 1
     assert account.change(tokens.TEMPLATE, template, userData="x")["latestVersion"] == 2
     if "launchTemplate" in inputs:
         inputs = {"launchTemplate": {"id": template, "version": "2"}}
     account.change(tokens.NODE_GROUP, group, **inputs)
-    after = {one.id for one in account.of("aws:ec2/instance:Instance")}
+    after = {one.id for one in account.of(tokens.INSTANCE)}
     assert account.world.recycled.get("system", 0) == recycled
     assert (len(after), len(before & after)) == (2, 2 - recycled)
 
@@ -274,11 +263,11 @@ def test_labels_taints_and_size_reach_the_nodes_in_place(account: Account) -> No
     group = account.nodes()
     sizes = {"minSize": 0, "desiredSize": 3, "maxSize": 3}
     account.change(tokens.NODE_GROUP, group, labels={"a": "b"}, taints=[TAINT], scalingConfig=sizes)
-    nodes = account.of("kubernetes:core/v1:Node")
+    nodes = account.of(tokens.NODE)
     assert [one.outputs["metadata"]["labels"]["a"] for one in nodes] == ["b"] * 3
     assert [one.outputs["spec"]["taints"] for one in nodes] == [[TAINT]] * 3
     account.change(tokens.NODE_GROUP, group, scalingConfig={**sizes, "desiredSize": 1})
-    assert len(account.of("kubernetes:core/v1:Node")) == 1
+    assert len(account.of(tokens.NODE)) == 1
 
 
 def test_a_changed_launch_template_is_still_the_same_one(account: Account) -> None:

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from sandbox.world import Fault, Faults, IncompleteError, World, tokens
-from tests.sandbox.world_pieces import NODE_POLICIES, Account, refused
-
-INSTANCE, NODE = "aws:ec2/instance:Instance", "kubernetes:core/v1:Node"
+from tests.sandbox.world_pieces import Account, refused
 
 
 @pytest.fixture
@@ -32,7 +30,7 @@ def test_a_node_group_that_failed_to_create_is_there_without_nodes_and_takes_no_
     inputs = caught.value.outputs
     assert not {"arn", "status", "resources"} & inputs.keys(), "nothing is read back after the failure"
     assert account.outputs(tokens.NODE_GROUP, "c:system")["status"] == "CREATE_FAILED"
-    assert not [one for one in account.world.things() if one.type in (NODE, INSTANCE)]
+    assert not [one for one in account.world.things() if one.type in (tokens.NODE, tokens.INSTANCE)]
     with refused("ResourceInUseException", "not in Active State"):
         account.change(tokens.NODE_GROUP, "c:system", labels={"a": "b"})
     account.change(tokens.NODE_GROUP, "c:system", tags={"a": "b"})
@@ -56,18 +54,6 @@ def test_an_add_on_that_failed_to_create_keeps_its_name_until_it_is_deleted() ->
     account.make(tokens.ADDON, clusterName="c", addonName="vpc-cni")
 
 
-@pytest.mark.real_world(
-    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
-    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
-)
-@pytest.mark.parametrize("missing", NODE_POLICIES)
-def test_nodes_that_never_join_leave_a_failed_group(account: Account, missing: str) -> None:
-    account.cluster()
-    with pytest.raises(IncompleteError, match="NodeCreationFailure"):
-        account.nodes("a", *(policy for policy in NODE_POLICIES if policy != missing))
-    assert account.outputs(tokens.NODE_GROUP, "c:a")["status"] == "CREATE_FAILED"
-
-
 def test_a_refused_creation_leaves_nothing() -> None:
     account = failing(tokens.NODE_GROUP, "error")
     account.cluster()
@@ -86,7 +72,7 @@ def test_a_group_whose_spot_nodes_are_reclaimed_refuses_every_update_here(accoun
     group = account.gpu_nodes(capacityType="SPOT")
     account.world.reclaim(group)
     assert account.outputs(tokens.NODE_GROUP, group)["status"] == "DEGRADED"
-    assert not [one for one in account.world.things() if one.type == NODE]
+    assert not [one for one in account.world.things() if one.type == tokens.NODE]
     changes = {"labels": {"a": "b"}, "taints": [], "scalingConfig": {"minSize": 0, "desiredSize": 0, "maxSize": 1}}
     for key, value in changes.items():
         with refused("ResourceInUseException", "not in Active State"):
