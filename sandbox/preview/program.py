@@ -6,7 +6,6 @@ is its own; see `process` for the rest. One run at a time.
 
 import asyncio
 import contextvars
-import inspect
 import os
 from collections.abc import Callable
 from typing import Any
@@ -92,9 +91,7 @@ def _complete(program: Callable[[], Any]) -> None:
 
     async def watched() -> None:
         try:
-            result = program()
-            if inspect.isawaitable(result):
-                await result
+            program()
         except BaseException as error:
             raised.append(error)
             raise

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from sandbox.world import tokens
+from sandbox.world.hardware import rows
 from sandbox.world.things import Things
 
 FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
@@ -24,21 +25,13 @@ CODES = {
     ("standard", True): "L-34B43A08",
 }
 """Codes of the Service Quotas API, by family and whether it is spot. Source: the same page."""
-METAL = {"g4dn.metal": 96, "g5g.metal": 64}
 Launch = tuple[str, bool]
 """An instance type, and whether it is spot."""
 
 
 def vcpus(kind: str) -> int:
-    """vCPUs of a type: four for each `xlarge`, two for what is smaller; so in every family that is used here.
-
-    Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ (specifications of the G, P and T families).
-    """
-    size = kind.partition(".")[2]
-    if size == "metal":
-        return METAL[kind]
-    found = re.fullmatch(r"(\d*)xlarge", size)
-    return 4 * int(found[1] or 1) if found else 2
+    """vCPUs of a type, as EC2 reports them."""
+    return next(int(row["vcpu"]) for row in rows() if row["instance_type"] == kind)
 
 
 def code(kind: str, spot: bool) -> str:

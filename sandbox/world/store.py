@@ -121,18 +121,14 @@ def _written(state: State) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "serial": state.serial,
-        "recycled": state.recycled,
-        "quotas": state.quotas,
-        "peaks": state.peaks,
+        **_as_dict(state),
         "buried": [[*key, cluster] for key, cluster in state.buried.items()],
         "things": [_as_dict(thing) for thing in state.things],
         "journal": [_as_dict(event) for event in state.journal],
-        "offers": state.offers,
     }
 
 
-def _as_dict(one: Thing | Event) -> dict[str, Any]:
+def _as_dict(one: State | Thing | Event) -> dict[str, Any]:
     """Not `dataclasses.asdict`: its copies of everything took most of the time of a call."""
     return {field.name: getattr(one, field.name) for field in fields(one)}
 
@@ -160,20 +156,14 @@ def _state(path: Path) -> State:
         found = raw.get("version")
         raise wrong(f"was written by another version of tandem (state format {found!r}, this one has {VERSION})")
     with suppress(KeyError, TypeError, ValueError, AttributeError):
-        things = [Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]]
-        buried = {(str(token), str(identity)): str(cluster) for token, identity, cluster in raw["buried"]}
-        recycled = {str(group): int(count) for group, count in raw["recycled"].items()}
-        # A world that is older than the journal goes on without what has happened so far.
-        journal = [Event(**one) for one in raw.get("journal", ())]
-        offers = {str(name): [str(zone) for zone in zones] for name, zones in raw.get("offers", {}).items()}
         return State(
             serial=int(raw["serial"]),
-            things=things,
-            recycled=recycled,
-            quotas=dict(raw.get("quotas", {})),
-            peaks=dict(raw.get("peaks", {})),
-            buried=buried,
-            journal=journal,
-            offers=offers,
+            things=[Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]],
+            recycled={str(group): int(count) for group, count in raw["recycled"].items()},
+            quotas=dict(raw["quotas"]),
+            peaks=dict(raw["peaks"]),
+            buried={(str(token), str(identity)): str(cluster) for token, identity, cluster in raw["buried"]},
+            journal=[Event(**one) for one in raw["journal"]],
+            offers={str(name): [str(zone) for zone in zones] for name, zones in raw["offers"].items()},
         )
     raise wrong("lacks parts of the state, as if edited by hand")

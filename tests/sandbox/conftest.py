@@ -92,8 +92,7 @@ def cluster_graph() -> Built:
             net = Net("net", opts)
             cluster = eks_cluster("c", net, opts, **arguments)
             then(cluster, net)
-            for output in ("kubeconfig", "kubeconfig_json", "cluster_security_group_id", "oidc_provider_url"):
-                pulumi.export(output, getattr(cluster, output))
+            pulumi.export("kubeconfig_json", cluster.kubeconfig_json)
             pulumi.export("name", cluster.eks_cluster.apply(lambda inner: inner.name))
             pulumi.export("endpoint", cluster.eks_cluster.apply(lambda inner: inner.endpoint))
 

@@ -99,7 +99,6 @@ def _cluster(creation: Creation) -> tuple[str, Values]:
         "clusterSecurityGroupId": f"sg-{digest('eks', name)}",
         "vpcId": f"vpc-{digest('eks vpc', name)}",
     }
-    issuer = f"https://oidc.eks.{place.region}.{place.suffix}/id/{key}"
     return name, {
         **_common(creation),
         "name": name,
@@ -107,7 +106,6 @@ def _cluster(creation: Creation) -> tuple[str, Values]:
         "version": inputs.get("version") or DEFAULT_KUBERNETES,
         "endpoint": f"https://{key}.gr7.{place.region}.eks.{place.suffix}",
         "certificateAuthority": {"data": base64.b64encode(f"certificate authority of {name}".encode()).decode()},
-        "identities": [{"oidcs": [{"issuer": issuer}]}],
         "vpcConfig": vpc,
         "status": "ACTIVE",
     }

@@ -1,13 +1,12 @@
 """Builds `eks:index:Cluster` as the real provider does, for the arguments that our stacks give it.
 
-Types, names, parents, inputs, dependencies, options and outputs are those of a run of the real provider (pulumi-eks,
-source of 2026-08-12, v4.3.0 and later) under the real engine (CLI 3.260, SDK 3.272), with stand-ins for aws and
-kubernetes. A Construct that did nothing but repeat them gave the same previews and the same state, then an `up` without
-changes, and a destroy in the same order. Only the order of `core.accessEntries` differed.
+Types, names, parents, inputs, dependencies and options are those of a run of the real provider (pulumi-eks, source of
+2026-08-12, v4.3.0 and later) under the real engine (CLI 3.260, SDK 3.272), with stand-ins for aws and kubernetes. A
+Construct that did nothing but repeat them gave the same previews and the same state, then an `up` without changes, and
+a destroy in the same order. Of the outputs there are those that stacks read.
 """
 
 import json
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -59,7 +58,6 @@ OPTIONS = {
     "kubeProxyAddonOptions": {"version", *CONFLICTS},
     "vpcCniOptions": {"addonVersion", "configurationValues", "enableNetworkPolicy", *CONFLICTS},
 }
-_STEP = re.compile(r"[^.\[\]]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +97,8 @@ class _Builder:
         own_role = Ref(role.urn, role.id or None)
         self._registrar.register_outputs(service_role.urn, {"directRole": own_role, "resolvedRole": own_role})
         self._registrar.register_outputs(cni.urn, {"addon": Ref(addon.urn, addon.id or None)})
-        # A component among the outputs stands for what is in it.
-        held = {
-            "cluster": _reference(cluster),
-            "clusterIamRole": _reference(role),
-            "provider": _reference(provider),
-            "vpcCni": Known(Ref(cni.urn), frozenset({addon.urn})),
-        }
-        outputs = self._outputs(cluster, held)
-        return Constructed(
-            {key: one.value for key, one in outputs.items() if one.value is not None},
-            {key: tuple(sorted(one.dependencies)) for key, one in outputs.items() if one.dependencies},
-        )
+        outputs = {"kubeconfigJson": config.value, "eksCluster": Ref(cluster.urn, cluster.id or None)}
+        return Constructed(outputs, dict.fromkeys(outputs, (cluster.urn,)))
 
     def _role(self) -> tuple[Registered, Registered, Registered]:
         component = self._child("eks:index:ServiceRole", "eksRole")
@@ -226,42 +214,6 @@ class _Builder:
                 )
         return registered
 
-    def _outputs(self, cluster: Registered, held: dict[str, Known]) -> dict[str, Known]:
-        """None is secret. `awsProvider`, which the SDK declares, is never returned."""
-        config = kubeconfig(cluster.outputs)
-        own = frozenset({cluster.urn})
-        issuer = _output(cluster, "identities[0].oidcs[0].issuer")
-        entries = self._argument("accessEntries")
-        core = {
-            **held,
-            "vpcId": self._argument("vpcId"),
-            "subnetIds": self._argument("subnetIds"),
-            "endpoint": _output(cluster, "endpoint"),
-            "instanceRoles": Known([]),
-            "nodeGroupOptions": _mapping({"version": self._argument("version")}),
-            "storageClasses": Known({}),
-            "kubeconfig": Known(config, own),
-            "tags": self._argument("tags"),
-            "accessEntries": Known([one for _, one in sorted((entries.value or {}).items())], entries.dependencies),
-            "autoModeNodeRoleName": Known(""),
-        }
-        empty = (
-            *("clusterIngressRuleId", "defaultNodeGroupAsgName", "fargateProfileId", "fargateProfileStatus"),
-            *("oidcProviderArn", "autoModeNodeRoleName"),
-        )
-        return {
-            **dict.fromkeys(empty, Known("")),
-            "kubeconfig": Known(config, own),
-            "kubeconfigJson": Known(text(config), own),
-            "eksCluster": held["cluster"],
-            "core": _mapping(core),
-            "instanceRoles": Known([]),
-            "clusterSecurityGroupId": _output(cluster, "vpcConfig.clusterSecurityGroupId"),
-            "nodeSecurityGroupId": _output(cluster, "vpcConfig.clusterSecurityGroupId"),
-            "oidcProviderUrl": issuer,
-            "oidcIssuer": Known(str(issuer.value).removeprefix("https://"), issuer.dependencies),
-        }
-
     def _argument(self, path: str) -> Known:
         """An argument of the component, e.g. `vpcCniOptions.addonVersion`."""
         top, args = path.partition(".")[0], self._component.inputs
@@ -322,14 +274,9 @@ def _mapping(parts: Mapping[str, Known]) -> Known:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What lies at a path such as `identities[0].oidcs[0].issuer`; None where nothing does."""
-    for step in _STEP.findall(path):
-        if isinstance(value, Mapping):
-            value = value.get(step)
-        elif isinstance(value, list | tuple) and step.isdigit() and int(step) < len(value):
-            value = value[int(step)]
-        else:
-            return None
+    """What lies at a path such as `vpcCniOptions.addonVersion`; None where nothing does."""
+    for step in path.split("."):
+        value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
 

@@ -45,8 +45,6 @@ def test_a_failing_async_program_raises_its_own_exception() -> None:
 
     with pytest.raises(KeyError, match="late"):
         ran(lambda: pulumi.run(main))
-    with pytest.raises(KeyError, match="late"):
-        ran(main)
 
 
 def test_the_programs_own_failure_comes_before_those_of_its_resources() -> None:

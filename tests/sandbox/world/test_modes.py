@@ -1,6 +1,5 @@
 """A node that changes its mode: who has to leave, what a card does under who stays, and the journal."""
 
-import json
 from itertools import permutations
 from pathlib import Path
 from typing import Any
@@ -277,24 +276,6 @@ def test_the_journal_goes_on_in_the_next_process(tmp_path: Path) -> None:
     account.switch(MPS)
     account.world.close()
     assert kinds(World(path).journal) == ["mode", "start", "stop", "mode"]
-
-
-def test_a_world_from_before_the_journal_begins_it_now(tmp_path: Path) -> None:
-    path = tmp_path / "world.json"
-    account = Switching(TURNS, World(path, patience=0.0))
-    account.serve("m", TURNS)
-    account.world.close()
-    raw = json.loads(path.read_text())
-    del raw["journal"]
-    for thing in raw["things"]:
-        if thing["type"] == tokens.POD:
-            thing["outputs"].pop("started", None)
-    path.write_text(json.dumps(raw))
-    account.world = World(path, patience=0.0)
-    assert account.world.journal == []
-    account.switch(MPS)
-    serve_again(account, "m", MPS)
-    assert kinds(account.world.journal) == ["mode", "start"]
 
 
 # Karpenter.

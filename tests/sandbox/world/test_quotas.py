@@ -3,7 +3,7 @@
 import pytest
 
 from sandbox.world import IncompleteError, World, tokens
-from sandbox.world.quotas import code, vcpus
+from sandbox.world.quotas import code
 from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.world_pieces import Account, refused
 
@@ -16,23 +16,6 @@ def account() -> Account:
     found = Account()
     found.cluster()
     return found
-
-
-@pytest.mark.parametrize(
-    ("kind", "count"),
-    [
-        ("t3.medium", 2),
-        ("t4g.small", 2),
-        ("m5.large", 2),
-        ("g4dn.xlarge", 4),
-        ("g4dn.12xlarge", 48),
-        ("g7e.2xlarge", 8),
-        ("p4d.24xlarge", 96),
-        ("g4dn.metal", 96),
-    ],
-)
-def test_types_have_the_vcpus_that_aws_specifies(kind: str, count: int) -> None:
-    assert vcpus(kind) == count
 
 
 @pytest.mark.parametrize(
