@@ -225,10 +225,11 @@ def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path) -> None
     assert ends(int(child.read_text()))
 
 
-def test_children_of_one_that_ended_are_its_own_business(fake: Fake, folder: Path) -> None:
+@pytest.mark.parametrize("code", [0, 1])
+def test_children_of_one_that_ended_are_its_own_business(fake: Fake, folder: Path, code: int) -> None:
     child = folder / "child"
-    fake.does(f"sleep 600 >/dev/null & echo $! >{child}; exit 1")
-    assert Pulumi(folder, "dev").run("up") == 1
+    fake.does(f"sleep 600 >/dev/null & echo $! >{child}; exit {code}")
+    assert Pulumi(folder, "dev").run("up") == code
     os.kill(int(child.read_text()), signal.SIGKILL)
 
 

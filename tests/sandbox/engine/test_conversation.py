@@ -1,0 +1,146 @@
+"""What the emulated providers answer the engine in a whole conversation, word for word, without the engine.
+
+`--regen` writes `tests/golden/conversation.jsonl`: a call and its answer in each line. The engine tier shows that the
+real engine takes these answers.
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NoReturn
+
+import grpc  # type: ignore[import-untyped]
+from google.protobuf import empty_pb2
+from google.protobuf.json_format import MessageToDict
+from pulumi.runtime.proto import plugin_pb2, provider_pb2
+
+from sandbox import wire
+from sandbox.engine.servicer import KubernetesServicer, TerraformServicer
+from sandbox.graph import Secret
+from sandbox.world import World
+
+GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "conversation.jsonl"
+VPC, SUBNET, LAUNCH = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:ec2/launchTemplate:LaunchTemplate"
+"""Types of the conversation."""
+FIELDS = ("olds", "news", "old_inputs", "properties", "inputs", "args")
+"""Fields of requests that hold values as the engine marks them."""
+
+
+class Aborted(Exception):
+    """The call ended with an error."""
+
+
+class Context:
+    """One connection."""
+
+    def __init__(self) -> None:
+        self.details = b""
+
+    def peer(self) -> str:
+        return "ipv4:127.0.0.1:1"
+
+    def set_trailing_metadata(self, pairs: Any) -> None:
+        [(_, self.details)] = pairs
+
+    def abort(self, code: grpc.StatusCode, said: str) -> NoReturn:
+        raise Aborted(f"{code.name}: {said}")
+
+
+def call(servicer: Any, method: str, request: Any, **fields: Any) -> tuple[Any, dict[str, Any]]:
+    """The answer, and the line of the golden."""
+    context = Context()
+    for name, value in fields.items():
+        if name in FIELDS:
+            wire.write(value, getattr(request, name))
+        else:
+            setattr(request, name, value)
+    line: dict[str, Any] = {"call": method, "asked": MessageToDict(request)}
+    try:
+        answer = getattr(servicer, method)(request, context)
+    except Aborted as error:
+        return None, {**line, "error": str(error), "details": len(context.details) > 0}
+    return answer, {**line, "answer": MessageToDict(answer)}
+
+
+def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
+    for method, request in (
+        ("Handshake", provider_pb2.ProviderHandshakeRequest()),
+        ("Attach", plugin_pb2.PluginAttach()),
+        ("GetPluginInfo", empty_pb2.Empty()),
+        ("Cancel", empty_pb2.Empty()),
+    ):
+        yield call(servicer, method, request)[1]
+    settings = {"region": "us-east-1", "skipCredentialsValidation": "true"}
+    yield call(servicer, "CheckConfig", provider_pb2.CheckRequest(), news=settings)[1]
+    yield call(servicer, "Configure", provider_pb2.ConfigureRequest(), args=settings)[1]
+
+
+def conversation() -> Iterator[dict[str, Any]]:
+    world = World()
+    try:
+        aws, kubernetes = TerraformServicer("aws", "7.0.0", world), KubernetesServicer("kubernetes", "4.0.0", world)
+        yield from greeting(aws)
+        yield from greeting(kubernetes)
+        yield from life(aws)
+        yield from refusals(aws)
+        where = {"location_type": "availability-zone"}
+        for token, args in (
+            ("aws:index/getAvailabilityZones:getAvailabilityZones", {"state": "available"}),
+            ("aws:index/getCallerIdentity:getCallerIdentity", {}),
+            ("aws:ec2/getInstanceTypeOfferings:getInstanceTypeOfferings", where),
+            ("aws:no/such:function", {}),
+        ):
+            yield call(aws, "Invoke", provider_pb2.InvokeRequest(), tok=token, args=args)[1]
+    finally:
+        world.close()
+
+
+def life(aws: Any) -> Iterator[dict[str, Any]]:
+    """Of a VPC, a subnet in it and a launch template: planned, made, read, changed and deleted."""
+    plan = {"cidrBlock": "10.0.0.0/16", "tags": {"Name": Secret("one")}, "enableDnsSupport": True}
+    named: dict[str, Any] = {"type": VPC, "name": "one"}
+    yield call(aws, "Check", provider_pb2.CheckRequest(), **named, news=plan)[1]
+    yield call(aws, "Create", provider_pb2.CreateRequest(), **named, properties=plan, preview=True)[1]
+    made, line = call(aws, "Create", provider_pb2.CreateRequest(), **named, properties=plan)
+    yield line
+    outputs = wire.read(made.properties)
+    known: dict[str, Any] = {**named, "id": made.id}
+    for inputs, there in ((plan, outputs), ({}, {})):
+        yield call(aws, "Read", provider_pb2.ReadRequest(), **known, inputs=inputs, properties=there)[1]
+    for news in (plan, {**plan, "tags": {"Name": "two"}}, {**plan, "cidrBlock": "10.1.0.0/16"}):
+        changed: dict[str, Any] = {**known, "old_inputs": plan, "olds": outputs, "news": news}
+        yield call(aws, "Diff", provider_pb2.DiffRequest(), **changed)[1]
+        for preview in (True, False):
+            yield call(aws, "Update", provider_pb2.UpdateRequest(), **changed, preview=preview)[1]
+    subnet = {"vpcId": made.id, "cidrBlock": "10.0.1.0/24", "availabilityZone": "us-east-1a"}
+    inside, line = call(aws, "Create", provider_pb2.CreateRequest(), type=SUBNET, name="in", properties=subnet)
+    yield line
+    template = {"namePrefix": "t-", "instanceType": "t3.medium"}
+    launch, line = call(aws, "Create", provider_pb2.CreateRequest(), type=LAUNCH, name="t", properties=template)
+    yield line
+    changed = {"type": LAUNCH, "id": launch.id, "old_inputs": template, "olds": wire.read(launch.properties)}
+    newer = {**template, "instanceType": "t3.large"}
+    for preview in (True, False):
+        yield call(aws, "Update", provider_pb2.UpdateRequest(), **changed, news=newer, preview=preview)[1]
+    for token, identity in ((VPC, made.id), (SUBNET, inside.id), (VPC, made.id), (VPC, made.id)):
+        yield call(aws, "Delete", provider_pb2.DeleteRequest(), type=token, id=identity)[1]
+        yield call(aws, "Read", provider_pb2.ReadRequest(), type=token, id=identity)[1]
+
+
+def refusals(aws: Any) -> Iterator[dict[str, Any]]:
+    for token, inputs in (
+        (VPC, {"cidrBlock": "10.0.0.0/8"}),
+        (SUBNET, {"vpcId": "vpc-none", "cidrBlock": "10.0.0.0/24"}),
+    ):
+        named: dict[str, Any] = {"type": token, "name": "wrong"}
+        yield call(aws, "Check", provider_pb2.CheckRequest(), **named, news=inputs)[1]
+        yield call(aws, "Create", provider_pb2.CreateRequest(), **named, properties=inputs)[1]
+    yield call(aws, "Create", provider_pb2.CreateRequest(), type="aws:no/such:Thing", name="x", properties={})[1]
+    yield call(aws, "Configure", provider_pb2.ConfigureRequest(), args={"region": "us-east-1", "profile": "none"})[1]
+
+
+def test_a_conversation_is_its_golden(regen: bool) -> None:
+    said = "".join(json.dumps(line, sort_keys=True) + "\n" for line in conversation())
+    if regen:
+        GOLDEN.write_text(said, encoding="utf-8")
+    assert said == GOLDEN.read_text(encoding="utf-8")
