@@ -140,7 +140,8 @@ def _prices(parsed: argparse.Namespace) -> int:
         except OSError as error:
             failures.append(f"{kept_prices.home()} cannot be written: {error.strerror}. XDG_CACHE_HOME names another.")
     if parsed.json:
-        print_json({"schema_version": 1, "regions": [prices.as_dict(read) for read, _ in kept], "errors": failures})
+        regions_read = [read.model_dump(mode="json") for read, _ in kept]
+        print_json({"schema_version": 1, "regions": regions_read, "errors": failures})
     else:
         for read, path in kept:
             show.prices(read, path, now)

@@ -100,8 +100,3 @@ def _positive(text: str) -> float | None:
     except ValueError:
         return None
     return usd if usd > 0 and math.isfinite(usd) else None
-
-
-def as_dict(kept: Kept) -> dict[str, Any]:
-    """The prices for machines."""
-    return kept.model_dump(mode="json")
