@@ -7,6 +7,8 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -234,10 +236,22 @@ def test_children_of_one_that_ended_are_its_own_business(fake: Fake, folder: Pat
 
 
 @pytest.mark.parametrize("sent", ["TERM", "INT"])
-def test_an_interrupted_pulumi_ends_what_it_has_begun(fake: Fake, folder: Path, sent: str) -> None:
+def test_an_interrupted_pulumi_ends_what_it_has_begun(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, sent: str
+) -> None:
     """SIGTERM is for this process alone, and is passed on as Ctrl-C; a terminal sends Ctrl-C to both."""
+    listens, listening = folder / "listens", module._interrupts_left_to
+
+    @contextmanager
+    def noted(process: "subprocess.Popen[bytes]") -> Iterator[None]:
+        with listening(process):
+            listens.touch()
+            yield
+
+    monkeypatch.setattr(module, "_interrupts_left_to", noted)
     before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
     also = "kill -INT $$" if sent == "INT" else ":"
-    fake.does(f"trap 'exit 5' INT; kill -{sent} $PPID; {also}; while :; do sleep 0.05; done")
+    wait = f"until [ -e {listens} ]; do sleep 0.01; done"
+    fake.does(f"trap 'exit 5' INT; {wait}; kill -{sent} $PPID; {also}; while :; do sleep 0.05; done")
     assert Pulumi(folder, "dev").run("up") == 5
     assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
