@@ -115,7 +115,7 @@ def from_dcgm(node: str, text: str) -> Iterator[Gpu]:
     for metric, tags, value in _samples(text):
         key = tags.get("UUID", ""), tags.get("GPU_I_ID", "")
         part = values.setdefault(key, {})
-        part[METRICS[metric]] = max(part.get(METRICS[metric], 0.0), value)
+        part[METRICS[metric]] = max(part.get(METRICS[metric], value), value)
         profile = tags.get("GPU_I_PROFILE", "")
         names[key] = " ".join(filter(None, (tags.get("modelName", "GPU"), profile)))
     for key, part in values.items():
