@@ -157,6 +157,8 @@ LOADED = (
     model("kept", memory=memory(after(days=50 * 365 + 1))),
     model("long", memory=memory(after(days=50 * 365))),
     model("wrapped", memory=memory("1754-08-30T22:43:41Z")),
+    model("never", memory=memory("2318-03-04T05:06:07.123456789Z")),
+    model("unknown", memory=memory("")),
     model("naive", memory=memory("2026-11-22T12:00:30")),
     model("unreadable", memory=memory("soon", size=0, on_gpu=0)),
 )

@@ -155,34 +155,3 @@ def test_a_look_fits_every_terminal(width: int) -> None:
     ):
         assert part in flat, part
     assert "…" not in flat, "nothing is cut off"
-
-
-@pytest.mark.parametrize(
-    ("expires", "told"),
-    [
-        ("2026-11-21T12:00:59Z", "in 59 s"),
-        ("2026-11-21T13:00:00+00:00", "in 60 min"),
-        ("2318-03-04T05:06:07.123456789Z", "never"),
-        ("2076-11-08T12:00:00Z", "in 26280000 min"),
-        ("2026-11-21T11:59:00Z", "in 0 s"),
-        ("", "–"),
-        ("soon", "–"),
-    ],
-)
-def test_expiry_is_told_from_now(expires: str, told: str) -> None:
-    memory = Memory(size=1, size_vram=1, context=1, expires=expires)
-    lines = list(screen.lines(replace(LOOK, models=(replace(MODEL, memory=memory),))))
-    assert f"until {told}" in "\n".join(lines)
-
-
-def test_without_a_terminal_looks_are_lines_that_come_at_once() -> None:
-    out = io.StringIO()
-    console = Console(file=out, width=80)
-    import contextlib
-
-    with contextlib.redirect_stdout(out):
-        screen.live(iter([LOOK, replace(LOOK, events=("llama2-7b: ready",))]), console)
-    lines = out.getvalue().splitlines()
-    assert lines[-1] == "llama2-7b: ready"
-    assert lines.count("llama2-7b: ready") == 3, "twice as a state, once as an event"
-    assert not any("\x1b" in line for line in lines)
