@@ -130,6 +130,9 @@ def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
     with ollama(answers={"/metrics": metrics}) as server:
         cluster: Any = Cluster("", server.url)
         found, notes = gpus.read(cluster, [NODE], [exporter])
+    with ollama(answers={}) as other:
+        elsewhere = gpus.read(Cluster("", other.url), [NODE], [exporter])  # type: ignore[arg-type]
+    assert elsewhere == ([], [f"GPUs of {NODE}: the DCGM exporter answers with 404"])
     assert [(gpu.uuid, gpu.used_mib, gpu.source) for gpu in found] == [("GPU-1", 9300, "DCGM")]
     assert notes == []
     label = {"app.kubernetes.io/name": "dcgm-exporter"}
