@@ -76,7 +76,7 @@ def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
 
 
 def conversation() -> Iterator[dict[str, Any]]:
-    world = World()
+    world = World(patience=0.0)
     try:
         aws, kubernetes = TerraformServicer("aws", "7.0.0", world), KubernetesServicer("kubernetes", "4.0.0", world)
         yield from greeting(aws)
