@@ -70,6 +70,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", SCREENS)
 def test_a_command_prints_what_its_golden_says(name: str, folder: Path, regen: bool) -> None:
     done = call(*SCREENS[name], cwd=folder, columns=80)

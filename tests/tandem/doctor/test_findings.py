@@ -14,16 +14,19 @@ from tests.tandem.doctor.findings import finding
 from tests.tandem.doctor.scenes import Play, Scene, scenes
 
 
+@pytest.mark.slow
 @scenes("machine", "demands", "region", "offerings", "builds", "published AMI releases", "releases")
 def test_what_is_there_before_up_is_found(play: Play, scene: Scene) -> None:
     play(scene)
 
 
+@pytest.mark.slow
 @scenes("credentials", "provider keys", "logins by address", "logins by session")
 def test_credentials_last_as_long_as_what_they_come_from(play: Play, scene: Scene) -> None:
     play(scene)
 
 
+@pytest.mark.slow
 @scenes("state", "cluster", "node groups and add-ons")
 def test_what_is_there_of_a_stack_that_is_up_is_found(play: Play, scene: Scene) -> None:
     play(scene)
@@ -42,6 +45,7 @@ def test_a_program_that_is_too_old_stops_up(play: Play, scene: Scene) -> None:
     play(scene)
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="A region that the account has not enabled refuses good credentials as if they were wrong.",
     source="AWS account management guide, Enable or disable AWS Regions in your account",
@@ -79,6 +83,7 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
     play(scene)
 
 
+@pytest.mark.slow
 @pytest.mark.real_world(
     behaviour="The engine marks a resource alike after a failed creation and after a failed update.",
     source="pulumi pkg/resource/deploy/step.go and step_generator.go, initErrorSpecialKey",
