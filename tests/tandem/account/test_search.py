@@ -1,13 +1,14 @@
 """What `leftovers` finds: every page of every list, or an error."""
 
 import pytest
+from botocore.exceptions import ClientError
 from moto.ec2.models import ec2_backends
 
 from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import Creation
-from tests.tandem.account.emulated import ACCOUNT, OURS, REGION, Emulated
+from tests.tandem.account.emulated import ACCOUNT, CLUSTER, OURS, REGION, Emulated
 
 
 def test_an_error_that_says_nothing_of_rights_ends_the_search(creation: Creation, emulated: Emulated, run: Run) -> None:
@@ -16,6 +17,24 @@ def test_an_error_that_says_nothing_of_rights_ends_the_search(creation: Creation
     code, out, _ = run("--delete", "--yes")
     assert (code, out) == (2, "")
     assert ("volumes", volume) in creation.census()
+
+
+def test_where_nobody_may_look_at_the_cluster_its_name_is_no_claim(
+    creation: Creation, emulated: Emulated, cleaning: Cleaning
+) -> None:
+    """Another stack may have a cluster of that name: what only bears the name is left alone."""
+    creation.EKS_clusters({}, CLUSTER)
+    volume, instance = creation.volumes(OURS), creation.instances(whole_stack.KARPENTER)
+    assert cleaning.things() == [("volumes", volume)], "the cluster is another's"
+    emulated.denied["DescribeCluster"] = "AccessDeniedException"
+    found = cleaning.look()
+    assert [(thing.kind, thing.id) for thing in found.things] == [("volumes", volume)]
+    assert [*found.unseen] == ["EKS clusters"]
+    cleaning.delete(found)
+    assert ("instances", instance) in creation.census()
+    emulated.denied["DescribeCluster"] = "InternalError"
+    with pytest.raises(ClientError):
+        cleaning.look()
 
 
 @pytest.mark.slow
