@@ -14,19 +14,37 @@ from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.outputs import outputs
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "screens"
+PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
+PARIS = (*PAIR, "--region", "eu-west-3")
+"""The tables have no price of G5 there, and no spot price at all."""
 LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
 SCREENS = {
     **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
     "plan-refused": ("plan", "refused.yaml"),
-    "choose": ("choose", "llama2:7b", "mistral:7b", "--rows", "30"),
+    "choose": PAIR,
+    "choose-two": (*PAIR, "--rows", "2"),
+    "choose-too-little": (*PAIR, "--budget", "0.2"),
+    "choose-too-little-json": (*PAIR, "--budget", "0.2", "--json"),
+    "choose-too-large": ("choose", "qwen2.5:32b", "--context", "32768", "--slots", "64"),
+    "choose-cannot-run": ("choose", "llama3.2-vision:11b"),
+    "choose-cannot-run-json": ("choose", "llama3.2-vision:11b", "--json"),
+    "choose-paris": PARIS,
+    "choose-paris-all": (*PARIS, "--rows", "200"),
+    "choose-paris-spot": (*PARIS, "--capacity", "spot"),
+    "choose-paris-budget": (*PARIS, "--budget", "2"),
+    "choose-paris-too-little": (*PARIS, "--budget", "0.41"),
     "choose-budget": ("choose", "llama3.1:70b", "llama3.1:8b", "--budget", "5", "--context", "8192"),
     "choose-nothing": (*LONG, "--slots", "64"),
-    "choose-abroad": ("choose", "llama3.1:8b", "--region", "eu-west-3", "--rows", "40"),
     "choose-json": (*LONG, "--json"),
     "modes": ("modes",),
     "modes-pools": ("modes", "mig-mixed", "--provisioner", "karpenter"),
+    "modes-group": ("modes", "--provisioner", "node-group", "--mode", "mig"),
+    "modes-amd": ("modes", "--type", "g4ad.xlarge", "--mode", "mps"),
+    "modes-type-both": ("modes", "--type", "g7e.2xlarge"),
+    "modes-region": ("modes", "--region", "eu-central-2", "--mode", "exclusive"),
+    "modes-refused-json": ("modes", "--type", "g4dn.xlarge", "--mode", "mig-single", "--json"),
     "modes-type": ("modes", "--type", "g4dn.xlarge"),
     "modes-type-mig": ("modes", "--type", "p4d.24xlarge", "--region", "eu-west-1"),
     "modes-json": ("modes", "--type", "g6.xlarge", "--mode", "mps", "--json"),

@@ -84,37 +84,6 @@ def test_the_marks_of_the_grid_are_the_facts_of_the_report() -> None:
                 assert {letters[letter] for letter in mark.split("/")} == {group["rule"], coming["rule"]}
 
 
-@pytest.mark.slow
-def test_a_price_that_holds_without_karpenter_alone_is_explained() -> None:
-    assert rows(printed())["g7e.2xlarge"][3:] == ["1.54n", "1.54n"]
-    assert "\nn     with node-group alone, not with karpenter (Karpenter cuts no cards)\n" in printed()
-    assert rows(printed("--provisioner", "node-group"))["g7e.2xlarge"][3:] == ["1.54", "1.54"]
-    alone = printed("--provisioner", "karpenter", "--mode", "mig")
-    assert " Karpenter cuts no cards\n" in alone
-    assert "with node-group alone" not in alone
-    assert "it plans" not in alone
-
-
-def test_one_type_is_told_in_full_with_reasons_and_ways_out() -> None:
-    text = printed("--type", "g7e.2xlarge")
-    assert text.startswith("g7e.2xlarge has 1 × RTX-PRO-SERVER-6000 with 97,250 MiB for CUDA, 8 vCPU")
-    flat = " ".join(text.split())
-    assert "exclusive plans with node-group and karpenter: 2 nodes, $3.081 an hour (spot; seen" in flat
-    assert "4 × slice 1g.24gb a card, 23,674 MiB" in flat
-    assert "refused with karpenter. gpu-nodes.provisioner: Karpenter takes a node whose kubelet restarts" in flat
-    assert "Write `provisioner: node-group` under gpu-nodes." in flat
-    assert "but sharing.mode: Ollama under MPS is not confirmed" in flat
-    assert max(len(line) for line in text.splitlines()) <= 80
-    assert not re.search(r" $", text, flags=re.MULTILINE)
-
-
-def test_memory_that_nobody_divides_is_called_so_and_amds_has_no_cuda() -> None:
-    assert "2 × share a card, memory not divided" in " ".join(printed("--type", "g6.xlarge").split())
-    amd = printed("--type", "g4ad.xlarge", "--mode", "mps")
-    assert "CUDA" not in amd
-    assert "refused with node-group and karpenter." in " ".join(amd.split())
-
-
 def test_the_filters_leave_what_they_name() -> None:
     cells = report("--type", "p5.4xlarge", "--mode", "mig", "--provisioner", "node-group")["cells"]
     assert [(cell["way"], cell["provisioner"]) for cell in cells] == [
@@ -122,34 +91,6 @@ def test_the_filters_leave_what_they_name() -> None:
         ("mig-mixed", "node-group"),
     ]
     assert len(report()["cells"]) == len(instance_types()) * len(matrix.WAYS) * len(matrix.PROVISIONERS)
-
-
-def test_the_report_has_all_that_a_cell_knows() -> None:
-    [cell] = report("--type", "g4dn.xlarge", "--mode", "mps", "--provisioner", "node-group")["cells"]
-    shares = {"resource": "nvidia.com/gpu", "profile": "", "per_gpu": 2, "memory_mib": 7680, "enforced": True}
-    assert cell.pop("warnings")[0]["path"] == "sharing.mode"
-    assert cell == {
-        "instance_type": "g4dn.xlarge",
-        "gpu": "t4",
-        "gpus": 1,
-        "way": "mps",
-        "provisioner": "node-group",
-        "verdict": "plans",
-        "sharing": {"mode": "mps", "replicas": 2, "allocation-policy": "packed"},
-        "nodes": 1,
-        "capacity": "spot",
-        "usd_per_hour": 0.2158,
-        "on_demand_usd_per_hour": 0.526,
-        "shares": [shares],
-        "rule": "",
-        "problem": None,
-    }
-    [no] = report("--type", "g4dn.xlarge", "--mode", "mig-single", "--provisioner", "node-group")["cells"]
-    assert (no["verdict"], no["rule"], no["problem"]["rule"]) == (
-        "refused",
-        "the card allows the mode",
-        "T4 has no MIG",
-    )
 
 
 def test_prices_are_those_of_the_region_or_said_to_be_others() -> None:
