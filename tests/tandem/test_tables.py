@@ -23,7 +23,7 @@ from tandem.bench.run import Case
 from tandem.chat.screen import Screen as Chat
 from tandem.chat.talk import Speaker, Turn
 from tandem.deployed.aws.leftovers import Inventory
-from tandem.deployed.aws.quota import Answer, Check
+from tandem.deployed.aws.quota import Answer, Check, as_dict
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Owner, Thing
 from tandem.deployed.ollama import Memory, Piece
@@ -91,6 +91,7 @@ def quotas() -> None:
     problem, doubt = "gpu-nodes: no zone sells g4dn.xlarge. Write others.", "P6 is not documented"
     account.quotas(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE)
     account.quotas(Answer(checks=checks[:1], problems=(), warnings=()), "dev", HERE)
+    print(json.dumps(as_dict(Answer(checks=checks, problems=(problem,), warnings=(doubt,)), "dev", HERE), indent=1))
 
 
 def prices() -> None:
