@@ -133,7 +133,8 @@ def _answer(given: list[str]) -> int:
     parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called)
     if called not in QUICK:
         gc.enable()
-    if os.path.isfile("distribution/layout.py") and not os.path.samefile("tandem/command.py", __file__):
+    checkout = ("distribution/layout.py", "tandem/command.py")
+    if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
         terminal.complain(
             f"warning: this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect "
             "on it. Run `python -m pip install --no-build-isolation -e .` here."
