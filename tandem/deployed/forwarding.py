@@ -18,9 +18,9 @@ from kr8s.asyncio import Api
 from kr8s.asyncio.objects import APIObject, Pod
 
 from sharing.printable import one_line
-from tandem.deployed.answers import FORWARD_REFUSED, Listing, plain
+from tandem.deployed.answers import FORWARD_REFUSED, Listing, Thing, plain
 from tandem.deployed.objects import is_ready, name, node_of, state
-from tandem.deployed.replies import MalformedError, Reply, checked
+from tandem.deployed.replies import MalformedError, checked
 
 LOOPBACK = "127.0.0.1"
 CHUNK = 64 * 1024
@@ -138,7 +138,7 @@ async def listed(
     api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
     """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for odd answers."""
-    found: list[Reply] = []
+    found: list[Thing] = []
     params = {"limit": PAGE}
     if labels:
         params["labelSelector"] = ",".join(f"{key}={value}" for key, value in labels.items())
