@@ -82,6 +82,7 @@ def _tags_of(raw: Raw) -> dict[str, str]:
 
 def _kind(
     title: str,
+    noun: str,
     listed: Listed | None = None,
     delete: Callable[[Account, Thing], None] | None = None,
     *,
@@ -90,8 +91,7 @@ def _kind(
     more: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
-    """A kind that EC2 lists and deletes as its title says, unless told otherwise; `how`: the other fields of `Kind`."""
-    noun = title.lower().removesuffix("s").replace(" ", "_")
+    """A kind that EC2 lists and deletes by `noun`, unless told otherwise; `how`: the other fields of `Kind`."""
     listed = listed or _listed(noun)
     return Kind(
         title=title,
@@ -214,6 +214,7 @@ def _endpoint_day(raw: Raw, region: str) -> float | None:
 
 INSTANCES = _kind(
     "instances",
+    "instance",
     Listed("describe_instances", "Reservations", "InstanceId"),
     _terminate,
     detail=_instance,
@@ -224,12 +225,14 @@ INSTANCES = _kind(
 )
 LAUNCH_TEMPLATES = _kind(
     "launch templates",
+    "launch_template",
     detail=lambda raw: raw.get("LaunchTemplateName", ""),
     # EKS then says Ec2LaunchTemplateNotFound of the group (eks API_Issue).
     after=("node groups",),
 )
 ENDPOINTS = _kind(
     "VPC endpoints",
+    "vpc_endpoint",
     delete=_call("delete_vpc_endpoints", "VpcEndpointIds", many=True),
     detail=lambda raw: raw.get("ServiceName", ""),
     price=_endpoint_day,
@@ -238,11 +241,13 @@ ENDPOINTS = _kind(
 )
 INTERFACES = _kind(
     "network interfaces",
+    "network_interface",
     detail=lambda raw: raw.get("Status", ""),
     after=("instances",),
 )
 NAT_GATEWAYS = _kind(
     "NAT gateways",
+    "nat_gateway",
     price=_hourly("nat-gateway-hour"),
     # EC2 lets it go at any time, and nodes that still run lose their way to EKS.
     after=("node groups", "instances"),
@@ -251,6 +256,7 @@ NAT_GATEWAYS = _kind(
 )
 ADDRESSES = _kind(
     "elastic IPs",
+    "address",
     Listed("describe_addresses", "Addresses", "AllocationId"),
     _call("release_address", "AllocationId"),
     detail=lambda raw: raw.get("PublicIp", ""),
@@ -259,6 +265,7 @@ ADDRESSES = _kind(
 )
 SNAPSHOTS = _kind(
     "snapshots",
+    "snapshot",
     detail=lambda raw: f"of {raw['VolumeSize']} GiB, at most",
     price=lambda raw, region: gib_day("ebs-snapshot", raw["VolumeSize"], region),
     # Else EC2 lists every public snapshot as well (API_DescribeSnapshots).
@@ -267,6 +274,7 @@ SNAPSHOTS = _kind(
 )
 VOLUMES = _kind(
     "volumes",
+    "volume",
     detail=lambda raw: f"{raw['Size']} GiB {raw.get('VolumeType', '')}, {raw['State']}",
     price=_volume_day,
     after=("node groups", "instances"),
@@ -274,28 +282,33 @@ VOLUMES = _kind(
 )
 SECURITY_GROUPS = _kind(
     "security groups",
+    "security_group",
     Listed("describe_security_groups", "SecurityGroups", "GroupId"),
     detail=lambda raw: raw.get("GroupName", ""),
     after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces"),
 )
 ROUTE_TABLES = _kind(
     "route tables",
+    "route_table",
     delete=_delete_route_table,
     # As for NAT gateways: nodes that still run lose their way to EKS.
     after=("node groups", "instances"),
 )
 SUBNETS = _kind(
     "subnets",
+    "subnet",
     detail=lambda raw: f"{raw['CidrBlock']} in {raw['AvailabilityZone']}",
     after=("node groups", "instances", "EKS clusters", "VPC endpoints", "network interfaces", "NAT gateways"),
 )
 INTERNET_GATEWAYS = _kind(
     "internet gateways",
+    "internet_gateway",
     delete=_delete_gateway,
     after=("node groups", "instances", "NAT gateways"),
 )
 VPCS = _kind(
     "VPCs",
+    "vpc",
     detail=lambda raw: raw["CidrBlock"],
     after=("VPC endpoints", "security groups", "route tables", "subnets", "internet gateways"),
 )
