@@ -5,6 +5,7 @@ import os
 import py_compile
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
 
@@ -62,14 +63,7 @@ class Selection:
         contexts = self._lines.contexts_by_lineno(mutant.path)
         by_line = {name for line in range(mutant.line, mutant.last + 1) for name in contexts.get(line, [])}
         by_file = {name for names in contexts.values() for name in names}
-        chosen: list[str] = []
-        seconds = 0.0
-        for name in dict.fromkeys([*self._fastest_first(by_line), *self._fastest_first(by_file)]):
-            seconds += self._tests[name]["seconds"]
-            if chosen and seconds > MOST_SECONDS:
-                break
-            chosen.append(name)
-        return chosen
+        return self._within(MOST_SECONDS, [*self._fastest_first(by_line), *self._fastest_first(by_file)])
 
     def _fastest_first(self, contexts: set[str]) -> list[str]:
         shared = {name.removeprefix("fixture ") for name in contexts if name.startswith("fixture ")}
@@ -97,11 +91,18 @@ class Selection:
             for name in names
             if "::" in name
         }
-        chosen, seconds = [], 0.0
-        for name in self._fastest_first({name for name in self._tests if name.startswith(tuple(beside))}):
+        named = {name for name in self._tests if name.startswith(tuple(beside))}
+        return self._within(MOST_SECONDS_MORE, self._fastest_first(named))
+
+    def _within(self, most: float, tests: Iterable[str]) -> list[str]:
+        """As many of them, in this order, as take so many seconds; the first in any case."""
+        chosen: list[str] = []
+        seconds = 0.0
+        for name in dict.fromkeys(tests):
             seconds += self._tests[name]["seconds"]
-            if seconds <= MOST_SECONDS_MORE:
-                chosen.append(name)
+            if chosen and seconds > most:
+                break
+            chosen.append(name)
         return chosen
 
     def test(self, mutant: Mutant) -> str:
