@@ -5,6 +5,7 @@ import shutil
 import signal
 import subprocess
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,8 @@ TIERS = {
     "gpu": "program",
 }
 """The tier of each folder; what lies in `tests/` itself belongs to `program`."""
+Golden = Callable[[str, str], None]
+"""Of the fixture `golden`: takes the name of a file and the text that it must be."""
 CUDA = Path(__file__).parent / "components" / "libcuda.c"
 OUTCOMES = ("passed", "failed", "skipped")
 ON_REQUEST = {
@@ -91,6 +94,20 @@ def driver(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def regen(pytestconfig: pytest.Config) -> bool:
     return bool(pytestconfig.getoption("--regen"))
+
+
+@pytest.fixture
+def golden(regen: bool) -> Golden:
+    """Compares a text with the whole file of that name in `tests/golden`; with `--regen` it writes the file first."""
+
+    def compare(name: str, said: str) -> None:
+        path = Path(__file__).parent / "golden" / name
+        if regen:
+            path.parent.mkdir(exist_ok=True)
+            path.write_text(said, encoding="utf-8")
+        assert said == path.read_text(encoding="utf-8")
+
+    return compare
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

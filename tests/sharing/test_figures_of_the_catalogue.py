@@ -8,7 +8,6 @@ import csv
 import io
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,8 +17,8 @@ from sharing.gpus import gpus, instance_types
 from sharing.host import host_need
 from sharing.memory import need
 from sharing.models import KvType, Served, models
+from tests.conftest import Golden
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 SETTINGS = (
     {"context": 2048, "slots": 1},
     {"context": 30_000, "slots": 3, "kv_type": KvType.Q8_0},
@@ -68,13 +67,10 @@ def types() -> Iterator[Row]:
 
 
 @pytest.mark.parametrize("rows", [memory, cards, slices, types])
-def test_the_figures_are_those_of_the_golden(rows: Callable[[], Iterator[Row]], regen: bool) -> None:
+def test_the_figures_are_those_of_the_golden(rows: Callable[[], Iterator[Row]], golden: Golden) -> None:
     text = io.StringIO()
     found = [*rows()]
     table = csv.DictWriter(text, fieldnames=[*found[0]], lineterminator="\n")
     table.writeheader()
     table.writerows(found)
-    path = GOLDEN / f"figures-{rows.__name__}.csv"
-    if regen:
-        path.write_text(text.getvalue(), encoding="utf-8")
-    assert text.getvalue() == path.read_text(encoding="utf-8")
+    golden(f"figures-{rows.__name__}.csv", text.getvalue())

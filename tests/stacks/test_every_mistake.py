@@ -7,7 +7,6 @@ import copy
 import datetime
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,8 +14,8 @@ import pytest
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge
 from stacks.stack_file.yaml import Source
+from tests.conftest import Golden
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "mistakes.txt"
 WRONG: tuple[object, ...] = (None, -1, 10**9, "no such", True, [], {}, {"no-such": 1})
 PROVIDER = {
     "aws:region": "us-east-1",
@@ -77,7 +76,7 @@ def said(values: dict[str, Any]) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_what_is_said_about_every_mistake(regen: bool) -> None:
+def test_what_is_said_about_every_mistake(golden: Golden) -> None:
     lines: list[str] = []
     for path in fields():
         lines.append(path)
@@ -90,6 +89,4 @@ def test_what_is_said_about_every_mistake(regen: bool) -> None:
             lines.append(f"  {', '.join(values)}:{'' if problems else ' fine'}")
             lines += [f"    {problem}" for problem in problems]
     text = "\n".join(lines) + "\n"
-    if regen:
-        GOLDEN.write_text(text, encoding="utf-8")
-    assert text == GOLDEN.read_text(encoding="utf-8")
+    golden("mistakes.txt", text)

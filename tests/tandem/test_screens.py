@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.command import call, on_screen
+from tests.command import ROOT, call, on_screen
+from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants
 from tests.tandem.outputs import outputs
 
-GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "screens"
 PAIR = ("choose", "llama2:7b", "mistral:7b", "--context", "2048")
 PARIS = (*PAIR, "--region", "eu-west-3")
 """The tables have no price of G5 there, and no spot price at all."""
@@ -78,8 +78,7 @@ POOLS = """config:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A project with the shipped stack files, one that is refused, one with two pools, and what `timeslice` reports."""
-    root = GOLDEN.parents[2]
-    for file in root.glob("Pulumi*.yaml"):
+    for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "refused.yaml").write_text(REFUSED, encoding="utf-8")
     (tmp_path / "pools.yaml").write_text(POOLS, encoding="utf-8")
@@ -90,22 +89,15 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SCREENS)
-def test_a_command_prints_what_its_golden_says(name: str, folder: Path, regen: bool) -> None:
+def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: Golden) -> None:
     done = call(*SCREENS[name], cwd=folder, columns=80)
     said = re.sub(r"\d+ days ago", "N days ago", f"{done.stdout}{done.stderr}exit code {done.returncode}\n")
-    compare(name, said.replace(str(folder), "FOLDER"), regen=regen)
+    golden(f"screens/{name}.txt", said.replace(str(folder), "FOLDER"))
 
 
 @pytest.mark.parametrize("command", ["choose llama2:7b", "modes --type g6.xlarge", "gpus --filter g6."])
-def test_a_terminal_shows_the_same_in_colour(command: str, regen: bool) -> None:
+def test_a_terminal_shows_the_same_in_colour(command: str, golden: Golden) -> None:
     code, screen = on_screen(*command.split())
     said = re.sub(r"\d+ days ago", "N days ago", screen)
-    compare(f"{command.split()[0]}-in-colour", f"{said}exit code {code}\n".replace("\x1b", "␛"), regen=regen)
-
-
-def compare(name: str, said: str, *, regen: bool) -> None:
-    path = GOLDEN / f"{name}.txt"
-    if regen:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(said, encoding="utf-8")
-    assert said == path.read_text(encoding="utf-8")
+    name = f"{command.split()[0]}-in-colour"
+    golden(f"screens/{name}.txt", f"{said}exit code {code}\n".replace("\x1b", "␛"))

@@ -41,8 +41,8 @@ from tandem.watch import screen as watch
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
 from tests.command import Screen
+from tests.conftest import Golden
 from tests.tandem.results import SPILLED, failed, result, run, server, session, shared, steady
-from tests.tandem.test_screens import compare
 
 NOON = datetime.datetime(2026, 11, 22, 12, 0, 0, tzinfo=datetime.UTC)
 HERE = cast(Account, SimpleNamespace(id="123456789012", region="us-east-1"))
@@ -278,7 +278,7 @@ SHOWN = (leftovers, quotas, prices, verdicts, look, runs, bench, chat, findings)
     ("show", "terminal"), [(one, False) for one in SHOWN] + [(one, True) for one in SHOWN if one != runs]
 )
 def test_what_was_found_is_shown_as_the_golden_says(
-    show: Callable[[], None], terminal: bool, regen: bool, monkeypatch: pytest.MonkeyPatch
+    show: Callable[[], None], terminal: bool, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.setenv("TERM", "xterm-256color" if terminal else "dumb")
@@ -288,4 +288,4 @@ def test_what_was_found_is_shown_as_the_golden_says(
         sys.stdout.flush()
     said = out.getvalue().replace(NOON.astimezone().strftime("%H:%M:%S"), "12:00:00")
     where = "-in-a-terminal" if terminal else ""
-    compare(f"{show.__name__}{where}", said.replace("\x1b", "␛").replace("\r", "␍"), regen=regen)
+    golden(f"screens/{show.__name__}{where}.txt", said.replace("\x1b", "␛").replace("\r", "␍"))

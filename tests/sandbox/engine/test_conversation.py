@@ -6,7 +6,6 @@ real engine takes these answers.
 
 import json
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, NoReturn
 
 import grpc  # type: ignore[import-untyped]
@@ -18,8 +17,8 @@ from sandbox import wire
 from sandbox.engine.servicer import KubernetesServicer, TerraformServicer
 from sandbox.graph import Secret
 from sandbox.world import World
+from tests.conftest import Golden
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "conversation.jsonl"
 VPC, SUBNET, LAUNCH = "aws:ec2/vpc:Vpc", "aws:ec2/subnet:Subnet", "aws:ec2/launchTemplate:LaunchTemplate"
 """Types of the conversation."""
 FIELDS = ("olds", "news", "old_inputs", "properties", "inputs", "args")
@@ -139,8 +138,6 @@ def refusals(aws: Any) -> Iterator[dict[str, Any]]:
     yield call(aws, "Configure", provider_pb2.ConfigureRequest(), args={"region": "us-east-1", "profile": "none"})[1]
 
 
-def test_a_conversation_is_its_golden(regen: bool) -> None:
+def test_a_conversation_is_its_golden(golden: Golden) -> None:
     said = "".join(json.dumps(line, sort_keys=True) + "\n" for line in conversation())
-    if regen:
-        GOLDEN.write_text(said, encoding="utf-8")
-    assert said == GOLDEN.read_text(encoding="utf-8")
+    golden("conversation.jsonl", said)

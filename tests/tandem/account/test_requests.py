@@ -7,19 +7,18 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import botocore.handlers
 import pytest
 
 from tandem.deployed.aws import leftovers
+from tests.conftest import Golden
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.laws import Laws
 
 pytestmark = pytest.mark.slow
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "requests.txt"
 RANDOM = re.compile(r"\b([a-z]+)-[0-9a-f]{8,}\b")
 READS = re.compile(r" *\d+ \w+\.(Describe|Get|List)")
 Requests = list[tuple[str, dict[str, Any], float]]
@@ -45,15 +44,13 @@ def lines(requests: Requests) -> Iterator[str]:
         yield from sorted(together) if reads else together
 
 
-def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Requests, regen: bool) -> None:
+def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Requests, golden: Golden) -> None:
     found = cleaning.look()
     searched = sorted(set(lines(requests)))
     requests.clear()
     cleaning.delete(found)
     said = RANDOM.sub(r"\1-…", "\n".join([*searched, "", *lines(requests), "", *cleaning.said, ""]))
-    if regen:
-        GOLDEN.write_text(said, encoding="utf-8")
-    assert said == GOLDEN.read_text(encoding="utf-8")
+    golden("requests.txt", said)
 
 
 IAM = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."

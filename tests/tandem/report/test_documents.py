@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +9,10 @@ import pytest
 from tandem.measured.result import Memory, Result
 from tandem.measured.summary import Goals, summary
 from tandem.report.document import document
+from tests.conftest import Golden
 from tests.tandem.report.test_plots import told
 from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "reports"
 PLOTS = {"latency.svg": "Latency", "cost.svg": "Cost"}
 Results = tuple[Result, ...]
 
@@ -82,12 +81,8 @@ CASES = (many_loads, noise, wild, without_prices, other_server, all_spilled, alo
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_report_is_its_golden(case: Callable[[], Results], regen: bool) -> None:
+def test_a_report_is_its_golden(case: Callable[[], Results], golden: Golden) -> None:
     results = case()
     goals = Goals(120.0, 50.0) if case is many_loads else None
     said = document(results, [summary(one, goals) for one in results], PLOTS if case is many_loads else {}, goals)
-    path = GOLDEN / f"{case.__name__}.md"
-    if regen:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(said, encoding="utf-8")
-    assert said == path.read_text(encoding="utf-8")
+    golden(f"reports/{case.__name__}.md", said)

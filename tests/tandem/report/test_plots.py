@@ -13,9 +13,8 @@ from matplotlib.figure import Figure
 from tandem.measured.result import Result, Run
 from tandem.measured.summary import summary
 from tandem.report import plots
+from tests.conftest import Golden
 from tests.tandem.results import result, run, steady
-
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "plots.json"
 
 
 def runs(pace: float) -> Iterator[Run]:
@@ -73,7 +72,7 @@ def drawn(figure: Figure | None) -> Any:
     return {"inches": close(figure.get_size_inches()), "legend": names, "panels": list(map(of_panel, figure.axes))}
 
 
-def test_the_plots_show_what_the_golden_says(regen: bool) -> None:
+def test_the_plots_show_what_the_golden_says(golden: Golden) -> None:
     priced = [summary(told("mps", 1.0, 0.5754)), summary(told("exclusive", 0.5, 1.1))]
     free = [summary(told("free", 1.0, None))]
     makers = (plots._latency, plots._throughput, plots._cost, plots._fairness)
@@ -83,9 +82,7 @@ def test_the_plots_show_what_the_golden_says(regen: bool) -> None:
         for make in makers
     }
     said = json.dumps(shown, indent=1) + "\n"
-    if regen:
-        GOLDEN.write_text(said, encoding="utf-8")
-    assert said == GOLDEN.read_text(encoding="utf-8")
+    golden("plots.json", said)
     assert shown["cost one"] is None
 
 

@@ -13,9 +13,9 @@ import pytest
 from tandem.measured.result import Memory, Result
 from tandem.measured.result_file import write
 from tests.command import Ended, call
+from tests.conftest import Golden
 from tests.tandem.results import SPILLED, exclusive, failed, mps, paced, resumed_with, run, session
 
-GOLDEN = Path(__file__).parents[2] / "golden" / "report.md"
 PLOTS = {
     "latency.svg": "seconds",
     "throughput.svg": "tokens a second",
@@ -37,13 +37,11 @@ def text(folder: Path) -> str:
 
 
 @pytest.mark.slow
-def test_the_report_of_known_results_is_the_golden(tmp_path: Path, regen: bool) -> None:
+def test_the_report_of_known_results_is_the_golden(tmp_path: Path, golden: Golden) -> None:
     spilled = run(["a"], [failed("a"), *mps().runs[0].rows], repeat=4, memory=SPILLED)
     broken = mps(runs=[*mps().runs, spilled], complete=False)
     assert not report(tmp_path, broken, exclusive(), arguments=("--ttft-goal", "120", "--itl-goal", "50")).returncode
-    if regen:
-        GOLDEN.write_text(text(tmp_path))
-    assert text(tmp_path) == GOLDEN.read_text()
+    golden("report.md", text(tmp_path))
 
 
 def test_the_answer_stands_first(tmp_path: Path) -> None:

@@ -7,13 +7,13 @@ noderesources, volumebinding) and types.go, FitError. Of kubelet: pkg/kubelet/im
 
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from tandem.deployed.objects import Facts
 from tandem.deployed.ollama import Memory
 from tandem.verify.checks import Check, model_checks, pool_checks, server_checks, stack_checks
 from tandem.verify.servers import Outcome, Server
+from tests.conftest import Golden
 from tests.tandem.outputs import outputs
 from tests.tandem.seen import (
     NODE,
@@ -29,7 +29,6 @@ from tests.tandem.seen import (
     restarting,
 )
 
-GOLDEN = Path(__file__).resolve().parents[2] / "golden" / "verdicts.txt"
 GIB = 2**30
 PLUGIN = "nvidia-device-plugin"
 OLD, NEW = (changed(pod("llama2-7b", name), "metadata", "deletionTimestamp", to="now") for name in ("old", "new"))
@@ -266,11 +265,9 @@ def found() -> dict[str, list[str]]:
     }
 
 
-def test_checks_is_as_in_the_golden(regen: bool) -> None:
+def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
     said = "\n".join(f"{name}\n" + "".join(f"  {row}\n" for row in rows) for name, rows in found().items())
-    if regen:
-        GOLDEN.write_text(said, encoding="utf-8")
-    assert said == GOLDEN.read_text(encoding="utf-8")
+    golden("verdicts.txt", said)
     assert NODE in said
 
 
