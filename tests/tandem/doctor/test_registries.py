@@ -83,3 +83,22 @@ def test_an_image_without_a_registry_comes_from_docker_hub(image: Any, hub: str)
     from tandem.doctor.registries import _hub_images
 
     assert list(_hub_images({"spec": [{"containers": [{"image": image}]}]})) == ([hub] if hub else [])
+
+
+@pytest.mark.parametrize(
+    ("chart", "values", "pulled"),
+    [
+        ("ollama", {}, ["ollama/ollama"]),
+        ("ollama", {"image": None}, ["ollama/ollama"]),
+        ("ollama", {"image": {"tag": "0.32.15"}}, ["ollama/ollama"]),
+        ("ollama", {"image": {"repository": "quay.io/a/ollama"}}, []),
+        ("ollama", {"image": {"repository": "a/ollama"}}, ["a/ollama"]),
+        ("nvidia-device-plugin", {}, []),
+    ],
+)
+def test_a_chart_pulls_its_own_image_unless_the_values_name_one(
+    chart: str, values: dict[str, Any], pulled: list[str]
+) -> None:
+    from tandem.doctor.registries import _hub_images
+
+    assert list(_hub_images({"chart": chart, "values": values})) == pulled
