@@ -15,7 +15,6 @@ from tests.control_plane.recipe import CERTIFICATE_MAKER, CERTIFICATE_SOURCE, CO
 
 LAST_LINES = 15
 """Lines of a failed build that are shown: Go says what is wrong at the end."""
-GO_MISSING = "the control plane is built with Go, and `go` is not on the PATH (https://go.dev/dl)"
 
 
 class GoMissingError(RuntimeError):
@@ -45,7 +44,7 @@ def built(
         return folder
     go = shutil.which("go")
     if go is None:
-        raise GoMissingError(GO_MISSING)
+        raise GoMissingError("the control plane is built with Go, and `go` is not on the PATH (https://go.dev/dl)")
     cache.mkdir(parents=True, exist_ok=True)
     with lock(cache / f"{recipe.name}.lock", wait=True):
         if not folder.exists():

@@ -1,6 +1,6 @@
 """The instance types that Karpenter can buy: what EC2 reports of them, as its AWS provider labels and counts it."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from typing import Any
 
 from sandbox.world.hardware import Row, rows
@@ -21,38 +21,36 @@ PODS = 29
 """What kubelet allows the smallest of our types: 3 network interfaces of 10 addresses."""
 
 
-def for_sale(
-    *, region: str = HOME_REGION, zones: Sequence[str] = ZONES, without_spot: Collection[str] = ()
-) -> list[dict[str, Any]]:
+def for_sale(*, without_spot: Collection[str] = ()) -> list[dict[str, Any]]:
     """All of them with their prices, in the form that Karpenter's KWOK provider reads from its file.
 
     A type is offered on spot where a spot price is known and `without_spot` does not withdraw it. Resources are the
     physical ones: one GPU is one `nvidia.com/gpu`, and the slice of one that a g6f has is none.
     """
-    return [_sold(row, region, zones, without_spot) for row in rows()]
+    return [_sold(row, without_spot) for row in rows()]
 
 
-def _sold(row: Row, region: str, zones: Sequence[str], without_spot: Collection[str]) -> dict[str, Any]:
+def _sold(row: Row, without_spot: Collection[str]) -> dict[str, Any]:
     name = row["instance_type"]
     resources = {"cpu": row["vcpu"], "memory": f"{row['memory_mib']}Mi", "pods": str(PODS)}
     if row["gpu"]:
-        dollars = {"on-demand": prices.on_demand(name, region).usd_per_hour}
-        spot = prices.spot(name, region)
+        dollars = {"on-demand": prices.on_demand(name, HOME_REGION).usd_per_hour}
+        spot = prices.spot(name, HOME_REGION)
         if spot is not None and name not in without_spot:
             dollars["spot"] = spot.usd_per_hour
         if int(row["gpus"]):
             resources[f"{row['manufacturer']}.com/gpu"] = row["gpus"]
     else:
-        dollars = {"on-demand": prices.system_node(name, region).usd_per_hour}
+        dollars = {"on-demand": prices.system_node(name, HOME_REGION).usd_per_hour}
     return {
         "name": name,
         "architecture": row["arch"],
         "operatingSystems": ["linux"],
         "resources": resources,
         "offerings": [
-            {"Price": usd, "Requirements": _requirements(row, capacity, f"{region}{zone}")}
+            {"Price": usd, "Requirements": _requirements(row, capacity, f"{HOME_REGION}{zone}")}
             for capacity, usd in sorted(dollars.items())
-            for zone in zones
+            for zone in ZONES
         ],
     }
 

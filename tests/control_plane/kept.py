@@ -40,12 +40,8 @@ class Kept:
         """Raises `StartError` when the program has ended."""
         status = self._keeper.poll()
         if status is not None:
-            raise StartError(f"{self.name} ended with status {status}:{self.last_lines()}")
-
-    def last_lines(self) -> str:
-        """The end of its log, indented."""
-        lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
-        return "".join(f"\n  {line}" for line in lines)
+            lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()[-LAST_LINES:]
+            raise StartError(f"{self.name} ended with status {status}:" + "".join(f"\n  {line}" for line in lines))
 
     def ask_to_stop(self) -> None:
         """Tells the program to end and does not wait."""
