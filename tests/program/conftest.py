@@ -1,5 +1,6 @@
 """Whole stacks, run in this process: the stack files of the repository, and variants of them."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
@@ -9,12 +10,14 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.graph import Graph
+from components.ollama_pair.values import start_script
+from sandbox.graph import Graph, masked
 from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
 from tandem.planned.plan import program_graph
 from tests import readme
+from tests.sharing.builders import TODAY
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
@@ -44,7 +47,7 @@ def judge_with(name: str, sections: Mapping[str, Any]) -> Judged:
     """The same with other values of some sections."""
     source = source_of(name)
     stack = VARIANTS.get(name, (name,))[0]
-    return judge(replace(source, sections={**source.sections, **sections}), f"Pulumi.{stack}.yaml")
+    return judge(replace(source, sections={**source.sections, **sections}), f"Pulumi.{stack}.yaml", today=TODAY)
 
 
 def graph_with(name: str, sections: Mapping[str, Any]) -> Graph:
@@ -59,6 +62,26 @@ def plan_of(name: str) -> Plan:
 @cache
 def graph_of(name: str) -> Graph:
     return program_graph(plan_of(name))
+
+
+def told(graph: Graph) -> dict[str, Any]:
+    """Resources by the part of their URN that is the same in every stack, and what `pulumi up` shows."""
+    shown = {"outputs": masked(graph.stack_outputs), "logs": [f"{log.severity}: {log.message}" for log in graph.logs]}
+    return {"stack": shown} | {
+        resource.urn.split("::", 2)[2]: {
+            "inputs": json.loads(json.dumps(masked(resource.inputs)).replace(json.dumps(start_script())[1:-1], "…")),
+            "depends_on": [short(urn) for urn in resource.dependencies],
+            "options": {
+                key: value for key, value in masked(resource.options).items() if key not in ("version", "aliases")
+            },
+        }
+        for resource in graph
+        if resource.type != "pulumi:pulumi:Stack"
+    }
+
+
+def short(urn: str) -> str:
+    return urn.rsplit("::", 1)[1]
 
 
 @pytest.fixture(params=[*STACKS, *VARIANTS])

@@ -1,6 +1,7 @@
 """On the way to the first token nothing is waited for without need: every edge of the longest path has a reason."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,8 +12,10 @@ from sandbox.graph import Graph
 from sharing import tables
 from stacks.stack_file.judge import Plan
 from tandem.planned import first_token
-from tandem.planned.first_token import NODE_CLAIM
+from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
 
+Graphs = Callable[[str], Graph]
+Plans = Callable[[str], Plan]
 NEEDS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "needs.yaml").read_text(encoding="utf-8"))
 
 
@@ -24,22 +27,16 @@ def edges(graph: Graph, plan: Plan) -> set[str]:
 
 
 @pytest.mark.slow
-def test_every_edge_of_the_longest_path_is_a_real_need(
-    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
-) -> None:
+def test_every_edge_of_the_longest_path_is_a_real_need(graphs: Graphs, plans: Plans, any_stack: str) -> None:
     assert edges(graphs(any_stack), plans(any_stack)) <= set(NEEDS)
 
 
-def test_every_need_of_the_table_is_met_on_some_stack(
-    graphs: Callable[[str], Graph], plans: Callable[[str], Plan]
-) -> None:
+def test_every_need_of_the_table_is_met_on_some_stack(graphs: Graphs, plans: Plans) -> None:
     stacks = ("timeslice", "volumes", "karpenter", "karpenter-volumes")
     assert set().union(*(edges(graphs(stack), plans(stack)) for stack in stacks)) == set(NEEDS)
 
 
-def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(
-    graphs: Callable[[str], Graph], plans: Callable[[str], Plan]
-) -> None:
+def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs: Graphs, plans: Plans) -> None:
     def last(stack: str) -> float:
         found = first_token.first_token(graphs(stack), plans(stack).setup)
         assert found.plus_minus > 2
@@ -50,7 +47,7 @@ def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(
 
 
 def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
-    graphs: Callable[[str], Graph], plans: Callable[[str], Plan], monkeypatch: pytest.MonkeyPatch
+    graphs: Graphs, plans: Plans, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both are about one step, whose doubts add up: (a + b)² is more than a² + b²."""
 
@@ -60,3 +57,27 @@ def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
         return first_token.first_token(graphs("karpenter"), plans("karpenter").setup).plus_minus
 
     assert doubt(4.0) ** 2 > doubt(0.0) ** 2 + 4.0**2 + 1
+
+
+def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: Graphs, plans: Plans) -> None:
+    graph, setup = graphs("pools"), plans("pools").setup
+    mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
+    crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
+    apart, together = first_token.first_token(graph, setup), first_token.first_token(graph, crowd)
+    last = [found.path[-1].urn.rpartition("tandem-ollama-")[2] for found in (apart, together)]
+    assert last == ["mistral-7b", "llama3-1-8b"], "the largest of those that start last"
+    download = mib["llama3-1-8b"] / DOWNLOAD_MIB_PER_SECOND
+    load = (mib["llama3-1-8b"] - mib["mistral-7b"]) / DISK_MIB_PER_SECOND
+    assert together.minutes - apart.minutes == pytest.approx((download + load) / 60)
+
+
+def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans: Plans) -> None:
+    graph, setup = graphs("pools"), plans("pools").setup
+    assert first_token.first_token(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
+    steady, rest = setup.pools
+    parked = replace(setup, pools=(steady, replace(rest, desired=0)))
+    assert first_token.first_token(graph, parked).path[-1].urn.endswith("tandem-ollama-llama3-1-8b")
+    none = replace(setup, pools=(replace(steady, desired=0), replace(rest, desired=0)))
+    assert first_token.first_token(graph, none).minutes < first_token.first_token(graph, parked).minutes - 3, (
+        "nothing is downloaded"
+    )

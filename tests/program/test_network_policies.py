@@ -158,14 +158,3 @@ def test_services_and_containers_have_one_port(graphs: Callable[[str], Graph], a
     for service in graph.of_type("kubernetes:core/v1:Service"):
         # Headless, so names resolve to pods and no port is translated.
         assert plain(service.inputs)["spec"]["clusterIP"] == "None"
-
-
-def test_servers_and_provers_start_after_their_policy(graphs: Callable[[str], Graph], any_stack: str) -> None:
-    graph = graphs(any_stack)
-    policies = {plain(one.inputs)["metadata"]["namespace"]: one.urn for one in graph.of_type(POLICY)}
-    jobs = [one for one in graph.of_type("kubernetes:batch/v1:Job") if one.name.endswith("-node-job")]
-    models = [one for one in graph.of_type("kubernetes:helm.sh/v3:Release") if one.inputs["chart"] == "ollama"]
-    for one in jobs:
-        assert policies[plain(one.inputs)["metadata"]["namespace"]] in one.dependencies
-    for one in models:
-        assert policies["ollama"] in one.dependencies
