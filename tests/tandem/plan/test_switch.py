@@ -1,289 +1,41 @@
-"""What a switch does to a running stack, and how long models are away."""
+"""What a switch does to a running stack, how long models are away, and what it needs of the vCPU quotas.
+
+`--regen` writes `tests/golden/switches.txt`, whose titles say what must be seen in each.
+"""
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from components.ollama_pair.values import STOP_SECONDS
 from sharing import tables
-from sharing.artifacts import images_mib
 from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
-from sharing.setup import Cache, Pool, Setup
+from sharing.setup import Cache, Setup
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
-from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, weights_mib
+from tandem.planned.first_token import DISK_MIB_PER_SECOND, weights_mib
+from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, setup, tenants
 from tests.tandem.outputs import outputs, running
 
-MODES: dict[str, Sharing] = {
-    "timeslice-2": TimeSlicing(replicas=2),
-    "mps-2": Mps(replicas=2),
-    "exclusive": Exclusive(),
-}
-MINUTES = {row["type"]: float(row["minutes"]) for row in tables.read("durations").rows}
+MODES: dict[str, Sharing] = {"timeslice-2": TimeSlicing(), "mps-2": Mps(replicas=2), "exclusive": Exclusive()}
+PROVISIONERS = ("node-group", "karpenter")
 CARD = "g7e.2xlarge"
 """One card that can be cut."""
-MODELS = ("llama2-7b", "mistral-7b")
+ON_DEMAND: dict[str, Any] = {"capacity": "on-demand"}
+KARPENTER: dict[str, Any] = {"provisioner": "karpenter", "max": 2}
+Scene = tuple[str, Setup | StackOutputs, Setup]
+"""What must be seen, the stack that runs, and the one that is planned."""
 
 
-def stack(*pools: Pool, cache: Cache = "node") -> Setup:
-    return setup(pools=pools or (pool(),), tenants=tenants(*pair(), cache=cache))
-
-
-def only(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> Switch:
-    found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
-    [switch] = found.pools
-    assert (found.new, found.gone) == ((), ())
-    return switch
-
-
-def kinds(switch: Switch, *, away: bool | None = None) -> list[str]:
-    return [step.kind for step in switch.steps if away is None or step.away == away]
-
-
-def loads(after: Setup) -> dict[str, float]:
-    return {tenant.served.id: weights_mib(tenant) / DISK_MIB_PER_SECOND / 60 for tenant in after.tenants}
-
-
-def starts(switch: Switch) -> dict[str, float]:
-    return {step.model: step.minutes for step in switch.steps if step.kind == "start"}
-
-
-def downloaded(mib: float) -> float:
-    return mib / DOWNLOAD_MIB_PER_SECOND / 60
-
-
-def all_weights(after: Setup) -> float:
-    return sum(weights_mib(tenant) for tenant in after.tenants)
-
-
-@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(MODES, 2)))
-def test_between_modes_of_a_whole_card_pods_go_then_the_mode_then_the_proof_and_nothing_is_replaced(
-    before: str, after: str
-) -> None:
-    planned = stack(pool(sharing=MODES[after]))
-    switch = only(stack(pool(sharing=MODES[before])), planned)
-    assert (switch.pool, switch.before, switch.after) == ("gpu", before, after)
-    assert kinds(switch) == ["nodes", "stop", "plugin", "proof", "proof", "start", "start"]
-    assert all(step.away for step in switch.steps)
-    assert after in switch.steps[0].what
-    assert switch.replaced == ()
-    assert switch.stops == MODELS
-    update = MINUTES["kubernetes:helm.sh/v3:Release update"]
-    assert starts(switch) == pytest.approx({id: update + load for id, load in loads(planned).items()}), "no download"
-
-
-def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_other_models_start() -> None:
-    planned = stack(pool(sharing=MODES["mps-2"]))
-    switch = only(stack(), planned)
-    told = [
-        "aws:eks/nodeGroup:NodeGroup update",
-        "kubernetes:core/v1:Pod evict",
-        "kubernetes:apps/v1:DaemonSet",
-        "kubernetes:batch/v1:Job",
-        "kubernetes:batch/v1:Job",
-        "kubernetes:helm.sh/v3:Release update",
-    ]
-    spread = {row["type"]: float(row["plus_minus"]) for row in tables.read("durations").rows}
-    for downtime in switch.downtimes:
-        assert downtime.minutes == pytest.approx(sum(MINUTES[one] for one in told) + loads(planned)[downtime.model])
-        assert downtime.plus_minus == pytest.approx(math.sqrt(sum(spread[one] ** 2 for one in told)))
-    assert [downtime.model for downtime in switch.downtimes] == [*MODELS]
-
-
-def test_the_plugin_alone_is_quicker_than_with_an_mps_daemon() -> None:
-    def plugin(mode: str) -> float:
-        switch = only(stack(pool(sharing=TimeSlicing(replicas=3))), stack(pool(sharing=MODES[mode])))
-        return sum(step.minutes for step in switch.steps if step.kind == "plugin")
-
-    assert plugin("mps-2") > plugin("timeslice-2") == plugin("exclusive")
-
-
-def test_the_table_has_the_time_that_pods_are_given_to_stop_and_that_of_a_job() -> None:
-    assert MINUTES["kubernetes:core/v1:Pod evict"] == STOP_SECONDS / 60
-    assert MINUTES["kubernetes:batch/v1:Job"] == 0.5
-
-
-def test_what_stays_as_it_is_stops_nothing() -> None:
-    found = switches(stack(), running(stack()))
-    assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), (), ())
-    assert found.untold == ()
-
-
-def test_other_replicas_are_a_switch() -> None:
-    planned = stack(pool(sharing=TimeSlicing(replicas=3)))
-    for older in (False, True):
-        switch = only(running(stack(), older=older), planned)
-        assert (switch.before, switch.after) == ("timeslice (2 a card)" if older else "timeslice-2", "timeslice-3")
-        assert kinds(switch) == ["nodes", "stop", "plugin", "proof", "proof", "start", "start"]
-
-
-def test_another_policy_is_a_switch_that_older_outputs_do_not_tell() -> None:
-    planned = stack(pool(sharing=TimeSlicing(replicas=2, allocation_policy="distributed")))
-    assert only(stack(), planned).after == "timeslice-2-distributed"
-    found = switches(planned, running(stack(), older=True))
-    assert found.pools == ()
-    assert found.untold == ("config", "gpu", "provisioner", "instance_types", "capacity")
-
-
-def test_memory_that_the_catalogue_counts_otherwise_is_no_switch() -> None:
-    told = outputs(stack(pool(sharing=MODES["mps-2"])))
-    told["pools"]["gpu"]["shares"][0]["memory_mib"] -= 100
-    assert switches(stack(pool(sharing=MODES["mps-2"])), StackOutputs.model_validate(told)).pools == ()
-
-
-def test_a_model_that_may_land_on_a_node_that_joins_is_counted_with_its_download() -> None:
-    planned = stack(pool(sharing=Exclusive(), desired=2, max=2))
-    switch = only(stack(), planned)
-    assert switch.steps[0].minutes == MINUTES["aws:eks/nodeGroup:NodeGroup"]
-    assert switch.steps[0].what.endswith("; 1 more node to join")
-    away = downloaded(images_mib() + all_weights(planned))
-    assert all(minutes > away for minutes in starts(switch).values())
-    assert all("where its node has them not" in step.what for step in switch.steps if step.kind == "start")
-
-
-def test_a_model_that_may_land_on_another_of_two_nodes_downloads_no_image() -> None:
-    two = pool(desired=2, max=2)
-    planned = stack(replace(two, sharing=Exclusive()))
-    switch = only(stack(two), planned)
-    assert switch.steps[0].minutes == MINUTES["aws:eks/nodeGroup:NodeGroup update"]
-    update = MINUTES["kubernetes:helm.sh/v3:Release update"]
-    assert starts(switch) == pytest.approx(
-        {id: update + load + downloaded(all_weights(planned)) for id, load in loads(planned).items()}
-    )
-
-
-@pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
-def test_a_model_on_a_volume_is_downloaded_to_no_node(provisioner: str) -> None:
-    before = pool(desired=1, max=2, provisioner=provisioner)
-    after = replace(before, sharing=Exclusive(), desired=2)
-    planned = stack(after, cache="volume")
-    switch = only(stack(before, cache="volume"), planned)
-    update = MINUTES["kubernetes:helm.sh/v3:Release update"]
-    assert starts(switch) == pytest.approx(
-        {id: update + load + downloaded(images_mib()) for id, load in loads(planned).items()}
-    )
-    assert all("from its volume" in step.what for step in switch.steps if step.kind == "start")
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "plugin"),
-    [
-        (TimeSlicing(replicas=2), Mig(layout="all-1g.24gb"), "operator"),
-        (Mig(layout="all-1g.24gb"), Mps(replicas=2), "chart"),
-    ],
-)
-def test_to_and_from_mig_models_answer_until_new_nodes_have_proved_their_shares(
-    before: Sharing, after: Sharing, plugin: str
-) -> None:
-    planned, was = stack(pool(CARD, sharing=after)), stack(pool(CARD, sharing=before))
-    for older in (False, True):
-        found = switches(planned, running(was, older=older))
-        [switch] = found.pools
-        assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
-        assert kinds(switch, away=False) == ["nodes", "plugin", "proof", "proof"]
-        assert kinds(switch, away=True) == ["stop", "start", "start"]
-        assert kinds(switch) == kinds(switch, away=False) + kinds(switch, away=True)
-        common = MINUTES["kubernetes:core/v1:Pod evict"]
-        assert {each.model: each.minutes for each in switch.downtimes} == pytest.approx(
-            {id: common + start for id, start in starts(switch).items()}
-        )
-        assert ("the GPU Operator takes" in switch.steps[1].what) == (plugin == "operator")
-        assert all(minutes > downloaded(images_mib() + all_weights(planned)) for minutes in starts(switch).values())
-
-
-def test_a_group_that_is_deleted_first_leaves_the_models_away_until_the_new_one_has_proved_its_shares() -> None:
-    sharing = Mig(layout="all-1g.24gb")
-    was = stack(pool(CARD, sharing=TimeSlicing(replicas=2)))
-    [first] = switches(stack(pool(CARD, sharing=sharing)), running(was)).pools
-    [last] = switches(stack(pool(CARD, sharing=sharing, replacement="delete-first")), running(was)).pools
-    assert [step.away for step in last.steps] == [True] * len(last.steps)
-    assert kinds(last)[:3] == ["stop", "nodes", "nodes"]
-    assert sum(each.minutes for each in last.downtimes) > sum(each.minutes for each in first.downtimes)
-
-
-@pytest.mark.parametrize("told", ["cut", "shares"])
-def test_another_layout_replaces_the_nodes_and_leaves_the_operator(told: str) -> None:
-    before, after = (pool(CARD, sharing=Mig(layout=layout)) for layout in ("all-1g.24gb", "all-2g.48gb"))
-    said = outputs(stack(before))
-    if told == "cut":
-        said["pools"]["gpu"]["shares"] = []
-    else:
-        del said["pools"]["gpu"]["cut"]
-    found = switches(stack(after), StackOutputs.model_validate(said))
-    [switch] = found.pools
-    assert not any("Operator" in step.what for step in switch.steps)
-    assert switch.replaced == ("aws:eks/nodeGroup:NodeGroup",)
-    assert kinds(switch) == ["nodes", "plugin", "proof", "proof", "stop", "start", "start"]
-    assert switch.after == "mig-single cut 2x2g.48gb"
-    assert switch.before == ("mig-single cut 4x1g.24gb" if told == "cut" else "mig-single")
-    assert switches(stack(before), StackOutputs.model_validate(said)).pools == ()
-
-
-def test_pods_that_take_turns_on_the_same_slices_need_no_new_nodes_where_the_cut_is_told() -> None:
-    before, after = (Mig(layout="all-1g.24gb", replicas=replicas) for replicas in (None, 2))
-    said = outputs(stack(pool(CARD, sharing=before)))
-    switch = only(StackOutputs.model_validate(said), stack(pool(CARD, sharing=after)))
-    assert (switch.replaced, switch.before, switch.after) == ((), "mig-single", "mig-single-x2")
-
-
-@pytest.mark.parametrize(("before", "after"), list(itertools.permutations(MODES, 2)))
-def test_on_karpenter_the_old_node_goes_before_the_new_one_comes(before: str, after: str) -> None:
-    was, planned = (stack(pool(sharing=MODES[mode], provisioner="karpenter", max=2)) for mode in (before, after))
-    switch = only(was, planned)
-    assert kinds(switch) == ["stop", "nodes", "nodes", "plugin", "proof", "proof", "start", "start"]
-    assert all(step.away for step in switch.steps)
-    assert switch.replaced == ("kubernetes:karpenter.sh/v1:NodePool",)
-    assert all(minutes > downloaded(images_mib() + all_weights(planned)) for minutes in starts(switch).values())
-
-
-PROVED = ["nodes", "plugin", "proof", "proof"]
-
-
-@pytest.mark.parametrize(
-    ("provisioner", "replaced", "away", "answer"),
-    [
-        ("node-group", "aws:eks/nodeGroup:NodeGroup", ["stop", "start", "start"], PROVED),
-        ("karpenter", "kubernetes:karpenter.sh/v1:NodePool", ["stop", "nodes", *PROVED, "start", "start"], []),
-    ],
-)
-def test_another_gpu_takes_other_nodes_and_a_proof(
-    provisioner: str, replaced: str, away: list[str], answer: list[str]
-) -> None:
-    before, after = (pool(type, provisioner=provisioner) for type in ("g4dn.xlarge", "g6.xlarge"))
-    switch = only(stack(before), stack(after))
-    assert (switch.before, switch.after) == ("timeslice-2 on t4", "timeslice-2 on l4")
-    assert switch.replaced == (replaced,)
-    assert kinds(switch, away=True) == away
-    assert kinds(switch, away=False) == answer
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "replaced", "away"),
-    [
-        ("node-group", "karpenter", "aws:eks/nodeGroup:NodeGroup", ["nodes", "stop", "start", "start"]),
-        ("karpenter", "node-group", "kubernetes:karpenter.sh/v1:NodePool", ["stop", "start", "start"]),
-    ],
-)
-def test_another_provisioner_takes_other_nodes_and_proves_nothing_again(
-    before: str, after: str, replaced: str, away: list[str]
-) -> None:
-    switch = only(stack(pool(provisioner=before)), stack(pool(provisioner=after)))
-    assert (switch.before, switch.after) == (f"timeslice-2 by {before}", f"timeslice-2 by {after}")
-    assert switch.replaced == (replaced,)
-    assert kinds(switch, away=True) == away
-    assert "proof" not in kinds(switch)
-
-
-def test_with_mode_and_provisioner_the_proof_brings_karpenters_node() -> None:
-    planned = stack(pool(sharing=MODES["mps-2"], provisioner="karpenter"))
-    with_proof, without = (only(stack(), planned, proof=proof) for proof in (True, False))
-    assert kinds(with_proof, away=False) == ["nodes", "plugin", "proof", "proof"]
-    assert kinds(without, away=True) == ["nodes", "stop", "start", "start"]
-    assert with_proof.replaced == ("aws:eks/nodeGroup:NodeGroup",)
+def stack(
+    types: str | tuple[str, ...] = "g4dn.xlarge", sharing: Sharing | None = None, cache: Cache = "node", **pooled: Any
+) -> Setup:
+    return setup(pools=(pool(types, sharing, **pooled),), tenants=tenants(*pair(), cache=cache))
 
 
 def two_pools(first: Sharing, second: Sharing) -> Setup:
@@ -292,80 +44,222 @@ def two_pools(first: Sharing, second: Sharing) -> Setup:
     return setup(pools=named, tenants=(*tenants(llama, pool="steady"), *tenants(mistral, pool="rest")))
 
 
-def test_of_several_pools_only_the_models_of_that_one_stop_whose_mode_changes() -> None:
-    before = two_pools(Exclusive(), TimeSlicing(replicas=2))
-    switch = only(before, two_pools(Exclusive(), Mps(replicas=2)))
-    assert (switch.pool, switch.stops) == ("rest", ("mistral-7b",))
-    assert [*starts(switch)] == ["mistral-7b"]
+def telling(stack: Setup, *without: str, **other: Any) -> StackOutputs:
+    """The outputs of a stack, with some of them other ones, or without them."""
+    told = outputs(stack)
+    told["pools"]["gpu"] = {key: value for key, value in told["pools"]["gpu"].items() if key not in without} | other
+    return StackOutputs.model_validate(told)
 
 
-def test_where_one_pool_is_cut_the_others_keep_their_plugin() -> None:
-    before = two_pools(TimeSlicing(), TimeSlicing())
-    cut = replace(before.pools[1], instance_types=(CARD,))
-    before = replace(before, pools=(before.pools[0], cut))
-    other, mig = replace(before.pools[0], sharing=Exclusive()), replace(cut, sharing=Mig(layout="all-1g.24gb"))
-    found = switches(replace(before, pools=(other, mig)), running(before))
-    told = {switch.pool: any("GPU Operator" in step.what for step in switch.steps) for switch in found.pools}
-    assert told == {other.name: False, mig.name: True}
+def of_modes() -> Iterator[Scene]:
+    for before, after in itertools.permutations(MODES, 2):
+        planned = stack(sharing=MODES[after])
+        yield (
+            f"{before} to {after}: pods go, then mode and proof; nothing is replaced",
+            stack(sharing=MODES[before]),
+            planned,
+        )
+    for before, after in itertools.permutations(MODES, 2):
+        was, planned = (stack(sharing=MODES[mode], **KARPENTER) for mode in (before, after))
+        yield f"{before} to {after} on Karpenter: the old node goes before the new one comes", was, planned
+    three = stack(sharing=TimeSlicing(replicas=3))
+    yield "other replicas are a switch", stack(), three
+    yield "other replicas are a switch by older outputs, too", running(stack(), older=True), three
+    policy = stack(sharing=TimeSlicing(allocation_policy="distributed"))
+    yield "another policy is a switch", stack(), policy
+    yield "another policy is none that older outputs tell", running(stack(), older=True), policy
+    mps = stack(sharing=Mps(replicas=2))
+    [shares] = outputs(mps)["pools"]["gpu"]["shares"]
+    yield (
+        "memory that the catalogue counts otherwise is no switch",
+        telling(mps, shares=[{**shares, "memory_mib": shares["memory_mib"] - 100}]),
+        mps,
+    )
+    yield "what stays as it is stops nothing", stack(), stack()
 
 
-def test_new_and_vanished_pools_and_models_are_told() -> None:
-    before, after = two_pools(Exclusive(), TimeSlicing()), stack(listed(0, "steady", pool(sharing=Exclusive())))
-    after = replace(after, tenants=tenants(pair()[0], pool="steady"))
-    found = switches(after, running(before))
-    assert (found.pools, found.new, found.gone, found.gone_models) == ((), (), ("rest",), ("mistral-7b",))
-    found = switches(before, running(after))
-    assert (found.pools, found.new, found.gone, found.gone_models) == ((), ("rest",), (), ())
-
-
-def test_a_model_that_is_new_is_downloaded_and_has_no_downtime() -> None:
-    planned = stack(pool(sharing=MODES["mps-2"]))
-    before = replace(stack(), tenants=stack().tenants[:1])
-    switch = only(before, planned)
-    assert switch.stops == ("llama2-7b",)
-    assert [downtime.model for downtime in switch.downtimes] == ["llama2-7b"]
-    new = planned.tenants[1]
-    update = MINUTES["kubernetes:helm.sh/v3:Release update"]
-    assert starts(switch) == pytest.approx(
-        {
-            "llama2-7b": update + loads(planned)["llama2-7b"],
-            "mistral-7b": update + loads(planned)["mistral-7b"] + downloaded(weights_mib(new)),
-        }
+def of_nodes() -> Iterator[Scene]:
+    two: dict[str, Any] = {"desired": 2, "max": 2}
+    yield "a node that joins downloads images and models", stack(), stack(sharing=Exclusive(), **two)
+    yield "two nodes that stay download models alone", stack(**two), stack(sharing=Exclusive(), **two)
+    for by in PROVISIONERS:
+        was = stack(cache="volume", provisioner=by, max=2)
+        yield (
+            f"on volumes no model is downloaded, {by}",
+            was,
+            stack(sharing=Exclusive(), cache="volume", provisioner=by, **two),
+        )
+        parked = stack(provisioner=by, desired=0)
+        yield f"a parked pool has nothing to stop, {by}", parked, stack(sharing=Exclusive(), provisioner=by, desired=0)
+        yield (
+            f"another GPU takes other nodes and a proof, {by}",
+            stack(provisioner=by),
+            stack("g6.xlarge", provisioner=by),
+        )
+    yield "a pool that wakes up in another mode downloads", stack(desired=0), stack(sharing=Exclusive())
+    yield "a pool that is parked keeps its models away", stack(), stack(sharing=Exclusive(), desired=0)
+    for before, after in itertools.permutations(PROVISIONERS):
+        yield f"from {before} to {after}: other nodes, no proof", stack(provisioner=before), stack(provisioner=after)
+    yield (
+        "another mode by Karpenter: the proof brings its node",
+        stack(),
+        stack(sharing=Mps(replicas=2), provisioner="karpenter"),
+    )
+    yield "another type of the same GPU: a new group, no proof", stack(), stack("g4dn.2xlarge")
+    yield "another capacity: a new group, no proof", stack(), stack(**ON_DEMAND)
+    yield "another number of GPUs is proved", stack(), stack("g4dn.12xlarge")
+    yield (
+        "types with several numbers of GPUs prove nothing",
+        stack(("g4dn.xlarge", "g4dn.12xlarge")),
+        stack(("g4dn.xlarge", "g4dn.12xlarge"), Exclusive()),
+    )
+    yield "Karpenter replaces a node that no longer fits", stack(**KARPENTER), stack("g4dn.2xlarge", **KARPENTER)
+    one_each = stack("g4dn.2xlarge", Exclusive(), **KARPENTER)
+    yield "Karpenter replaces one node at a time", stack(sharing=Exclusive(), **KARPENTER), one_each
+    woken = stack("g4dn.2xlarge", **KARPENTER)
+    yield "Karpenter's pool that wakes up has no node to replace", stack(desired=0, **KARPENTER), woken
+    group = stack(replacement="delete-first")
+    yield "delete-first is no matter of Karpenter's nodes", stack(**KARPENTER), group
+    yield "fewer types with the same least GPUs are not proved", stack(("g4dn.xlarge", "g4dn.12xlarge")), stack()
+    yield "Karpenter keeps a node that fits", stack(**KARPENTER), stack(("g4dn.xlarge", "g4dn.2xlarge"), **KARPENTER)
+    fallback = stack(on_demand_fallback=True, **KARPENTER)
+    yield "Karpenter keeps a spot node where it may fall back", stack(**KARPENTER), fallback
+    yield "Karpenter keeps an on-demand node where it may fall back", stack(**KARPENTER, **ON_DEMAND), fallback
+    other = stack("g4dn.2xlarge", **ON_DEMAND)
+    yield "what older outputs do not tell is taken to stay", running(stack(), older=True), other
+    yield (
+        "no vCPUs where the types of the old nodes are not known",
+        telling(stack(), "instance_types"),
+        stack("g5.2xlarge"),
     )
 
 
-@pytest.mark.parametrize("provisioner", ["node-group", "karpenter"])
-def test_a_parked_pool_has_nothing_to_stop(provisioner: str) -> None:
-    parked = pool(desired=0, provisioner=provisioner)
-    switch = only(stack(parked), stack(replace(parked, sharing=Exclusive())))
-    assert (switch.stops, switch.downtimes, switch.parks) == ((), (), True)
-    assert set(kinds(switch)) == {"nodes"}
+def of_slices() -> Iterator[Scene]:
+    small, large = Mig(layout="all-1g.24gb"), Mig(layout="all-2g.48gb")
+    for before, after in ((TimeSlicing(), small), (small, Mps(replicas=2))):
+        was, planned = stack(CARD, before), stack(CARD, after)
+        for older in (False, True):
+            title = f"{before.mode} to {after.mode}: models answer until new nodes have proved their shares"
+            yield f"{title}{', older outputs' * older}", running(was, older=older), planned
+    yield (
+        "delete-first: models are away until the new group has proved its shares",
+        stack(CARD),
+        stack(CARD, small, replacement="delete-first"),
+    )
+    told = {
+        "by their cut": telling(stack(CARD, small), shares=[]),
+        "by their shares": telling(stack(CARD, small), "cut"),
+    }
+    for how, said in told.items():
+        yield f"another layout, told {how}: other nodes, the same operator", said, stack(CARD, large)
+        yield f"the same layout, told {how}, is no switch", said, stack(CARD, small)
+    turns = Mig(layout="all-1g.24gb", replicas=2)
+    yield "pods that take turns on the same slices need no new nodes", stack(CARD, small), stack(CARD, turns)
 
 
-def test_a_pool_that_wakes_up_under_another_mode_downloads_again_and_has_no_downtime() -> None:
-    switch = only(stack(pool(desired=0)), stack(pool(sharing=Exclusive())))
-    assert (switch.stops, switch.downtimes, switch.parks) == ((), (), False)
-    assert switch.steps[0].what.endswith("; 1 node to join")
-    assert all("downloads" in step.what and "where" not in step.what for step in switch.steps if step.kind == "start")
-
-
-def test_a_pool_that_is_parked_on_the_way_keeps_its_models_away() -> None:
-    switch = only(stack(), stack(pool(sharing=Exclusive(), desired=0)))
-    assert (switch.stops, switch.downtimes, switch.parks) == (MODELS, (), True)
-    assert kinds(switch) == ["nodes", "stop"]
-
-
-def test_a_pool_without_models_stops_none() -> None:
+def of_pools() -> Iterator[Scene]:
+    before = two_pools(Exclusive(), TimeSlicing())
+    yield "only models of the pool whose mode changes stop", before, two_pools(Exclusive(), Mps(replicas=2))
+    steady, rest = two_pools(TimeSlicing(), TimeSlicing()).pools
+    whole = replace(before, pools=(steady, replace(rest, instance_types=(CARD,))))
+    cut = replace(whole.pools[1], sharing=Mig(layout="all-1g.24gb"))
+    yield (
+        "where one pool is cut the other keeps its plugin",
+        whole,
+        replace(whole, pools=(replace(steady, sharing=Exclusive()), cut)),
+    )
+    one = setup(pools=before.pools[:1], tenants=tenants(pair()[0], pool="steady"))
+    yield "pools and models that vanish are told", before, one
+    yield "pools that are new are told", one, before
+    alone = replace(stack(), tenants=stack().tenants[:1])
+    yield "a new model is downloaded and has no downtime", alone, stack(sharing=Mps(replicas=2))
     spare = listed(1, "spare", pool())
-    before = stack(listed(0, "gpu", pool()), spare)
-    switch = only(before, replace(before, pools=(before.pools[0], replace(spare, sharing=Exclusive()))))
-    assert (switch.pool, switch.stops, kinds(switch)) == ("spare", (), ["nodes", "plugin", "proof", "proof"])
+    named = setup(pools=(listed(0, "gpu", pool()), spare), tenants=tenants(*pair()))
+    yield (
+        "a pool without models stops none",
+        named,
+        replace(named, pools=(named.pools[0], replace(spare, sharing=Exclusive()))),
+    )
 
 
+def lines(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> Iterator[str]:
+    found = switches(after, before if isinstance(before, StackOutputs) else running(before), proof=proof)
+    for switch in found.pools:
+        yield f"{switch.pool}: {switch.before} → {switch.after}{', parks' * switch.parks}"
+        yield f"  stops: {', '.join(switch.stops)}; replaced: {', '.join(switch.replaced)}"
+        for step in switch.steps:
+            state, time = "away" if step.away else "answer", f"{step.minutes:6.3f} ± {step.plus_minus:.3f}"
+            yield f"  {step.kind:6} {state:6} {time} {step.what} {f'[{step.model}]' * bool(step.model)}".rstrip()
+        yield from (f"  {one.model} is away {one.minutes:.3f} ± {one.plus_minus:.3f}" for one in switch.downtimes)
+        yield from (f"  {one.quota.name}: {one.most} vCPUs" for one in switch.vcpus)
+    for what in ("new", "gone", "gone_models", "untold"):
+        if names := getattr(found, what):
+            yield f"{what}: {', '.join(names)}"
+
+
+def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
+    scenes = [*of_modes(), *of_nodes(), *of_slices(), *of_pools()]
+    told = [(title, lines(before, after)) for title, before, after in scenes]
+    planned = stack(sharing=Mps(replicas=2), provisioner="karpenter")
+    told.append(("without a proof the models bring Karpenter's node", lines(stack(), planned, proof=False)))
+    told.append(("without a proof none is told", lines(stack(), stack(sharing=Exclusive()), proof=False)))
+    golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in told))
+
+
+def changed(before: Setup, after: Setup) -> Switch:
+    [switch] = switches(after, running(before)).pools
+    return switch
+
+
+def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_other_models_start() -> None:
+    planned = stack(sharing=Mps(replicas=2))
+    told = [
+        "aws:eks/nodeGroup:NodeGroup update",
+        "kubernetes:core/v1:Pod evict",
+        "kubernetes:apps/v1:DaemonSet",
+        "kubernetes:batch/v1:Job",
+        "kubernetes:batch/v1:Job",
+        "kubernetes:helm.sh/v3:Release update",
+    ]
+    known = {row["type"]: (float(row["minutes"]), float(row["plus_minus"])) for row in tables.read("durations").rows}
+    assert known["kubernetes:core/v1:Pod evict"][0] == STOP_SECONDS / 60
+    loads = [weights_mib(tenant) / DISK_MIB_PER_SECOND / 60 for tenant in planned.tenants]
+    downtimes = changed(stack(), planned).downtimes
+    assert [one.minutes for one in downtimes] == pytest.approx([sum(known[one][0] for one in told) + t for t in loads])
+    assert {round(one.plus_minus, 9) for one in downtimes} == {round(math.hypot(*(known[one][1] for one in told)), 9)}
+
+
+# vCPUs by AWS, Amazon EC2 G4 instances: g4dn.xlarge 4, g4dn.2xlarge 8; by G5: g5.2xlarge 8; by P3: p3.2xlarge 8.
 @pytest.mark.parametrize(
-    ("types", "proof", "proved"),
-    [(["g4dn.xlarge"], True, 2), (["g4dn.xlarge"], False, 0), (["g4dn.xlarge", "g4dn.12xlarge"], True, 0)],
+    ("before", "after", "vcpus"),
+    [
+        (stack(), stack("g4dn.2xlarge"), {"g-spot": 4 + 8}),
+        (stack(), stack("g4dn.2xlarge", replacement="delete-first"), {"g-spot": 8}),
+        (stack("g4dn.2xlarge"), stack("g4dn.xlarge", replacement="delete-first"), {"g-spot": 8}),
+        (stack(), stack(("g4dn.xlarge", "g4dn.2xlarge"), desired=2, max=2), {"g-spot": 4 + 2 * 8}),
+        (stack(), stack(**ON_DEMAND), {"g-spot": 4, "g-on-demand": 4}),
+        (stack(), stack(replacement="delete-first", **ON_DEMAND), {"g-spot": 4, "g-on-demand": 4}),
+        (stack(), stack("p3.2xlarge"), {"g-spot": 4, "p-spot": 8}),
+        (stack(), stack(sharing=Mps(replicas=2)), {"g-spot": 4}),
+        (stack(**KARPENTER), stack("g5.2xlarge", **KARPENTER), {"g-spot": 8}),
+        (stack(**KARPENTER), stack("g4dn.2xlarge", **KARPENTER), {"g-spot": 4 + 8}),
+        (stack(**KARPENTER), stack(**KARPENTER, **ON_DEMAND), {"g-spot": 4, "g-on-demand": 4}),
+        (stack(), stack(**KARPENTER), {"g-spot": 4 + 4}),
+    ],
+    ids=[
+        "create-first",
+        "delete-first",
+        "delete-first to less",
+        "the largest of several types",
+        "capacity",
+        "capacity delete-first",
+        "another family",
+        "another mode",
+        "a new Karpenter pool",
+        "a drifted node",
+        "a drifted node of another capacity",
+        "another provisioner",
+    ],
 )
-def test_no_proof_is_told_where_none_is_made(types: Sequence[str], proof: bool, proved: int) -> None:
-    switch = only(stack(pool(types)), stack(pool(types, sharing=Exclusive())), proof=proof)
-    assert kinds(switch).count("proof") == proved
+def test_a_change_needs_quota_for_what_runs_at_once(before: Setup, after: Setup, vcpus: dict[str, int]) -> None:
+    assert {each.quota.name: each.most for each in changed(before, after).vcpus} == vcpus
