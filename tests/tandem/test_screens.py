@@ -7,8 +7,11 @@ import json
 import re
 from pathlib import Path
 
+import jsonschema
 import pytest
+from pydantic import TypeAdapter
 
+from tandem.planned.report import PlanReport
 from tests.command import ROOT, call, on_screen
 from tests.conftest import Golden
 from tests.sharing.builders import pair, pool, setup, tenants
@@ -20,9 +23,13 @@ PARIS = (*PAIR, "--region", "eu-west-3")
 LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
 SCREENS = {
     **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
+    **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "one", "unpriced", "refused")},
+    "plan-strict": ("plan", "unpriced.yaml", "--strict"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
+    "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),
     "plan-switch-pools": ("plan", "pools.yaml", "--outputs", "outputs.json"),
-    "plan-refused": ("plan", "refused.yaml"),
+    "plan-switch-parked": ("plan", "parked.yaml", "--outputs", "outputs.json"),
+    "plan-switch-mig": ("plan", "mig", "--outputs", "older.json"),
     "choose": PAIR,
     "choose-two": (*PAIR, "--rows", "2"),
     "choose-too-little": (*PAIR, "--budget", "0.2"),
@@ -61,12 +68,20 @@ REFUSED = """config:
   tandem:models: [{name: "llama2:7b"}, {name: "mistral:7b", context: 99000}]
   tandem:budget: {max-usd-per-hour: 0.2}
 """
+PARKED = """config:
+  aws:region: us-east-1
+  tandem:sharing: {mode: mps, replicas: 2}
+  tandem:gpu-nodes: {instance-types: [g4dn.xlarge], desired: 0}
+  tandem:models: [{name: "llama2:7b"}, {name: "mistral:7b"}]
+  tandem:cluster: {public-access-cidrs: [0.0.0.0/0]}
+"""
 POOLS = """config:
   aws:region: us-east-1
   tandem:sharing: {mode: timeslice, replicas: 2}
   tandem:gpu-nodes:
     - {name: small, instance-types: [g4dn.xlarge], capacity: on-demand, max: 3}
     - {name: big, instance-types: [g6.xlarge], sharing: {mode: mps, replicas: 3}}
+    - {name: spare}
   tandem:models:
     - {name: "llama2:7b", pool: small, cache: volume}
     - {name: "mistral:7b", pool: big, slots: 2, context: 4096}
@@ -77,13 +92,25 @@ POOLS = """config:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A project with the shipped stack files, one that is refused, one with two pools, and what `timeslice` reports."""
+    """A project with the shipped stack files, others, what `timeslice` reports, and what an older program did."""
     for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "refused.yaml").write_text(REFUSED, encoding="utf-8")
-    (tmp_path / "pools.yaml").write_text(POOLS, encoding="utf-8")
+    shipped, dev = ((ROOT / f"Pulumi.{name}.yaml").read_text(encoding="utf-8") for name in ("timeslice", "dev"))
     up = setup(tenants=tenants(*pair()), pools=(pool(types=("g4dn.xlarge", "g4dn.2xlarge")),))
-    (tmp_path / "outputs.json").write_text(json.dumps(outputs(up)), encoding="utf-8")
+    shares = [{"resource": "nvidia.com/gpu", "per_gpu": 2, "memory_mib": None}]
+    older = {"mode": "timeslice", "config": "timeslice-2", "gpu": "rtx-pro-server-6000", "nodes": 1, "shares": shares}
+    served = {"qwen2-5-14b": "http://a", "llama2-7b": "http://b"}
+    for name, text in {
+        "refused.yaml": REFUSED,
+        "pools.yaml": POOLS,
+        "parked.yaml": PARKED,
+        "wrong.yaml": POOLS.replace("[g6.xlarge]", "[g6.xlage]"),
+        "one.yaml": shipped.replace("[g4dn.xlarge, g4dn.2xlarge]", "[g4dn.xlarge]"),
+        "unpriced.yaml": dev.replace("aws:region: us-east-1", "aws:region: sa-east-1"),
+        "outputs.json": json.dumps(outputs(up)),
+        "older.json": json.dumps({"pools": {"gpu": older, "old": older}, "endpoints": served}),
+    }.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
     return tmp_path
 
 
@@ -93,6 +120,24 @@ def test_a_command_prints_what_its_golden_says(name: str, folder: Path, golden: 
     done = call(*SCREENS[name], cwd=folder, columns=80)
     said = re.sub(r"\d+ days ago", "N days ago", f"{done.stdout}{done.stderr}exit code {done.returncode}\n")
     golden(f"screens/{name}.txt", said.replace(str(folder), "FOLDER"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("timeslice", "exclusive", "karpenter", "pools.yaml", "parked.yaml", "unpriced.yaml", "refused.yaml"),
+        *("wrong.yaml", "nosuch.yaml", "unpriced.yaml --strict", "mps --outputs outputs.json"),
+    ],
+)
+def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Path, golden: Golden) -> None:
+    """But for the resources, which `tests/program` compares."""
+    ended = call("plan", *arguments.split(), "--json", cwd=folder)
+    report = ended.json
+    jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
+    report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
+    said = re.sub(r'(?<="price_age_days": )\d+', "0", json.dumps(report, indent=1, ensure_ascii=False))
+    golden(f"plans/{re.sub(r'[ .-]+', '-', arguments)}.json", f"{said}\n".replace(str(folder), "FOLDER"))
 
 
 @pytest.mark.parametrize("command", ["choose llama2:7b", "modes --type g6.xlarge", "gpus --filter g6."])
