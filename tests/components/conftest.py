@@ -23,10 +23,11 @@ from components import (
     SpotGpuNodeGroup,
     SpotGpuNodeGroupArgs,
 )
-from sharing.modes import Mps, TimeSlicing
+from sharing.modes import Mig, Mps, TimeSlicing
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 TAGS = {"owner": "us", "tandem:stack": "test"}
+BALANCED = Mig(strategy="mixed", layout="all-balanced")
 PAIR = (
     OllamaModel("llama2:7b", context=2048),
     OllamaModel("mistral:7b", context=2048, slots=2, cache="volume", zone="us-east-1a"),
@@ -78,7 +79,10 @@ def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Compone
 
 
 def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    pools = [PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu")]
+    pools = [
+        PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu"),
+        PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-cut"),
+    ]
     return DevicePluginSharing(name, DevicePluginSharingArgs(pools=pools), opts)
 
 
@@ -88,7 +92,14 @@ def _pair(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentRes
 
 
 def _proof(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
-    args = ShareProofArgs(sharing=Mps(replicas=4), gpu="t4", namespace=f"{name}-proof")
+    args = ShareProofArgs(
+        sharing=Mps(replicas=4),
+        gpu="t4",
+        pool="big",
+        instance_types=["g4dn.xlarge", "g4dn.2xlarge"],
+        tolerations=[{"key": "team", "operator": "Equal", "value": "ml"}],
+        namespace=f"{name}-proof",
+    )
     return ShareProof(name, args, opts)
 
 

@@ -1,6 +1,7 @@
 """What holds for every component, wherever it is built: parents, names, tokens, outputs, providers, tags."""
 
 import inspect
+import json
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -15,6 +16,8 @@ import pytest
 import components
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
 from sandbox.preview.program import run
+from tests.conftest import Golden
+from tests.program.conftest import told
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 NAMES = ("one", "two")
@@ -74,6 +77,14 @@ def test_every_component_is_exported_and_has_a_frozen_token_and_a_builder(builde
     for name in discovered():
         assert getattr(components, name) is discovered()[name]
         assert f"{name}Args" in components.__all__
+
+
+def test_a_component_registers_what_its_golden_says(
+    builders: dict[str, Builder], component: str, golden: Golden
+) -> None:
+    """`--regen` writes `tests/golden/components`. What a caller leaves out is there with its default."""
+    graph = run(lambda: builders[component]("one", None), project="test", stack="test")
+    golden(f"components/{component}.json", f"{json.dumps(told(graph), indent=1, sort_keys=True, ensure_ascii=False)}\n")
 
 
 def test_a_component_registers_under_its_token_and_its_name(own: list[Resource]) -> None:

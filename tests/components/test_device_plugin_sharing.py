@@ -94,44 +94,12 @@ def test_pools_with_mig_that_need_different_configurations_are_refused() -> None
     assert operator_values(BALANCED, Mig(strategy="mixed"))["devicePlugin"]["config"]["default"] == "mig-mixed"
 
 
-def test_the_resources_of_all_pools_are_told() -> None:
-    graph = built(pool(TimeSlicing(replicas=4), T4, "a"), pool(BALANCED, RTX, "b"))
-    [component] = graph.of_type("tandem:index:DevicePluginSharing")
-    assert graph.outputs[component.urn]["resourceNames"] == [
-        "nvidia.com/gpu",
-        "nvidia.com/mig-1g.24gb",
-        "nvidia.com/mig-2g.48gb",
-    ]
-
-
 def test_the_fingerprint_of_a_release_changes_with_what_restarts_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     first = fingerprint("gpu", Mps())
     assert fingerprint("gpu", Mps()) == first
     assert len({first, fingerprint("gpu", Mps(replicas=3)), fingerprint("other", Mps())}) == 3
     monkeypatch.setattr(plugin_chart, "CHART", replace(plugin_chart.CHART, version="0.20.1"))
     assert fingerprint("gpu", Mps()) != first
-
-
-def test_the_operator_leaves_driver_and_toolkit_to_the_ami_and_strategies_to_the_configs() -> None:
-    told = operator_values(BALANCED)
-    assert told["driver"] == told["toolkit"] == {"enabled": False}
-    assert told["mig"] == {"strategy": ""}
-    assert told["migManager"]["env"] == [{"name": "WITH_REBOOT", "value": "true"}]
-    assert told["migManager"]["config"]["default"] == "all-disabled"
-    assert (told["nfd"], told["gfd"]) == ({"enabled": False}, {"enabled": True})
-    assert told["dcgmExporter"] == {"serviceMonitor": {"enabled": False}}
-
-
-def test_no_hook_of_the_operator_needs_a_node_but_the_one_that_cannot_be_switched_off() -> None:
-    assert operator_values(Mig())["operator"]["cleanupCRD"] is False
-
-
-def test_the_mig_manager_stops_what_holds_the_card_open_on_the_ami() -> None:
-    told = operator_values(Mig())
-    (clients,) = told["extraObjects"]
-    assert clients["metadata"]["name"] == told["migManager"]["gpuClientsConfig"]["name"]
-    services = json.loads(clients["data"]["clients.yaml"])["systemd-services"]
-    assert {"nvidia-persistenced.service", "nvidia-dcgm.service"} <= set(services)
 
 
 def test_a_changed_content_changes_the_name_of_its_config_map_alone() -> None:

@@ -1,155 +1,89 @@
 """The components in users' own tests: Pulumi's stock mocks, which answer invokes with nothing and make no children."""
 
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import asdict
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pulumi
 import pytest
 
-from components import (
-    DevicePluginSharing,
-    GpuCluster,
-    GpuClusterArgs,
-    KarpenterGpuPool,
-    OllamaPair,
-    ShareProof,
-    SpotGpuNodeGroup,
-)
+from components import GpuCluster, GpuClusterArgs
+from components.share_proof.expectation import expectations
+from sharing.gpus import gpus
+from sharing.modes import Mps
 from stacks.deploy import deploy
 from stacks.stack_file.judge import judge_file
-from tests.components.conftest import Mocks
+from tests.components.conftest import Builder, Mocks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
-made: list[tuple[str, str, dict[str, Any]]] = []
+PRIVATE = ["theirs-private-0-id", "theirs-private-1-id"]
+[SHARES] = expectations(Mps(replicas=4), gpus()["t4"], 1)
+OUTPUTS: dict[str, dict[str, Any]] = {
+    "GpuCluster": {
+        "cluster_name": "theirs-cluster",
+        "node_subnet_ids": PRIVATE,
+        "zone_names": ["zone-0", "zone-1"],
+        "system_nodes.id": "theirs-system-id",
+    },
+    "SpotGpuNodeGroup": {
+        "node_group.labels": {
+            "tandem/pool": "gpu",
+            "nvidia.com/gpu.present": "true",
+            "nvidia.com/gpu.deploy.operands": "false",
+        }
+    },
+    "KarpenterGpuPool": {"node_pool_names": ["spot", "sure"]},
+    "DevicePluginSharing": {"resource_names": ["nvidia.com/gpu", "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"]},
+    "OllamaPair": {
+        "urls": {name: f"http://{name}.theirs-ollama:11434" for name in ("llama2-7b", "mistral-7b")},
+        "services": {"llama2-7b": "llama2-7b", "mistral-7b": "mistral-7b"},
+        "ports": {"llama2-7b": 11434, "mistral-7b": 11434},
+    },
+    "ShareProof": {"verified_shares": {"nvidia.com/gpu": asdict(SHARES)}},
+}
 
 
 @pytest.fixture(autouse=True)
-def mocks() -> None:
+def made() -> list[tuple[str, str, dict[str, Any]]]:
+    """Type, name and inputs of all that is made."""
     stock = Mocks()
-    stock.made = made
-    made.clear()
     pulumi.runtime.set_mocks(stock, project="theirs", stack="test")
+    return stock.made
 
 
-def of(kind: str) -> list[dict[str, Any]]:
-    return [inputs for typ, _, inputs in made if typ == kind]
+def outputs_of(build: Callable[[], pulumi.ComponentResource], names: list[str]) -> dict[str, Any]:
+    """Values of a component's outputs once everything is made."""
+    found: dict[str, Any] = {}
+
+    @pulumi.runtime.test
+    def program() -> pulumi.Output[None]:
+        component = build()
+        return pulumi.Output.all(**{name: attrgetter(name)(component) for name in names}).apply(found.update)
+
+    program()
+    return found
 
 
-@pulumi.runtime.test
-def test_gpu_cluster(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    cluster = builders["GpuCluster"]("theirs", None)
-    assert isinstance(cluster, GpuCluster)
-
-    def check(values: list[Any]) -> None:
-        name, subnets, zones, nodes = values
-        assert name == "theirs-cluster"
-        assert subnets == ["theirs-private-0-id", "theirs-private-1-id"]
-        assert zones == ["zone-0", "zone-1"]
-        assert nodes == "theirs-system-id"
-
-    return pulumi.Output.all(
-        cluster.cluster_name, cluster.node_subnet_ids, cluster.zone_names, cluster.system_nodes.id
-    ).apply(check)
+def test_every_component_has_its_outputs(builders: dict[str, Builder], component: str) -> None:
+    wanted = OUTPUTS[component]
+    assert outputs_of(lambda: builders[component]("theirs", None), [*wanted]) == wanted
 
 
-@pulumi.runtime.test
-def test_gpu_cluster_with_public_nodes(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    del builders
-    cluster = GpuCluster("public", GpuClusterArgs(cluster_name="public", nat="none", zones=3))
-
-    def check(subnets: list[str]) -> None:
-        assert subnets == ["public-public-0-id", "public-public-1-id", "public-public-2-id"]
-
-    return cluster.node_subnet_ids.apply(check)
-
-
-@pulumi.runtime.test
-def test_spot_gpu_node_group(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    nodes = builders["SpotGpuNodeGroup"]("theirs", None)
-    assert isinstance(nodes, SpotGpuNodeGroup)
-
-    def check(labels: Any) -> None:
-        assert labels["nvidia.com/gpu.deploy.operands"] == "false"
-
-    return nodes.node_group.labels.apply(check)
-
-
-@pulumi.runtime.test
-def test_karpenter_gpu_pool(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    pool = builders["KarpenterGpuPool"]("theirs", None)
-    assert isinstance(pool, KarpenterGpuPool)
-
-    def check(names: list[str]) -> None:
-        assert names == ["spot", "sure"]
-        pools = {one["metadata"]["name"]: one["spec"]["limits"] for one in of("kubernetes:karpenter.sh/v1:NodePool")}
-        assert pools == {
-            "spot": {"nodes": "1", "nvidia.com/gpu": "16"},  # 4 shares of each of the 4 GPUs of a g4dn.12xlarge
-            "sure": {"nodes": "1", "nvidia.com/gpu": "2"},
-        }
-        [release] = [one for one in of("kubernetes:helm.sh/v3:Release") if "values" in one]
-        assert release["values"]["settings"]["clusterName"] == "cluster"
-
-    return pool.node_pool_names.apply(check)
-
-
-@pulumi.runtime.test
-def test_device_plugin_sharing(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    sharing = builders["DevicePluginSharing"]("theirs", None)
-    assert isinstance(sharing, DevicePluginSharing)
-
-    def check(resources: Any) -> None:
-        assert resources == ["nvidia.com/gpu"]
-
-    return sharing.resource_names.apply(check)
-
-
-@pulumi.runtime.test
-def test_ollama_pair(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    pair = builders["OllamaPair"]("theirs", None)
-    assert isinstance(pair, OllamaPair)
-
-    def check(values: list[Any]) -> None:
-        urls, services, ports = values
-        assert urls["llama2-7b"] == "http://llama2-7b.theirs-ollama:11434"
-        assert services == {"llama2-7b": "llama2-7b", "mistral-7b": "mistral-7b"}
-        assert ports == {"llama2-7b": 11434, "mistral-7b": 11434}
-
-    return pulumi.Output.all(pair.urls, pair.services, pair.ports).apply(check)
-
-
-@pulumi.runtime.test
-def test_share_proof(builders: dict[str, Builder]) -> pulumi.Output[None]:
-    proof = builders["ShareProof"]("theirs", None)
-    assert isinstance(proof, ShareProof)
-
-    def check(verified: dict[str, Any]) -> None:
-        assert verified["nvidia.com/gpu"]["per_node"] == 4
-
-    return proof.verified_shares.apply(check)
+def test_nodes_are_public_without_nat() -> None:
+    found = outputs_of(
+        lambda: GpuCluster("theirs", GpuClusterArgs(cluster_name="theirs", nat="none", zones=3)), ["node_subnet_ids"]
+    )
+    assert found == {"node_subnet_ids": [f"theirs-public-{index}-id" for index in range(3)]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("stack", "releases", "groups"),
-    [
-        ("dev", 4, 2),
-        ("timeslice", 4, 2),
-        ("mps", 4, 2),
-        ("exclusive", 4, 2),
-        ("mig", 4, 2),
-        ("mig-mixed", 4, 2),
-        ("karpenter", 6, 1),
-    ],
-)
-def test_stack(stack: str, releases: int, groups: int) -> None:
+@pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter"])
+def test_a_whole_stack_is_made(stack: str, made: list[tuple[str, str, dict[str, Any]]]) -> None:
     plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
-
-    @pulumi.runtime.test
-    def build() -> None:
-        deploy(plan)
-
-    build()
-    assert len(of("kubernetes:helm.sh/v3:Release")) == releases
-    assert len(of("aws:eks/nodeGroup:NodeGroup")) == groups
+    pulumi.runtime.test(lambda: deploy(plan))()  # type: ignore[no-untyped-call]  # pulumi.runtime.test has none
+    kinds = Counter(kind for kind, _, _ in made)
+    wanted = (6, 1) if stack == "karpenter" else (4, 2)
+    assert (kinds["kubernetes:helm.sh/v3:Release"], kinds["aws:eks/nodeGroup:NodeGroup"]) == wanted

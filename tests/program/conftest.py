@@ -70,18 +70,15 @@ def told(graph: Graph) -> dict[str, Any]:
     return {"stack": shown} | {
         resource.urn.split("::", 2)[2]: {
             "inputs": json.loads(json.dumps(masked(resource.inputs)).replace(json.dumps(start_script())[1:-1], "…")),
-            "depends_on": [short(urn) for urn in resource.dependencies],
+            "depends_on": [urn.rsplit("::", 1)[1] for urn in resource.dependencies],
             "options": {
                 key: value for key, value in masked(resource.options).items() if key not in ("version", "aliases")
             },
+            **({"outputs": masked(graph.outputs[resource.urn])} if resource.urn in graph.outputs else {}),
         }
         for resource in graph
         if resource.type != "pulumi:pulumi:Stack"
     }
-
-
-def short(urn: str) -> str:
-    return urn.rsplit("::", 1)[1]
 
 
 @pytest.fixture(params=[*STACKS, *VARIANTS])

@@ -29,7 +29,7 @@ def difference(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     return {
         "missing": sorted(set(base) - set(other)),
         "resources": {
-            urn: resource if urn not in base else {k: v for k, v in resource.items() if base[urn][k] != v}
+            urn: resource if urn not in base else {k: v for k, v in resource.items() if base[urn].get(k) != v}
             for urn, resource in other.items()
             if base.get(urn) != resource
         },

@@ -131,6 +131,11 @@ def test_every_volume_is_encrypted_and_every_node_asks_for_tokens(graphs: Graphs
             assert device["ebs"]["encrypted"] == "true"
         assert template.inputs["metadataOptions"]["httpTokens"] == "required"
         assert template.inputs["metadataOptions"]["httpPutResponseHopLimit"] == 1
+    for node_class in graph.of_type("kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"):
+        spec = node_class.inputs["spec"]
+        assert [disk["ebs"]["encrypted"] for disk in spec["blockDeviceMappings"]] == [True]
+        options = {"httpEndpoint": "enabled", "httpTokens": "required", "httpPutResponseHopLimit": 1}
+        assert spec["metadataOptions"] == options
     for volume in graph.of_type("aws:ebs/volume:Volume"):
         assert volume.inputs["encrypted"] is True
     for storage_class in graph.of_type("kubernetes:storage.k8s.io/v1:StorageClass"):
