@@ -20,6 +20,7 @@ from tandem.account import clean_up
 from tandem.command import main
 from tandem.deployed.aws.session import Account
 from tests.tandem.account import whole_stack
+from tests.tandem.account.asked import Requests
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import LOADER, Emulated
@@ -76,6 +77,18 @@ def emulated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, cleaning: Cleaning
         botocore.handlers.BUILTIN_HANDLERS.append(("before-call", here))
         botocore.handlers.BUILTIN_HANDLERS.append(("after-call", here.lose))
         yield here
+
+
+@pytest.fixture
+def requests(emulated: Emulated, cleaning: Cleaning) -> Requests:
+    """What is asked from now on, and when."""
+    asked: Requests = []
+
+    def remember(params: Any, model: Any, **_: Any) -> None:
+        asked.append((f"{model.service_model.service_name}.{model.name}", dict(params), cleaning.seconds))
+
+    botocore.handlers.BUILTIN_HANDLERS.append(("before-parameter-build", remember))
+    return asked
 
 
 @pytest.fixture

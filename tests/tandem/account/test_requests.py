@@ -3,45 +3,19 @@
 `--regen` writes `tests/golden/requests.txt`. Each line begins with the seconds of a clock that only sleeping moves.
 """
 
-import itertools
-import json
 import re
-from collections.abc import Iterator
-from typing import Any
 
-import botocore.handlers
 import pytest
 
 from tandem.deployed.aws import leftovers
 from tests.conftest import Golden
+from tests.tandem.account.asked import Requests, lines
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.laws import Laws
 
 pytestmark = pytest.mark.slow
 
 RANDOM = re.compile(r"\b([a-z]+)-[0-9a-f]{8,}\b")
-READS = re.compile(r" *\d+ \w+\.(Describe|Get|List)")
-Requests = list[tuple[str, dict[str, Any], float]]
-
-
-@pytest.fixture
-def requests(cleaning: Cleaning) -> Requests:
-    """What is asked from now on, and when."""
-    asked: Requests = []
-
-    def remember(params: Any, model: Any, **_: Any) -> None:
-        asked.append((f"{model.service_model.service_name}.{model.name}", dict(params), cleaning.seconds))
-
-    botocore.handlers.BUILTIN_HANDLERS.append(("before-parameter-build", remember))
-    return asked
-
-
-def lines(requests: Requests) -> Iterator[str]:
-    """One for each. Questions between two changes are sorted: some are asked at the same time."""
-    said = (f"{seconds:5.0f} {operation} {json.dumps(asked, sort_keys=True)}" for operation, asked, seconds in requests)
-    for reads, some in itertools.groupby(said, key=lambda line: bool(READS.match(line))):
-        together = [*some]
-        yield from sorted(together) if reads else together
 
 
 def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Requests, golden: Golden) -> None:

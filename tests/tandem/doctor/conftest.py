@@ -11,13 +11,13 @@ from stacks.stack_file.judge import judge_file
 from tandem.doctor import published
 from tandem.doctor.case import Case, Stack
 from tandem.planned.plan import run
-from tests.tandem.account.conftest import cleaning, creation, emulated
+from tests.tandem.account.conftest import cleaning, creation, emulated, requests
 from tests.tandem.account.creation import Creation
 from tests.tandem.account.emulated import REGION, Emulated
 from tests.tandem.doctor.scenes import Play, Stage
 from tests.tandem.fake_pulumi import bare_project
 
-__all__ = ["cleaning", "creation", "emulated"]
+__all__ = ["cleaning", "creation", "emulated", "requests"]
 ROOT = Path(__file__).resolve().parents[3]
 NOW = datetime.datetime(2099, 1, 1, 12, tzinfo=datetime.UTC)
 """Later than any clock that runs these tests: botocore compares expiries with its own."""

@@ -1,0 +1,21 @@
+"""What the doctor asks of AWS for each check, and what it finds, word for word: moto also takes wrong questions."""
+
+import pytest
+
+from tests.conftest import Golden
+from tests.tandem.account.asked import Requests, lines
+from tests.tandem.doctor.conftest import Cases
+from tests.tandem.doctor.findings import findings
+
+ASKING = ("credentials", "region", "quotas", "offerings", "spot-role", "add-on-builds", "ami-releases", "cluster")
+
+
+@pytest.mark.slow
+def test_every_question_is_as_in_the_golden(case: Cases, requests: Requests, golden: Golden) -> None:
+    said = []
+    for stack in ("timeslice", "karpenter"):
+        for check in ASKING:
+            requests.clear()
+            found = findings(check, case(stack))
+            said += [f"{stack} {check}", *(f"  {one}" for one in found), *lines(requests)]
+    golden("doctor-requests.txt", "\n".join([*said, ""]))
