@@ -55,11 +55,19 @@ SCREENS = {
     "modes-type": ("modes", "--type", "g4dn.xlarge"),
     "modes-type-mig": ("modes", "--type", "p4d.24xlarge", "--region", "eu-west-1"),
     "modes-json": ("modes", "--type", "g6.xlarge", "--mode", "mps", "--json"),
-    "models": ("models", "--filter", "qwen"),
+    "modes-slices-json": ("modes", "--type", "p5.4xlarge", "--mode", "mig", "--provisioner", "node-group", "--json"),
+    "modes-gov-json": ("modes", "--type", "g4dn.xlarge", "--mode", "timeslice", "--region", "us-gov-west-1", "--json"),
+    "models": ("models",),
+    "models-filtered": ("models", "--filter", "Mistral:"),
+    # Ollama 0.32.15 loads no `mllama` (integration/reg_release_test.go): it is marked.
     "models-json": ("models", "--filter", "llama3.2", "--json"),
     "gpus": ("gpus",),
     "gpus-abroad": ("gpus", "--region", "eu-central-2", "--filter", "g6"),
-    "gpus-json": ("gpus", "--filter", "g5.xlarge", "--json"),
+    "gpus-of-t4": ("gpus", "--filter", "t4"),
+    # AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables).
+    "gpus-in-china": ("gpus", "--region", "cn-north-1", "--filter", "p"),
+    "gpus-in-china-json": ("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge", "--json"),
+    "gpus-json": ("gpus", "--filter", "g4", "--json"),
 }
 REFUSED = """config:
   aws:region: us-east-1

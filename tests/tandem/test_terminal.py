@@ -26,33 +26,6 @@ def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
     assert stack_file("./mps") == Path("mps")
 
 
-WITH_A_STACK = ("doctor", "leftovers", "quota", "prices", "verify", "watch", "chat", "bench")
-
-
-@pytest.mark.parametrize("command", WITH_A_STACK)
-def test_an_unknown_stack_is_told_with_the_nearest_one_to_people_and_to_machines(command: str) -> None:
-    told = f"there is no file {ROOT}/Pulumi.timeslise.yaml. Did you mean timeslice?"
-    assert call(command, "timeslise") == Ended(2, "", f"tandem: {told}\n")
-    ended = call(command, "timeslise", "--json")
-    assert (ended.returncode, ended.json, ended.stderr) == (2, {"schema_version": 1, "error": told}, "")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (["modes", "--type", "g4dn.xlarg"], "Did you mean g4dn.xlarge"),
-        (["report", "none.json"], "none.json cannot be read"),
-        (["chat"], "--url NAME=URL"),
-        (["leftovers", "--yes"], "write both"),
-        (["choose", "lama2:7b"], "models[0].name: unknown model"),
-    ],
-)
-def test_a_wrong_call_is_told_to_machines_in_one_object(arguments: list[str], told: str) -> None:
-    ended = call(*arguments, "--json")
-    assert (ended.returncode, ended.stderr) == (2, "")
-    assert told in ended.json["error"]
-
-
 @pytest.mark.parametrize("command", ["chat", "bench"])
 def test_a_server_that_is_away_is_told_before_anything_is_written(command: str, tmp_path: Path) -> None:
     away = (command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1")

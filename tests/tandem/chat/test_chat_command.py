@@ -157,11 +157,6 @@ def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
     assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in ended.stderr
 
 
-def test_a_talk_needs_two_servers() -> None:
-    told = "tandem: chat needs two servers, not 1. Pass `--url NAME=URL` twice.\n"
-    assert call("chat", *TWO[:2]) == Ended(2, "", told)
-
-
 def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "t.md").write_text("mine")
     with ollama() as a, ollama() as b:

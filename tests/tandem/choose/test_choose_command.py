@@ -90,20 +90,11 @@ def test_context_slots_region_and_capacity_are_those_of_the_call() -> None:
 
 
 @pytest.mark.slow
-def test_nothing_within_the_budget_ends_with_1_and_names_the_cheapest() -> None:
-    code, text, _ = answered(*PAIR, "--budget", "0.2")
-    assert code == 1
-    flat = " ".join(text.split())
-    assert flat.startswith(
-        "Nothing fits within $0.20 per hour. The cheapest setup that holds the models is 1 × g4dn.xlarge"
-    )
-    enough = re.search(r"Raise the budget to (\d+\.\d\d)\.$", flat)
+def test_the_budget_that_is_named_is_the_least_that_is_enough() -> None:
+    enough = re.search(r"Raise the budget\s+to (\d+\.\d\d)\.\n$", answered(*PAIR, "--budget", "0.2")[1])
     assert enough
     assert answered(*PAIR, "--budget", enough[1])[0] == 0
     assert answered(*PAIR, "--budget", f"{float(enough[1]) - 0.01:.2f}")[0] == 1
-    found = report(*PAIR, "--budget", "0.2")
-    assert found["setups"] == []
-    assert found["cheapest_over_budget"]["instance_type"] == "g4dn.xlarge"
 
 
 # Paris: the tables have no price of G5 there, and no spot price at all.
@@ -113,9 +104,7 @@ PARIS = (*PAIR, "--region", "eu-west-3")
 
 @pytest.mark.slow
 def test_a_setup_that_no_budget_can_judge_is_neither_first_nor_written(tmp_path: Path) -> None:
-    code, text, _ = answered(*PARIS, "--budget", "0.41", "--write", "mine")
-    assert code == 1
-    assert text.startswith("Nothing is known to fit within $0.41 per hour. The cheapest setup that holds the")
+    assert answered(*PARIS, "--budget", "0.41", "--write", "mine")[0] == 1
     assert not (tmp_path / "Pulumi.mine.yaml").exists()
     found = report(*PARIS, "--budget", "0.41")
     assert found["setups"] == []
@@ -202,45 +191,3 @@ def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:
     assert [one.context for one in reading.config.models] == [4096, 1024]
     assert reading.assessment.cost is not None
     assert reading.assessment.cost.usd_per_hour == pytest.approx(found["setups"][0]["usd_per_hour"], abs=1e-4)
-
-
-# Bad input.
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        ((), "`choose` needs models or a stack."),
-        (("llama2:7b", "--stack", "dev"), "`choose` needs models or a stack."),
-        (("lama2:7b",), "models[0].name: unknown model (got 'lama2:7b'). Did you mean llama2:7b"),
-        (("llama2:7b", "in valid"), "models[1].name: "),
-        (("llama2:7b", "--context", "5"), "models[0].context: must be at least 256 (got 5)."),
-        (("llama2:7b", "--context", "-5"), "argument --context: must be a whole number, at least 1 (got -5)"),
-        (("llama2:7b", "--slots", "65"), "models[0].slots: must be at most 64 (got 65)."),
-        (("llama2:7b", "--budget", "-1"), "argument --budget: must be a number above 0 (got -1)"),
-        (("llama2:7b", "--budget", "300/year"), "argument --budget: must be per hour or per month, e.g. 300/month"),
-        (("llama2:7b", "--budget", "/month"), "argument --budget: must be a number above 0 (got )"),
-        (("llama2:7b", "--budget", "nan"), "argument --budget: must be a number above 0 (got nan)"),
-        (
-            ("llama2:7b", "--region", "us-est-1"),
-            "unknown region 'us-est-1'. Did you mean us-west-1, us-east-1 or us-west-2?",
-        ),
-        (("llama2:7b", "--capacity", "sport"), "invalid choice: 'sport'"),
-        (("llama2:7b", "--force"), "--force is for --write."),
-        (("--stack", "nowhere"), "there is no file "),
-        (("llama2:7b",) * 65, "models: "),
-    ],
-)
-def test_a_wrong_call_ends_with_2_and_the_fix(arguments: tuple[str, ...], told: str) -> None:
-    code, out, wrong = answered(*arguments)
-    assert (code, out) == (2, "")
-    assert told in " ".join(wrong.split()), wrong
-
-
-def test_a_stack_file_with_errors_is_reported_in_full(tmp_path: Path) -> None:
-    path = tmp_path / "broken.yaml"
-    path.write_text("config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: mistal}]}", encoding="utf-8")
-    code, _, wrong = answered("--stack", str(path))
-    assert code == 2
-    assert "models[0].name" in wrong
-    assert "models[1].name" in wrong

@@ -92,12 +92,6 @@ def test_a_refused_stack_file_ends_with_1_and_asks_nobody(emulated: Emulated, tm
     assert emulated.calls == []
 
 
-def test_a_region_that_does_not_exist_is_a_wrong_call(emulated: Emulated, capsys: Capture) -> None:
-    assert main(["doctor", "--region", "us-east-11"]) == 2
-    assert "us-east-1" in capsys.readouterr().err
-    assert emulated.calls == []
-
-
 def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
     def run(_: object) -> Any:
         yield stops("a\x1b[2J\nb", "c\rd")

@@ -1,13 +1,11 @@
 """`tandem models`, `tandem models inspect` and `tandem gpus`, as people and machines call them."""
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sharing.gpus import instance_types
 from sharing.models import models
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import OWN_KEYS, own_keys
@@ -37,82 +35,6 @@ def refused(code: int, *arguments: str) -> str:
     assert (ended.returncode, ended.stdout, ended.stderr[:8], told.returncode) == (code, "", "tandem: ", code)
     assert told.json["error"] in ended.stderr.replace("\ntandem: ", "\n")
     return ended.stderr
-
-
-@pytest.mark.parametrize("command", ["models", "gpus"])
-def test_the_lists_fit_80_columns_and_have_no_colours_in_a_pipe(command: str) -> None:
-    lines = printed(command).splitlines()
-    table = lines[: lines.index("")]
-    assert max(len(line) for line in lines) <= 80
-    assert len(table) == 1 + len(models() if command == "models" else instance_types())
-    assert not re.search(r"\x1b| $", "\n".join(lines), flags=re.MULTILINE)
-
-
-def test_the_list_of_models_says_size_context_and_need() -> None:
-    lines = printed("models").splitlines()
-    # 3826793677 bytes: data/models.csv, from Ollama's /api/tags.
-    [line] = [line for line in lines if line.startswith("llama2:7b ")]
-    assert line.split()[1:3] == ["3.56", "4,096"]
-    [found] = [each for each in report("models")["models"] if each["name"] == "llama2:7b"]
-    assert (found["layers"], found["kv_heads"], found["max_context"]) == (32, 32, 4096)
-    assert float(line.split()[3]) * 1024 == pytest.approx(found["needs_mib"], abs=6)
-    assert found["needs_mib"] > 3826793677 / 2**20
-
-
-def test_a_model_that_the_engine_does_not_load_is_marked() -> None:
-    """Ollama 0.32.15 loads no `mllama` (`integration/reg_release_test.go`)."""
-    legend = "* The pinned Ollama does not load this model."
-    lines = printed("models").splitlines()
-    assert legend in lines
-    assert [line.split()[0] for line in lines if line.endswith(" *")] == ["llama3.2-vision:11b"]
-    assert legend not in printed("models", "--filter", "llama2")
-    loads = {each["name"]: each["loads"] for each in report("models")["models"]}
-    assert [name for name, does in loads.items() if not does] == ["llama3.2-vision:11b"]
-
-
-def test_the_lists_are_filtered_by_a_part_of_a_name() -> None:
-    found = report("models", "--filter", "Mistral:")["models"]
-    assert [each["name"] for each in found] == ["mistral:7b"]
-    types = report("gpus", "--filter", "t4")["instance_types"]
-    assert {each["gpu"] for each in types} == {"t4", "t4g"}
-    assert [each["instance_type"] for each in report("gpus", "--filter", "g6e.x")["instance_types"]] == ["g6e.xlarge"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "told"),
-    [
-        (("models", "--filter", "lamma2:7b"), "no model of the catalogue has 'lamma2:7b'. Did you mean llama2:7b"),
-        (("gpus", "--filter", "g4dn.xlarg3"), "no GPU instance type has 'g4dn.xlarg3'. Did you mean g4dn.xlarge"),
-        (("gpus", "--region", "eu-centrl-1"), "unknown region 'eu-centrl-1'. Did you mean eu-central-1"),
-        (("models", "inspect", "none.gguf"), "none.gguf cannot be read: No such file or directory."),
-        (("models", "inspect", "a b"), "'a b' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b."),
-        (("models", "inspect", "m:1b", "--ollama", "host:1"), "--ollama host:1: must begin with http:// or https://"),
-        (("models", "inspect", "./m.gguf", "--write", "dev"), "has no name for the stack file. Add `--name TAG`"),
-        (("models", "inspect", "m:1b", "--write", "nowhere"), "there is no file"),
-    ],
-)
-def test_a_wrong_call_is_told_with_what_to_do(arguments: tuple[str, ...], told: str) -> None:
-    assert told in refused(2, *arguments)
-
-
-def test_the_list_of_gpus_has_the_facts_of_the_tables() -> None:
-    [found] = report("gpus", "--filter", "g4dn.12xlarge")["instance_types"]
-    assert (found["gpus"], found["vcpu"], found["memory_mib"]) == (4, 48, 196608)
-    # 3.912: AWS, g4dn.12xlarge, Linux, us-east-1.
-    assert (found["offered"], found["on_demand_usd_per_hour"]) == ("yes", 3.912)
-    [line] = [line for line in printed("gpus").splitlines() if line.startswith("g4dn.12xlarge ")]
-    assert line.split()[-2] == "3.91"
-    amd = report("gpus", "--filter", "g4ad.xlarge")["instance_types"][0]
-    assert (amd["vendor"], amd["cuda_mib"]) == ("amd", None)
-
-
-def test_what_a_region_lacks_is_no_price() -> None:
-    """AWS's P3 instances are retired; the regions of China have no P5 (Karpenter's tables)."""
-    assert "retired" in printed("gpus", "--filter", "p3.2xlarge")
-    china = report("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")["instance_types"][0]
-    assert china["offered"] == "no"
-    assert china["on_demand_usd_per_hour"] is None
-    assert "not offered" in printed("gpus", "--region", "cn-north-1", "--filter", "p5.4xlarge")
 
 
 @pytest.fixture

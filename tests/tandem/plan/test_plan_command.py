@@ -119,18 +119,6 @@ def test_a_line_feed_in_a_files_name_ends_no_line(tmp_path: Path) -> None:
     assert out.getvalue().startswith("ok Pulumi.timesl ice.yaml: 2 models")
 
 
-@pytest.mark.parametrize(
-    ("asked", "hint"),
-    [
-        ("timeslise", "Did you mean timeslice?"),
-        ("MPS", "Did you mean mps?"),
-        ("nosuch", "Stacks there: dev, exclusive, karpenter, mig, mig-mixed, mps, timeslice."),
-    ],
-)
-def test_an_unknown_stack_is_answered_with_near_names(asked: str, hint: str) -> None:
-    assert call("plan", asked) == Ended(2, "", f"tandem: there is no file {ROOT}/Pulumi.{asked}.yaml. {hint}\n")
-
-
 def test_a_refusal_needs_neither_pulumi_nor_rich(refused: Path) -> None:
     program = (
         "import sys; from tandem.command import main; code = main(['plan', sys.argv[1]]); "

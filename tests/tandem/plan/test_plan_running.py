@@ -167,9 +167,3 @@ def test_without_pulumi_the_way_without_it_is_named(project: Path) -> None:
     ended = call("plan", "timeslice", "--running", cwd=project)
     assert (ended.returncode, ended.stdout) == (2, "")
     assert re.match(r"tandem: there is no `pulumi` on the PATH .*--outputs FILE\.\n$", ended.stderr)
-
-
-def test_a_stack_runs_once(up: Path) -> None:
-    ended = call("plan", "mps", "--running", "--outputs", str(up))
-    assert ended.returncode == 2
-    assert "not allowed with argument" in ended.stderr

@@ -35,6 +35,13 @@ def noise() -> Results:
     )
 
 
+def decided() -> Results:
+    """Three targets have three pairs: one pair would also tell the first and the second apart."""
+    times = {"mps": ((40.0, 44.0, 36.0), 0.46), "timeslice": ((30.0, 30.2, 29.9), 0.46)}
+    times["exclusive"] = (times["timeslice"][0], 0.92)
+    return tuple(paced(label, pace, usd_per_hour=usd) for label, (pace, usd) in times.items())
+
+
 def wild() -> Results:
     return paced("wild", (20.0, 4000.0, 50.0), usd_per_hour=0.36), paced("calm", (20.0, 20.0, 20.1), usd_per_hour=0.36)
 
@@ -77,7 +84,7 @@ def escaped() -> Results:
     return (replace(mps(sessions=sessions), label="*m*\x1b[31m|"),)
 
 
-CASES = (many_loads, noise, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
+CASES = (many_loads, noise, decided, wild, without_prices, other_server, all_spilled, alone, other_machines, escaped)
 
 
 @pytest.mark.parametrize("case", CASES)

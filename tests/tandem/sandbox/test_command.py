@@ -69,34 +69,6 @@ def test_without_pulumi_one_line_says_how_to_get_it(project: Path, verb: str) ->
     assert not (project / ".tandem").exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "says"),
-    [
-        (("pulumi",), "pulumi's command is missing. Write it after `--`, e.g. `-- stack output`."),
-        (("delete",), "the following arguments are required: STACK|FILE, TYPE, ID"),
-        (("delete", "timeslice"), "the following arguments are required: TYPE, ID"),
-        (("delete", "timeslice", "vpc"), "the following arguments are required: ID"),
-        (
-            ("pulumi", "dev", "stack", "output"),
-            "unrecognized arguments: stack output. Write what goes to pulumi after `",
-        ),
-        (("up", "dev", "--target", "x"), "unrecognized arguments: --target x. Write what goes to pulumi after `--`"),
-        (("destroy", "dev", "--refresh"), "unrecognized arguments: --refresh. Write what goes to pulumi after `--`"),
-        (("status", "timeslice", "--", "--refresh"), "`status` passes nothing to pulumi"),
-        (("delete", "timeslice", *THING, "--", "--refresh"), "`delete` passes nothing to pulumi"),
-        *(
-            (("up", f"--pace={pace}"), f"'{pace}' is not a number of seconds, 0 or")
-            for pace in ("-1", "nan", "inf", "x")
-        ),
-    ],
-)
-def test_a_wrong_call_is_told(project: Path, given: tuple[str, ...], says: str) -> None:
-    ended = call("sandbox", *given, cwd=project)
-    assert (ended.returncode, ended.stdout) == (2, "")
-    assert says in ended.stderr
-    assert ended.stderr.startswith((f"usage: tandem sandbox {given[0]}", "tandem: "))
-
-
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(
     ("stack", "says"), [("timslice", "Did you mean timeslice?"), ("nowhere/Pulumi.foo.yaml", "Stacks there: none.")]

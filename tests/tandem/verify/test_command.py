@@ -29,27 +29,6 @@ def test_without_pulumi_one_line_names_the_other_way(
     assert told.returncode == 2
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--context", "x"], "--context chooses in a kubeconfig"),
-        (["--kubeconfig", "nowhere"], "cannot read the kubeconfig nowhere: No such file"),
-    ],
-)
-@pytest.mark.parametrize("command", ["verify", "watch", "chat", "bench"])
-def test_a_wrong_call_is_one_line(command: str, arguments: list[str], says: str) -> None:
-    ended = call(command, "dev", *arguments)
-    assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
-    assert says in ended.stderr
-
-
-@pytest.mark.parametrize("seconds", ["-1", "inf", "nan", "soon"])
-def test_a_time_that_is_none_is_refused(seconds: str) -> None:
-    ended = call("verify", f"--wait={seconds}")
-    assert ended.returncode == 2
-    assert "invalid number of seconds" in ended.stderr
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "package", "extras"),

@@ -1,0 +1,60 @@
+"""What a wrong call is told, word for word, and that programs are told the same. `--regen` writes `wrong-calls.txt`."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from tests.command import ROOT, call
+from tests.conftest import Golden
+
+MANY = " ".join(["llama2:7b"] * 65)
+CALLS = (
+    *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
+    *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
+    *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),
+    *("choose llama2:7b --budget -1", "choose llama2:7b --budget 300/year", "choose llama2:7b --budget /month"),
+    *("choose llama2:7b --budget nan", "choose llama2:7b --capacity sport", "choose llama2:7b --force"),
+    *("modes --type g4dn.xlarg", "modes --type ''", "modes --region eu-centrl-1", "modes --mode mgi"),
+    *("modes nowhere", "modes broken.yaml"),
+    *("models --filter lamma2:7b", "gpus --filter g4dn.xlarg3", "gpus --region eu-centrl-1"),
+    *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
+    *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
+    *("plan timeslise", "plan MPS", "plan nosuch", "plan mps --running --outputs outputs.json"),
+    *(f"{command} timeslise" for command in ("doctor", "leftovers", "quota", "prices", "verify", "watch", "bench")),
+    *("chat timeslise", "chat", "chat --url a=http://h:1", "leftovers --yes", "leftovers --delete", "report none.json"),
+    *(f"{command} --region us-east-11" for command in ("doctor", "leftovers", "quota", "prices")),
+    *(f"{name} dev --context x" for name in ("verify", "watch", "chat", "bench")),
+    *(f"{name} dev --kubeconfig nowhere" for name in ("verify", "watch", "chat", "bench")),
+    *(f"verify --wait={seconds}" for seconds in ("-1", "inf", "nan", "soon")),
+    *("bench --concurrency 0", "bench --rate -1", "bench --requests x", "bench --usd-per-hour nan"),
+    *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
+    *("sandbox delete timeslice vpc", "sandbox pulumi dev stack output", "sandbox up dev --target x"),
+    *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
+    *("sandbox delete timeslice aws:ec2/vpc:Vpc vpc-1 -- --refresh",),
+    *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
+)
+BROKEN = "config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: mistal}]}"
+
+
+@pytest.mark.slow
+def test_every_wrong_call_is_told_as_in_the_golden(tmp_path: Path, golden: Golden) -> None:
+    for file in ROOT.glob("Pulumi*.yaml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    told = []
+    for words in CALLS:
+        ended = call(*shlex.split(words), cwd=tmp_path)
+        # Versions of Python lay out the usage differently, and quote choices differently.
+        lines = [line for line in ended.stderr.splitlines() if line.startswith("tandem")]
+        assert (ended.returncode, ended.stdout) == (2, ""), words
+        assert lines, words
+        if not lines[-1].startswith("tandem: "):
+            assert ended.stderr.startswith(f"usage: {lines[-1].partition(': ')[0]}"), words
+            lines = [line.partition(" (choose from")[0] for line in lines]
+        elif "--" not in words.split() and words != "sandbox pulumi":
+            report = call(*shlex.split(words), "--json", cwd=tmp_path).json
+            stated = report.get("error") or report["problems"][0]["rule"]
+            assert [f"tandem: {line}" for line in stated.splitlines()] == lines, words
+        told += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
+    golden("wrong-calls.txt", "\n".join(told).replace(str(tmp_path), "FOLDER") + "\n")
