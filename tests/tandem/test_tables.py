@@ -121,6 +121,8 @@ VERDICTS = (
             looked("pool gpu", "nodes", False, "Wait for a spot node."),
             looked("pool gpu", "shares", None),
             looked("model llama2-7b", "context", False),
+            # Looked at last, and shown with the others of its pool.
+            looked("pool gpu", "one pod too many waits", True),
         ),
         waited_s=3.14159,
     ),

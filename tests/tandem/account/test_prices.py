@@ -12,7 +12,6 @@ import pytest
 import yaml
 
 from sharing.prices import FRESH_DAYS
-from tandem.account.screen import age
 from tandem.planned import kept_prices
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import Emulated
@@ -132,13 +131,6 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     assert "us-east-1, read from AWS 3 days ago" in out
     assert re.search(r"And \d+ types for system nodes. Kept in \S+\.json\n", out), "not wrapped where nobody reads it"
     assert market.calls == []
-
-
-@pytest.mark.parametrize(
-    ("hours", "words"), [(0.5, "just now"), (5, "5 hours ago"), (47, "47 hours ago"), (72, "3 days ago")]
-)
-def test_age_is_told_in_words(hours: float, words: str) -> None:
-    assert age(NOW - datetime.timedelta(hours=hours), NOW) == words
 
 
 def keep(*, days: int = 0, region: str = "us-east-1", **changed: Any) -> Path:

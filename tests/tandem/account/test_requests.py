@@ -23,31 +23,6 @@ def test_the_requests_of_a_deletion(laws: Laws, cleaning: Cleaning, requests: Re
     searched = sorted(set(lines(requests)))
     requests.clear()
     cleaning.delete(found)
-    said = RANDOM.sub(r"\1-…", "\n".join([*searched, "", *lines(requests), "", *cleaning.said, ""]))
+    kinds = [f"{one.title}: {'slow, ' * one.slow}{one.minutes} minutes. {one.note}".rstrip() for one in leftovers.KINDS]
+    said = RANDOM.sub(r"\1-…", "\n".join([*searched, "", *lines(requests), "", *cleaning.said, "", *kinds, ""]))
     golden("requests.txt", said)
-
-
-IAM = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."
-
-
-def test_what_is_slow_is_waited_for_and_what_is_lost_is_said() -> None:
-    kinds = {kind.title: (kind.slow, kind.minutes, kind.note) for kind in leftovers.KINDS}
-    at_once: tuple[str, ...] = (
-        "launch templates",
-        "network interfaces",
-        "elastic IPs",
-        "security groups",
-        "route tables",
-        "subnets",
-    )
-    at_once += ("internet gateways", "VPCs", "log groups", "EventBridge rules", "SQS queues")
-    assert kinds == {
-        **dict.fromkeys(at_once, (False, 5, "")),
-        **dict.fromkeys(("instance profiles", "IAM roles", "IAM policies"), (False, 5, IAM)),
-        **dict.fromkeys(("add-ons", "VPC endpoints", "NAT gateways"), (True, 10, "")),
-        "instances": (True, 15, ""),
-        "EKS clusters": (True, 20, ""),
-        "node groups": (True, 25, "Their instances go with them."),
-        "volumes": (False, 5, "What lies on them is lost."),
-        "snapshots": (False, 5, "A snapshot is a copy that cannot be made again."),
-    }

@@ -15,14 +15,12 @@ from typing import Any
 import httpcore
 import pytest
 
-from tandem.bench.progress import show
 from tandem.bench.prompts import TASK
 from tandem.bench.run import Measured
 from tandem.bench.stream import Sender
 from tandem.measured.result_file import NotWrittenError, read, reserve, write
-from tandem.measured.summary import summary
 from tandem.terminal import CallError
-from tests.command import Ended, Printed
+from tests.command import Ended
 from tests.tandem.conftest import Servers
 from tests.tandem.fake_ollama import loaded
 from tests.tandem.results import shared
@@ -311,13 +309,6 @@ def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Se
     why = "a did not answer its first request (503: server busy)"
     assert servers.bench("--allow-cpu") == Ended(1, "", f"tandem: {why}. Repair that server and repeat the command.\n")
     assert os.listdir(tmp_path) == []
-
-
-def test_the_last_line_says_how_fast_the_models_ran_together(capsys: Printed) -> None:
-    show(summary(shared("mps", (20.0, 40.0), (40.0, 60.0))))
-    # Paces of 20/40 and 40/60: the geometric mean is 0.577.
-    line = capsys.readouterr().out.splitlines()[-1]
-    assert line.startswith("64 words, 4 at a time: together, each ran at 0.58 of its speed alone; ")
 
 
 def test_a_clock_that_was_set_makes_no_result_that_cannot_be_read(servers: Servers) -> None:

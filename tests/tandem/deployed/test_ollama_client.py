@@ -6,9 +6,8 @@ from typing import Any
 import httpcore
 import pytest
 
-from sharing.printable import printable
 from tandem.deployed.endpoints import Endpoint
-from tandem.deployed.ollama import Memory, Ollama, OllamaError, Piece, same_tag
+from tandem.deployed.ollama import Ollama, OllamaError, Piece, same_tag
 from tandem.deployed.wire import Lines
 from tests.tandem.deployed.mistakes import MISTAKES
 from tests.tandem.fake_network import Network, Reply, raw, streamed, whole
@@ -51,26 +50,8 @@ def test_an_address_with_a_path_that_is_not_there_is_to_be_given_without_it(mode
     assert str(refused.value) == f"a (http://h:1/v1) answers with 404: 404 page not found. {fix}"
 
 
-def test_where_a_model_is_comes_from_the_loaded_ones() -> None:
-    loaded = {
-        "name": "m:latest",
-        "size": 5,
-        "size_vram": 3,
-        "context_length": 4096,
-        "expires_at": "2318-01-01T00:00:00Z",
-    }
-    memory = server("m", ps={"models": [{"name": "x:1"}, loaded]}).memory()
-    assert memory == Memory(size=5, size_vram=3, context=4096, expires="2318-01-01T00:00:00Z")
-
-
 def test_a_model_that_is_not_loaded_is_nowhere() -> None:
     assert server("m", ps={"models": None}).memory() is None
-
-
-def test_an_answer_comes_in_pieces_with_thoughts_apart() -> None:
-    last = {"done": True, "done_reason": "stop"}
-    pieces = said({"message": {"content": "", "thinking": "hm"}}, {"message": {"content": "yes"}}, last)
-    assert pieces == [Piece("", "hm"), Piece("yes"), Piece("", "", "stop")]
 
 
 def reply(said: dict[str, Any]) -> Reply:
@@ -108,7 +89,3 @@ def test_lines_end_at_line_feeds_alone_wherever_the_parts_were_cut() -> None:
 )
 def test_a_name_without_a_tag_means_the_latest(one: str, other: str, same: bool) -> None:
     assert same_tag(one, other) is same
-
-
-def test_what_steers_a_terminal_is_not_printable() -> None:
-    assert printable("a\x1b[2J\x07\x9b1m\tb\nö") == "a[2J1m\tb\nö"

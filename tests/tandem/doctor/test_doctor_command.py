@@ -58,21 +58,6 @@ def test_without_a_region_none_is_checked(emulated: Emulated, case: Cases) -> No
     assert "region" not in [check.name for check in checks_for(case(region=""))]
 
 
-def test_a_fix_stands_beside_what_stops_up_in_one_line(
-    emulated: Emulated, machine: Callable[..., None], capsys: Capture
-) -> None:
-    machine("aws", "aws-cli/2.15.30")
-    assert main(["doctor"]) == 1
-    out, err = capsys.readouterr()
-    (line,) = [line for line in out.splitlines() if "Pulumi CLI" in line]
-    assert line == (
-        "stops up     Pulumi CLI       there is no `pulumi` on the PATH. "
-        "Fix: Install it: https://www.pulumi.com/docs/install/"
-    )
-    assert out.splitlines()[-1].startswith("1 would stop `pulumi up`")
-    assert err == ""
-
-
 def test_an_account_that_denies_everything_ends_with_2(
     emulated: Emulated, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch, capsys: Capture
 ) -> None:
@@ -82,14 +67,6 @@ def test_an_account_that_denies_everything_ends_with_2(
     monkeypatch.setattr(checks, "CHECKS", [check for check in CHECKS if check.source in ("machine", "account")])
     code, told = run(capsys, str(ROOT / "Pulumi.dev.yaml"))
     assert (code, told["verdict"], told["stack"]) == (2, "unknown", "dev")
-
-
-def test_a_refused_stack_file_ends_with_1_and_asks_nobody(emulated: Emulated, tmp_path: Path, capsys: Capture) -> None:
-    file = tmp_path / "Pulumi.dev.yaml"
-    file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
-    assert main(["doctor", str(file)]) == 1
-    assert "sharing.mode" in capsys.readouterr().out
-    assert emulated.calls == []
 
 
 def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
@@ -124,17 +101,6 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert found["credentials"]["verdict"] == "unknown"
     assert found["credentials"]["found"] == "`tandem doctor` needs boto3"
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]
-
-
-@pytest.mark.slow
-def test_the_fix_of_several_checks_is_printed_once(tmp_path: Path) -> None:
-    blocked = "import sys; sys.modules.update(dict.fromkeys(('boto3', 'botocore')))"
-    program = f"{blocked}; from tandem.command import main; sys.exit(main(['doctor', 'timeslice']))"
-    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True)
-    needs = [line for line in done.stdout.decode().splitlines() if "needs boto3" in line]
-    assert len(needs) > 2
-    assert "[aws,cluster]" in needs[0]
-    assert all(line.endswith("needs boto3. Fix: as for AWS credentials.") for line in needs[1:])
 
 
 def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -162,12 +162,6 @@ def test_a_repeat_without_all_of_its_runs_is_in_no_comparison() -> None:
     assert len(told.figures) == 4
 
 
-def test_workloads_are_mappings_in_json() -> None:
-    told = summary(shared("mps", (20.0, 40.0), (40.0, 60.0))).as_dict()
-    workload = {"prompt_words": 64, "loop": "closed", "level": 4.0}
-    assert [one["workload"] for one in (*told["figures"], *told["sharing"])] == [workload] * 5
-
-
 def test_the_clients_processor_time_is_that_of_the_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     seconds = iter([5.0, 7.5])
     monkeypatch.setattr("tandem.bench.run.time.process_time", lambda: next(seconds))

@@ -9,7 +9,7 @@ from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Memory, Ollama
 from tandem.verify.servers import Server, examine
 from tests.tandem.fake_network import Network
-from tests.tandem.fake_ollama import GIB, FakeOllama, loaded, ollama
+from tests.tandem.fake_ollama import GIB, FakeOllama, ollama
 
 TAG = "llama2:7b"
 
@@ -42,17 +42,6 @@ def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
     assert server.memory == Memory(
         size=5 * GIB, size_vram=5 * GIB, context=2048, expires="2318-03-04T05:06:07.123456789Z"
     )
-
-
-def test_nothing_is_asked_that_would_load_the_model_with_other_settings(fake: FakeOllama) -> None:
-    examined(fake)
-    bodies = [body for path, body in fake.asked if path == "/api/generate"]
-    assert [body["model"] for body in bodies] == [TAG, TAG]
-    assert "prompt" not in bodies[0], "an empty prompt loads and says nothing"
-    for body in bodies:
-        assert body["stream"] is False
-        assert not {"num_ctx", "num_gpu", "num_batch"} & set(body.get("options", {}))
-        assert "keep_alive" not in body, "the server's own setting is never"
 
 
 def test_a_model_that_is_not_there_ends_the_examination(fake: FakeOllama) -> None:
@@ -129,10 +118,3 @@ class Order:
     def append(self, asked: tuple[str, dict[str, object]]) -> None:
         path, body = asked
         self._order.append(f"{path} with a prompt" if "prompt" in body else path)
-
-
-def test_of_several_loaded_models_the_endpoints_own_is_meant(fake: FakeOllama) -> None:
-    fake.answers["/api/ps"] = {"models": [loaded("other:1", 7, 7), loaded(TAG, 9, 8)]}
-    memory = examined(fake).memory
-    assert memory is not None
-    assert (memory.size, memory.size_vram) == (9, 8)
