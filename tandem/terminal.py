@@ -196,7 +196,7 @@ def in_markup(text: str) -> str:
 
 
 def new_table(title: str) -> "Table":
-    """An empty table in the style of a plan."""
+    """An empty table in the style of all commands."""
     from rich import box
     from rich.table import Table
 

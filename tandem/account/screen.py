@@ -5,16 +5,13 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich import box
-from rich.table import Table
-
 from sharing.gpus import instance_types
 from tandem.account.deletion import Outcome
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.quota import Answer
 from tandem.deployed.aws.session import Account
 from tandem.planned.kept_prices import Kept
-from tandem.terminal import in_markup, open_console
+from tandem.terminal import in_markup, new_table, open_console
 
 STYLES = {
     "ok": "green",
@@ -35,9 +32,7 @@ def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> 
     console = open_console()
     where = f"{in_markup(found.owner.stack)} in account {account.id}, {account.region}"
     if found.things:
-        table = Table(
-            title=f"Left of {where}", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False
-        )
+        table = new_table(f"Left of {where}")
         table.add_column("kind")
         # At 80 columns there is room for EC2's longest ids, which are to be copied, when the rest is folded.
         table.add_column("id", overflow="fold")
@@ -78,8 +73,7 @@ def counts(them: Sequence[Outcome], *, to_stderr: bool) -> None:
 def quotas(found: Answer, stack: str, account: Account) -> None:
     """Quotas against needs, then what else is wrong, then the commands that help."""
     console = open_console()
-    title = f"Quotas for {in_markup(stack)} in account {account.id}, {account.region}"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(f"Quotas for {in_markup(stack)} in account {account.id}, {account.region}")
     table.add_column("quota", overflow="fold")
     for column in ("limit", "used", "needed", "at max", "replacing"):
         table.add_column(column, justify="right")
@@ -109,8 +103,7 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
 def prices(kept: Kept, path: Path, now: datetime.datetime) -> None:
     """Prices of the GPU types of a region, with their cheapest and dearest zone."""
     console = open_console()
-    title = f"{kept.region}, read from AWS {age(kept.read_at, now)}; dollars an hour"
-    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table(f"{kept.region}, read from AWS {age(kept.read_at, now)}; dollars an hour")
     table.add_column("type", no_wrap=True)
     table.add_column("GPU")
     table.add_column("on-demand", justify="right")

@@ -3,15 +3,13 @@
 import sys
 from types import TracebackType
 
-from rich import box
 from rich import progress as bars
-from rich.table import Table
 
 from tandem.bench.run import Case
 from tandem.measured.measures import Spread, answered, reasons_against, tokens_per_s
 from tandem.measured.result import Run
 from tandem.measured.summary import Summary
-from tandem.terminal import in_markup, open_console
+from tandem.terminal import in_markup, new_table, open_console
 
 
 class Progress:
@@ -65,10 +63,7 @@ def show(told: Summary) -> None:
     """The figures as tables."""
     console = open_console()
     for workload in dict.fromkeys(one.workload for one in told.figures):
-        table = Table(
-            title=f"{workload}; ms: p50 / p95", title_justify="left", title_style="bold", box=box.SIMPLE_HEAD,
-            pad_edge=False,
-        )  # fmt: skip
+        table = new_table(f"{workload}; ms: p50 / p95")
         table.add_column("model")
         for title in ("first token", "between", "request", "tokens/s", "failed"):
             table.add_column(title, justify="right")

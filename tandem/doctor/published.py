@@ -42,20 +42,16 @@ class NotPublishedError(Exception):
     """A registry says that it does not have it."""
 
 
-def client() -> "httpx.Client":
-    """What asks: it reads only, and sends no login."""
-    import httpx
-
-    return httpx.Client(follow_redirects=True, timeout=SECONDS)
-
-
 def check_published(case: Case) -> Iterator[Finding]:
     """Registries publish the stack's images and charts with the content that this version knows; a digest that it does
     not know is shown.
     """
+    import httpx
+
     used = used_by(case)
     fine = 0
-    with client() as asking:
+    # It reads only, and sends no login.
+    with httpx.Client(follow_redirects=True, timeout=SECONDS) as asking:
         for artifact in used:
             found = judge(asking, artifact)
             fine += found is None

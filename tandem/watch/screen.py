@@ -5,15 +5,14 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 
-from rich import box
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from sharing.models import MIB
 from tandem.deployed.ollama import Memory
-from tandem.terminal import print_line
+from tandem.terminal import new_table, open_console, print_line
 from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
 
@@ -25,11 +24,9 @@ NEVER_YEARS = 50
 NO_SPEED = "Ollama keeps no counter of tokens: --probe measures tokens/s with a tiny prompt."
 
 
-def live(looks: Iterable[Look], console: Console | None = None) -> None:
+def live(looks: Iterable[Look]) -> None:
     """Shows looks as they come: in place on a terminal, else as lines."""
-    from tandem.terminal import open_console
-
-    console = console or open_console()
+    console = open_console()
     if not console.is_terminal:
         for look in looks:
             for line in lines(look):
@@ -56,7 +53,7 @@ def render(look: Look, events: Sequence[str], width: int) -> RenderableType:
 
 
 def _models(look: Look) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table("")
     for title, right in (
         ("model", False),
         ("loaded", True),
@@ -73,7 +70,7 @@ def _models(look: Look) -> Table:
 
 
 def _gpus(gpus: Sequence[Gpu]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = new_table("")
     for title, right in (("GPU", False), ("node", False), ("memory", True), ("use", True), ("by", False)):
         table.add_column(title, justify="right" if right else "left")
     for gpu in gpus:

@@ -1,16 +1,12 @@
 """`tandem chat` against two servers that say what they are told to."""
 
 import errno
-import fcntl
 import functools
 import io
 import os
-import re
 import signal
-import struct
 import subprocess
 import sys
-import termios
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -26,7 +22,6 @@ from tests.tandem.fake_ollama import FakeOllama, ollama
 ROOT = Path(__file__).parents[3]
 GONE = {"error": "model 'tiny:1b' not found"}
 TWO = ("--url", "a=http://h:1", "--url", "b=http://h:2")
-ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
 
 def chat(a: FakeOllama, b: FakeOllama, folder: Path, *arguments: str) -> Ended:
@@ -285,34 +280,3 @@ def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -
     assert out.endswith(b"\n")
     assert err == f"tandem: stopped with Ctrl-C\nTranscript: {transcript}\n"
     assert transcript.read_text().endswith("\n\n*stopped with Ctrl-C*\n")
-
-
-@pytest.mark.slow
-def test_a_terminal_of_40_columns_gets_whole_words_and_two_colours(tmp_path: Path) -> None:
-    words = [" Sharing", " a", " bicycle", " needs", " trust,", " or", " locks."] * 4
-    terminal, screen = os.openpty()
-    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 40, 0, 0))
-    env = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "40"}
-    with ollama(pieces=[*words, "\x1b[2J"]) as a, ollama(pieces=words) as b:
-        process = started((a, b), tmp_path / "t.md", stdout=screen, stderr=screen, env=env)
-        os.close(screen)
-        shown = b""
-        while part := _read(terminal):
-            shown += part
-        os.close(terminal)
-        assert process.wait() == 0
-    text = shown.decode().replace("\r\n", "\n")
-    said = ANSI.sub("", text).split("Transcript:")[0]
-    assert "\x1b[36m" in text
-    assert "\x1b[35m" in text
-    assert "\x1b[2J" not in text
-    assert all(len(line) <= 40 for line in said.splitlines())
-    kept = {word.strip() for word in words} | {"locks.[2J"}
-    assert set(said.split()) - {"tiny:1b", "(a)", "(b)"} == kept
-
-
-def _read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:
-        return b""

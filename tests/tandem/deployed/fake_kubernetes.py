@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.tandem.deployed.listening import listening
 from tests.tandem.seen import facts
 
 CORE, APPS = "/api/v1", "/apis/apps/v1"
@@ -90,8 +89,12 @@ def serving(fake: FakeKubernetes, port: int = 0) -> Iterator[FakeKubernetes]:
 
     server = Server(("127.0.0.1", port), Answering)
     fake.port = server.server_port
-    with listening(server):
-        try:
-            yield fake
-        finally:
-            fake.ended.set()
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield fake
+    finally:
+        fake.ended.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
