@@ -2,8 +2,8 @@
 
 from sandbox.world.faults import Fault, Faults
 from sandbox.world.rules.every import RULES
-from sandbox.world.store import Event, InUseError, StateError
-from sandbox.world.things import CloudError, IncompleteError, Lost, Thing
+from sandbox.world.store import InUseError, StateError
+from sandbox.world.things import CloudError, Event, IncompleteError, Lost, Thing
 from sandbox.world.world import World
 
 __all__ = [

@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.world import tokens
 from sandbox.world.hardware import table
 from sandbox.world.names import DEFAULTS, given_name, is_autonamed
-
-_KUBERNETES = "kubernetes:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +55,7 @@ UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'
 def difference(token: str, old: dict[str, Any], new: dict[str, Any], *, unready: bool = False) -> Difference:
     """What changes between two sets of checked inputs; `unready` is a thing to be replaced for its state."""
     updatable = UPDATABLE.get(token)
-    if updatable is None and token.startswith(_KUBERNETES):
+    if updatable is None and token.startswith(tokens.KUBERNETES):
         fixed = IDENTITY | IMMUTABLE.get(token.rpartition(":")[2], frozenset())
         changed = tuple(sorted(_changed(old, new, fixed)))
         replaces = tuple(path for path in changed if path in fixed) + ((UNREADY,) if unready else ())

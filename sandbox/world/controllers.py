@@ -3,12 +3,11 @@
 from typing import Any
 
 from sandbox.world import jobs, journal, karpenter, plugin, tokens
-from sandbox.world.nodes import admit_creator, instances, made, make_access_entry, make_control_plane, refresh, scale
+from sandbox.world.nodes import admit_creator, made, make_access_entry, make_control_plane, refresh, scale
 from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.pods import Pod as PodSpec
 from sandbox.world.scheduler import must_leave, placed
 from sandbox.world.storage import claims, detach, mount
-from sandbox.world.store import State
 from sandbox.world.things import PULUMI, Thing, Things, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
@@ -45,71 +44,69 @@ def group_and_kind(token: str) -> tuple[str, str]:
     return place.partition("/")[0], kind
 
 
-def created(things: Things, thing: Thing, state: State, caller: str, *, joins: bool = True) -> None:
+def created(things: Things, thing: Thing, caller: str, *, joins: bool = True) -> None:
     """After a creation by `caller`; nodes of a group that does not join never become any."""
     if thing.type == tokens.CLUSTER:
-        make_control_plane(things, thing, state)
-        admit_creator(things, thing, caller, state)
+        make_control_plane(things, thing)
+        admit_creator(things, thing, caller)
     elif thing.type == tokens.NODE_GROUP:
-        make_access_entry(things, thing, state)
+        make_access_entry(things, thing)
         if joins:
-            scale(things, thing, state)
+            scale(things, thing)
     elif thing.type == tokens.RELEASE:
-        _install(things, thing, state)
+        _install(things, thing)
     elif thing.type == tokens.JOB:
-        jobs.run(things, thing, state)
-    _settle(things, state)
+        jobs.run(things, thing)
+    _settle(things)
 
 
-def reclaimed(things: Things, group: Thing, state: State) -> None:
+def reclaimed(things: Things, group: Thing) -> None:
     """After EC2 took the instances of a node group back."""
-    for instance in instances(things, group):
+    for instance in things.owned_by(group, tokens.INSTANCE):
         things.remove(instance)
-    _settle(things, state)
+    _settle(things)
 
 
-def updated(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
+def updated(things: Things, thing: Thing, before: dict[str, Any]) -> None:
     """After an update."""
     if thing.type == tokens.CLUSTER:
-        make_control_plane(things, thing, state)
-        karpenter.upgrade(things, thing, before, state)
+        make_control_plane(things, thing)
+        karpenter.upgrade(things, thing, before)
     elif thing.type == tokens.NODE_GROUP:
-        refresh(things, thing, before, state)
+        refresh(things, thing, before)
     elif thing.type == tokens.RELEASE:
-        _replace_pods(things, thing, state)
+        _replace_pods(things, thing)
     elif thing.type in (tokens.NODE_POOL, tokens.NODE_CLASS):
-        karpenter.drift(things, thing, before, state)
-    _settle(things, state)
+        karpenter.drift(things, thing, before)
+    _settle(things)
 
 
-def delete(things: Things, thing: Thing, state: State) -> None:
+def delete(things: Things, thing: Thing) -> None:
     """Deletes a thing, and what goes with it."""
     if thing.type == tokens.CLUSTER:
-        _delete_cluster(things, thing, state)
+        _delete_cluster(things, thing)
     elif thing.type == tokens.RELEASE:
-        uninstall(things, thing, state)
+        uninstall(things, thing)
     elif thing.type == tokens.NAMESPACE:
-        _empty(things, thing, state)
+        _empty(things, thing)
     things.remove(thing)
-    _settle(things, state)
+    _settle(things)
 
 
-def _empty(things: Things, namespace: Thing, state: State) -> None:
+def _empty(things: Things, namespace: Thing) -> None:
     """A namespace takes its releases along, without their hooks, and then everything else in it."""
     inside = [one for one in things.inside(namespace.cluster) if one.namespace == namespace.id]
     for one in sorted(inside, key=lambda one: one.type != tokens.RELEASE):
         if things.get(one.type, one.id) is not None:
-            delete(things, one, state)
+            delete(things, one)
 
 
-def uninstall(things: Things, release: Thing, state: State) -> None:
+def uninstall(things: Things, release: Thing) -> None:
     """What Helm deletes with a release: its pods, and CRDs that are templates."""
-    owned = things.owned_by(release)
-    for one in owned:
-        if one.type == tokens.POD:
-            things.remove(one)
-    _settle(things, state)
-    crds = [one for one in owned if one.type == tokens.CRD]
+    for pod in things.owned_by(release, tokens.POD):
+        things.remove(pod)
+    _settle(things)
+    crds = things.owned_by(release, tokens.CRD)
     if CHART_CRDS.get(chart(release.inputs), ({}, False))[1]:
         delete_custom_resources(things, crds)
     else:
@@ -132,32 +129,31 @@ def custom_resources(things: Things, crd: Thing) -> list[Thing]:
     return [one for one in inside if group_and_kind(one.type) == wanted]
 
 
-def leave_job(things: Things, release: Thing, name: str, state: State) -> None:
+def leave_job(things: Things, release: Thing, name: str) -> None:
     """The Job of a hook that found no node: nobody owns it."""
-    job = made(things, state, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
+    job = made(things, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
     job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}
 
 
-def _install(things: Things, release: Thing, state: State) -> None:
+def _install(things: Things, release: Thing) -> None:
     groups, _ = CHART_CRDS.get(chart(release.inputs), ({}, False))
     if not release.inputs.get("skipCrds") or chart(release.inputs) == "karpenter-crd":
         for group, kinds in groups.items():
             for kind in kinds:
                 name = f"{kind.lower()}s.{group}"
                 defined = {"spec": {"group": group, "names": {"kind": kind}}}
-                crd = made(things, state, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
+                crd = made(things, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
                 # One that an uninstalled release has left is the next one's.
                 crd.owner = crd.owner or release.key
-    _replace_pods(things, release, state)
+    _replace_pods(things, release)
 
 
-def _replace_pods(things: Things, release: Thing, state: State) -> None:
-    for one in things.owned_by(release):
-        if one.type == tokens.POD:
-            things.remove(one)
+def _replace_pods(things: Things, release: Thing) -> None:
+    for old in things.owned_by(release, tokens.POD):
+        things.remove(old)
     for pod in pods_of(release.inputs):
         identity = f"{release.namespace}/{pod.name}"
-        one = made(things, state, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
+        one = made(things, tokens.POD, identity, pod.name, BY_SCHEDULER, release.key, {}, release.cluster)
         one.outputs = {
             "metadata": {"name": pod.name, "namespace": release.namespace},
             "needs": pod.needs,
@@ -167,7 +163,7 @@ def _replace_pods(things: Things, release: Thing, state: State) -> None:
         }
 
 
-def _settle(things: Things, state: State) -> None:
+def _settle(things: Things) -> None:
     """Pods of lost nodes and of nodes that put them out are pending again, pending ones go where they fit, nodes come
     for others, volumes follow.
 
@@ -179,21 +175,21 @@ def _settle(things: Things, state: State) -> None:
     for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
             _evict(things, release, pod)
-    journal.note_stops(things, state)
+    journal.note_stops(things)
     plugin.settle(things)
-    journal.note_modes(things, state)
+    journal.note_modes(things)
     for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
-            _schedule(things, release, pod, state)
+            _schedule(things, release, pod)
     # When controllers have their nodes.
     for cluster in things.of(tokens.CLUSTER):
-        karpenter.reconcile(things, str(cluster.outputs["endpoint"]), state)
+        karpenter.reconcile(things, str(cluster.outputs["endpoint"]))
     for release in things.of(tokens.RELEASE):
         waiting = [pod for pod in pods_of(release.inputs) if _is_pending(things, release, pod)]
-        karpenter.provision(things, release.cluster, release.namespace, waiting, state)
-        journal.note_modes(things, state)
+        karpenter.provision(things, release.cluster, release.namespace, waiting)
+        journal.note_modes(things)
         for pod in pods_of(release.inputs):
-            _schedule(things, release, pod, state)
+            _schedule(things, release, pod)
     running = [one for one in things.of(tokens.POD) if one.outputs["node"]]
     detach(things, {(claim, one.outputs["node"]) for one in running for claim in one.outputs["claims"]})
 
@@ -212,28 +208,28 @@ def _is_pending(things: Things, release: Thing, pod: PodSpec) -> bool:
     return one is not None and not one.outputs["node"]
 
 
-def _schedule(things: Things, release: Thing, pod: PodSpec, state: State) -> None:
+def _schedule(things: Things, release: Thing, pod: PodSpec) -> None:
     one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is None or one.outputs["node"]:
         return
     node = placed(things, release.cluster, release.namespace, [pod])[0]
     if isinstance(node, Thing):
         one.outputs["node"] = node.id
-        journal.note_start(things, one, node, state)
+        journal.note_start(things, one, node)
         for name in pod.claims:
             claim = claims(things, release.cluster, release.namespace, name)
             if claim is not None:
-                mount(things, claim, node, state)
+                mount(things, claim, node)
 
 
-def _delete_cluster(things: Things, cluster: Thing, state: State) -> None:
+def _delete_cluster(things: Things, cluster: Thing) -> None:
     """Everything inside goes unasked; what Pulumi made there it cannot reach any more. Volumes in EC2 stay."""
     inside = things.inside(str(cluster.outputs["endpoint"]))
     for below in [below for one in inside for below in things.owned_by(one) if below.type.startswith("aws:")]:
         below.owner = None
     for one in inside:
         if one.made_by == PULUMI:
-            state.buried[one.key] = one.cluster
+            things.buried[one.key] = one.cluster
         things.remove(one)
     for one in things.of(tokens.ADDON, tokens.ACCESS_ENTRY, tokens.ACCESS_POLICY, tokens.POD_IDENTITY):
         if one.inputs.get("clusterName") == cluster.id:

@@ -1,7 +1,6 @@
 """What disturbs a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
 
-from sandbox.world.hardware import instance_types
-from sandbox.world.nodes import TYPE_LABEL, labels
+from sandbox.world.nodes import kind
 from sandbox.world.plugin import config_of, cut
 from sandbox.world.pods import Values
 from sandbox.world.things import Thing, Things, value_at, values_at
@@ -29,8 +28,8 @@ def reboot(things: Things, node: Thing, job: Values) -> str | None:
     pkg/kubelet/nodeshutdown/nodeshutdown_manager.go), and the Job controller counts the failure unless a rule ignores
     it (pkg/controller/job/pod_failure_policy.go, matchPodFailurePolicy).
     """
-    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
-    if kind is None or kind.gpu.name not in RESET_BY_REBOOT or not cut(things, node) or node.outputs.get(REBOOTED):
+    what = kind(node)
+    if what is None or what.gpu.name not in RESET_BY_REBOOT or not cut(things, node) or node.outputs.get(REBOOTED):
         return None
     if LAYOUT_STATE_LABEL in (value_at(job, "spec.template.spec.nodeSelector") or {}):
         return None

@@ -3,7 +3,6 @@
 from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
 from sandbox.world import tokens
-from sandbox.world.nodes import groups_of
 from sandbox.world.things import CloudError, Thing, Things
 
 CLUSTERS = "aws:eks/getClusters:getClusters"
@@ -23,7 +22,9 @@ def answer(things: Things, question: Question) -> Values | None:
         if things.get(tokens.CLUSTER, args["clusterName"]) is None:
             message = f"No cluster found for name: {args['clusterName']}."
             raise CloudError("ResourceNotFoundException", message, API + "API_ListNodegroups.html")
-        names = [one.outputs["nodeGroupName"] for one in groups_of(things, args["clusterName"])]
+        names = [
+            one.outputs["nodeGroupName"] for one in things.having(tokens.NODE_GROUP, clusterName=args["clusterName"])
+        ]
         return {**args, "id": args["clusterName"], "names": names}
     if question.token == GROUP:
         return _described(things, f"{args['clusterName']}:{args['nodeGroupName']}")

@@ -11,7 +11,6 @@ from sandbox.world import disruptions, journal, karpenter, tokens
 from sandbox.world.plugin import advertised, labels_seen
 from sandbox.world.pods import Values, pods_of_job
 from sandbox.world.scheduler import placed
-from sandbox.world.store import State
 from sandbox.world.things import Thing, Things, value_at, values_at
 
 REPLACE_UNREADY = "pulumi.com/replaceUnready"
@@ -50,12 +49,12 @@ def why_failed(things: Things, server: str, namespace: str, name: str, inputs: V
     return None
 
 
-def run(things: Things, job: Thing, state: State) -> None:
+def run(things: Things, job: Thing) -> None:
     """Ends a Job that has just been made. Its pods hold nothing afterwards."""
     given = (things, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
-    karpenter.provision(things, job.cluster, job.namespace, pods, state)
-    journal.note_modes(things, state)
+    karpenter.provision(things, job.cluster, job.namespace, pods)
+    journal.note_modes(things)
     for reason, why in ((LATE, why_late(*given)), (FAILED, why_failed(*given))):
         if why is not None:
             condition = {"type": "Failed", "status": "True", "reason": reason, "message": why}
@@ -66,7 +65,7 @@ def run(things: Things, job: Thing, state: State) -> None:
     nodes = {one.id: one for one in placed(things, job.cluster, job.namespace, pods) if isinstance(one, Thing)}
     _end_disruptions(given)
     for node in nodes.values():
-        journal.note_proof(things, job, node, state)
+        journal.note_proof(things, job, node)
 
 
 def _end_disruptions(given: tuple[Things, str, str, str, Values]) -> None:

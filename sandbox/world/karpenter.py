@@ -16,10 +16,9 @@ from sandbox.world import quotas, tokens
 from sandbox.world.hardware import instance_types
 from sandbox.world.nodes import EFFECTS, HOST_LABEL, TYPE_LABEL, ZONE_LABEL, cluster_at, launch, made, meets, sold_in
 from sandbox.world.plugin import COUNTED_ON
-from sandbox.world.pods import Pod, chart
+from sandbox.world.pods import Pod, releases
 from sandbox.world.scheduler import groups, placed
 from sandbox.world.storage import has_policy
-from sandbox.world.store import State
 from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
 CHART = "karpenter"
@@ -53,8 +52,8 @@ class NewNode:
 
 def idle(things: Things, server: str, *calls: str) -> str | None:
     """Why the controller does not do what takes these calls to AWS; None when it does."""
-    release = _release(things, server)
-    if release is None or not any(one.outputs["node"] for one in things.owned_by(release) if one.type == tokens.POD):
+    release = next(iter(releases(things, server, CHART)), None)
+    if release is None or not any(one.outputs["node"] for one in things.owned_by(release, tokens.POD)):
         return "the controller of karpenter is not there"
     cluster = cluster_at(things, server)
     name = cluster.id if cluster else ""
@@ -63,26 +62,18 @@ def idle(things: Things, server: str, *calls: str) -> str | None:
             return f"the controller of karpenter {lacking}: the add-on {addon} is not there"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
     wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
-    identity = next((one for one in things.of(tokens.POD_IDENTITY) if wanted.items() <= one.inputs.items()), None)
+    identity = next(iter(things.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
         return f"the controller of karpenter gets no credentials: no association for {release.namespace}/{account}"
     arn = identity.inputs.get("roleArn")
-    role = next((one for one in things.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
+    role = things.role(arn)
     refused = [call for call in calls if role is None or not _allows(things, role, call)]
     return f"AccessDenied: {arn} is not authorized to perform {refused[0]}" if refused else None
 
 
-def _release(things: Things, server: str) -> Thing | None:
-    return next(
-        (one for one in things.of(tokens.RELEASE) if one.cluster == server and chart(one.inputs) == CHART), None
-    )
-
-
 def _allows(things: Things, role: Thing, call: str) -> bool:
     """Whether a policy of the role names the call. Resources and conditions are not looked at."""
-    attached = [
-        one.inputs.get("policyArn") for one in things.of(tokens.ATTACHED_POLICY) if one.inputs.get("role") == role.id
-    ]
+    attached = [one.inputs.get("policyArn") for one in things.having(tokens.ATTACHED_POLICY, role=role.id)]
     policies = [one for arn in attached if (one := things.get(tokens.POLICY, arn)) is not None]
     statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
     allowed = [one for one in statements if one.get("Effect") == "Allow"]
@@ -95,8 +86,8 @@ def _parsed(policy: Thing) -> Any:
 
 def gate_is_on(things: Things, server: str) -> bool:
     """Whether the controller looks at NodeOverlays at all."""
-    release = _release(things, server)
-    return release is not None and value_at(release.inputs, "values.settings.featureGates.nodeOverlay") is True
+    gate = "values.settings.featureGates.nodeOverlay"
+    return [value_at(one.inputs, gate) for one in releases(things, server, CHART)][:1] == [True]
 
 
 # What it brings.
@@ -126,7 +117,7 @@ def placed_with_new_nodes(
 def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
     """The node that some pool brings for pods that only run together, or why none does."""
     reasons = []
-    for pool in _of(things, server, tokens.NODE_POOL):
+    for pool in things.within(server, tokens.NODE_POOL):
         reason = _unable(things, server, pool)
         if reason is None:
             left = _left(things, pool, new)
@@ -151,13 +142,13 @@ def _unable(things: Things, server: str, pool: Thing) -> str | None:
     if _capacity_type(things, pool) is None:
         return "all requested instance types were unavailable during launch: no spot capacity"
     limit = value_at(pool.inputs, "spec.limits.nodes")
-    return BEYOND_LIMITS if limit is not None and len(claims_of(things, pool)) >= int(limit) else None
+    return BEYOND_LIMITS if limit is not None and len(things.owned_by(pool, tokens.NODE_CLAIM)) >= int(limit) else None
 
 
 def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
     """What is left of each limited extended resource. Within a batch of pods, `nodes` stops nothing (scheduler.go)."""
     limits = {name: int(limit) for name, limit in (value_at(pool.inputs, "spec.limits") or {}).items() if "/" in name}
-    nodes = [*(one.node for one in new), *_of(things, pool.cluster, tokens.NODE)]
+    nodes = [*(one.node for one in new), *things.within(pool.cluster, tokens.NODE)]
     own = [node for node in nodes if value_at(node.outputs, "metadata.labels").get(POOL_LABEL) == pool.id]
     return {name: limit - sum(one.outputs[COUNTED_ON].get(name, 0) for one in own) for name, limit in limits.items()}
 
@@ -235,7 +226,7 @@ def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str,
     if not gate_is_on(things, server):
         return counted
     overlays = sorted(
-        _of(things, server, tokens.NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1)
+        things.within(server, tokens.NODE_OVERLAY), key=lambda one: int(value_at(one.inputs, "spec.weight") or 1)
     )
     for overlay in overlays:
         if all(meets(labels, one) for one in values_at(overlay.inputs, "spec.requirements")):
@@ -253,9 +244,9 @@ def _required(pool: Thing, key: str) -> list[str] | None:
 # What it does by itself.
 
 
-def reconcile(things: Things, server: str, state: State) -> None:
+def reconcile(things: Things, server: str) -> None:
     """Makes the instance profile of each EC2NodeClass, which holds the nodes' role as long as the class lives."""
-    for node_class in _of(things, server, tokens.NODE_CLASS):
+    for node_class in things.within(server, tokens.NODE_CLASS):
         role = value_at(node_class.inputs, "spec.role")
         if (
             _profile(things, node_class) is None
@@ -263,18 +254,17 @@ def reconcile(things: Things, server: str, state: State) -> None:
             and not idle(things, server, *MAKE_PROFILE)
         ):
             name = f"{node_class.id}_{digest(server, node_class.id, str(node_class.serial), length=12)}"
-            made(things, state, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
+            made(things, tokens.PROFILE, name, name, CHART, node_class.key, {"name": name, "role": role})
 
 
-def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod], state: State) -> None:
+def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod]) -> None:
     """Brings nodes for pods that find none."""
     for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
-        claim_name = f"{new.pool.id}-{digest(new.pool.id, str(state.serial), length=5)}"
-        claim = made(things, state, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
+        claim_name = f"{new.pool.id}-{digest(new.pool.id, str(things.serial), length=5)}"
+        claim = made(things, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
         disk = value_at(new.node_class.inputs, "spec.blockDeviceMappings.ebs") or {}
         instance, node = launch(
             things,
-            state,
             owner=claim,
             name=claim_name,
             by=CHART,
@@ -290,7 +280,7 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
         node.outputs = {**new.node.outputs, "metadata": {"name": node.id, "labels": labels}, "spec": spec}
 
 
-def upgrade(things: Things, cluster: Thing, before: dict[str, Any], state: State) -> None:
+def upgrade(things: Things, cluster: Thing, before: dict[str, Any]) -> None:
     """Replaces the nodes of a control plane that has a new Kubernetes version.
 
     An alias like `al2023@v20260714` names an image for each version of Kubernetes, so an upgrade changes the images of
@@ -299,10 +289,10 @@ def upgrade(things: Things, cluster: Thing, before: dict[str, Any], state: State
     """
     if before.get("version") == cluster.inputs.get("version"):
         return
-    for node_class in _of(things, str(cluster.outputs["endpoint"]), tokens.NODE_CLASS):
+    for node_class in things.within(str(cluster.outputs["endpoint"]), tokens.NODE_CLASS):
         if values_at(node_class.inputs, "spec.amiSelectorTerms.alias"):
             for pool in pools_of(things, node_class):
-                _replace_nodes(things, pool, state)
+                _replace_nodes(things, pool)
 
 
 def _launched(new: NewNode) -> quotas.Launch:
@@ -314,7 +304,7 @@ def _is_spot(pool: Thing) -> bool:
     return "spot" in (_required(pool, CAPACITY_LABEL) or [])
 
 
-def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) -> None:
+def drift(things: Things, thing: Thing, before: dict[str, Any]) -> None:
     """Replaces the nodes of a pool whose template, or whose class, has changed, one after the other.
 
     Each goes when its replacement is there, so that the pool has one more than its limit meanwhile; without quota for
@@ -327,17 +317,17 @@ def drift(things: Things, thing: Thing, before: dict[str, Any], state: State) ->
     else:
         pools = pools_of(things, thing) if before.get("spec") != thing.inputs.get("spec") else []
     for pool in pools:
-        _replace_nodes(things, pool, state)
+        _replace_nodes(things, pool)
 
 
-def _replace_nodes(things: Things, pool: Thing, state: State) -> None:
-    claims = claims_of(things, pool) if idle(things, pool.cluster, *TERMINATE) is None else []
+def _replace_nodes(things: Things, pool: Thing) -> None:
+    claims = things.owned_by(pool, tokens.NODE_CLAIM) if idle(things, pool.cluster, *TERMINATE) is None else []
     for claim in claims:
-        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim) if one.type == tokens.INSTANCE]
+        kinds = [str(one.inputs["instanceType"]) for one in things.owned_by(claim, tokens.INSTANCE)]
         if not all(quotas.room(things, kind, _is_spot(pool)) for kind in kinds):
             break
         quotas.note_peak(things, [(kind, _is_spot(pool)) for kind in kinds])
-        state.recycled[pool.id] = state.recycled.get(pool.id, 0) + 1
+        things.recycled[pool.id] = things.recycled.get(pool.id, 0) + 1
         things.remove(claim)
 
 
@@ -349,24 +339,15 @@ def _static(template: Any) -> Any:
     return {**template, "spec": spec}
 
 
-def claims_of(things: Things, pool: Thing) -> list[Thing]:
-    """The pool's NodeClaims, each with its instance."""
-    return [one for one in things.owned_by(pool) if one.type == tokens.NODE_CLAIM]
-
-
 def pools_of(things: Things, node_class: Thing) -> list[Thing]:
     """NodePools of a class."""
-    return [one for one in _of(things, node_class.cluster, tokens.NODE_POOL) if _class_of(things, one) is node_class]
+    return [one for one in things.within(node_class.cluster, tokens.NODE_POOL) if _class_of(things, one) is node_class]
 
 
 def _class_of(things: Things, pool: Thing) -> Thing | None:
     wanted = value_at(pool.inputs, "spec.template.spec.nodeClassRef.name")
-    return next((one for one in _of(things, pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
+    return next((one for one in things.within(pool.cluster, tokens.NODE_CLASS) if one.id == wanted), None)
 
 
 def _profile(things: Things, node_class: Thing) -> Thing | None:
-    return next((one for one in things.owned_by(node_class) if one.type == tokens.PROFILE), None)
-
-
-def _of(things: Things, server: str, token: str) -> list[Thing]:
-    return [one for one in things.of(token) if one.cluster == server]
+    return next(iter(things.owned_by(node_class, tokens.PROFILE)), None)

@@ -10,7 +10,6 @@ DEFAULTS = "__defaults"
 """Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""
 AUTONAMED = "pulumi.com/autonamed"
 """The annotation with which the Kubernetes provider notes the same (pkg/metadata/naming.go)."""
-_KUBERNETES = "kubernetes:"
 _BRIDGE = "https://www.pulumi.com/docs/concepts/resources/names/#autonaming"
 
 # Type to the property that gets `<logical>-<7 hex>`, and the most characters the bridge allows there (pulumi-aws
@@ -33,7 +32,7 @@ def named(
     token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
 ) -> dict[str, Any]:
     """The inputs with a name: the given one, the old made-up one, or a new one. `digits(n)` gives n hex digits."""
-    if token.startswith(_KUBERNETES):
+    if token.startswith(tokens.KUBERNETES):
         return _kubernetes_named(token, logical, inputs, old, digits)
     if token not in AUTONAMES:
         return inputs
@@ -57,7 +56,7 @@ def without_defaults(inputs: dict[str, Any]) -> dict[str, Any]:
 
 def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
     """Whether a provider made the name up, so that a replacement may exist beside what it replaces."""
-    if token.startswith(_KUBERNETES):
+    if token.startswith(tokens.KUBERNETES):
         annotations = value_at(inputs, "metadata.annotations")
         is_noted = isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
         return is_noted or "name" in inputs.get(DEFAULTS, ())
@@ -70,7 +69,7 @@ def given_name(token: str, inputs: dict[str, Any]) -> Any:
     The engine asks for the difference to wholly unknown properties when it looks for what a deletion drags along: then
     there is no name (pulumi-kubernetes provider.go Diff: an unknown `metadata` is an update).
     """
-    if token.startswith(_KUBERNETES) and token != tokens.RELEASE:
+    if token.startswith(tokens.KUBERNETES) and token != tokens.RELEASE:
         return value_at(inputs, "metadata.namespace"), value_at(inputs, "metadata.name")
     if token == tokens.RELEASE:
         return inputs.get("namespace"), inputs.get("name")

@@ -7,7 +7,7 @@ from sandbox.cloud.aws.offers import zones_selling
 from sandbox.cloud.aws.places import Place
 from sandbox.cloud.identity import ACCOUNT, digest
 from sandbox.world import quotas, tokens
-from sandbox.world.store import State
+from sandbox.world.hardware import InstanceType, instance_types
 from sandbox.world.things import Key, Thing, Things, value_at, values_at
 
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
@@ -25,24 +25,19 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 HOST_LABEL = "kubernetes.io/hostname"
 
 
-def cluster_named(things: Things, name: Any) -> Thing | None:
-    """The EKS cluster of that name."""
-    return things.get(tokens.CLUSTER, name)
-
-
 def cluster_at(things: Things, server: str) -> Thing | None:
     """The EKS cluster whose API server that is."""
     return next((one for one in things.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
 
 
-def nodes(things: Things, server: str) -> list[Thing]:
-    """Nodes of a cluster."""
-    return [node for node in things.of(tokens.NODE) if node.cluster == server]
-
-
 def labels(node: Thing) -> dict[str, str]:
     """A node's labels."""
     return dict(value_at(node.outputs, "metadata.labels") or {})
+
+
+def kind(node: Thing) -> InstanceType | None:
+    """What a node with NVIDIA GPUs is; None for other nodes."""
+    return instance_types().get(labels(node).get(TYPE_LABEL, ""))
 
 
 def taints(node: Thing) -> list[dict[str, str]]:
@@ -57,27 +52,27 @@ def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:
     return requirement.get("operator") == "In" and has.get(str(requirement.get("key"))) in requirement["values"]
 
 
-def make_control_plane(things: Things, cluster: Thing, state: State) -> None:
+def make_control_plane(things: Things, cluster: Thing) -> None:
     """EKS's security group, its network interfaces in the cluster's subnets, and a log group that nobody owns."""
     group = str(value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId"))
     network = value_at(cluster.outputs, "vpcConfig.vpcId")
     name = f"eks-cluster-sg-{cluster.id}"
-    made(things, state, tokens.SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
-    interfaces = [one for one in things.owned_by(cluster) if one.type == tokens.INTERFACE]
+    made(things, tokens.SECURITY_GROUP, group, name, BY_EKS, cluster.key, {"vpcId": network, "name": name})
+    interfaces = things.owned_by(cluster, tokens.INTERFACE)
     wanted = set(values_at(cluster.inputs, "vpcConfig.subnetIds"))
     for interface in interfaces:
         if interface.inputs["subnetId"] not in wanted:
             things.remove(interface)
     for subnet in sorted(wanted - {one.inputs["subnetId"] for one in interfaces}):
         values = {"subnetId": subnet, "vpcId": network, "securityGroups": [group], "description": f"Amazon EKS {name}"}
-        made(things, state, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
+        made(things, tokens.INTERFACE, "", f"Amazon EKS {cluster.id}", BY_EKS, cluster.key, values)
     logs = f"/aws/eks/{cluster.id}/cluster"
     if cluster.inputs.get("enabledClusterLogTypes") and things.get(tokens.LOG_GROUP, logs) is None:
         # No owner: it outlives the cluster. https://docs.aws.amazon.com/eks/latest/userguide/control-plane-logs.html
-        made(things, state, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
+        made(things, tokens.LOG_GROUP, logs, logs, BY_EKS, None, {"name": logs})
 
 
-def admit_creator(things: Things, cluster: Thing, caller: str, state: State) -> None:
+def admit_creator(things: Things, cluster: Thing, caller: str) -> None:
     """EKS makes whoever creates a cluster its admin, unless it is told not to.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html
@@ -86,12 +81,12 @@ def admit_creator(things: Things, cluster: Thing, caller: str, state: State) -> 
         return
     policy = f"arn:{caller.split(':')[1]}:eks::aws:cluster-access-policy/AmazonEKSClusterAdminPolicy"
     entry = {"clusterName": cluster.id, "principalArn": caller}
-    made(things, state, tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
+    made(things, tokens.ACCESS_ENTRY, f"{cluster.id}:{caller}", caller, BY_EKS, cluster.key, entry)
     granted = {**entry, "policyArn": policy}
-    made(things, state, tokens.ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
+    made(things, tokens.ACCESS_POLICY, f"{cluster.id}#{caller}#{policy}", caller, BY_EKS, cluster.key, granted)
 
 
-def make_access_entry(things: Things, group: Thing, state: State) -> None:
+def make_access_entry(things: Things, group: Thing) -> None:
     """EKS lets the role of a managed node group in by itself.
 
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
@@ -100,22 +95,22 @@ def make_access_entry(things: Things, group: Thing, state: State) -> None:
     identity = f"{cluster}:{role}"
     if things.get(tokens.ACCESS_ENTRY, identity) is None:
         values = {"clusterName": cluster, "principalArn": role, "type": "EC2_LINUX"}
-        made(things, state, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
+        made(things, tokens.ACCESS_ENTRY, identity, str(role), BY_EKS, group.key, values)
 
 
-def scale(things: Things, group: Thing, state: State) -> None:
+def scale(things: Things, group: Thing) -> None:
     """As many nodes as the group wants and the quota allows, spread over its subnets."""
-    _scale_to(things, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0), state)
+    _scale_to(things, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0))
 
 
-def _scale_to(things: Things, group: Thing, wanted: int, state: State) -> None:
-    have = instances(things, group)
+def _scale_to(things: Things, group: Thing, wanted: int) -> None:
+    have = things.owned_by(group, tokens.INSTANCE)
     for instance in have[wanted:]:
         things.remove(instance)
     # An Auto Scaling group goes on trying for the others.
     most = min(wanted, len(have) + quotas.room(things, *launched(group)))
     for index in range(len(have), most):
-        _make_node(things, group, index, state)
+        _make_node(things, group, index)
 
 
 def launched(group: Thing) -> quotas.Launch:
@@ -135,36 +130,30 @@ def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
     With DEFAULT the larger of two a zone and `maxUnavailable`, says the page above. For a group without nodes it says
     nothing: none here.
     """
-    if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not instances(things, group):
+    if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not things.owned_by(group, tokens.INSTANCE):
         return 0
     subnets = [things.get(tokens.SUBNET, one) for one in values_at(inputs, "subnetIds")]
     zones = {one.outputs.get("availabilityZone") for one in subnets if one}
     return max(SURGE_PER_ZONE * len(zones), int(value_at(inputs, "updateConfig.maxUnavailable") or 1))
 
 
-def instances(things: Things, group: Thing) -> list[Thing]:
-    """The group's instances, oldest first."""
-    return [one for one in things.owned_by(group) if one.type == tokens.INSTANCE]
-
-
-def refresh(things: Things, group: Thing, before: dict[str, Any], state: State) -> None:
+def refresh(things: Things, group: Thing, before: dict[str, Any]) -> None:
     """After a change of the group: nodes replaced, more or fewer of them, or with other labels and taints."""
     if is_recycled(group, before, group.inputs):
-        old = instances(things, group)
-        _scale_to(things, group, len(old) + surge(things, group, group.inputs), state)
+        old = things.owned_by(group, tokens.INSTANCE)
+        _scale_to(things, group, len(old) + surge(things, group, group.inputs))
         name = str(group.outputs["nodeGroupName"])
-        state.recycled[name] = state.recycled.get(name, 0) + len(old)
+        things.recycled[name] = things.recycled.get(name, 0) + len(old)
         for instance in old:
             things.remove(instance)
-    scale(things, group, state)
-    for instance in instances(things, group):
-        for node in things.owned_by(instance):
-            if node.type == tokens.NODE:
-                node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
+    scale(things, group)
+    for instance in things.owned_by(group, tokens.INSTANCE):
+        for node in things.owned_by(instance, tokens.NODE):
+            node.outputs |= _described(node.outputs["metadata"]["name"], group, instance)
 
 
-def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
-    cluster = cluster_named(things, group.inputs.get("clusterName"))
+def _make_node(things: Things, group: Thing, index: int) -> None:
+    cluster = things.get(tokens.CLUSTER, group.inputs.get("clusterName"))
     kind, spot = launched(group)
     # Auto Scaling goes on to another zone where it gets none.
     given = values_at(group.inputs, "subnetIds")
@@ -173,7 +162,6 @@ def _make_node(things: Things, group: Thing, index: int, state: State) -> None:
         return
     instance, node = launch(
         things,
-        state,
         owner=group,
         name=str(group.outputs["nodeGroupName"]),
         by=BY_SCALING,
@@ -199,7 +187,6 @@ def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
 
 def launch(
     things: Things,
-    state: State,
     *,
     owner: Thing,
     name: str,
@@ -215,16 +202,14 @@ def launch(
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
     lifecycle = {"lifecycle": "spot"} if spot else {}
-    instance = made(
-        things, state, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle}
-    )
+    instance = made(things, tokens.INSTANCE, "", name, by, owner.key, {"instanceType": kind, **zone, **lifecycle})
     quotas.note_peak(things)
     public = {"publicIp": f"203.0.113.{instance.serial % 256}"} if place.get("mapPublicIpOnLaunch") else {}
     interface = {"vpcId": place.get("vpcId"), "securityGroups": security_groups, "instance": instance.id}
-    made(things, state, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
-    made(things, state, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
+    made(things, tokens.INTERFACE, "", instance.id, by, instance.key, {**zone, **interface, **public})
+    made(things, tokens.VOLUME, "", instance.id, by, instance.key, {**zone, **disk, "instance": instance.id})
     host = f"ip-10-{instance.serial // 65536}-{instance.serial // 256 % 256}-{instance.serial % 256}.ec2.internal"
-    return instance, made(things, state, tokens.NODE, host, host, by, instance.key, {})
+    return instance, made(things, tokens.NODE, host, host, by, instance.key, {})
 
 
 def _described(name: str, group: Thing, instance: Thing) -> dict[str, Any]:
@@ -252,7 +237,6 @@ _PREFIXES = {tokens.INTERFACE: "eni", tokens.INSTANCE: "i", tokens.VOLUME: "vol"
 
 def made(
     things: Things,
-    state: State,
     token: str,
     identity: str,
     name: str,
@@ -262,8 +246,8 @@ def made(
     cluster: str = "",
 ) -> Thing:
     """A thing that a controller makes; one without an identity gets a new one. `cluster` holds Kubernetes objects."""
-    state.serial += 1
-    identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(state.serial))}"
+    things.serial += 1
+    identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(things.serial))}"
     outputs = {**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values)
     new = Thing(
         type=token,
@@ -273,13 +257,8 @@ def made(
         outputs=outputs,
         made_by=by,
         owner=owner,
-        serial=state.serial,
+        serial=things.serial,
     )
     found = things.get(token, identity) or things.add(new)
     found.cluster = cluster or found.cluster
     return found
-
-
-def groups_of(things: Things, cluster: Any) -> list[Thing]:
-    """Node groups of the cluster of that name."""
-    return [one for one in things.of(tokens.NODE_GROUP) if one.inputs.get("clusterName") == cluster]

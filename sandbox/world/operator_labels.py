@@ -4,10 +4,9 @@ Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go and state_m
 in tests/sandbox/gpu_operator.json, are what this must reproduce.
 """
 
-from sandbox.world import tokens
-from sandbox.world.hardware import instance_types, profiles
-from sandbox.world.nodes import TYPE_LABEL, labels
-from sandbox.world.pods import DISCOVERY, chart
+from sandbox.world.hardware import profiles
+from sandbox.world.nodes import kind, labels
+from sandbox.world.pods import DISCOVERY, releases
 from sandbox.world.things import Thing, Things
 from sharing.modes import MIG_CAPABLE_LABEL
 
@@ -32,26 +31,24 @@ _DEPLOYED = (
 
 def discovers(things: Things, server: str) -> bool:
     """Whether node feature discovery runs. It is a release of its own: one in another release would be a second one."""
-    return any(one.cluster == server and chart(one.inputs) == DISCOVERY for one in things.of(tokens.RELEASE))
+    return bool(releases(things, server, DISCOVERY))
 
 
 def operated(things: Things, node: Thing) -> dict[str, str]:
     """A node's labels as the operator leaves them; as they are, where there is no operator."""
     has = labels(node)
-    if not any(
-        one.cluster == node.cluster and chart(one.inputs) == "gpu-operator" for one in things.of(tokens.RELEASE)
-    ):
+    if not releases(things, node.cluster, "gpu-operator"):
         return has
-    kind = instance_types().get(has.get(TYPE_LABEL, ""))
-    discovered = kind is not None and discovers(things, node.cluster)
+    what = kind(node)
+    discovered = what is not None and discovers(things, node.cluster)
     if discovered:
         has[GPU_PRESENT] = "true"
     elif has.get(GPU_PRESENT) == "true":
         has[GPU_PRESENT] = "false"
-    if kind is None or not discovered or has.get(OPERANDS) == "false":
+    if what is None or not discovered or has.get(OPERANDS) == "false":
         return has
     has |= {f"nvidia.com/gpu.deploy.{operand}": "true" for operand in _DEPLOYED}
     # Where nobody set that label, GPU feature discovery does (k8s-device-plugin internal/lm/nvml.go).
-    if has.get(MIG_CAPABLE_LABEL, str(bool(profiles(kind.gpu))).lower()) == "true":
+    if has.get(MIG_CAPABLE_LABEL, str(bool(profiles(what.gpu))).lower()) == "true":
         has[MIG_MANAGER] = "true"
     return has

@@ -7,10 +7,10 @@ from typing import Any
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
-from sandbox.world.hardware import InstanceType, fits, instance_types, profiles
-from sandbox.world.nodes import TYPE_LABEL, labels, meets
+from sandbox.world.hardware import fits, profiles
+from sandbox.world.nodes import kind, labels, meets
 from sandbox.world.operator_labels import DEVICE_PLUGIN, GPU_PRESENT, MIG_MANAGER, discovers, operated
-from sandbox.world.pods import Values, chart
+from sandbox.world.pods import Values, chart, releases
 from sandbox.world.things import Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
@@ -54,7 +54,7 @@ class Offer:
 def config_of(things: Things, node: Thing) -> Config | None:
     """The configuration that a node's plugin runs; None where there is no GPU, or no plugin that works."""
     plugin = _plugin(things, node)
-    if plugin is None or _kind(node) is None:
+    if plugin is None or kind(node) is None:
         return None
     configs, default = _configs(plugin)
     return Config(default, json.loads(configs[default])) if default in configs else None
@@ -68,7 +68,7 @@ def settle(things: Things) -> None:
 
 def plugins_on(things: Things, node: Thing) -> list[Thing]:
     """The releases that run a device plugin on a node. Two would both register with the kubelet."""
-    return [one for one in things.of(tokens.RELEASE) if one.cluster == node.cluster and _is_plugin(things, one, node)]
+    return [one for one in things.within(node.cluster, tokens.RELEASE) if _is_plugin(things, one, node)]
 
 
 def _pod(things: Things, node: Thing) -> dict[str, Any]:
@@ -100,8 +100,8 @@ def offered(things: Things, node: Thing) -> dict[str, int]:
 
 def advertised(things: Things, node: Thing) -> dict[str, Offer]:
     """What a node's plugin makes of its cards, as its config tells it to share them, by resource."""
-    plugin, kind, config = _plugin(things, node), _kind(node), config_of(things, node)
-    if plugin is None or kind is None or config is None:
+    plugin, what, config = _plugin(things, node), kind(node), config_of(things, node)
+    if plugin is None or what is None or config is None:
         return {}
     values, sharing = _values(plugin), config.content.get("sharing") or {}
     # As environment the operator's strategy beats that of each config.
@@ -115,7 +115,7 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
     suffix = ".shared" if shared.get("renameByDefault") else ""
     found = _named(slices, strategy) if slices else {"nvidia.com/gpu": 1}
     how = "mps" if config.is_mps else "time-slicing"
-    each = 0 if _pod(things, node).get("lost") else kind.gpus
+    each = 0 if _pod(things, node).get("lost") else what.gpus
     return {
         f"{name}{suffix}": Offer(each * count * rows.get(name, 1), rows.get(name, 1), how if name in rows else "none")
         for name, count in found.items()
@@ -155,10 +155,6 @@ def card_refuses(things: Things, node: Thing, alive: Iterable[Thing]) -> str | N
         card = "EXCLUSIVE_PROCESS card" if now.is_mps else "card that has lost its MPS server"
         return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({card} of {now.name}: a process of {began['config']} lives in {pod.id})"
     return None
-
-
-def _kind(node: Thing) -> InstanceType | None:
-    return instance_types().get(labels(node).get(TYPE_LABEL, ""))
 
 
 def _plugin(things: Things, node: Thing) -> Thing | None:
@@ -211,7 +207,7 @@ def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
     if terms:
         return any(all(meets(has, one) for one in term.get("matchExpressions") or ()) for term in terms)
     # The chart's own terms: this label, or the one that feature discovery writes for NVIDIA's PCI devices.
-    return has.get(GPU_PRESENT) == "true" or (_kind(node) is not None and discovers(things, node.cluster))
+    return has.get(GPU_PRESENT) == "true" or (kind(node) is not None and discovers(things, node.cluster))
 
 
 def cut(things: Things, node: Thing) -> dict[str, int]:
@@ -221,16 +217,16 @@ def cut(things: Things, node: Thing) -> dict[str, int]:
     """
     if operated(things, node).get(MIG_MANAGER) != "true":
         return {}
-    kind = instance_types().get(labels(node).get(TYPE_LABEL, ""))
-    for release in things.of(tokens.RELEASE):
-        if release.cluster == node.cluster and chart(release.inputs) == "gpu-operator" and kind is not None:
-            values = release.inputs.get("values") or {}
-            manager = value_at(values, "migManager") or {}
-            data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
-            wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
-            slices = {name: int(count) for one in wanted for name, count in (one.get("mig-devices") or {}).items()}
-            known = profiles(kind.gpu)
-            if slices.keys() <= known.keys() and known:
-                layout = tuple((known[name], count) for name, count in slices.items())
-                return slices if manager.get("enabled") is not False and fits(layout, kind.gpu) else {}
+    what = kind(node)
+    if what is None:
+        return {}
+    for release in releases(things, node.cluster, "gpu-operator"):
+        manager = value_at(release.inputs, "values.migManager") or {}
+        data = (value_at(manager, "config.data") or {}).get("config.yaml") or "{}"
+        wanted = json.loads(data).get("mig-configs", {}).get(labels(node).get(LAYOUT_LABEL, ""), [])
+        slices = {name: int(count) for one in wanted for name, count in (one.get("mig-devices") or {}).items()}
+        known = profiles(what.gpu)
+        if slices.keys() <= known.keys() and known:
+            layout = tuple((known[name], count) for name, count in slices.items())
+            return slices if manager.get("enabled") is not False and fits(layout, what.gpu) else {}
     return {}

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandbox.world import tokens
 from sandbox.world.nodes import HOST_LABEL
-from sandbox.world.things import value_at, values_at
+from sandbox.world.things import Thing, Things, value_at, values_at
 
 Values = dict[str, Any]
 DISCOVERY = "node-feature-discovery"
@@ -38,6 +39,11 @@ class Pod:
 def chart(inputs: Values) -> str:
     """Name of a release's chart: the last part of its reference."""
     return str(inputs.get("chart") or "").rstrip("/").rpartition("/")[2]
+
+
+def releases(things: Things, server: str, name: str) -> list[Thing]:
+    """Releases of that chart in a cluster."""
+    return [one for one in things.within(server, tokens.RELEASE) if chart(one.inputs) == name]
 
 
 def _ollama(release: str, values: Values) -> list[Pod]:

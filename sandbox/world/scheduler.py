@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sandbox.world import tokens
-from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, nodes, taints
+from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, taints
 from sandbox.world.plugin import card_refuses, labels_seen, offered
 from sandbox.world.pods import Pod
 from sandbox.world.storage import bound, claims, driver_missing, handle, zones
@@ -29,7 +29,7 @@ def placed(
         if one.owner != ignored and one.outputs.get("node"):
             room.take(one.outputs["node"], one.outputs.get("needs") or {}, one.outputs.get("apart") or "")
             room.alive.append(one)
-    there = [*nodes(things, server), *coming]
+    there = [*things.within(server, tokens.NODE), *coming]
     return [where for group in groups(pods) for where in [room.node_for(group, there)] * len(group)]
 
 

@@ -2,8 +2,7 @@
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
-from sandbox.world.nodes import ZONE_LABEL, cluster_at, made, nodes, taints
-from sandbox.world.store import State
+from sandbox.world.nodes import ZONE_LABEL, cluster_at, made, taints
 from sandbox.world.things import Thing, Things, value_at, values_at
 
 DRIVER = "aws-ebs-csi-driver"
@@ -31,12 +30,12 @@ def driver_missing(things: Things, server: str) -> str | None:
     addon = things.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
     if addon is None:
         return f"the add-on {DRIVER} is not there"
-    if not any(untainted(node) for node in nodes(things, server)):
+    if not any(untainted(node) for node in things.within(server, tokens.NODE)):
         return f"the controller of {DRIVER} has no node"
     by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
     if by_agent and cluster and things.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
         return f"the add-on {IDENTITY_AGENT} is not there to give {DRIVER} its role"
-    role = next((one for one in things.of(tokens.ROLE) if one.outputs.get("arn") == by_agent), None)
+    role = things.role(by_agent)
     if by_agent and (role is None or not has_policy(things, role, DRIVER_POLICY)):
         return f"UnauthorizedOperation: the role {by_agent} has no {DRIVER_POLICY} attached"
     return None
@@ -44,30 +43,19 @@ def driver_missing(things: Things, server: str) -> str | None:
 
 def has_policy(things: Things, role: Thing, beginning: str) -> bool:
     """Whether a policy of such a name is attached to the role."""
-    attached = [
-        one.inputs for one in things.of(tokens.ATTACHED_POLICY) if one.inputs.get("role") in (role.id, role.name)
-    ]
-    return any(str(one.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
+    attached = [one for name in {role.id, role.name} for one in things.having(tokens.ATTACHED_POLICY, role=name)]
+    return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
 def claims(things: Things, server: str, namespace: str, name: str) -> Thing | None:
     """The claim of that name."""
-    return next(
-        (
-            one
-            for one in things.of(tokens.CLAIM)
-            if one.cluster == server and (one.namespace, value_at(one.outputs, "metadata.name")) == (namespace, name)
-        ),
-        None,
-    )
+    return next((one for one in things.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
 
 
 def bound(things: Things, claim: Thing) -> Thing | None:
     """The PersistentVolume that the claim is bound to."""
     name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
-    for volume in things.of(tokens.PERSISTENT_VOLUME):
-        if volume.cluster != claim.cluster:
-            continue
+    for volume in things.within(claim.cluster, tokens.PERSISTENT_VOLUME):
         meant = value_at(volume.inputs, "spec.claimRef") or {}
         if (meant.get("namespace"), meant.get("name")) == who or (name and volume.id == name):
             return volume
@@ -86,14 +74,14 @@ def zones(volume: Thing | None) -> list[str]:
     return [zone for one in found if one.get("key") == ZONE_LABEL for zone in one.get("values") or ()]
 
 
-def mount(things: Things, claim: Thing, node: Thing, state: State) -> None:
+def mount(things: Things, claim: Thing, node: Thing) -> None:
     """Attaches the claim's volume to the node."""
     volume = bound(things, claim)
     if not handle(volume):
         return
     identity = f"csi-{digest(handle(volume), node.id, length=12)}"
     values = {"volumeHandle": handle(volume), "node": node.id, "claim": claim.id}
-    made(things, state, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, claim.cluster)
+    made(things, tokens.ATTACHMENT, identity, identity, PROVISIONER, node.key, values, claim.cluster)
 
 
 def detach(things: Things, used: set[tuple[str, str]]) -> None:

@@ -1,8 +1,8 @@
 """What exists in the emulated cloud: things, who made them, and how a rule says no."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterable, Iterator
+from dataclasses import KW_ONLY, InitVar, dataclass, field
+from typing import Any, Literal
 
 from sandbox.world import tokens
 
@@ -75,29 +75,50 @@ class Thing:
         return str(found or "") if self.type.startswith("kubernetes:") else ""
 
 
-class Things:
-    """All things, by type and id."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something that happened to the cards of a node."""
 
-    def __init__(
-        self,
-        things: Iterable[Thing] = (),
-        *,
-        quotas: dict[str, int] | None = None,
-        peaks: dict[str, int] | None = None,
-        offers: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        self._by_key: dict[Key, Thing] = {}
-        self._by_type: dict[str, dict[Key, Thing]] = {}
-        for thing in things:
+    kind: Literal["stop", "mode", "prove", "start", "clash"]
+    """A process of a pod ended, the device plugin took another configuration, a Job completed, a process of a pod
+    began, or two device plugins run on the node."""
+    node: str
+    config: str
+    """The plugin's config: of `stop` the one under which the process began, of `mode` the new one."""
+    who: str = ""
+    """Id of the pod or Job; of `clash` those of the releases."""
+    before: str = ""
+    """Of `mode` the config until then; empty for a node that has just come."""
+
+
+@dataclass(slots=True)
+class Things:
+    """All things, by type and id, and what else outlives a process."""
+
+    first: InitVar[Iterable[Thing]] = ()
+    _: KW_ONLY
+    serial: int = 0
+    """Last one given to a thing or a name."""
+    recycled: dict[str, int] = field(default_factory=dict)
+    """Nodes that were replaced by an update of their group, by the group's name."""
+    quotas: dict[str, int] = field(default_factory=dict)
+    """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
+    peaks: dict[str, int] = field(default_factory=dict)
+    """Most vCPUs that ever ran at once, by code of the quota."""
+    buried: dict[Key, str] = field(default_factory=dict)
+    """Kubernetes objects that went with their cluster, and its API server."""
+    journal: list[Event] = field(default_factory=list)
+    """What happened to cards, in this order."""
+    offers: dict[str, list[str]] = field(default_factory=dict)
+    """Zones in which this account gets an instance type, where they are not those that every account has."""
+    has_spot: bool = True
+    """Whether EC2 sells spot: there is capacity, and the account has the service-linked role for it. Not kept."""
+    _by_key: dict[Key, Thing] = field(init=False, default_factory=dict)
+    _by_type: dict[str, dict[Key, Thing]] = field(init=False, default_factory=dict, compare=False)
+
+    def __post_init__(self, first: Iterable[Thing]) -> None:
+        for thing in first:
             self.add(thing)
-        self.has_spot = True
-        """Whether EC2 sells spot: there is capacity, and the account has the service-linked role for it."""
-        self.quotas = {} if quotas is None else quotas
-        """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
-        self.peaks = {} if peaks is None else peaks
-        """Most vCPUs that ever ran at once, by code of the quota."""
-        self.offers = {} if offers is None else offers
-        """Zones in which this account gets an instance type, where they are not those that every account has."""
 
     def __iter__(self) -> Iterator[Thing]:
         return iter(list(self._by_key.values()))
@@ -128,9 +149,21 @@ class Things:
             return [*self._by_type.get(tokens[0], {}).values()]
         return [thing for thing in self._by_key.values() if thing.type in tokens]
 
-    def owned_by(self, owner: Thing) -> list[Thing]:
-        """What controllers made for a thing."""
-        return [thing for thing in self._by_key.values() if thing.owner == owner.key]
+    def having(self, token: str, **inputs: Any) -> list[Thing]:
+        """Things of a type with these inputs, oldest first."""
+        return [one for one in self.of(token) if all(one.inputs.get(key) == given for key, given in inputs.items())]
+
+    def role(self, arn: Any) -> Thing | None:
+        """The IAM role with that ARN."""
+        return next((one for one in self.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
+
+    def within(self, cluster: str, token: str) -> list[Thing]:
+        """Objects of a type in one Kubernetes cluster, oldest first."""
+        return [one for one in self.of(token) if one.cluster == cluster]
+
+    def owned_by(self, owner: Thing, token: str = "") -> list[Thing]:
+        """What controllers made for a thing, of one type if given."""
+        return [one for one in self._by_key.values() if one.owner == owner.key and token in ("", one.type)]
 
     def inside(self, cluster: str) -> list[Thing]:
         """Objects of one Kubernetes cluster."""

@@ -1,5 +1,8 @@
 """Type tokens of what exists in the emulated cloud, as Pulumi writes them."""
 
+KUBERNETES = "kubernetes:"
+"""Beginning of those of its provider."""
+
 EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
 EVENT_TARGET = "aws:cloudwatch/eventTarget:EventTarget"
 LOG_GROUP = "aws:cloudwatch/logGroup:LogGroup"

@@ -28,10 +28,19 @@ from sandbox.world.outputs import outputs_after, outputs_of
 from sandbox.world.rules import kubernetes
 from sandbox.world.rules.every import RULES
 from sandbox.world.rules.rule import Case, Moment, refusal
-from sandbox.world.store import Event, State, Store, copied
-from sandbox.world.things import CREATE_FAILED, DEGRADED, CloudError, IncompleteError, Key, Lost, Thing, Things
+from sandbox.world.store import Store, copied
+from sandbox.world.things import (
+    CREATE_FAILED,
+    DEGRADED,
+    CloudError,
+    Event,
+    IncompleteError,
+    Key,
+    Lost,
+    Thing,
+    Things,
+)
 
-KUBERNETES = "kubernetes:"
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
 _KEPT = ("region", "defaultTags")
@@ -42,7 +51,8 @@ class World:
     """Everything that exists. `path` is its state file; without one it forgets.
 
     `seconds_per_minute` turns minutes of a real `up` into seconds of sleep. `patience` is for how many seconds nothing
-    else may move before a call that waits (for pods that find no node, say) gives up.
+    else may move before a call that waits (for pods that find no node, say) gives up. `has_spot` is whether EC2 sells
+    spot to this account.
     """
 
     def __init__(
@@ -52,12 +62,12 @@ class World:
         faults: Faults | None = None,
         seconds_per_minute: float = 0.0,
         patience: float = 10.0,
-        state: State | None = None,
+        has_spot: bool = True,
+        things: Things | None = None,
     ) -> None:
         self._store = Store(path)
-        self._state = state or self._store.load()
-        begun = self._state
-        self._things = Things(begun.things, quotas=begun.quotas, peaks=begun.peaks, offers=begun.offers)
+        self._things = self._store.load() if things is None else things
+        self._things.has_spot = has_spot
         self._faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
@@ -69,26 +79,16 @@ class World:
     def copied(self) -> World:
         """A world of its own with everything that is here; it forgets."""
         with self._changed:
-            self._state.things = list(self._things)
-            return World(state=copied(self._state), patience=self._patience)
+            return World(things=copied(self._things), patience=self._patience)
 
     def close(self) -> None:
         """Lets another process in."""
         self._store.close()
 
     @property
-    def has_spot(self) -> bool:
-        """Whether EC2 sells spot to this account."""
-        return self._things.has_spot
-
-    @has_spot.setter
-    def has_spot(self, value: bool) -> None:
-        self._things.has_spot = value
-
-    @property
     def recycled(self) -> dict[str, int]:
         """How many nodes an update has replaced, by node group."""
-        return dict(self._state.recycled)
+        return dict(self._things.recycled)
 
     @property
     def peaks(self) -> dict[str, int]:
@@ -99,7 +99,7 @@ class World:
     def journal(self) -> list[Event]:
         """What has happened to the cards, in this order, over all processes that had this world."""
         with self._changed:
-            return list(self._state.journal)
+            return list(self._things.journal)
 
     # What a provider is asked.
 
@@ -123,18 +123,19 @@ class World:
         """Makes a thing and returns its id and outputs. Raises CloudError, or where it is there all the same
         IncompleteError, or Lost."""
         kind, fault = self._faulted(type, "create", name)
-        cluster = api_server(provider) if type.startswith(KUBERNETES) else ""
-        caller = self.callers.of(provider)
-
-        asked: dict[str, Any] = {"type": type, "name": name, "cluster": cluster, "provider": provider, "caller": caller}
-
-        def case() -> Case:
-            return Case(things=self._things, inputs=given, **asked)
-
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
-            self._refuse("check", case())
-        with self._call("create", type, case) as error:
+            case = Case(
+                things=self._things,
+                type=type,
+                name=name,
+                inputs=given,
+                cluster=api_server(provider) if type.startswith(tokens.KUBERNETES) else "",
+                provider=provider,
+                caller=self.callers.of(provider),
+            )
+            self._refuse("check", case)
+        with self._call("create", case) as error:
             failed = error or fault
             serial = self._next()
             identity, outputs = outputs_of(self._cloud, self._things, type, name, serial, given, provider)
@@ -145,17 +146,17 @@ class World:
                     name=name,
                     inputs=given,
                     outputs=outputs,
-                    cluster=cluster,
+                    cluster=case.cluster,
                     serial=serial,
                     provider={key: value for key, value in provider.items() if key in _KEPT},
                 )
             )
-            self._state.buried.pop(thing.key, None)
+            self._things.buried.pop(thing.key, None)
             if failed is not None and type in STAYS_FAILED:
                 thing.set_status(CREATE_FAILED)
             # Beyond a quota some nodes may come all the same.
             joins = fault is None and (error is None or error.code != "NodeCreationFailure")
-            controllers.created(self._things, thing, self._state, caller, joins=joins)
+            controllers.created(self._things, thing, case.caller, joins=joins)
             self._save()
         return identity, self._answer(thing, kind, failed)
 
@@ -163,9 +164,7 @@ class World:
         """Inputs and outputs as they are now; None for what is gone. Raises CloudError when nobody answers."""
         with self._changed:
             self._touch()
-            if (type, id) in self._state.buried:
-                raise kubernetes.unreachable(self._state.buried[type, id])
-            thing = self._things.get(type, id)
+            thing = self._found(type, id)
             return copy.deepcopy((thing.inputs, thing.outputs)) if thing else None
 
     def update(
@@ -175,33 +174,25 @@ class World:
         thing = self._existing(type, id)
         kind, _ = self._faulted(type, "update", thing.name)
         given = copy.deepcopy(inputs)
-
-        def case() -> Case:
-            return self._case(self._existing(type, id), given, provider)
-
-        with self._call("update", type, case) as failed:
+        with self._call("update", self._case(thing, given, provider)) as failed:
             thing = self._existing(type, id)
             before, thing.inputs = thing.inputs, given
             thing.outputs = outputs_after(self._cloud, self._things, thing, before)
-            controllers.updated(self._things, thing, before, self._state)
+            controllers.updated(self._things, thing, before)
             self._save()
         return self._answer(thing, kind, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
         """Deletes a thing. One that is gone already is no error, except where the providers make it one."""
-        thing = self._deletable(type, id)
+        thing = self._found(type, id)
         if thing is None:
+            kubernetes.refuse_missing(type, id)
             return
         kind, _ = self._faulted(type, "delete", thing.name)
-
-        def case() -> Case:
-            found = self._things.get(type, id) or thing
-            return self._case(found, found.inputs, provider)
-
-        with self._call("delete", type, case):
+        with self._call("delete", self._case(thing, thing.inputs, provider)):
             found = self._things.get(type, id)
             if found is not None:
-                controllers.delete(self._things, found, self._state)
+                controllers.delete(self._things, found)
                 self._save()
         self._answer(thing, kind, None)
 
@@ -243,7 +234,7 @@ class World:
                     thing.outputs[key] = copy.deepcopy(thing.inputs.get(key))
                 elif thing.outputs.get(key) != outputs.get(key):
                     thing.inputs[key] = copy.deepcopy(thing.outputs.get(key))
-            controllers.updated(self._things, thing, inputs, self._state)
+            controllers.updated(self._things, thing, inputs)
             self._save()
 
     def allow_vcpus(self, quota: str, vcpus: int) -> None:
@@ -260,36 +251,36 @@ class World:
         with self._changed:
             group = self._existing(tokens.NODE_GROUP, id)
             group.set_status(DEGRADED)
-            controllers.reclaimed(self._things, group, self._state)
+            controllers.reclaimed(self._things, group)
             self._save()
 
     def forget(self, type: str, id: str) -> None:
         """Somebody deletes a thing by hand, against every rule."""
         with self._changed:
             thing = self._existing(type, id)
-            controllers.delete(self._things, thing, self._state)
+            controllers.delete(self._things, thing)
             self._save()
 
     def sell(self, instance_type: str, zones: Collection[str]) -> None:
         """AWS sells the type in these zones from now on, and in no others."""
         with self._changed:
-            self._state.offers[instance_type] = sorted(zones)
+            self._things.offers[instance_type] = sorted(zones)
             self._save()
 
     # How a call goes.
 
     @contextmanager
-    def _call(self, moment: Moment, token: str, case: Callable[[], Case]) -> Iterator[CloudError | None]:
+    def _call(self, moment: Moment, case: Case) -> Iterator[CloudError | None]:
         """Refuses or lets pass; the body is the change, under the lock. Takes its time before, without it.
 
         Gives the error with which the call is to fail after the change, if there is one.
         """
         with self._changed:
-            self._refuse(moment, case(), at_once=True)
+            self._refuse(moment, case, at_once=True)
             self._busy += 1
         try:
             if self._seconds_per_minute:
-                time.sleep(minutes(token) * self._seconds_per_minute)
+                time.sleep(minutes(case.type) * self._seconds_per_minute)
         finally:
             with self._changed:
                 self._busy -= 1
@@ -298,16 +289,16 @@ class World:
             yield self._wait(moment, case)
             self._touch()
 
-    def _wait(self, moment: Moment, case: Callable[[], Case]) -> CloudError | None:
+    def _wait(self, moment: Moment, case: Case) -> CloudError | None:
         """Until no rule refuses. One that waits gives up when nothing has moved for a while."""
-        while (refused := refusal(RULES, moment, case())) is not None:
+        while (refused := refusal(RULES, moment, case)) is not None:
             rule, error = refused
             quiet = self._patience - (time.monotonic() - self._moved_at)
             if not rule.waits or (quiet <= 0 and not self._busy):
-                if rule.done and not case().inputs.get("atomic"):
+                if rule.done and not case.inputs.get("atomic"):
                     return error
                 if rule.leaves is not None:
-                    rule.leaves(case(), self._state)
+                    rule.leaves(case)
                     self._save()
                 raise error
             self._changed.wait(max(quiet, 0.05))
@@ -352,22 +343,16 @@ class World:
         )
 
     def _existing(self, token: str, identity: str) -> Thing:
-        with self._changed:
-            if (token, identity) in self._state.buried:
-                raise kubernetes.unreachable(self._state.buried[token, identity])
-            thing = self._things.get(token, identity)
-            if thing is None:
-                raise CloudError("NotFound", f"there is no {token} with the id {identity!r}")
-            return thing
+        thing = self._found(token, identity)
+        if thing is None:
+            raise CloudError("NotFound", f"there is no {token} with the id {identity!r}")
+        return thing
 
-    def _deletable(self, token: str, identity: str) -> Thing | None:
+    def _found(self, token: str, identity: str) -> Thing | None:
         with self._changed:
-            if (token, identity) in self._state.buried:
-                raise kubernetes.unreachable(self._state.buried[token, identity])
-            thing = self._things.get(token, identity)
-            if thing is None:
-                kubernetes.refuse_missing(token, identity)
-            return thing
+            if (token, identity) in self._things.buried:
+                raise kubernetes.unreachable(self._things.buried[token, identity])
+            return self._things.get(token, identity)
 
     def _named(self, token: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
         self._touch()
@@ -376,9 +361,8 @@ class World:
         )
 
     def _next(self) -> int:
-        self._state.serial += 1
-        return self._state.serial
+        self._things.serial += 1
+        return self._things.serial
 
     def _save(self) -> None:
-        self._state.things = list(self._things)
-        self._store.save(self._state)
+        self._store.save(self._things)

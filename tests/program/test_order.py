@@ -57,12 +57,10 @@ def test_it_comes_up_whatever_comes_last(variant: str) -> None:
     source="karpenter-provider-aws 1.14.1, instance.go (IsServiceLinkedRoleCreationNotPermitted)",
 )
 def test_karpenter_buys_on_demand_only_where_the_file_allows_it() -> None:
-    world = World(patience=0.0)
-    world.has_spot = False
+    world = World(patience=0.0, has_spot=False)
     with pytest.raises(CloudError, match="no spot capacity"):
         up("karpenter", world)
-    world = World(patience=0.0)
-    world.has_spot = False
+    world = World(patience=0.0, has_spot=False)
     up("karpenter-fallback", world)
     nodes = [one for one in world.things() if one.type == tokens.NODE and "karpenter.sh/nodepool" in labels(one)]
     assert {labels(node)["karpenter.sh/capacity-type"] for node in nodes} == {"on-demand"}

@@ -3,7 +3,7 @@
 from sandbox.world import tokens
 from sandbox.world.nodes import cluster_at
 from sandbox.world.rules.iam import role_named
-from sandbox.world.rules.rule import Case, Moments, Rule
+from sandbox.world.rules.rule import Case, Moments, Rule, taken
 
 API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
@@ -24,19 +24,10 @@ def _powerless(case: Case) -> str | None:
     cluster = cluster_at(case.things, case.cluster)
     if cluster is None:
         return None
-    for one in case.things.of(tokens.ACCESS_POLICY):
-        granted = str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}")
-        if granted and (one.inputs.get("clusterName"), one.inputs.get("principalArn")) == (cluster.id, case.caller):
-            return None
-    return f'User "{case.caller}" cannot change {case.type} at the cluster scope'
-
-
-def _taken(case: Case) -> str | None:
-    identity = f"{case.inputs.get('clusterName')}:{case.inputs.get('principalArn')}"
-    taken = case.things.get(tokens.ACCESS_ENTRY, identity)
-    if taken is None:
+    granted = case.things.having(tokens.ACCESS_POLICY, clusterName=cluster.id, principalArn=case.caller)
+    if any(str(one.inputs.get("policyArn")).endswith(f"/{ADMIN_POLICY}") for one in granted):
         return None
-    return f"The specified access entry resource is already in use on this cluster. (made by {taken.made_by})"
+    return f'User "{case.caller}" cannot change {case.type} at the cluster scope'
 
 
 def _no_principal(case: Case) -> str | None:
@@ -61,6 +52,11 @@ def _no_entry(case: Case) -> str | None:
     return f"The specified principalArn could not be found. You can view your available access entries ({arn})"
 
 
+TAKEN = taken(
+    "clusterName",
+    "principalArn",
+    words="The specified access entry resource is already in use on this cluster. (made by {made_by})",
+)
 CALLS: Moments = ("create", "update", "delete")
 FIRST: tuple[Rule, ...] = (
     Rule(("kubernetes:",), CALLS, "Unauthorized", GUIDE + "troubleshooting.html#unauthorized", _stranger),
@@ -69,7 +65,7 @@ FIRST: tuple[Rule, ...] = (
 RULES: tuple[Rule, ...] = tuple(
     Rule((token,), ("create",), code, API + page, refuses)
     for token, code, page, refuses in (
-        (tokens.ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", _taken),
+        (tokens.ACCESS_ENTRY, "ResourceInUseException", "API_CreateAccessEntry.html", TAKEN),
         (tokens.ACCESS_ENTRY, "InvalidParameterException", "API_CreateAccessEntry.html", _no_principal),
         (tokens.ACCESS_POLICY, "ResourceNotFoundException", "API_AssociateAccessPolicy.html", _no_entry),
     )

@@ -4,7 +4,7 @@ import re
 
 from sandbox.cloud.identity import ACCOUNT
 from sandbox.world import tokens
-from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Refusal, Rule
+from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Rule, absent, taken, used
 from sandbox.world.things import Things
 
 API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
@@ -19,7 +19,7 @@ def role_named(things: Things, reference: object) -> bool:
     """Whether a role of that name, or with that ARN, is there; roles of other accounts are."""
     text = str(reference)
     if text.startswith("arn:"):
-        return f":{ACCOUNT}:role/" not in text or any(one.outputs.get("arn") == text for one in things.of(tokens.ROLE))
+        return f":{ACCOUNT}:role/" not in text or things.role(text) is not None
     return things.get(tokens.ROLE, text) is not None
 
 
@@ -47,24 +47,6 @@ def _long_policy(case: Case) -> str | None:
     return f"Cannot exceed quota for PolicySize: {MOST_POLICY} (it has {length})" if length > MOST_POLICY else None
 
 
-def _still_attached(case: Case) -> str | None:
-    if any(one.inputs.get("role") == case.id for one in case.things.of(tokens.ATTACHED_POLICY)):
-        return "Cannot delete entity, must detach all policies first."
-    return None
-
-
-def _in_profile(case: Case) -> str | None:
-    if any(one.inputs.get("role") == case.id for one in case.things.of(tokens.PROFILE)):
-        return "Cannot delete entity, must remove roles from instance profile first."
-    return None
-
-
-def _policy_attached(case: Case) -> str | None:
-    if any(one.inputs.get("policyArn") == case.id for one in case.things.of(tokens.ATTACHED_POLICY)):
-        return "Cannot delete a policy attached to entities."
-    return None
-
-
 def _no_role(case: Case) -> str | None:
     role = case.inputs.get("role")
     return f"The role with name {role} cannot be found." if role and not role_named(case.things, role) else None
@@ -77,68 +59,47 @@ def _no_policy(case: Case) -> str | None:
     return None
 
 
-def same_id(token: str, words: str) -> Refusal:
-    """Refuses a second thing of that name."""
-
-    def refuse(case: Case) -> str | None:
-        name = case.inputs.get("name")
-        return words.format(name=name) if any(one.inputs.get("name") == name for one in case.things.of(token)) else None
-
-    return refuse
-
-
-def _has_targets(case: Case) -> str | None:
-    if any(one.inputs.get("rule") in (case.id, case.inputs.get("name")) for one in case.things.of(tokens.EVENT_TARGET)):
-        return "Rule can't be deleted since it has targets."
-    return None
-
-
-def _no_event_rule(case: Case) -> str | None:
-    rule = case.inputs.get("rule")
-    return None if case.things.get(tokens.EVENT_RULE, rule) else f"Rule {rule} does not exist on EventBus default."
-
-
-def _no_queue(case: Case) -> str | None:
-    url = case.inputs.get("queueUrl")
-    return None if case.things.get(tokens.QUEUE, url) else "The specified queue does not exist."
-
-
 EVENTS = "https://docs.aws.amazon.com/eventbridge/latest/APIReference/"
 QUEUES = "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/APIReference/"
 LOGS = "https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/"
 TAKEN, NO_QUEUE = "EntityAlreadyExists", "AWS.SimpleQueueService.NonExistentQueue"
 
 
-def _same(token: str, code: str, page: str, words: str) -> Rule:
-    return Rule((token,), CREATE, code, page, same_id(token, words))
-
-
+SAME_NAMES = (
+    (tokens.ROLE, TAKEN, API + "API_CreateRole.html", "Role with name {name} already exists."),
+    (
+        tokens.POLICY,
+        TAKEN,
+        API + "API_CreatePolicy.html",
+        "A policy called {name} already exists. Duplicate names are not allowed.",
+    ),
+    (
+        tokens.LOG_GROUP,
+        "ResourceAlreadyExistsException",
+        LOGS + "API_CreateLogGroup.html",
+        "The specified log group already exists ({name})",
+    ),
+    (tokens.QUEUE, "QueueNameExists", QUEUES + "API_CreateQueue.html", "A queue named {name} already exists."),
+)
+DETACH = used(tokens.ATTACHED_POLICY, "role", "Cannot delete entity, must detach all policies first.")
+REMOVE = used(tokens.PROFILE, "role", "Cannot delete entity, must remove roles from instance profile first.")
+ATTACHED = used(tokens.ATTACHED_POLICY, "policyArn", "Cannot delete a policy attached to entities.")
+HAS_TARGETS = used(tokens.EVENT_TARGET, "rule", "Rule can't be deleted since it has targets.")
+NO_RULE = absent("rule", tokens.EVENT_RULE, "Rule {id} does not exist on EventBus default.")
+LOST_QUEUE = absent("queueUrl", tokens.QUEUE, "The specified queue does not exist.")
 # The Terraform provider tries the deletion of a role and of a policy again while IAM says DeleteConflict
 # (internal/service/iam/role.go, policy.go).
 RULES: tuple[Rule, ...] = (
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _odd_name),
     Rule((tokens.POLICY,), ("check", "update"), "LimitExceeded", QUOTAS, _long_policy),
-    _same(tokens.ROLE, TAKEN, API + "API_CreateRole.html", "Role with name {name} already exists."),
-    _same(
-        tokens.POLICY,
-        TAKEN,
-        API + "API_CreatePolicy.html",
-        "A policy called {name} already exists. Duplicate names are not allowed.",
-    ),
+    *(Rule((token,), CREATE, code, page, taken("name", words=words)) for token, code, page, words in SAME_NAMES),
     Rule((tokens.ATTACHED_POLICY,), CHANGE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_role),
     Rule((tokens.ATTACHED_POLICY,), CREATE, "NoSuchEntity", API + "API_AttachRolePolicy.html", _no_policy),
-    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", _still_attached, waits=True),
-    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", _in_profile, waits=True),
-    Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", _policy_attached, waits=True),
-    _same(
-        tokens.LOG_GROUP,
-        "ResourceAlreadyExistsException",
-        LOGS + "API_CreateLogGroup.html",
-        "The specified log group already exists ({name})",
-    ),
-    _same(tokens.QUEUE, "QueueNameExists", QUEUES + "API_CreateQueue.html", "A queue named {name} already exists."),
-    Rule((tokens.QUEUE_POLICY,), CREATE, NO_QUEUE, QUEUES + "API_SetQueueAttributes.html", _no_queue),
-    Rule((tokens.EVENT_TARGET,), CREATE, "ResourceNotFoundException", EVENTS + "API_PutTargets.html", _no_event_rule),
-    Rule((tokens.EVENT_RULE,), DELETE, "ValidationException", EVENTS + "API_DeleteRule.html", _has_targets),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", DETACH, waits=True),
+    Rule((tokens.ROLE,), DELETE, "DeleteConflict", API + "API_DeleteRole.html", REMOVE, waits=True),
+    Rule((tokens.POLICY,), DELETE, "DeleteConflict", API + "API_DeletePolicy.html", ATTACHED, waits=True),
+    Rule((tokens.QUEUE_POLICY,), CREATE, NO_QUEUE, QUEUES + "API_SetQueueAttributes.html", LOST_QUEUE),
+    Rule((tokens.EVENT_TARGET,), CREATE, "ResourceNotFoundException", EVENTS + "API_PutTargets.html", NO_RULE),
+    Rule((tokens.EVENT_RULE,), DELETE, "ValidationException", EVENTS + "API_DeleteRule.html", HAS_TARGETS),
 )

@@ -25,14 +25,14 @@ def _never_ready(case: Case) -> str | None:
 
 def _has_nodes(case: Case) -> str | None:
     """A NodePool owns its NodeClaims and blocks on them: it goes when its instances have gone."""
-    claims = karpenter.claims_of(case.things, case.thing) if case.thing else []
+    claims = case.things.owned_by(case.thing, tokens.NODE_CLAIM) if case.thing else []
     why = karpenter.idle(case.things, case.cluster, *karpenter.TERMINATE) if claims else None
     return f"NodePool {case.id} is Terminating: NodeClaim {claims[0].id} has its finalizer, {why}" if why else None
 
 
 def _has_claims(case: Case) -> str | None:
     pools = karpenter.pools_of(case.things, case.thing) if case.thing else []
-    claims = [claim for pool in pools for claim in karpenter.claims_of(case.things, pool)]
+    claims = [claim for pool in pools for claim in case.things.owned_by(pool, tokens.NODE_CLAIM)]
     return f"EC2NodeClass {case.id} is Terminating: waiting on NodeClaim {claims[0].id}" if claims else None
 
 
@@ -41,7 +41,7 @@ def _deadlocked(case: Case) -> str | None:
     if chart(case.inputs) != karpenter.CHART or case.thing is None or not _rolls(case, case.thing):
         return None
     pods = pods_of(case.inputs)
-    running = [one for one in case.things.owned_by(case.thing) if one.type == tokens.POD and one.outputs["node"]]
+    running = [one for one in case.things.owned_by(case.thing, tokens.POD) if one.outputs["node"]]
     beside = placed(case.things, case.cluster, case.thing.namespace, pods)
     if len(running) >= len(pods) or any(isinstance(where, Thing) for where in beside):
         return None

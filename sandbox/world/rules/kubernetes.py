@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sandbox.world import karpenter, tokens
+from sandbox.world import jobs, karpenter, tokens
 from sandbox.world.controllers import (
     CHART_CRDS,
     custom_resources,
@@ -11,15 +11,12 @@ from sandbox.world.controllers import (
     leave_job,
     uninstall,
 )
-from sandbox.world.nodes import nodes
 from sandbox.world.pods import DISCOVERY, chart, pods_of
 from sandbox.world.rules.eks import is_active
-from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, Case, Moments, Refusal, Rule
+from sandbox.world.rules.rule import CHANGE, CREATE, DELETE, UPDATE, Case, Moments, Refusal, Rule
 from sandbox.world.storage import bound, untainted
-from sandbox.world.store import State
 from sandbox.world.things import CloudError, Thing, value_at
 
-KUBERNETES = "kubernetes:"
 DOCS = "https://kubernetes.io/docs/"
 REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
@@ -72,17 +69,15 @@ def _no_namespace(case: Case) -> str | None:
     wanted = namespace_of(case)
     if wanted in FIRST_NAMESPACES:
         return None
-    if any(one.id == wanted and one.cluster == case.cluster for one in case.things.of(tokens.NAMESPACE)):
+    if any(one.id == wanted for one in case.things.within(case.cluster, tokens.NAMESPACE)):
         return None
     return f'namespaces "{wanted}" not found'
 
 
 def _same_object(case: Case) -> Thing | None:
     name, namespace = name_of(case), namespace_of(case)
-    for one in case.things.of(case.type):
-        if one.cluster == case.cluster and one.id in (name, f"{namespace}/{name}"):
-            return one
-    return None
+    found = case.things.within(case.cluster, case.type)
+    return next((one for one in found if one.id in (name, f"{namespace}/{name}")), None)
 
 
 def _taken(case: Case) -> str | None:
@@ -104,9 +99,7 @@ def _needed_by_all(case: Case) -> str | None:
 
 
 def _in_use(case: Case) -> str | None:
-    pods = [
-        one for one in case.things.of(tokens.POD) if one.cluster == case.cluster and case.id in one.outputs["claims"]
-    ]
+    pods = [one for one in case.things.within(case.cluster, tokens.POD) if case.id in one.outputs["claims"]]
     running = [one for one in pods if one.outputs["node"]]
     if not running:
         return None
@@ -116,8 +109,8 @@ def _in_use(case: Case) -> str | None:
 
 
 def _bound(case: Case) -> str | None:
-    for claim in case.things.of(tokens.CLAIM):
-        if claim.cluster == case.cluster and bound(case.things, claim) is case.thing:
+    for claim in case.things.within(case.cluster, tokens.CLAIM):
+        if bound(case.things, claim) is case.thing:
             return (
                 f'persistentvolumes "{case.id}" is Terminating (kubernetes.io/pv-protection): {claim.id} is bound to it'
             )
@@ -143,7 +136,7 @@ def _unbindable(case: Case) -> str | None:
 
 def is_custom(token: str) -> bool:
     """Whether a type needs a CRD."""
-    if not token.startswith(KUBERNETES) or token.count(":") != 2:
+    if not token.startswith(tokens.KUBERNETES) or token.count(":") != 2:
         return False
     group, _ = group_and_kind(token)
     if group in _HELM_GROUPS or "." not in group:
@@ -155,7 +148,7 @@ def _no_crd(case: Case) -> str | None:
     if not is_custom(case.type):
         return None
     group, kind = group_and_kind(case.type)
-    if any(one.cluster == case.cluster and custom_type(one) == (group, kind) for one in case.things.of(tokens.CRD)):
+    if any(custom_type(one) == (group, kind) for one in case.things.within(case.cluster, tokens.CRD)):
         return None
     return f'the server could not find the requested resource: no matches for kind "{kind}" in group "{group}"'
 
@@ -188,7 +181,7 @@ def _unschedulable(case: Case) -> str | None:
 
 
 def _bare(case: Case) -> bool:
-    return not any(untainted(node) for node in nodes(case.things, case.cluster))
+    return not any(untainted(node) for node in case.things.within(case.cluster, tokens.NODE))
 
 
 def _hook_before(case: Case) -> str | None:
@@ -198,7 +191,7 @@ def _hook_before(case: Case) -> str | None:
     return f"uninstall: pre-delete hooks failed: timed out; Job {job} finds no node without a taint"
 
 
-def _stay_uninstalling(case: Case, state: State) -> None:
+def _stay_uninstalling(case: Case) -> None:
     if case.thing is not None:
         case.thing.outputs["status"] = {**case.thing.outputs["status"], "status": "uninstalling"}
 
@@ -211,10 +204,10 @@ def _hook_after(case: Case) -> str | None:
     return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
 
 
-def _leave_prune_job(case: Case, state: State) -> None:
+def _leave_prune_job(case: Case) -> None:
     if case.thing is not None:
-        uninstall(case.things, case.thing, state)
-        leave_job(case.things, case.thing, f"{name_of(case)}-node-feature-discovery-prune", state)
+        uninstall(case.things, case.thing)
+        leave_job(case.things, case.thing, f"{name_of(case)}-node-feature-discovery-prune")
 
 
 def _stuck_crds(case: Case) -> str | None:
@@ -227,12 +220,29 @@ def _stuck_crds(case: Case) -> str | None:
     return None
 
 
-def _forget_release(case: Case, state: State) -> None:
+def _forget_release(case: Case) -> None:
     """The record is gone, the CRDs stay."""
     if case.thing is not None:
         for crd in case.things.owned_by(case.thing):
             crd.owner = None
         case.things.remove(case.thing)
+
+
+# Jobs: Pulumi waits for their end, and keeps those that end badly.
+
+
+def _late(case: Case) -> str | None:
+    return jobs.why_late(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+
+
+def _failed(case: Case) -> str | None:
+    return jobs.why_failed(case.things, case.cluster, namespace_of(case), name_of(case), case.inputs)
+
+
+def _stays_failed(case: Case) -> str | None:
+    """A Job that has ended does not begin again, whatever is changed of it."""
+    why = jobs.failure_of(case.thing) if case.thing else None
+    return f"{case.id} failed to fully initialize or become live: {why}" if why else None
 
 
 def _timeout(type: str, on: Moments, source: str, refuses: Refusal, **more: Any) -> Rule:
@@ -243,25 +253,26 @@ STORAGE = DOCS + "concepts/storage/persistent-volumes/"
 PROTECTION = STORAGE + "#storage-object-in-use-protection"
 FINALIZER = DOCS + "concepts/overview/working-with-objects/finalizers/"
 HOOKS = HELM + "topics/charts_hooks/"
-FIRST: tuple[Rule, ...] = (Rule((KUBERNETES,), ("create", "update", "delete"), "Unreachable", PROVIDER, _not_there),)
+DEFINITIONS = HELM + "chart_best_practices/custom_resource_definitions/"
+JOBS = DOCS + "concepts/workloads/controllers/job/"
+AWAITED = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/await/job.go"
+FIRST: tuple[Rule, ...] = (Rule((tokens.KUBERNETES,), (*CHANGE, *DELETE), "Unreachable", PROVIDER, _not_there),)
 RULES: tuple[Rule, ...] = (
-    Rule((KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
-    Rule((KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),
-    Rule((KUBERNETES,), CREATE, "AlreadyExists", REASONS, _taken),
+    Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_crd),
+    Rule((tokens.KUBERNETES,), CREATE, "NotFound", REASONS, _no_namespace),
+    Rule((tokens.KUBERNETES,), CREATE, "AlreadyExists", REASONS, _taken),
     Rule((tokens.NAMESPACE,), DELETE, "Forbidden", REASONS, _needed_by_all),
     _timeout(tokens.CLAIM, CREATE, STORAGE + "#binding", _unbindable),
     _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
     _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),
-    _timeout(KUBERNETES, DELETE, FINALIZER, _held_by_finalizer),
+    _timeout(tokens.KUBERNETES, DELETE, FINALIZER, _held_by_finalizer),
     # pulumi-kubernetes keeps what Helm calls failed, and updates it next time (helm_release.go, partialError).
     _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_after, leaves=_leave_prune_job),
-    _timeout(
-        tokens.RELEASE,
-        DELETE,
-        HELM + "chart_best_practices/custom_resource_definitions/",
-        _stuck_crds,
-        leaves=_forget_release,
-    ),
+    _timeout(tokens.RELEASE, DELETE, DEFINITIONS, _stuck_crds, leaves=_forget_release),
+    Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, waits=True, done=True),
+    # The proof looks for a while: the plugin needs some time after a change of its config.
+    Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
+    Rule((tokens.JOB,), UPDATE, "JobFailed", AWAITED, _stays_failed, done=True),
 )

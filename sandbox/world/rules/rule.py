@@ -4,13 +4,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from sandbox.world.store import State
-from sandbox.world.things import CloudError, Thing, Things
+from sandbox.world.things import CloudError, Thing, Things, values_at
 
 Moment = Literal["check", "create", "update", "delete"]
 Moments = tuple[Moment, ...]
 CREATE: Moments = ("create",)
 CHANGE: Moments = ("create", "update")
+UPDATE: Moments = ("update",)
 DELETE: Moments = ("delete",)
 
 
@@ -40,6 +40,39 @@ Refusal = Callable[[Case], str | None]
 """Why a call is refused, in the API's words; None when it is not."""
 
 
+def absent(path: str, to: str, words: str) -> Refusal:
+    """Refuses an id at that path of the inputs that names no thing of the type `to`: `{id}` in the words."""
+
+    def refuse(case: Case) -> str | None:
+        named = values_at(case.inputs, path)
+        return next((words.format(id=one) for one in named if case.things.get(to, one) is None), None)
+
+    return refuse
+
+
+def used(by: str, path: str, words: str) -> Refusal:
+    """Refuses while a thing of the type `by` names this one: `{by}` and `{id}` in the words."""
+
+    def refuse(case: Case) -> str | None:
+        users = [one.id for one in case.things.of(by) if case.id in values_at(one.inputs, path)]
+        return words.format(id=case.id, by=users[0]) if users else None
+
+    return refuse
+
+
+def taken(*keys: str, words: str) -> Refusal:
+    """Refuses a second thing of the type with the same values of these inputs, by whose names the words have them."""
+
+    def refuse(case: Case) -> str | None:
+        wanted = {key: case.inputs.get(key) for key in keys}
+        others = [one for one in case.things.having(case.type, **wanted) if one is not case.thing]
+        if not others or not any(wanted.values()):
+            return None
+        return words.format_map({**case.inputs, "made_by": others[0].made_by})
+
+    return refuse
+
+
 @dataclass(frozen=True, slots=True)
 class Rule:
     """One rule of one API: a row of a table, in this order."""
@@ -52,7 +85,7 @@ class Rule:
     source: str
     """Where the API documents it."""
     refuses: Refusal
-    leaves: Callable[[Case, State], None] | None = None
+    leaves: Callable[[Case], None] | None = None
     """What the refused call has done all the same."""
     waits: bool = False
     """The call is taken and polled until it may pass; it fails when nothing else moves any more."""

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.world import StateError, World, tokens
-from tests.sandbox.world_pieces import Account
+from sandbox.world import CloudError, StateError, World, tokens
+from tests.sandbox.mode_pieces import TURNS, Switching
 
 
 @pytest.fixture
@@ -16,18 +16,25 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "deep" / "world.json"
 
 
-def test_what_was_made_is_there_in_the_next_process(path: Path) -> None:
-    account = Account(World(path, patience=0.0))
-    account.cluster()
-    account.nodes()
-    before = account.world.things()
-    account.world.close()
-    world = World(path)
-    assert world.things() == before
-    account.world = world
+def test_everything_is_there_in_the_next_process(path: Path) -> None:
+    account = Switching(TURNS, World(path, patience=0.0))
+    account.serve("m", TURNS)
+    account.world.allow_vcpus("L-DB2E81BA", 4)
+    account.world.sell("g6.xlarge", ["us-east-1a"])
     account.change(tokens.NODE_GROUP, "c:system", releaseVersion="later")
-    world.close()
-    assert World(path).recycled == {"system": 1}
+    account.drop(tokens.NODE_GROUP, "c:gpu")
+    account.drop(tokens.NODE_GROUP, "c:system")
+    account.drop(tokens.CLUSTER, "c")
+    before = account.world
+    before.close()
+    again = World(path)
+    assert again._things == before._things
+    assert again.recycled == {"system": 1}
+    # The update of the system nodes had four beside the old one: two for each of two zones.
+    assert again.peaks == {"L-DB2E81BA": 4, "L-1216C47A": 5 * 2}
+    assert [event.kind for event in again.journal] == ["mode", "start", "stop"]
+    with pytest.raises(CloudError, match="unreachable"):
+        again.read(tokens.RELEASE, "default/m")
 
 
 def test_ids_stay_unique_over_processes(path: Path) -> None:
@@ -42,34 +49,28 @@ def test_ids_stay_unique_over_processes(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "not JSON"),
-        ('{"format": "tandem sandbox world", "version": 1, "thi', "half-written"),
-        ("[]", "no state of the sandbox"),
-        ('{"resources": []}', "no state of the sandbox"),
-        ('{"format": "tandem sandbox world", "version": 99}', "another version of tandem.*99"),
-        ('{"format": "tandem sandbox world", "version": 1, "serial": 1}', "lacks parts"),
+        (b"", "not JSON"),
+        (b"\xff\xfe\x00", "not JSON"),
+        (b'{"format": "tandem sandbox world", "version": 1, "thi', "half-written"),
+        (b"[]", "no state of the sandbox"),
+        (b'{"resources": []}', "no state of the sandbox"),
+        (b'{"format": "tandem sandbox world", "version": 99}', "another version of tandem.*99"),
+        (b'{"format": "tandem sandbox world", "version": 1, "serial": 1}', "lacks parts"),
         (
-            '{"format":"tandem sandbox world","version":1,"serial":1,"things":[{}],"buried":[],"recycled":{}}',
+            b'{"format":"tandem sandbox world","version":1,"serial":1,"things":[{}],"buried":[],"recycled":{}}',
             "lacks parts",
         ),
     ],
 )
-def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: str, words: str) -> None:
+def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: bytes, words: str) -> None:
     path.parent.mkdir()
-    path.write_text(text)
+    path.write_bytes(text)
     for _ in range(2):
         with pytest.raises(StateError, match=words) as caught:
             World(path)
         assert str(path) in str(caught.value)
         assert "mv " in str(caught.value)
-    assert path.read_text() == text
-
-
-def test_a_state_that_is_no_text_is_named(path: Path) -> None:
-    path.parent.mkdir()
-    path.write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(StateError, match="not JSON"):
-        World(path)
+    assert path.read_bytes() == text
 
 
 def test_a_state_has_one_process_at_a_time(path: Path) -> None:

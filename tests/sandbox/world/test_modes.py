@@ -1,13 +1,12 @@
 """A node that changes its mode: who has to leave, what a card does under who stays, and the journal."""
 
 from itertools import permutations
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from components.device_plugin_sharing import plugin_chart
-from sandbox.world import Event, Thing, World, tokens
+from sandbox.world import Event, Thing, tokens
 from sharing.modes import Sharing
 from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.mode_pieces import (
@@ -263,19 +262,6 @@ def test_a_second_device_plugin_on_a_node_is_a_clash_of_both() -> None:
     )
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
     assert account.world.journal[before:] == [Event(kind="clash", node=gpu_node(account).id, config="", who=both)]
-
-
-def test_the_journal_goes_on_in_the_next_process(tmp_path: Path) -> None:
-    path = tmp_path / "world.json"
-    account = Switching(TURNS, World(path, patience=0.0))
-    account.serve("m", TURNS)
-    first = account.world.journal
-    account.world.close()
-    account.world = World(path, patience=0.0)
-    assert (account.world.journal, kinds(first)) == (first, ["mode", "start"])
-    account.switch(MPS)
-    account.world.close()
-    assert kinds(World(path).journal) == ["mode", "start", "stop", "mode"]
 
 
 # Karpenter.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from sandbox.world import IncompleteError, World, tokens
+from sandbox.world import IncompleteError, tokens
 from sandbox.world.quotas import code
 from tests.sandbox.karpenter_pieces import Karpenter
 from tests.sandbox.world_pieces import Account, refused
@@ -100,21 +100,6 @@ def test_a_parked_group_is_updated_without_nodes(account: Account) -> None:
     account.world.allow_vcpus(G_ON_DEMAND, 0)
     account.change(tokens.NODE_GROUP, group, releaseVersion="later")
     assert account.world.peaks == {}
-
-
-def test_quotas_and_peaks_are_kept_in_the_file(tmp_path_factory: pytest.TempPathFactory) -> None:
-    path = tmp_path_factory.mktemp("world") / "world.json"
-    account = Account(World(path, patience=0.0))
-    account.cluster()
-    account.gpu_nodes(capacityType="SPOT")
-    account.world.allow_vcpus(G_SPOT, 4)
-    account.world.close()
-    again = World(path, patience=0.0)
-    assert again.peaks == {G_SPOT: 4}
-    account.world = again
-    with pytest.raises(IncompleteError, match="MaxSpotInstanceCountExceeded"):
-        account.gpu_nodes("more", capacityType="SPOT")
-    again.close()
 
 
 @pytest.fixture
