@@ -1,6 +1,6 @@
 """What a program asked of the engine, as plain data: resources, logs and outputs. No Pulumi in here."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,93 +31,83 @@ class Ref:
     """None for components, which have no id."""
 
 
+def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The value with everything changed that is no map and no list. A value in which nothing changes is not copied."""
+    if isinstance(value, Mapping):
+        changed = {key: rebuilt(item, change) for key, item in value.items()}
+        return changed if any(changed[key] is not item for key, item in value.items()) else value
+    if isinstance(value, list | tuple):
+        items = [rebuilt(item, change) for item in value]
+        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
+    return change(value)
+
+
 def masked(value: Any) -> Any:
     """The value as it may be shown: secrets as `[secret]`, resource references as `{"resource": urn}`. Fit for JSON."""
-    if isinstance(value, Secret):
-        return MASK
-    if isinstance(value, Ref):
-        return {"resource": value.urn}
-    if isinstance(value, Mapping):
-        return {key: masked(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [masked(item) for item in value]
-    return value
+
+    def show(one: Any) -> Any:
+        if isinstance(one, Secret):
+            return MASK
+        return {"resource": one.urn} if isinstance(one, Ref) else one
+
+    return rebuilt(value, show)
 
 
 def plain(value: Any) -> Any:
-    """The value as a provider sees it: secrets in clear, a resource reference as its id (a component's as its URN).
-
-    A value without marks is returned as it is, not copied.
-    """
-    if isinstance(value, Secret):
-        return plain(value.value)
-    return _rebuilt(value, plain)
+    """The value as a provider sees it: secrets in clear, a resource reference as its id (a component's as its URN)."""
+    return rebuilt(value, lambda one: plain(one.value) if isinstance(one, Secret) else _identity(one))
 
 
 def dereferenced(value: Any) -> Any:
     """The value with resource references as ids, and secrets still marked."""
+    return rebuilt(value, lambda one: Secret(dereferenced(one.value)) if isinstance(one, Secret) else _identity(one))
+
+
+def _identity(one: Any) -> Any:
+    if isinstance(one, Ref):
+        return one.urn if one.id is None else one.id
+    return one
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """The value, and everything in it; secrets are opened."""
+    yield value
+    inside: Iterable[Any] = ()
     if isinstance(value, Secret):
-        return Secret(dereferenced(value.value))
-    return _rebuilt(value, dereferenced)
-
-
-def _rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    if isinstance(value, Ref):
-        return value.urn if value.id is None else value.id
-    if isinstance(value, Mapping):
-        changed = {key: change(item) for key, item in value.items()}
-        return changed if any(changed[key] is not item for key, item in value.items()) else value
-    if isinstance(value, list | tuple):
-        items = [change(item) for item in value]
-        return items if any(new is not old for new, old in zip(items, value, strict=True)) else value
-    return value
+        inside = (value.value,)
+    elif isinstance(value, Mapping):
+        inside = value.values()
+    elif isinstance(value, list | tuple):
+        inside = value
+    for item in inside:
+        yield from parts(item)
 
 
 def holds_secret(value: Any) -> bool:
     """Whether a secret is anywhere in the value."""
-    if isinstance(value, Secret):
-        return True
-    if isinstance(value, Mapping):
-        return any(holds_secret(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(holds_secret(item) for item in value)
-    return False
+    return any(isinstance(one, Secret) for one in parts(value))
 
 
 def references(value: Any) -> frozenset[str]:
     """URNs of the resources used as values anywhere in the value."""
-    if isinstance(value, Ref):
-        return frozenset({value.urn})
-    if isinstance(value, Secret):
-        return references(value.value)
-    if isinstance(value, Mapping):
-        value = list(value.values())
-    if isinstance(value, list | tuple):
-        return frozenset().union(*(references(item) for item in value))
-    return frozenset()
+    return frozenset(one.urn for one in parts(value) if isinstance(one, Ref))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Resource:
-    """One registration, as the engine received it."""
+class Registration:
+    """A resource to be registered with the engine, by the program or by a component's provider."""
 
-    urn: str
     type: str
     """Type token, e.g. `aws:ec2/vpc:Vpc`."""
     name: str
     """Logical name, the URN's last part."""
-    parent: str
+    parent: str = ""
     """URN; "" for the stack alone."""
-    inputs: Mapping[str, Any]
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     """As sent, with `Secret` and `Ref` marks. A provider's inputs are JSON texts, as on the wire."""
-    outputs: Mapping[str, Any]
-    id: str = ""
-    """"" for components."""
     custom: bool = True
     remote: bool = False
     """A component that its provider builds, such as `eks:index:Cluster`."""
-    constructed: bool = False
-    """Registered by the provider of the remote component above it, not by the program."""
     dependencies: tuple[str, ...] = ()
     """URNs of `depends_on` and of everything in the inputs, sorted. A local component stands for its children here."""
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -127,6 +117,18 @@ class Resource:
     """Package to provider URN; components only."""
     options: Mapping[str, Any] = field(default_factory=dict)
     """Only what was set, named as in Pulumi's schema: protect, deletedWith, ignoreChanges, aliases, customTimeouts …"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource(Registration):
+    """One registration, as the engine received it, and what came of it."""
+
+    urn: str
+    outputs: Mapping[str, Any]
+    id: str = ""
+    """"" for components."""
+    constructed: bool = False
+    """Registered by the provider of the remote component above it, not by the program."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,8 @@ from collections.abc import Mapping
 from sandbox.cloud import identity, kubernetes
 from sandbox.cloud.aws import functions, resources
 from sandbox.cloud.eks import cluster
-from sandbox.cloud.protocol import (
-    Answer,
-    Constructed,
-    Created,
-    Creation,
-    Question,
-    Refused,
-    Registrar,
-    Registration,
-    Rule,
-    Values,
-)
+from sandbox.cloud.protocol import Answer, Constructed, Created, Creation, Question, Refused, Registrar, Rule, Values
+from sandbox.graph import Registration
 
 RANDOM_ID = "random:index/randomId:RandomId"
 

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from sandbox.graph import Registration
+
 Values = Mapping[str, Any]
 
 
@@ -41,24 +43,6 @@ class Question:
     args: Values
     provider: Values = field(default_factory=dict)
     """Inputs of the explicit provider; empty for a default provider."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registration:
-    """A resource to be registered with the engine, by the program or by a component's provider."""
-
-    type: str
-    name: str
-    parent: str = ""
-    inputs: Values = field(default_factory=dict)
-    """With `Secret` and `Ref` marks."""
-    custom: bool = True
-    remote: bool = False
-    dependencies: tuple[str, ...] = ()
-    property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    provider: str = ""
-    providers: Mapping[str, str] = field(default_factory=dict)
-    options: Values = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

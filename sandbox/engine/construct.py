@@ -10,10 +10,10 @@ from pulumi.runtime.proto import provider_pb2, resource_pb2, resource_pb2_grpc
 
 from sandbox import wire
 from sandbox.cloud.answers import Cloud
-from sandbox.cloud.protocol import Creation, Refused, Registered, Registration, Values
+from sandbox.cloud.protocol import Creation, Refused, Registered, Values
 from sandbox.engine.servicer import Servicer
 from sandbox.engine.unknown import holds_unknown, settled, with_stand_ins
-from sandbox.graph import PROVIDER_TYPE_PREFIX, plain
+from sandbox.graph import PROVIDER_TYPE_PREFIX, Registration, plain
 
 
 class ComponentServicer(Servicer):

@@ -6,7 +6,7 @@ from typing import Any
 
 from sandbox.cloud.answers import Cloud
 from sandbox.cloud.protocol import Creation, Values
-from sandbox.graph import Secret
+from sandbox.graph import Secret, parts, rebuilt
 from sandbox.wire import UNKNOWN
 
 # What an update changes although no input of that name does. An unknown here lets a preview show what follows from it:
@@ -38,28 +38,18 @@ def with_stand_ins(creation: Creation, outputs: Values) -> dict[str, Any]:
 
 def settled(value: Any) -> Any:
     """The value with the unknown for every text that was made of one."""
-    if isinstance(value, str):
-        return UNKNOWN if UNKNOWN in value else value
-    if isinstance(value, Secret):
-        return Secret(settled(value.value))
-    if isinstance(value, Mapping):
-        return {key: settled(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [settled(item) for item in value]
-    return value
+
+    def settle(one: Any) -> Any:
+        if isinstance(one, Secret):
+            return Secret(settled(one.value))
+        return UNKNOWN if holds_unknown(one) else one
+
+    return rebuilt(value, settle)
 
 
 def holds_unknown(value: Any) -> bool:
     """Whether anything in the value is unknown, or was made of an unknown."""
-    if isinstance(value, str):
-        return UNKNOWN in value
-    if isinstance(value, Secret):
-        return holds_unknown(value.value)
-    if isinstance(value, Mapping):
-        return any(holds_unknown(item) for item in value.values())
-    if isinstance(value, list | tuple):
-        return any(holds_unknown(item) for item in value)
-    return False
+    return any(isinstance(one, str) and UNKNOWN in one for one in parts(value))
 
 
 def _outputs(creation: Creation) -> Values:
@@ -79,13 +69,7 @@ def _known(output: Any, given: Any) -> Any:
 
 
 def _stand_in(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {key: _stand_in(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_stand_in(item) for item in value]
-    if isinstance(value, str):
-        return ":".join(UNKNOWN for _ in value.split(":"))
-    return UNKNOWN
+    return rebuilt(value, lambda one: ":".join(UNKNOWN for _ in one.split(":")) if isinstance(one, str) else UNKNOWN)
 
 
 def _filled(outputs: Values, stand_ins: Values) -> dict[str, Any]:

@@ -5,6 +5,7 @@ Resources of inputs on threads of its own (and hangs), takes duplicate URNs, and
 """
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from google.protobuf import empty_pb2
@@ -12,9 +13,9 @@ from pulumi.runtime.proto import engine_pb2, provider_pb2, resource_pb2
 
 from sandbox import wire
 from sandbox.cloud.answers import Cloud
-from sandbox.cloud.protocol import Created, Creation, Question, Refused, Registered, Registration, Values
-from sandbox.graph import STACK_TYPE, Graph, Log, Resource, Secret, dereferenced, holds_secret, plain
-from sandbox.preview.options import from_request, ignored_on_components
+from sandbox.cloud.protocol import Created, Creation, Question, Refused, Registered, Values
+from sandbox.graph import STACK_TYPE, Graph, Log, Registration, Resource, Secret, dereferenced, holds_secret, plain
+from sandbox.preview.options import IGNORED_ON_COMPONENTS, from_request
 from sandbox.preview.transforms import Callbacks, Transform, transformed
 
 GET_RESOURCE = "pulumi:pulumi:getResource"
@@ -147,7 +148,7 @@ class Monitor:
                 raise Refused(f"{urn!r} names the {what} {other!r}, which was never registered")
         self._check_ancestors(urn, registration)
         if not registration.custom:
-            for option in ignored_on_components(registration.options):
+            for option in [one for one in IGNORED_ON_COMPONENTS if one in registration.options]:
                 self._logs.append(Log("warning", f"the option {option!r} has no effect on component resources", urn))
 
     def _check_ancestors(self, urn: str, registration: Registration) -> None:
@@ -160,23 +161,9 @@ class Monitor:
             above = ancestor.parent
 
     def _remember(self, urn: str, registration: Registration, identity: str, outputs: Values) -> None:
-        self._resources[urn] = Resource(
-            urn=urn,
-            type=registration.type,
-            name=registration.name,
-            parent=registration.parent,
-            inputs=registration.inputs,
-            outputs=outputs,
-            id=identity,
-            custom=registration.custom,
-            remote=registration.remote,
-            constructed=self._constructing > 0,
-            dependencies=registration.dependencies,
-            property_dependencies=registration.property_dependencies,
-            provider=registration.provider,
-            providers=registration.providers,
-            options=registration.options,
-        )
+        given = {one.name: getattr(registration, one.name) for one in fields(registration)}
+        constructed = self._constructing > 0
+        self._resources[urn] = Resource(urn=urn, outputs=outputs, id=identity, constructed=constructed, **given)
 
     # What the SDK calls: names and signatures of the gRPC stub.
 

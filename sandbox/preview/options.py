@@ -1,35 +1,26 @@
 """Requests of the SDK as registrations: which resource options were set, under the names of Pulumi's schema."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pulumi.runtime.proto import alias_pb2, resource_pb2
 
 from sandbox import wire
-from sandbox.cloud.protocol import Registration, Values
+from sandbox.graph import Registration
 
 # Options that the engine ignores on components, with a warning (pulumi#9704). deletedWith and retainOnDelete are in the
 # engine's list too, but children inherit them, so there they do have an effect.
-_IGNORED_ON_COMPONENTS = (
+IGNORED_ON_COMPONENTS = (
     "ignoreChanges",
     "customTimeouts",
     "additionalSecretOutputs",
     "replaceOnChanges",
     "replaceWith",
 )
-_LISTS = (
-    ("ignoreChanges", "ignoreChanges"),
-    ("replaceOnChanges", "replaceOnChanges"),
-    ("additionalSecretOutputs", "additionalSecretOutputs"),
-    ("replace_with", "replaceWith"),
-    ("hideDiffs", "hideDiffs"),
-)
-_TEXTS = (
-    ("deletedWith", "deletedWith"),
-    ("importId", "import"),
-    ("version", "version"),
-    ("pluginDownloadURL", "pluginDownloadURL"),
-)
+_LISTS = ("ignoreChanges", "replaceOnChanges", "additionalSecretOutputs", "replace_with", "hideDiffs")
+_TEXTS = ("deletedWith", "importId", "version", "pluginDownloadURL")
+_OTHERWISE = {"replace_with": "replaceWith", "importId": "import"}
+"""Fields that the schema calls otherwise."""
 
 
 def from_request(request: resource_pb2.RegisterResourceRequest) -> Registration:
@@ -51,19 +42,11 @@ def from_request(request: resource_pb2.RegisterResourceRequest) -> Registration:
     )
 
 
-def ignored_on_components(options: Values) -> Iterator[str]:
-    """Those of the options that do nothing on a component."""
-    return (option for option in _IGNORED_ON_COMPONENTS if option in options)
-
-
 def _options(request: resource_pb2.RegisterResourceRequest) -> Mapping[str, Any]:
     options: dict[str, Any] = {}
-    for field, option in _LISTS:
-        if values := getattr(request, field):
-            options[option] = tuple(values)
-    for field, option in _TEXTS:
-        if text := getattr(request, field):
-            options[option] = text
+    for field in (*_LISTS, *_TEXTS):
+        if given := getattr(request, field):
+            options[_OTHERWISE.get(field, field)] = tuple(given) if field in _LISTS else given
     if request.HasField("protect"):
         options["protect"] = request.protect
     if request.HasField("retainOnDelete"):

@@ -98,7 +98,7 @@ def _waits(graph: Graph, resource: Resource) -> Iterator[tuple[_Event, set[_Even
     named = {*resource.dependencies, *references(resource.inputs), *resource.providers.values(), provider}
     # Not the inherited deletedWith: the engine adds that one without waiting.
     named |= {resource.options.get("deletedWith", ""), *resource.options.get("replaceWith", ())}
-    begin = {_Event(urn, True) for urn in named - {"", resource.urn}}
+    begin = {_Event(urn, True) for urn in named - {""}}
     if resource.parent:
         parent = graph[resource.parent]
         is_below_finished = parent.custom or (parent.remote and not resource.constructed)

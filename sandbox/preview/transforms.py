@@ -12,7 +12,8 @@ from typing import Any
 import pulumi
 from pulumi.runtime.proto import callback_pb2
 
-from sandbox.cloud.protocol import Refused, Registration
+from sandbox.cloud.protocol import Refused
+from sandbox.graph import Registration
 
 Transform = Callable[[pulumi.ResourceTransformArgs], pulumi.ResourceTransformResult | None]
 _OPTIONS = {

@@ -13,8 +13,8 @@ from typing import Any
 
 from sandbox.cloud.eks import versions
 from sandbox.cloud.eks.kubeconfig import kubeconfig, text
-from sandbox.cloud.protocol import Constructed, Refused, Registered, Registrar, Registration, Values
-from sandbox.graph import Ref, plain, references
+from sandbox.cloud.protocol import Constructed, Refused, Registered, Registrar, Values
+from sandbox.graph import Ref, Registration, plain, references
 
 CLUSTER = "eks:index:Cluster"
 ADDON = "aws:eks/addon:Addon"

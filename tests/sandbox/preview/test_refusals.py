@@ -10,7 +10,8 @@ import pytest
 from pulumi.runtime.proto import resource_pb2
 
 from sandbox.cloud.answers import Cloud
-from sandbox.cloud.protocol import Refused, Registration
+from sandbox.cloud.protocol import Refused
+from sandbox.graph import Registration
 from sandbox.preview.monitor import Monitor
 from tests.sandbox.conftest import TRUST, ran
 
