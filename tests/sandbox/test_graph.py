@@ -71,40 +71,28 @@ def test_a_name_that_two_resources_have_needs_a_type() -> None:
     assert found.named("x", "aws:ec2/vpc:Vpc") is first
 
 
-@pytest.mark.parametrize("option", [("protect", True), ("deletedWith", PROVIDER), ("retainOnDelete", True)])
-def test_a_child_inherits_what_the_engine_hands_down(option: tuple[str, object]) -> None:
-    key, value = option
-    parent = resource("tandem:index:Net", "net", custom=False, options={key: value})
+OF_AWS = {"provider": PROVIDER}
+
+
+@pytest.mark.parametrize(
+    ("above", "own", "effective"),
+    [
+        ({"options": {"protect": True}}, {}, {"protect": True}),
+        ({"options": {"deletedWith": PROVIDER}}, {}, {"deletedWith": PROVIDER}),
+        ({"options": {"retainOnDelete": True}}, {}, {"retainOnDelete": True}),
+        ({"options": {"protect": True}}, {"options": {"protect": False}}, {"protect": False}),
+        ({"options": {"ignoreChanges": ("tags",)}}, {}, {}),
+        ({"providers": {"aws": PROVIDER}}, {}, OF_AWS),
+        ({"providers": {"aws": PROVIDER}}, {"type": "kubernetes:core/v1:Namespace"}, {}),
+        # A custom resource hands on its own provider, for its own package.
+        ({"custom": True, "provider": PROVIDER}, {}, OF_AWS),
+        ({"custom": True, "provider": PROVIDER}, {"type": "kubernetes:core/v1:Namespace"}, {}),
+    ],
+)
+def test_a_child_inherits_what_the_engine_hands_down(
+    above: dict[str, object], own: dict[str, str], effective: dict[str, object]
+) -> None:
+    parent = resource("tandem:index:Net", "net", **{"custom": False, **above})
     middle = resource("tandem:index:Inner", "inner", custom=False, parent=parent.urn)
-    child = resource("aws:ec2/vpc:Vpc", "vpc", parent=middle.urn)
-    assert graph(parent, middle, child).effective_options(child.urn)[key] == value
-
-
-def test_an_option_of_its_own_wins_over_an_inherited_one() -> None:
-    parent = resource("tandem:index:Net", "net", custom=False, options={"protect": True})
-    child = resource("aws:ec2/vpc:Vpc", "vpc", parent=parent.urn, options={"protect": False})
-    assert graph(parent, child).effective_options(child.urn)["protect"] is False
-
-
-def test_ignore_changes_is_not_inherited() -> None:
-    parent = resource("aws:ec2/vpc:Vpc", "vpc", options={"ignoreChanges": ("tags",)})
-    child = resource("aws:ec2/subnet:Subnet", "subnet", parent=parent.urn)
-    assert graph(parent, child).effective_options(child.urn) == {}
-
-
-def test_a_child_has_the_provider_that_its_component_was_given_for_its_package() -> None:
-    parent = resource("tandem:index:Net", "net", custom=False, providers={"aws": PROVIDER})
-    child = resource("aws:ec2/vpc:Vpc", "vpc", parent=parent.urn)
-    other = resource("kubernetes:core/v1:Namespace", "ns", parent=parent.urn)
-    found = graph(parent, child, other)
-    assert found.effective_options(child.urn)["provider"] == PROVIDER
-    assert "provider" not in found.effective_options(other.urn)
-
-
-def test_a_child_of_a_custom_resource_has_that_ones_provider_for_the_same_package_alone() -> None:
-    parent = resource("aws:ec2/vpc:Vpc", "vpc", provider=PROVIDER)
-    child = resource("aws:ec2/subnet:Subnet", "subnet", parent=parent.urn)
-    other = resource("kubernetes:core/v1:Namespace", "ns", parent=parent.urn)
-    found = graph(parent, child, other)
-    assert found.effective_options(child.urn)["provider"] == PROVIDER
-    assert "provider" not in found.effective_options(other.urn)
+    child = resource(own.get("type", "aws:ec2/vpc:Vpc"), "child", parent=middle.urn, options=own.get("options", {}))
+    assert graph(parent, middle, child).effective_options(child.urn) == effective

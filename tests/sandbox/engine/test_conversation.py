@@ -71,6 +71,10 @@ def greeting(servicer: Any) -> Iterator[dict[str, Any]]:
         yield call(servicer, method, request)[1]
     settings = {"region": "us-east-1", "skipCredentialsValidation": "true"}
     yield call(servicer, "CheckConfig", provider_pb2.CheckRequest(), news=settings)[1]
+    # Another region replaces what the provider made; other inputs update it.
+    for other in ({}, {"profile": "work"}, {"region": "us-west-2"}):
+        news = {**settings, **other}
+        yield call(servicer, "DiffConfig", provider_pb2.DiffRequest(), old_inputs=settings, news=news)[1]
     yield call(servicer, "Configure", provider_pb2.ConfigureRequest(), args=settings)[1]
 
 
