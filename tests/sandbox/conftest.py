@@ -12,7 +12,6 @@ from sandbox.graph import Graph
 from sandbox.preview.program import run
 from tests.sandbox.world_pieces import Account
 
-CLUSTER_NAME = "demo"
 TRUST = '{"Version": "2012-10-17"}'
 
 
@@ -46,35 +45,6 @@ class Net(pulumi.ComponentResource):
         self.register_outputs({"vpc_id": self.vpc.id})
 
 
-def eks_cluster(name: str, net: Net, opts: pulumi.ResourceOptions | None = None, **arguments: Any) -> eks.Cluster:
-    """An `eks.Cluster` with the recommended arguments, changed by those given; None takes one away.
-
-    A function stands for what it makes: resources can only be made inside a program.
-    """
-    recommended: dict[str, Any] = {
-        "name": CLUSTER_NAME,
-        "version": "1.36",
-        "vpc_id": net.vpc.id,
-        "subnet_ids": [subnet.id for subnet in net.subnets],
-        "skip_default_node_group": True,
-        "skip_default_security_groups": True,
-        "authentication_mode": "API",
-        "create_oidc_provider": False,
-        "bootstrap_self_managed_addons": False,
-        "vpc_cni_options": {"addon_version": "v1.21.0-eksbuild.1"},
-        "kube_proxy_addon_options": {"version": "v1.36.0-eksbuild.1"},
-        "coredns_addon_options": {"enabled": False},
-        "endpoint_private_access": True,
-        "endpoint_public_access": True,
-        "public_access_cidrs": ["192.0.2.0/24"],
-        "upgrade_policy": {"support_type": "STANDARD"},
-        "tags": {"team": "blue"},
-    }
-    arguments = {key: value() if callable(value) else value for key, value in arguments.items()}
-    given = {key: value for key, value in {**recommended, **arguments}.items() if value is not None}
-    return eks.Cluster(name, **given, opts=opts)
-
-
 Built = Callable[..., Graph]
 
 
@@ -82,19 +52,36 @@ Built = Callable[..., Graph]
 def cluster_graph() -> Built:
     """The graph of a program with one network and one `eks.Cluster` named `c`, with an explicit aws provider.
 
-    `then` is called with both and may add to them.
+    It has the recommended arguments, changed by those given; None takes one away. `then` is called with it and may add
+    to it.
     """
 
-    def build(then: Callable[[eks.Cluster, Net], None] = lambda *_: None, **arguments: Any) -> Graph:
+    def build(then: Callable[[eks.Cluster], object] = lambda _: None, **arguments: Any) -> Graph:
         def program() -> None:
             provider = aws.Provider("aws", region="cn-north-1")
             opts = pulumi.ResourceOptions(providers=[provider])
             net = Net("net", opts)
-            cluster = eks_cluster("c", net, opts, **arguments)
-            then(cluster, net)
-            pulumi.export("kubeconfig_json", cluster.kubeconfig_json)
-            pulumi.export("name", cluster.eks_cluster.apply(lambda inner: inner.name))
-            pulumi.export("endpoint", cluster.eks_cluster.apply(lambda inner: inner.endpoint))
+            recommended: dict[str, Any] = {
+                "name": "demo",
+                "version": "1.36",
+                "vpc_id": net.vpc.id,
+                "subnet_ids": [subnet.id for subnet in net.subnets],
+                "skip_default_node_group": True,
+                "skip_default_security_groups": True,
+                "authentication_mode": "API",
+                "create_oidc_provider": False,
+                "bootstrap_self_managed_addons": False,
+                "vpc_cni_options": {"addon_version": "v1.21.0-eksbuild.1"},
+                "kube_proxy_addon_options": {"version": "v1.36.0-eksbuild.1"},
+                "coredns_addon_options": {"enabled": False},
+                "endpoint_private_access": True,
+                "endpoint_public_access": True,
+                "public_access_cidrs": ["192.0.2.0/24"],
+                "upgrade_policy": {"support_type": "STANDARD"},
+                "tags": {"team": "blue"},
+            }
+            given = {key: value for key, value in {**recommended, **arguments}.items() if value is not None}
+            then(eks.Cluster("c", **given, opts=opts))
 
         return ran(program)
 

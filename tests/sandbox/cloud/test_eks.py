@@ -6,8 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pulumi_eks as eks
-import pulumi_kubernetes as k8s
 import pytest
 
 from sandbox.cloud.eks.versions import PULUMI_EKS
@@ -82,29 +80,6 @@ def test_without_access_entries_nothing_waits_for_them(cluster_graph: Built) -> 
     assert graph.named("c-vpc-cni", "eks:index:VpcCniAddon").dependencies == ()
 
 
-def test_outputs_name_the_cluster_and_none_is_secret(cluster_graph: Built) -> None:
-    graph = cluster_graph()
-    control_plane = graph.named("c-eksCluster")
-    outputs = graph.stack_outputs
-    assert outputs["name"] == "demo"
-    assert outputs["endpoint"] == control_plane.outputs["endpoint"]
-    config = json.loads(outputs["kubeconfig_json"])
-    assert config["clusters"][0]["cluster"]["server"] == outputs["endpoint"]
-    login = config["users"][0]["user"]["exec"]
-    assert [login["command"], *login["args"]] == (
-        ["aws", "--region", "cn-north-1", "eks", "get-token", "--cluster-name", "demo", "--output", "json"]
-    )
-
-
-def test_what_takes_an_output_depends_on_the_component_and_on_the_control_plane(cluster_graph: Built) -> None:
-    # The latter through propertyDependencies: without them a replaced control plane would not reach its dependents.
-    def then(cluster: eks.Cluster, _: Any) -> None:
-        k8s.Provider("own", kubeconfig=cluster.kubeconfig_json)
-
-    graph = cluster_graph(then)
-    assert names(graph, graph.named("own").dependencies) == ["c Cluster", "c-eksCluster Cluster"]
-
-
 def test_components_register_their_outputs(cluster_graph: Built) -> None:
     graph = cluster_graph()
     for name, token in (("c-eksRole", "ServiceRole"), ("c-vpc-cni", "VpcCniAddon"), ("c", "Cluster")):
@@ -131,11 +106,6 @@ def test_network_policy_is_a_text_beside_the_environment(
 ) -> None:
     options = {"addon_version": "v1", "enable_network_policy": False, "configuration_values": values}
     assert configured(cluster_graph(vpc_cni_options=options))["enableNetworkPolicy"] == written
-
-
-def test_log_types_reach_the_control_plane(cluster_graph: Built) -> None:
-    graph = cluster_graph(enabled_cluster_log_types=["audit"])
-    assert graph.named("c-eksCluster").inputs["enabledClusterLogTypes"] == ["audit"]
 
 
 @pytest.mark.parametrize(

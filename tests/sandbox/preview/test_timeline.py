@@ -46,7 +46,7 @@ def test_an_unknown_end_and_a_graph_that_waits_for_itself_are_mistakes() -> None
 
 
 def test_a_programs_resources_wait_for_the_children_of_its_cluster(cluster_graph: Callable[..., Graph]) -> None:
-    def then(cluster: eks.Cluster, _: Any) -> None:
+    def then(cluster: eks.Cluster) -> None:
         aws.iam.Role("nodes", assume_role_policy=TRUST, opts=pulumi.ResourceOptions(depends_on=[cluster]))
 
     graph = cluster_graph(then)

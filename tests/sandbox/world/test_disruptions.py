@@ -8,7 +8,6 @@ from components.device_plugin_sharing import operator_chart
 from components.share_proof.expectation import expectations
 from components.share_proof.jobs import ShareProofArgs, node_job, shares_job
 from sandbox.world import tokens
-from sandbox.world.things import Thing
 from sharing.gpus import gpus
 from sharing.modes import Mig
 from tests.sandbox.mode_pieces import MPS, PROOF, TURNS, WHOLE, Switching, job, prepare_proof, shares_spec
@@ -119,10 +118,3 @@ def test_a_node_says_whether_it_shares_by_mps() -> None:
     account.switch(TURNS)
     with refused("DeadlineExceeded", "node affinity/selector"):
         account.make(tokens.JOB, "late", **job(given["spec"], "late"))
-
-
-def test_nodes_are_things_that_remember() -> None:
-    account = Switching(MPS)
-    account.switch(TURNS)
-    [node] = [one for one in account.world.things() if isinstance(one, Thing) and one.outputs.get("leftExclusive")]
-    assert node.outputs["metadata"]["labels"]["tandem/pool"] == "gpu"
