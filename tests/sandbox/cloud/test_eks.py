@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pulumi_kubernetes as k8s
 import pytest
 
 from sandbox.cloud.eks.versions import PULUMI_EKS
@@ -78,6 +79,12 @@ def test_without_access_entries_nothing_waits_for_them(cluster_graph: Built) -> 
         name for name in CHILDREN if "Access" not in name
     }
     assert graph.named("c-vpc-cni", "eks:index:VpcCniAddon").dependencies == ()
+
+
+def test_what_takes_an_output_depends_on_the_component_and_on_the_control_plane(cluster_graph: Built) -> None:
+    # The latter through propertyDependencies: without them a replaced control plane would not reach its dependents.
+    graph = cluster_graph(lambda cluster: k8s.Provider("own", kubeconfig=cluster.kubeconfig_json))
+    assert names(graph, graph.named("own").dependencies) == ["c Cluster", "c-eksCluster Cluster"]
 
 
 def test_components_register_their_outputs(cluster_graph: Built) -> None:
