@@ -1,4 +1,6 @@
-"""What a wrong call is told, word for word, and that programs are told the same. `--regen` writes `wrong-calls.txt`."""
+"""What a wrong call is told, word for word, and that programs are told the same; so is one that needs a `pulumi` which
+is not there. `--regen` writes `wrong-calls.txt`.
+"""
 
 import shlex
 from pathlib import Path
@@ -8,6 +10,8 @@ import pytest
 from tests.command import ROOT, call
 from tests.conftest import Golden
 
+THING = "aws:ec2/vpc:Vpc vpc-1"
+VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {THING}")
 MANY = " ".join(["llama2:7b"] * 65)
 CALLS = (
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
@@ -31,14 +35,23 @@ CALLS = (
     *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
     *("sandbox delete timeslice vpc", "sandbox pulumi dev stack output", "sandbox up dev --target x"),
     *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
-    *("sandbox delete timeslice aws:ec2/vpc:Vpc vpc-1 -- --refresh",),
+    f"sandbox delete timeslice {THING} -- --refresh",
     *(f"sandbox up --pace={pace}" for pace in ("-1", "nan", "inf", "x")),
+    *(f"{command} dev" for command in ("verify", "watch", "chat", "bench", "plan --running")),
+    *(
+        f"sandbox {verb.format(stack)}"
+        for stack in ("timeslice", "timslice", "nowhere/Pulumi.foo.yaml")
+        for verb in VERBS
+    ),
 )
 BROKEN = "config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: mistal}]}"
 
 
 @pytest.mark.slow
-def test_every_wrong_call_is_told_as_in_the_golden(tmp_path: Path, golden: Golden) -> None:
+def test_every_wrong_call_is_told_as_in_the_golden(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
     for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
@@ -52,9 +65,10 @@ def test_every_wrong_call_is_told_as_in_the_golden(tmp_path: Path, golden: Golde
         if not lines[-1].startswith("tandem: "):
             assert ended.stderr.startswith(f"usage: {lines[-1].partition(': ')[0]}"), words
             lines = [line.partition(" (choose from")[0] for line in lines]
-        elif "--" not in words.split() and words != "sandbox pulumi":
+        elif "--" not in words.split() and not words.startswith(("sandbox pulumi", "sandbox preview")):
             report = call(*shlex.split(words), "--json", cwd=tmp_path).json
             stated = report.get("error") or report["problems"][0]["rule"]
             assert [f"tandem: {line}" for line in stated.splitlines()] == lines, words
         told += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
+    assert not (tmp_path / ".tandem").exists()
     golden("wrong-calls.txt", "\n".join(told).replace(str(tmp_path), "FOLDER") + "\n")

@@ -1,7 +1,6 @@
 """Which servers a call means."""
 
 import argparse
-from pathlib import Path
 
 import pytest
 
@@ -40,21 +39,6 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 def test_all_mistakes_are_told_at_once() -> None:
     told = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
     assert [line.split(":")[0] for line in told.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
-
-
-def test_without_an_address_the_way_out_is_told() -> None:
-    parser = argparse.ArgumentParser()
-    add_servers(parser)
-    with pytest.raises(NotConnectedError, match="--url NAME=URL"), connected(parser.parse_args([])):
-        pass
-
-
-def test_a_stack_is_reached_through_its_cluster(tmp_path: Path) -> None:
-    parser = argparse.ArgumentParser()
-    add_servers(parser)
-    call = parser.parse_args(["mps", "--kubeconfig", str(tmp_path / "none")])
-    with pytest.raises(NotConnectedError, match="none"), connected(call):
-        pass
 
 
 def test_addresses_are_what_a_call_is_connected_to() -> None:

@@ -53,8 +53,3 @@ def test_what_goes_wrong_is_one_line_without_secrets(
     assert line in str(error.value)
     assert "\n" not in str(error.value)
     assert SECRET not in str(error.value)
-
-
-def test_without_pulumi_the_other_way_is_named(project: Path) -> None:
-    with pytest.raises(NotConnectedError, match=r"no `pulumi` on the PATH.*--kubeconfig FILE"):
-        by_pulumi("dev", project / "Pulumi.dev.yaml")

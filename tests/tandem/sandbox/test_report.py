@@ -1,7 +1,9 @@
 """What `tandem sandbox status --json` says, and what the guide says of it."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,54 +19,37 @@ VPC = Thing(type="aws:ec2/vpc:Vpc", id="vpc-2", name="somebodys", inputs={}, out
 ORPHAN = Orphan(VPC, "tandem sandbox delete dev vpc vpc-2")
 
 
-def findings(
-    *,
-    orphans: tuple[Orphan, ...] = (),
-    missing: tuple[Managed, ...] = (),
-    unfinished: tuple[Unfinished, ...] = (),
-    left_off: str = "",
-) -> Findings:
-    return Findings((), 3, 5, orphans, missing, unfinished, left_off)
+NOTHING = Findings((), 3, 5, (), (), ())
+WAITS = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
+ALL: dict[str, Any] = {"orphans": (ORPHAN,), "missing": (MANAGED,), "unfinished": (UNFINISHED,)}
 
 
 def test_the_guide_has_every_key_of_the_report() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| (.*) \|$", GUIDE.read_text(encoding="utf-8"), flags=re.MULTILINE))
-    report = as_report("dev", findings(orphans=(ORPHAN,), missing=(MANAGED,), unfinished=(UNFINISHED,)))
+    report = as_report("dev", replace(NOTHING, **ALL))
     assert list(rows) == list(report)
     for key in ("unfinished", "orphans", "missing"):
         assert re.findall(r"`(\w+)`", rows[key]) == list(report[key][0])
 
 
-def test_what_is_unfinished_comes_first_and_one_refresh_is_enough() -> None:
-    report = as_report("dev", findings(orphans=(ORPHAN,), missing=(MANAGED,), unfinished=(UNFINISHED,)))
-    delete = "tandem sandbox delete dev vpc vpc-2"
-    assert report["repairs"] == ["tandem sandbox refresh dev", delete, "tandem sandbox up dev"]
-
-
-def test_up_is_the_last_because_it_refuses_while_there_are_orphans() -> None:
-    waits = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
-    report = as_report("dev", findings(orphans=(ORPHAN,), unfinished=(waits,)))
-    assert report["repairs"] == ["tandem sandbox delete dev vpc vpc-2", "tandem sandbox up dev"]
-
-
-def test_nothing_to_repair_is_agreement() -> None:
-    report = as_report("dev", findings())
-    assert (report["agree"], report["complete"], report["repairs"]) == (True, True, [])
-    assert (report["resources"], report["things"]) == (3, 5)
-
-
-@pytest.mark.parametrize(("left_off", "next"), [("up", "up"), ("destroy", "destroy"), ("refresh", "up")])
-def test_a_stack_that_a_command_left_incomplete_is_continued_last(left_off: str, next: str) -> None:
-    report = as_report("dev", findings(left_off=left_off))
-    assert (report["agree"], report["complete"]) == (True, False)
-    assert report["repairs"] == [f"tandem sandbox {next} dev"]
-    report = as_report("dev", findings(missing=(MANAGED,), left_off=left_off))
-    assert report["repairs"] == ["tandem sandbox refresh dev", f"tandem sandbox {next} dev"]
-
-
-def test_a_destroy_that_did_not_finish_also_removes_what_a_replacement_left() -> None:
-    """pulumi 3.260 pkg/resource/deploy/step_generator.go: NewRemovePendingReplaceStep where it deletes."""
-    waits = Unfinished(URN, "aws:ec2/vpc:Vpc", "replacing")
-    assert as_report("dev", findings(unfinished=(waits,), left_off="destroy"))["repairs"] == [
-        "tandem sandbox destroy dev"
-    ]
+@pytest.mark.parametrize(
+    ("found", "agree", "complete", "repairs"),
+    [
+        ({}, True, True, []),
+        (ALL, False, False, ["refresh dev", "delete dev vpc vpc-2", "up dev"]),
+        ({"orphans": (ORPHAN,), "unfinished": (WAITS,)}, False, False, ["delete dev vpc vpc-2", "up dev"]),
+        *(
+            ({"missing": lost, "left_off": verb}, not lost, False, [*["refresh dev"] * len(lost), f"{next} dev"])
+            for verb, next in (("up", "up"), ("destroy", "destroy"), ("refresh", "up"))
+            for lost in ((), (MANAGED,))
+        ),
+        # pulumi 3.260 pkg/resource/deploy/step_generator.go: NewRemovePendingReplaceStep where it deletes.
+        ({"unfinished": (WAITS,), "left_off": "destroy"}, False, False, ["destroy dev"]),
+    ],
+)
+def test_what_is_unfinished_comes_first_and_up_last_because_it_refuses_while_there_are_orphans(
+    found: dict[str, Any], agree: bool, complete: bool, repairs: list[str]
+) -> None:
+    report = as_report("dev", replace(NOTHING, **found))
+    assert (report["agree"], report["complete"], report["resources"], report["things"]) == (agree, complete, 3, 5)
+    assert report["repairs"] == [f"tandem sandbox {command}" for command in repairs]

@@ -12,21 +12,9 @@ from rich.console import Console
 from tandem.terminal import progress
 from tandem.verify import screen
 from tandem.verify.verify import Verdict
-from tests.command import Ended, Printed, call
+from tests.command import Printed
 from tests.tandem.deployed.fake_kubernetes import FakeKubernetes
 from tests.tandem.seen import ROOT, checks, facts, node, pending, pod
-
-
-@pytest.mark.parametrize("command", ["verify", "watch"])
-def test_without_pulumi_one_line_names_the_other_way(
-    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("PATH", str(tmp_path))
-    told = call(command, "dev", "--json")
-    assert "no `pulumi` on the PATH" in told.json["error"]
-    assert "--kubeconfig FILE" in told.json["error"]
-    assert call(command, "dev") == Ended(2, "", f"tandem: {told.json['error']}\n")
-    assert told.returncode == 2
 
 
 @pytest.mark.slow
