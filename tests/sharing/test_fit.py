@@ -1,21 +1,39 @@
 """Whether models fit, by the pair of the issue, by the GPUs, and by properties."""
 
-from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pydantic import TypeAdapter
 
-from sharing.fit import Verdict, _given, verdicts
+from sharing.fit import _given, verdicts
 from sharing.models import Served
-from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
+from sharing.modes import Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Setup
 from tests.sharing.builders import instance, pair, served, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
+from tests.sharing.rows import read_models
 
 
 def fitting(sharing: Sharing, *them: Served, on: str = "g4dn.xlarge") -> list[bool]:
     return [verdict.fits for verdict in verdicts(them, sharing, instance(on))]
+
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fits.yaml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_models_are_told_whether_they_fit(name: str) -> None:
+    case = CASES[name]
+    on, nodes = case.get("type", "g4dn.xlarge"), case.get("nodes", 1)
+    them = [weighing(mib, on=on) for mib in case.get("needs", [])]
+    them += [tenant.served for tenant in read_models(case.get("models", []))]
+    sharing: Sharing = TypeAdapter(Sharing).validate_python(case["sharing"])
+    found = verdicts(them, sharing, instance(on), nodes)
+    assert [one.shares.profile or "fits" if one.fits else f"{one.rule}: {one.found}" for one in found] == case["told"]
 
 
 def test_the_pair_fits_one_t4_together_under_timeslice() -> None:
@@ -25,54 +43,8 @@ def test_the_pair_fits_one_t4_together_under_timeslice() -> None:
     assert [verdict.served for verdict in found] == list(pair(slots=4))
 
 
-def test_mps_shares_of_a_t4_by_four_are_too_small_for_the_pair() -> None:
-    found = verdicts(pair(), Mps(replicas=4), instance())
-    assert [(verdict.share_mib, verdict.fits) for verdict in found] == [(3_840, False)] * 2
-
-
-def test_mps_shares_of_a_t4_by_two_take_the_pair() -> None:
-    found = verdicts(pair(), Mps(replicas=2), instance())
-    assert [(verdict.share_mib, verdict.fits) for verdict in found] == [(7_680, True)] * 2
-
-
 def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
     assert fitting(Mps(replicas=2), *pair(slots=4)) == [False, True]
-
-
-def test_a_model_that_breaks_its_share_is_told_its_share() -> None:
-    verdict = verdicts(pair(), Mps(replicas=4), instance())[0]
-    assert verdict.rule == "must fit its share of 3,840 MiB"
-    assert verdict.found == f"needs {verdict.need.bound:,.0f} MiB with its margin"
-
-
-def test_models_that_break_the_card_together_are_told_the_card() -> None:
-    verdict = verdicts(pair(slots=8), TimeSlicing(replicas=2), instance())[0]
-    assert verdict.rule == "the models on one GPU together must fit 14,912 MiB"
-    assert verdict.found == f"together {verdict.crowd_mib:,.0f} MiB"
-
-
-@pytest.mark.parametrize(("mib", "fits"), [(14_912, True), (14_913, False)])
-def test_a_model_may_fill_the_card_to_the_last_mib(mib: int, fits: bool) -> None:
-    assert fitting(Exclusive(), weighing(mib)) == [fits]
-    assert fitting(TimeSlicing(), weighing(mib - 5_000), weighing(5_000)) == [fits, fits]
-
-
-@pytest.mark.parametrize(("mib", "fits"), [(3_840, True), (3_841, False)])
-def test_a_model_may_fill_its_share_to_the_last_mib(mib: int, fits: bool) -> None:
-    (verdict,) = verdicts([weighing(mib)], Mps(replicas=4), instance())
-    assert verdict.fits is fits
-    assert verdict.rule.startswith("must fit its share of 3,840 MiB" if not fits else "the models on one GPU")
-    assert verdict.found.startswith("needs" if not fits else "together")
-
-
-def test_full_mps_shares_together_are_more_than_cuda_has() -> None:
-    assert fitting(Mps(), weighing(7_600), weighing(7_600)) == [False, False]
-    assert fitting(Mps(), weighing(7_600), weighing(7_282)) == [True, True]
-    assert fitting(Mps(), weighing(7_600), weighing(7_283)) == [False, False]  # the MPS server has the other 30 MiB
-
-
-def test_a_model_alone_has_the_card_and_no_neighbour_under_exclusive() -> None:
-    assert fitting(Exclusive(), weighing(14_900), weighing(14_900)) == [True, True]
 
 
 def test_only_as_many_neighbours_count_as_the_card_has_shares_and_the_largest_of_them() -> None:
@@ -117,10 +89,3 @@ def test_one_more_model_never_makes_another_fit(whole: Setup, extra: Served) -> 
     before = fitting(here.sharing, *them, on=here.smallest.name)
     after = fitting(here.sharing, *them, extra, on=here.smallest.name)
     assert all(then or not now for then, now in zip(before, after, strict=False))
-
-
-def test_a_verdict_can_be_made_by_hand() -> None:
-    verdict = verdicts([served()], Mps(), instance())[0]
-    assert isinstance(verdict, Verdict)
-    assert not replace(verdict, card_mib=4_900).fits
-    assert replace(verdict, card_mib=4_900).rule == "the models on one GPU together must fit 4,900 MiB"

@@ -218,56 +218,6 @@ def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() ->
 # What models get.
 
 
-def given_slices(sharing: Mig, *mibs: float, on: str = "g7e.2xlarge", nodes: int = 1) -> list[tuple[str, bool]]:
-    found = verdicts([weighing(mib, on) for mib in mibs], sharing, instance(on), nodes)
-    return [(verdict.shares.profile, verdict.fits) for verdict in found]
-
-
-def test_larger_models_get_larger_slices() -> None:
-    assert given_slices(BALANCED, 5_000, 30_000) == [("1g.24gb", True), ("2g.48gb", True)]
-    assert given_slices(BALANCED, 23_674, 23_675) == [("1g.24gb", True), ("2g.48gb", True)]
-    # qwen2.5:32b and qwen2.5:7b: the first would fill 93 % of 1g.24gb, and the second waste the large slice.
-    assert given_slices(BALANCED, 5_444, 22_031) == [("1g.24gb", True), ("2g.48gb", True)]
-    assert given_slices(BALANCED, 22_031) == [("2g.48gb", True)]
-
-
-def test_a_slice_for_the_largest_model_is_not_taken_by_another() -> None:
-    layout = lists(_1g_10gb=1, _2g_20gb=1, _3g_40gb=1)
-    found = given_slices(Mig(strategy="mixed", layout=layout), 9_000, 38_000, 18_000, on="p5.4xlarge")
-    assert found == [("1g.10gb", True), ("3g.40gb", True), ("2g.20gb", True)]
-
-
-def test_the_largest_of_small_models_takes_the_large_slice() -> None:
-    assert given_slices(BALANCED, 1_000, 2_000, 3_000) == [("1g.24gb", True), ("1g.24gb", True), ("2g.48gb", True)]
-
-
-def test_a_model_that_fits_no_slice_is_told_the_largest() -> None:
-    (verdict,) = verdicts([weighing(50_000)], BALANCED, instance("g7e.2xlarge"))
-    assert not verdict.fits
-    assert verdict.rule == "must fit a slice 2g.48gb of 47,616 MiB"
-    assert verdict.found == "needs 50,000 MiB with its margin"
-
-
-def test_the_second_of_two_large_models_is_told_that_no_slice_is_left() -> None:
-    first, second, small = verdicts(
-        [weighing(30_000), weighing(29_000), weighing(1_000)], BALANCED, instance("g7e.2xlarge")
-    )
-    assert (first.fits, second.fits, small.fits) == (True, False, True)
-    assert (second.rule, second.found) == ("no slice 2g.48gb or larger is left", "needs 29,000 MiB with its margin")
-    assert given_slices(BALANCED, 30_000, 29_000, nodes=2) == [("2g.48gb", True)] * 2
-    assert given_slices(BALANCED, 30_000, 29_000, on="g7e.12xlarge") == [("2g.48gb", True)] * 2
-
-
-def test_those_who_take_turns_on_a_slice_must_fit_it_together() -> None:
-    turns = Mig(strategy="mixed", layout="all-balanced", replicas=2)
-    first, second = verdicts([weighing(30_000), weighing(25_000)], turns, instance("g7e.2xlarge"))
-    assert (first.fits, first.rule) == (False, "the models on one slice 2g.48gb together must fit 47,616 MiB")
-    assert second.found == "together 55,000 MiB"
-    assert given_slices(turns, 30_000, 15_000) == [("2g.48gb", True), ("1g.24gb", True)]
-    # Two of 15,000 do not fit 1g.24gb together: the second goes to the large one, where it does.
-    assert given_slices(turns, 15_000, 15_000) == [("1g.24gb", True), ("2g.48gb", True)]
-
-
 def test_too_few_slices_are_told_once_and_not_for_each_model() -> None:
     whole = setup(
         pools=(pool("g7e.2xlarge", BALANCED),), tenants=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
