@@ -1,60 +1,32 @@
 """What a stack needs of the account's quotas."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from sharing import tables
 from sharing.gpus import instance_types
 from sharing.quotas import needs, quotas, vcpu_quota
 from sharing.setup import Setup
 from tests.sharing.builders import pool, read_figures, setup
+from tests.sharing.rows import read_setup
+
+CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "quotas.yaml").read_text(encoding="utf-8"))
 
 
-def needed(whole: Setup) -> dict[str, tuple[int, int]]:
-    return {need.quota.name: (need.now, need.most) for need in needs(whole)}
+def taken(whole: Setup) -> dict[str, list[int]]:
+    """By our names of the quotas: now, at most, and while nodes are replaced."""
+    return {need.quota.name: [need.now, need.most, need.replacing] for need in needs(whole)}
 
 
-def replacing(whole: Setup) -> dict[str, int]:
-    return {need.quota.name: need.replacing for need in needs(whole)}
-
-
-def test_a_small_stack_needs_vcpus_a_vpc_and_a_cluster() -> None:
-    assert needed(setup()) == {"g-spot": (4, 4), "standard-on-demand": (4, 4), "vpcs": (1, 1), "clusters": (1, 1)}
-
-
-@pytest.mark.parametrize(("nat", "zones", "addresses"), [("single", 3, 1), ("per-zone", 3, 3), ("none", 3, None)])
-def test_each_gateway_needs_an_address(nat: str, zones: int, addresses: int | None) -> None:
-    found = needed(setup(nat=nat, zones=zones)).get("addresses")
-    assert found == (None if addresses is None else (addresses, addresses))
-
-
-@pytest.mark.parametrize(
-    ("types", "capacity", "quota", "vcpu"),
-    [
-        ("g4dn.xlarge", "spot", "g-spot", 4),
-        ("g4dn.xlarge", "on-demand", "g-on-demand", 4),
-        (("g4dn.xlarge", "g4dn.12xlarge", "g4dn.2xlarge"), "spot", "g-spot", 48),
-        ("gr6.4xlarge", "spot", "g-spot", 16),
-        ("p4d.24xlarge", "on-demand", "p-on-demand", 96),
-        ("p5.4xlarge", "spot", "p5-spot", 16),
-    ],
-)
-def test_a_pool_needs_the_vcpus_of_its_largest_type(
-    types: str | tuple[str, ...], capacity: str, quota: str, vcpu: int
-) -> None:
-    whole = setup(pools=(pool(types, capacity=capacity, desired=2, max=5),))
-    assert needed(whole)[quota] == (2 * vcpu, 5 * vcpu)
-
-
-def test_a_parked_pool_needs_nothing_now_and_all_at_most() -> None:
-    assert needed(setup(pools=(pool(desired=0, max=3),)))["g-spot"] == (0, 12)
-
-
-def test_pools_of_one_family_share_a_quota() -> None:
-    pools = (pool("g4dn.xlarge"), pool("g5.xlarge", name="b", desired=2, max=2), pool("p3.2xlarge", name="c"))
-    found = needed(setup(pools=pools))
-    assert (found["g-spot"], found["p-spot"]) == ((12, 12), (8, 8))
+@pytest.mark.parametrize("name", CASES)
+def test_a_stack_takes_of_the_quotas_what_the_table_says(name: str) -> None:
+    case = CASES[name]
+    found = taken(read_setup(case.get("stack", {})))
+    assert found.items() >= case["takes"].items()
+    assert not case.get("exactly") or found == case["takes"]
 
 
 @pytest.mark.parametrize(
@@ -74,8 +46,7 @@ def test_pools_of_one_family_share_a_quota() -> None:
 )
 def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nodes: int, vcpus: int) -> None:
     whole = setup(system_types=("m5.xlarge", "t3.medium"), system_nodes=nodes, zones=zones)
-    assert needed(whole)["standard-on-demand"] == (nodes * 4, nodes * 4)
-    assert replacing(whole)["standard-on-demand"] == vcpus
+    assert taken(whole)["standard-on-demand"] == [nodes * 4, nodes * 4, vcpus]
 
 
 @pytest.mark.parametrize(
@@ -95,26 +66,7 @@ def test_system_nodes_surge_by_two_a_zone_or_have_a_second_group(zones: int, nod
 def test_the_way_of_replacement_says_how_many_gpu_nodes_there_are_at_once(options: dict[str, Any], nodes: int) -> None:
     whole = setup(pools=(pool("g5.2xlarge", desired=1, max=3, **options),))
     # g5.2xlarge has 8 vCPUs (AWS, Amazon EC2 G5 instances).
-    assert needed(whole)["g-spot"][1] == 3 * 8
-    assert replacing(whole)["g-spot"] == nodes * 8
-
-
-def test_a_pool_that_may_fall_back_to_on_demand_needs_both_quotas() -> None:
-    here = pool("g5.2xlarge", max=3, provisioner="karpenter", on_demand_fallback=True)
-    whole = setup(pools=(here, pool("p3.2xlarge", name="steady", capacity="on-demand")))
-    # g5.2xlarge and p3.2xlarge have 8 vCPUs each. The first `up` may find spot capacity, so it needs no on-demand.
-    found = needed(whole)
-    assert (found["g-spot"], found["g-on-demand"], found["p-on-demand"]) == ((8, 24), (0, 24), (8, 8))
-    assert (replacing(whole)["g-spot"], replacing(whole)["g-on-demand"]) == (32, 32)
-
-
-def test_addresses_vpcs_and_clusters_are_not_replaced() -> None:
-    found = replacing(setup(nat="per-zone", zones=3))
-    assert {name: found[name] for name in ("addresses", "vpcs", "clusters")} == {
-        "addresses": 3,
-        "vpcs": 1,
-        "clusters": 1,
-    }
+    assert taken(whole)["g-spot"] == [8, 3 * 8, nodes * 8]
 
 
 @pytest.mark.parametrize("name", sorted(instance_types()))

@@ -29,6 +29,22 @@ MODES: dict[str, dict[str, Any]] = {
     "mps": {"mode": "mps", "replicas": 2},
     "mig": {"mode": "mig", "layout": LAYOUT},
 }
+GOOD = {
+    "aws:region": "us-east-1",
+    "roleArn": "arn:aws:iam::111122223333:role/ci",
+    "duration": "2h",
+    "allowedAccountIds": "111122223333",
+    "models[].name": "llama2:7b",
+    "gpu-nodes.instance-types": "g4dn.xlarge",
+    "gpu-nodes[].instance-types": "g4dn.xlarge",
+    "system-nodes.instance-types": "t3.medium",
+    "kubernetes": "1.36",
+    "cluster.cidr": "10.0.0.0/16",
+    "public-access-cidrs": "203.0.113.7/32",
+    "zone-names": "us-east-1a",
+    "admins": "arn:aws:iam::111122223333:role/ci",
+}
+"""How a value begins that would be good, by the end of its path; every other text may be `a`."""
 MODEL = {"name": "own", "weights-gib": 1.0, "layers": 20, "kv-heads": 8, "head-dim": 128}
 
 
@@ -73,6 +89,17 @@ def said(values: dict[str, Any]) -> Iterator[str]:
     sections = {key: value for key, value in values.items() if key not in provider}
     judged = judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22))
     yield from map(str, judged.problems)
+
+
+def test_no_text_of_a_stack_file_may_steer_a_terminal() -> None:
+    """The real `pulumi` prints these values, and nobody is in between: any text, as a value, in a list, as a key."""
+    # A layout for another mode stays unread in the file, and is shown by no message as it is.
+    for path in [path for path in fields() if ".layout" not in path or ".mig." in path]:
+        evil = next((good for end, good in GOOD.items() if path.endswith(end)), "a") + "\x1b]0;owned\x07"
+        for value in (evil, [evil], {evil: "ml"}, {"team": evil}):
+            problems = "".join(said(with_value(path, value)))
+            assert problems, (path, value)
+            assert "\x1b" not in problems
 
 
 @pytest.mark.slow
