@@ -1,20 +1,59 @@
 """The cheapest setups: ranked by price, nothing that fits is left out, and the nearest miss where nothing does."""
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, pairwise
 
 import pytest
 
-from sharing.choices import Choice, choose
+from sharing.choices import Choice, Choices, choose
 from sharing.gpus import instance_types
 from sharing.judgement import judge
 from sharing.matrix import one_pool, trials
 from sharing.modes import Exclusive, TimeSlicing
 from sharing.setup import Capacity, Setup
+from tests.conftest import Golden
 from tests.sharing.builders import instance, listed, pool, setup, tenants, weighing
 
 ANY: tuple[Capacity, ...] = ("spot", "on-demand")
 TWO = setup(tenants=tenants(weighing(6_000), weighing(5_000)))
+
+
+PARIS = replace(TWO, region="eu-west-3")
+"""The tables have no spot price there, and no price of G5."""
+WANTED: dict[str, tuple[Setup, Sequence[Capacity]]] = {
+    "two-models": (TWO, ANY),
+    "as-spot": (TWO, ["spot"]),
+    "on-demand-in-zurich": (replace(TWO, region="eu-central-2"), ["on-demand"]),
+    "in-paris": (PARIS, ANY),
+    "in-paris-as-spot": (PARIS, ["spot"]),
+    "in-paris-under-a-budget": (replace(PARIS, max_usd_per_hour=2.0), ANY),
+    "in-paris-under-a-small-budget": (replace(PARIS, max_usd_per_hour=0.41), ANY),
+    "too-large": (setup(tenants=tenants(weighing(400_000), weighing(1_000))), ANY),
+    "not-loaded": (setup(tenants=tenants("llama3.2-vision:11b")), ["spot"]),
+    "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
+}
+FIRST, LAST = 20, 5
+
+
+def shown(found: Choices) -> Iterator[str]:
+    """The first and the last of all that was found, with how many there are."""
+    for kind in ("fitting", "over_budget", "not_judged"):
+        choices: tuple[Choice, ...] = getattr(found, kind)
+        yield f"{kind}: {len(choices)}"
+        for choice in (*choices[:FIRST], *choices[FIRST:][-LAST:]):
+            nodes, *words = row(choice)
+            facts = [choice.isolation, f"${choice.bill.usd_per_hour:.4f}", f"{choice.tightest.room:,.0f} MiB left"]
+            yield f"  {nodes} × {' '.join(words)}: {', '.join([*facts, *choice.doubts])}"
+    yield f"refused: {len(found.refused)}"
+    yield f"everywhere: {found.refusal}"
+    yield f"nearest: {found.nearest_miss}"
+
+
+@pytest.mark.parametrize("name", WANTED)
+def test_choices_are_those_of_the_golden(name: str, golden: Golden) -> None:
+    """`--regen` writes `tests/golden/choices`."""
+    golden(f"choices/{name}.txt", "\n".join(shown(choose(*WANTED[name]))) + "\n")
 
 
 def row(choice: Choice) -> tuple[int, str, str, str]:
@@ -53,19 +92,6 @@ def test_no_type_that_holds_both_models_is_missing() -> None:
             assert ((known.name, "exclusive") in found) == (known.gpu.cuda_mib >= 6_000)
 
 
-@pytest.mark.parametrize("capacity", ANY)
-def test_a_capacity_leaves_the_other_out(capacity: Capacity) -> None:
-    assert {choice.cell.pool.capacity for choice in choose(TWO, [capacity]).fitting} == {capacity}
-
-
-@pytest.mark.slow
-def test_a_type_without_a_spot_price_is_there_once_where_any_capacity_will_do() -> None:
-    rows = [row(choice) for choice in choose(TWO, ANY).fitting]
-    assert len(rows) == len(set(rows))
-    for choice in choose(TWO, ANY).fitting:
-        assert choice.cell.is_spot or choice.cell.pool.capacity == "on-demand"
-
-
 def test_models_are_tried_on_several_nodes_with_fewer_shares_each() -> None:
     """Four models of 7,000 MiB: four on an L40S (45,460), two on a T4 (15,110)."""
     four = setup(tenants=tenants(*[weighing(7_000)] * 4))
@@ -85,29 +111,6 @@ def test_many_models_get_no_more_shares_than_mps_has() -> None:
         assert here.total_shares >= 60
 
 
-def test_isolation_is_named_by_what_the_mode_enforces() -> None:
-    named = {choice.cell.way: choice.isolation for choice in choose(TWO, ["on-demand"]).fitting}
-    assert named == {
-        "exclusive": "own GPU",
-        "timeslice": "none",
-        "mps": "memory",
-        "mig-single": "hardware",
-        "mig-mixed": "hardware",
-    }
-
-
-def test_the_margin_is_what_the_tightest_model_has_left() -> None:
-    found = {row(choice): choice for choice in choose(TWO, ["spot"]).fitting}
-    # T4: 15,110 MiB for CUDA, 15,360 by NVML.
-    assert found[1, "g4dn.xlarge", "timeslice", "spot"].tightest.room == pytest.approx(
-        instance().gpu.cuda_mib - 11_000, abs=0.01
-    )
-    assert found[1, "g4dn.xlarge", "mps", "spot"].tightest.room == pytest.approx(15_360 // 2 - 6_000, abs=0.01)
-    assert found[2, "g4dn.xlarge", "exclusive", "spot"].tightest.room == pytest.approx(
-        instance().gpu.cuda_mib - 6_000, abs=0.01
-    )
-
-
 @pytest.mark.slow
 def test_a_budget_keeps_what_costs_more_apart() -> None:
     every = choose(TWO, ANY).fitting
@@ -117,82 +120,6 @@ def test_a_budget_keeps_what_costs_more_apart() -> None:
     assert all(choice.bill.replacing_usd_per_hour <= limit for choice in found.fitting)
     assert all(choice.bill.replacing_usd_per_hour > limit for choice in found.over_budget)
     assert found.over_budget[0].bill.usd_per_hour <= found.over_budget[-1].bill.usd_per_hour
-
-
-def priced(choice: Choice) -> bool:
-    """Whether Paris has a price for it: its G5 has none in the catalogue that the tables come from."""
-    return choice.cell.instance.name.partition(".")[0] in ("g4dn", "g6", "gr6")
-
-
-PARIS = replace(TWO, region="eu-west-3")
-
-
-@pytest.mark.slow
-def test_under_a_budget_only_setups_of_known_prices_fit() -> None:
-    found = choose(replace(PARIS, max_usd_per_hour=2.0), ANY)
-    assert found.fitting
-    assert all(map(priced, (*found.fitting, *found.over_budget)))
-    assert {choice.cell.instance.name for choice in found.not_judged} >= {"g5.xlarge", "g5.2xlarge"}
-    assert not any(map(priced, found.not_judged))
-    none = choose(replace(PARIS, max_usd_per_hour=0.41), ANY)
-    assert none.fitting == ()
-    assert none.over_budget[0].cell.instance.name == "g4dn.xlarge"
-
-
-def test_without_a_budget_known_prices_come_first_and_the_others_are_marked() -> None:
-    found = choose(PARIS, ANY)
-    known = [priced(choice) for choice in found.fitting]
-    assert known == sorted(known, reverse=True)
-    assert {True, False} <= set(known)
-    assert found.not_judged == ()
-    for choice in found.fitting:
-        marked = any("price in eu-west-3 is unknown" in doubt for doubt in choice.doubts)
-        assert marked is not priced(choice)
-
-
-@pytest.mark.slow
-def test_spot_at_an_on_demand_price_is_doubtful() -> None:
-    """The tables have no spot price of Paris, and one of g4dn.xlarge in us-east-1."""
-    for choice in choose(PARIS, ["spot"]).fitting:
-        assert "No spot price is known: the price is on-demand" in choice.doubts
-    assert choose(TWO, ["spot"]).fitting[0].doubts == ()
-
-
-@pytest.mark.slow
-def test_what_refuses_every_setup_is_no_nearest_setup() -> None:
-    """Ollama 0.32.15 does not load `mllama` (`integration/reg_release_test.go`)."""
-    found = choose(setup(tenants=tenants("llama3.2:1b", "llama3.2-vision:11b")), ANY)
-    assert found.refusal is not None
-    assert found.refusal.path == "models[1].name"
-    assert choose(setup(tenants=tenants(weighing(400_000))), ANY).refusal is None
-
-
-def test_where_nothing_fits_the_nearest_miss_names_the_largest_gpu() -> None:
-    """B300: the largest of the catalogue."""
-    found = choose(setup(tenants=tenants(weighing(400_000), weighing(1_000))), ANY)
-    assert found.fitting == ()
-    miss = found.nearest_miss
-    assert miss is not None
-    assert "on p6-b300.48xlarge, B300" in miss.rule
-    # `weighing` is exact on a T4; a process takes a little more on a B300.
-    assert miss.found.startswith("own needs 400,")
-    assert miss.fix == "Use a smaller model, a shorter context or fewer slots."
-
-
-def test_where_a_rule_refuses_everything_it_is_the_nearest_miss() -> None:
-    found = choose(replace(TWO, kubernetes="1.2"), ANY)
-    assert found.fitting == ()
-    assert found.nearest_miss is not None
-    assert found.nearest_miss.path == "cluster.kubernetes"
-
-
-def test_a_type_that_the_region_is_known_not_to_offer_is_left_out() -> None:
-    """P6 is in a few regions only (AWS, instance types by region): Zurich has none."""
-    zurich = choose(replace(TWO, region="eu-central-2"), ["on-demand"])
-    refused = {cell.instance.name for cell in zurich.refused}
-    for choice in zurich.fitting:
-        assert judge(choice.setup).broken == ()
-    assert "p6-b300.48xlarge" in refused
 
 
 @pytest.mark.slow
