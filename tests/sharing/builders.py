@@ -28,6 +28,12 @@ def read_figures(name: str) -> list[dict[str, str]]:
         return list(csv.DictReader(line for line in lines if not line.startswith("#")))
 
 
+def read_cases(name: str) -> dict[str, Any]:
+    """The cases of a YAML table beside the tests, by the sentences that they are named by."""
+    cases: dict[str, Any] = yaml.safe_load((Path(__file__).parent / f"{name}.yaml").read_text(encoding="utf-8"))
+    return cases
+
+
 def served(name: str = "llama2:7b", *, context: int = 2048, slots: int = 1, kv_type: KvType = KvType.F16) -> Served:
     return Served(id=name.replace(":", "-"), model=models()[name], context=context, slots=slots, kv_type=kv_type)
 

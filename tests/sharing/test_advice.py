@@ -2,11 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
@@ -20,7 +17,7 @@ from sharing.memory import need
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing, mode_names, switched
 from sharing.setup import Pool, Setup
-from tests.sharing.builders import SMALL, changed, instance, listed, pool, served, setup, tenants, weighing
+from tests.sharing.builders import SMALL, changed, instance, listed, pool, read_cases, served, setup, tenants, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, SHARINGS, setups
 from tests.sharing.rows import read_setup
 
@@ -202,7 +199,7 @@ def test_advice_on_a_pool_of_several_is_the_same_and_changes_that_pool_alone(who
 
 # What is offered.
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "advice.yaml").read_text(encoding="utf-8"))
+CASES = read_cases("advice")
 
 
 @pytest.mark.parametrize("name", CASES)

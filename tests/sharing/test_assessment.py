@@ -2,22 +2,17 @@
 
 import re
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
 from sharing.assessment import assess
 from sharing.cost import cost
 from sharing.judgement import FIT_READS
 from sharing.modes import TimeSlicing
-from tests.sharing.builders import pool, setup
+from tests.sharing.builders import pool, read_cases, setup
 from tests.sharing.rows import read_setup
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load(
-    (Path(__file__).parent / "assessments.yaml").read_text(encoding="utf-8")
-)
+CASES = read_cases("assessments")
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -4,11 +4,9 @@ import datetime
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,7 +18,7 @@ from sharing.problems import Problem
 from sharing.setting_paths import touches
 from sharing.setup import Pool, Setup
 from sharing.versions import Part
-from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, setup, tenants
+from tests.sharing.builders import SMALL, TODAY, changed, listed, mode, pool, read_cases, setup, tenants
 from tests.sharing.rows import read_setup
 
 MANY = tenants(*[SMALL] * 20)
@@ -63,7 +61,7 @@ def read_case(row: dict[str, Any]) -> Case:
     return Case(read_setup(row), says, pins)
 
 
-TABLE: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "rules.yaml").read_text(encoding="utf-8"))
+TABLE = read_cases("rules")
 CASES = {
     kind: {name: [read_case(row) for row in rule[kind]] for name, rule in TABLE.items()} for kind in ("broken", "kept")
 }

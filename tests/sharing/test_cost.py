@@ -2,11 +2,8 @@
 
 import datetime
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,14 +11,14 @@ from sharing import prices, tables
 from sharing.cost import cost, in_extended_support
 from sharing.gpus import instance_types
 from sharing.setup import Setup
-from tests.sharing.builders import SMALL, TODAY, pool, setup, tenants
+from tests.sharing.builders import SMALL, TODAY, pool, read_cases, setup, tenants
 from tests.sharing.rows import read_setup
 
 REGIONS = ["us-east-1", "us-west-2", "eu-west-1", "ap-south-2", "us-gov-west-1", "xx-north-9"]
 TYPES = list(instance_types())
 
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "cost.yaml").read_text(encoding="utf-8"))
+CASES = read_cases("cost")
 
 
 @pytest.mark.parametrize("name", CASES)

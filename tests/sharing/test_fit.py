@@ -1,10 +1,6 @@
 """Whether models fit, by the pair of the issue, by the GPUs, and by properties."""
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import TypeAdapter
@@ -13,7 +9,7 @@ from sharing.fit import _given, verdicts
 from sharing.models import Served
 from sharing.modes import Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Setup
-from tests.sharing.builders import instance, pair, served, weighing
+from tests.sharing.builders import instance, pair, read_cases, served, weighing
 from tests.sharing.random_stacks import NVIDIA, SERVED, setups
 from tests.sharing.rows import read_models
 
@@ -22,7 +18,7 @@ def fitting(sharing: Sharing, *them: Served, on: str = "g4dn.xlarge") -> list[bo
     return [verdict.fits for verdict in verdicts(them, sharing, instance(on))]
 
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "fits.yaml").read_text(encoding="utf-8"))
+CASES = read_cases("fits")
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -3,15 +3,14 @@
 Expected values are what engines printed of such models, or what the models' makers published; each case says where.
 """
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sharing import architectures
 from sharing.metadata import Tensor, UnclearModelError, describe
 from sharing.models import Model
+from tests.sharing.builders import read_cases
 
 WIDTH, VOCABULARY = 64, 1000
 LLAMA: dict[str, object] = {
@@ -75,14 +74,17 @@ def test_a_tied_embedding_is_on_the_gpu_and_the_position_table_is_not() -> None:
     assert (model.embedding_bytes, model.vocabulary) == (42, 900)
 
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "metadata.yaml").read_text(encoding="utf-8"))
+def more_of(case: dict[str, Any]) -> list[Tensor]:
+    return [Tensor(tensor, tuple(shape), size) for tensor, shape, size in case.get("more", ())]
+
+
+CASES = read_cases("metadata")
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_metadata_say_of_a_model_what_engines_and_makers_say(name: str) -> None:
     case = CASES[name]
-    more = [Tensor(tensor, tuple(shape), size) for tensor, shape, size in case.get("more", ())]
-    model = described(keys(case["architecture"], case["keys"]), *more, dense=case.get("dense", True))
+    model = described(keys(case["architecture"], case["keys"]), *more_of(case), dense=case.get("dense", True))
     assert {field: getattr(model, field) for field in case["model"]} == case["model"]
 
 
@@ -95,72 +97,19 @@ def test_an_embedder_keeps_a_cache_and_ollama_embeds_with_it() -> None:
     assert (embedder.encoder, embedder.architecture) == (True, "llama")
 
 
-UNCLEAR: dict[str, tuple[dict[str, object], list[Tensor], str]] = {
-    "no architecture": ({}, [], "name no architecture"),
-    "an architecture of another kind": ({**LLAMA, "general.architecture": 7}, [], "name no architecture"),
-    "an unknown architecture": (
-        {"general.architecture": "warp\x1b[2J9"},
-        [],
-        "Its architecture `warp?[2J9` is unknown. Describe the model by the own-model keys of the stack file.",
-    ),
-    # llama.cpp pull request 25505; not yet in 4df29be4f (b10454), the nearest to the pinned b10488 that was read.
-    "an architecture of a newer engine": (
-        keys("granite_swa", {}),
-        tensors(32),
-        "Its architecture `granite_swa` is unknown.",
-    ),
-    "a projector": ({"general.architecture": "clip"}, [], "It is a projector, not a language model."),
-    "an adapter": ({**LLAMA, "general.type": "adapter"}, [], "It is an adapter"),
-    "a number missing": (keys("llama", {}), [], "no usable number `llama.block_count` (missing; 0 to 2,147,483,647)"),
-    "a text for a number": ({**LLAMA, "llama.block_count": "32"}, [], "`llama.block_count` ('32'"),
-    "a negative number": ({**LLAMA, "llama.context_length": -1}, tensors(32), "`llama.context_length` ('-1'"),
-    "a huge number": ({**LLAMA, "llama.embedding_length": 2**40}, tensors(32), "`llama.embedding_length` ("),
-    "no layers": ({**LLAMA, "llama.block_count": 0}, [], "It has 0 layers, and 1 to 512 are possible"),
-    "too many layers": ({**LLAMA, "llama.block_count": 2**31 - 1}, [], "It has 2147483647 layers"),
-    "a part of a model": (LLAMA, tensors(30), "It lacks the tensors of 2 of its 32 layers"),
-    "a short list": (
-        {**LLAMA, "llama.attention.head_count_kv": [8] * 4},
-        tensors(32),
-        "`llama.attention.head_count_kv` for 4 of its 32 layers",
-    ),
-    "layers of different kinds": (
-        {**LLAMA, "llama.attention.head_count_kv": [8, 4] * 16},
-        tensors(32),
-        "different numbers of KV heads (4, 8), which no rule covers",
-    ),
-    "no attention at all": (
-        keys(
-            "lfm2",
-            {"block_count": 1, "attention.head_count": 4, "attention.head_count_kv": 0, "shortconv.l_cache": 3},
-        ),
-        tensors(1),
-        "different numbers of KV heads (0)",
-    ),
-    "no embedding": (LLAMA, tensors(32)[1:], "It has no tensor `token_embd.weight`"),
-    "a window missing": (
-        keys("gpt-oss", {"block_count": 2, "attention.head_count": 4}),
-        tensors(2),
-        "`gpt-oss.attention.sliding_window` (missing",
-    ),
-    "windows not listed": (
-        keys("gemma4", {"block_count": 2, "attention.head_count": 4, "attention.sliding_window": 512}),
-        tensors(2),
-        "`gemma4.attention.sliding_window_pattern` (missing",
-    ),
-    "tensors larger than any disk": (
-        LLAMA,
-        tensors(32, Tensor("rope_freqs.weight", (2,), 2**43)),
-        "Its tensors have 8,7",
-    ),
-}
+UNCLEAR = read_cases("unclear")
 
 
-@pytest.mark.parametrize("case", UNCLEAR)
-def test_what_is_no_clear_description_is_refused_and_never_guessed(case: str) -> None:
-    metadata, found, told = UNCLEAR[case]
+@pytest.mark.parametrize("name", UNCLEAR)
+def test_what_is_no_clear_description_is_refused_and_never_guessed(name: str) -> None:
+    case = UNCLEAR[name]
+    named = keys(case["architecture"], case["keys"]) if "keys" in case else {**LLAMA, **case.get("llama", {})}
+    found = tensors(case["tensors"], *more_of(case)) if "tensors" in case else []
     with pytest.raises(UnclearModelError) as refusal:
-        describe("mine", metadata, found, source="a test")
-    assert told in str(refusal.value)
+        describe(
+            "mine", case.get("metadata", named), found if case.get("embedding", True) else found[1:], source="a test"
+        )
+    assert case["told"] in str(refusal.value)
     assert str(refusal.value).endswith(".")
 
 

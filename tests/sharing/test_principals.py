@@ -1,15 +1,11 @@
 """Which ARNs may be admins of a cluster: cases typed from the IAM and EKS documentation."""
 
-from pathlib import Path
-
 import pytest
-import yaml
 
 from sharing.principals import judge_principal, partition_of
+from tests.sharing.builders import read_cases
 
-TABLE: dict[str, list[dict[str, str]]] = yaml.safe_load(
-    (Path(__file__).parent / "principals.yaml").read_text(encoding="utf-8")
-)
+TABLE = read_cases("principals")
 
 
 @pytest.mark.parametrize("row", TABLE["accepted"], ids=lambda row: row["arn"])

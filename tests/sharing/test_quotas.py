@@ -1,19 +1,17 @@
 """What a stack needs of the account's quotas."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from sharing import tables
 from sharing.gpus import instance_types
 from sharing.quotas import needs, quotas, vcpu_quota
 from sharing.setup import Setup
-from tests.sharing.builders import pool, read_figures, setup
+from tests.sharing.builders import pool, read_cases, read_figures, setup
 from tests.sharing.rows import read_setup
 
-CASES: dict[str, dict[str, Any]] = yaml.safe_load((Path(__file__).parent / "quotas.yaml").read_text(encoding="utf-8"))
+CASES = read_cases("quotas")
 
 
 def taken(whole: Setup) -> dict[str, list[int]]:
