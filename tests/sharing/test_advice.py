@@ -206,42 +206,14 @@ CASES = read_cases("advice")
 def test_a_refused_stack_is_led_to_what_helps(name: str) -> None:
     row = {**CASES[name], "gpu-nodes": {"volume-gib": 2000, **CASES[name].get("gpu-nodes", {})}}
     begins, among = ([tuple(change) for change in row.pop(key, [])] for key in ("begins", "among"))
-    never = row.pop("never", [])
-    found = offers(read_setup(row))
+    never, says = row.pop("never", []), row.pop("says", [])
+    offered = advice(read_setup(row))
+    found = [each.settings for each in offered]
     assert found
     assert found[: len(begins)] == begins
     assert {*among} <= {*found}
+    assert {*says} <= {str(each) for each in offered}
     assert [word for word in never if word in str(found)] == []
-
-
-def test_a_model_too_large_for_four_small_gpus_is_led_to_one_larger_gpu() -> None:
-    """L40S: 45,460 MiB. g6e.xlarge costs $1.861 per hour on demand, g4dn.12xlarge $3.912 (AWS price list)."""
-    first, *_ = advice(on("g4dn.12xlarge", Exclusive(), weighing(42_000), capacity="on-demand"))
-    assert first.settings == ("gpu-nodes.instance-types: [g6e.xlarge]",)
-    assert first.usd_per_hour is not None
-    before = judge(on("g4dn.12xlarge", Exclusive(), weighing(42_000), capacity="on-demand")).cost
-    assert before is not None
-    assert before.usd_per_hour - first.usd_per_hour == pytest.approx(3.912 - 1.861, abs=1e-3)
-
-
-def test_two_models_on_eight_gpus_are_led_to_one_gpu() -> None:
-    whole = on("g4dn.metal", TimeSlicing(), weighing(9_000), weighing(9_000), capacity="on-demand")
-    first, *_ = advice(whole)
-    [after] = changed(whole, first.settings).pools
-    assert after.planned_gpus == 1
-
-
-def test_a_pair_that_does_not_fit_one_gpu_is_offered_a_node_each() -> None:
-    """Two g4dn.xlarge in us-east-1 as spot: 2 × $0.2158."""
-    whole = on("g4dn.xlarge", TimeSlicing(), weighing(9_000), weighing(9_000))
-    both = ("sharing.mode: exclusive", "gpu-nodes.desired: 2", "gpu-nodes.max: 2")
-    [found] = [each for each in advice(whole) if each.settings == both]
-    before = judge(whole).cost
-    assert before is not None
-    assert found.usd_per_hour is not None
-    # The second node also has a disk of 2,000 GiB at $0.08 per month and GiB, and an address at $0.005.
-    disk = 2000 * 0.08 / 730
-    assert found.usd_per_hour - before.usd_per_hour == pytest.approx(0.2158 + disk + 0.005, abs=1e-4)
 
 
 @pytest.mark.parametrize("slots", [1, 2, 3])
@@ -303,26 +275,6 @@ def test_where_no_single_model_is_enough_all_that_fail_are_changed_alike() -> No
     assert ("models[0].slots: 2", "models[1].slots: 2") in offers(whole)
 
 
-def test_several_settings_are_changed_at_once_only_where_nothing_else_helps() -> None:
-    huge = served("qwen2.5:32b", slots=64, context=32_768)
-    first, *_ = offers(on("g4dn.xlarge", Exclusive(), huge))
-    assert set(first) >= {"models[0].slots: 1", "models[0].kv-type: q8_0"}
-    assert any("instance-types" in setting for setting in first)
-
-
-def test_a_disk_that_is_too_small_grows_with_the_change() -> None:
-    whole = setup(pools=(pool(sharing=Exclusive()),), tenants=tenants(weighing(60_000)))
-    first, *_ = offers(whole)
-    assert "gpu-nodes.volume-gib: 104" in first, "45 GiB of images and 58.2 GiB of weights"
-
-
-def test_min_follows_the_nodes_down() -> None:
-    whole = on("g4dn.xlarge", Exclusive(), weighing(20_000), min=2, desired=3, max=3)
-    typed = [one for one in offers(whole) if "instance-types" in one[0]]
-    assert typed
-    assert typed[0][1:] == ("gpu-nodes.min: 1", "gpu-nodes.desired: 1")
-
-
 @pytest.mark.slow
 def test_a_stack_over_its_budget_is_led_to_what_costs_less() -> None:
     poor = setup(pools=(pool("g4dn.12xlarge"),), max_usd_per_hour=1.0)
@@ -350,18 +302,6 @@ def test_under_a_budget_no_price_is_offered_that_nobody_knows() -> None:
     assert found
     assert all(each.is_priced for each in found)
     assert "g5." not in str(found)
-
-
-def test_a_price_of_another_region_says_so() -> None:
-    """B200: 180 GB. Paris has no price of P6."""
-    first, *_ = advice(replace(on("g4dn.xlarge", Exclusive(), weighing(120_000)), region="eu-west-3"))
-    assert not first.is_priced
-    assert str(first).endswith(" per hour with GPU prices of another region)")
-
-
-def test_a_type_for_another_driver_is_never_offered() -> None:
-    for mib in (20_000, 31_000, 60_000):
-        assert "g7." not in str(offers(on("g4dn.xlarge", Exclusive(), weighing(mib))))
 
 
 def test_nothing_is_offered_where_nothing_helps() -> None:
@@ -404,17 +344,6 @@ def test_two_pools_that_are_refused_get_advice_each() -> None:
 
 
 # Kinds that touch the price or the RAM alone.
-
-
-def test_a_stack_over_its_budget_is_led_to_spot_capacity() -> None:
-    """g4dn.xlarge in us-east-1: $0.526 per hour on demand (AWS price list), $0.2158 as spot on 2026-08-19."""
-    poor = setup(pools=(pool(capacity="on-demand"),), max_usd_per_hour=1.0)
-    first, *_ = advice(poor)
-    assert first.settings == ("gpu-nodes.capacity: spot",)
-    before = judge(poor).cost
-    assert before is not None
-    assert first.usd_per_hour is not None
-    assert before.usd_per_hour - first.usd_per_hour == pytest.approx(0.526 - 0.2158, abs=1e-3)
 
 
 def test_prompt_caches_that_the_node_cannot_hold_shrink_first() -> None:
