@@ -1,5 +1,4 @@
-"""Writes what is derived from the code: `Pulumi.dev.yaml`, the tables of the README, `docs/plan.schema.json`, and
-what `docs/reference/` says about the tests.
+"""Writes what is derived from the code: `Pulumi.dev.yaml`, `docs/plan.schema.json`, and the tables of the documents.
 
     python docs/generate.py            writes them
     python docs/generate.py --check    says which are out of date, exit 1
@@ -37,10 +36,10 @@ from tandem.doctor.checks import CHECKS
 from tandem.planned.report import PlanReport
 
 ROOT = Path(__file__).resolve().parent.parent
-BEFORE_UP = ROOT / "docs" / "how-to" / "before-your-first-up.md"
-EMULATION = ROOT / "docs" / "reference" / "emulation.md"
 DECISIONS = ROOT / "docs" / "decisions"
-REAL_WORLD = ROOT / "docs" / "reference" / "real-world-behaviours.md"
+REFERENCE = ROOT / "docs" / "reference"
+EMULATION = REFERENCE / "emulation.md"
+REAL_WORLD = REFERENCE / "real-world-behaviours.md"
 WHERE = {
     "machine": "this machine",
     "account": "the account",
@@ -61,7 +60,8 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
 VALUES = ("models-clients", "proof", "tags")
 """Keys of a stack file that are no sections."""
 POOLS_COMMENT = (
-    "    # Or a list of pools, each with these keys, a `name`, and `sharing` where it has its own: see the README."
+    "    # Or a list of pools, each with these keys, a `name`, and its own `sharing`: "
+    "see docs/how-to/use-several-pools.md."
 )
 WHEN = {
     "exclusive": "models that must never wait for each other; what sharing is compared with",
@@ -100,10 +100,13 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
     yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
-    yield ROOT / "docs" / "reference" / "regions.md", regions.document()
+    yield REFERENCE / "regions.md", regions.document()
     yield EMULATION, emulation.document(EMULATION.read_text(encoding="utf-8"))
-    yield BEFORE_UP, _with_table(BEFORE_UP.read_text(encoding="utf-8"), BEFORE_UP.name, "checks", checks_table())
-    yield ROOT / "README.md", readme((ROOT / "README.md").read_text(encoding="utf-8"))
+    yield _with_table(ROOT / "README.md", "costs", costs_table())
+    yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
+    yield _with_table(REFERENCE / "sharing-modes.md", "modes", modes_table())
+    yield _with_table(REFERENCE / "changes.md", "changes", changes_table())
+    yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
 
 
 def dev_stack() -> str:
@@ -171,26 +174,13 @@ def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
     return [(field.alias or name, field) for name, field in model.model_fields.items()]
 
 
-def readme(text: str) -> str:
-    """The README with its tables made anew; each stands between two comments that name it."""
-    tables_by_name = {
-        "costs": costs_table(),
-        "modes": modes_table(),
-        "changes": changes_table(),
-        "keys": keys_table(),
-    }
-    for name, table in tables_by_name.items():
-        text = _with_table(text, "README.md", name, table)
-    return text
-
-
-def _with_table(text: str, document: str, name: str, table: str) -> str:
-    """The document with one of its tables written again; two comments say where it stands."""
-    before, opening, rest = text.partition(f"<!-- {name}: generated -->\n")
+def _with_table(path: Path, name: str, table: str) -> tuple[Path, str]:
+    """The document with its table written again; two comments say where it stands."""
+    before, opening, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: generated -->\n")
     _, closing, after = rest.partition(f"<!-- /{name} -->")
-    assert opening, f"{document} has no place for the table {name}"
-    assert closing, f"{document} does not end the table {name}"
-    return f"{before}{opening}{table}{closing}{after}"
+    assert opening, f"{path.name} has no place for the table {name}"
+    assert closing, f"{path.name} does not end the table {name}"
+    return path, f"{before}{opening}{table}{closing}{after}"
 
 
 def checks_table() -> str:

@@ -14,10 +14,16 @@ from sharing.names import MODE_TAINT, POOL_LABEL
 from stacks.stack_file.hints import fields
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.shape import StackConfig
-from tests import readme
+from tests import several_pools
 from tests.command import call
 
 ROOT = Path(__file__).resolve().parent.parent
+ANSWERS = "tests/live/answers/"
+"""Where a run of the live checklist leaves what it was answered."""
+REFERENCE = ROOT / "docs" / "reference"
+DOCUMENTS = [str(path.relative_to(ROOT)) for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))]
+CURRENT = [name for name in sorted(DOCUMENTS) if not name.startswith("docs/decisions/0") and name != "CHANGELOG.md"]
+"""Documents that say how things are now: decisions and changes name what was there then."""
 
 
 def paths(values: object, above: str = "") -> Iterator[str]:
@@ -52,9 +58,9 @@ def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: P
     assert judge_file(path).plan().config == judge_file(ROOT / "Pulumi.dev.yaml").plan().config
 
 
-def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_what_is_said(tmp_path: Path) -> None:
+def test_the_stack_file_of_the_guide_to_several_pools_does_what_the_guide_says(tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.several.yaml"
-    path.write_text(readme.stack_file(), encoding="utf-8")
+    path.write_text(several_pools.stack_file(), encoding="utf-8")
     done = call("plan", str(path), "--json")
     assert done.returncode == 0, done.stdout
     facts = json.loads(done.stdout)
@@ -63,7 +69,7 @@ def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_
         ("rest", "spot", "timeslice"),
     ]
     assert [model["pool"] for model in facts["models"]] == ["steady", "rest", "rest"]
-    [parked] = re.findall(r"tandem:gpu-nodes\[(\d)\]\.desired' 0", (ROOT / "README.md").read_text(encoding="utf-8"))
+    [parked] = re.findall(r"tandem:gpu-nodes\[(\d)\]\.desired' 0", several_pools.GUIDE.read_text(encoding="utf-8"))
     assert facts["pools"][int(parked)]["name"] == "rest"
 
 
@@ -71,7 +77,7 @@ def test_the_stack_file_that_the_readme_shows_is_accepted_as_it_stands_and_does_
 def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_knows() -> None:
     done = call("modes", "--json")
     planned = [cell for cell in json.loads(done.stdout)["cells"] if cell["verdict"] == "plans"]
-    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("<!-- modes: generated -->\n")[2]
+    table = (REFERENCE / "sharing-modes.md").read_text(encoding="utf-8").partition("<!-- modes: generated -->\n")[2]
     rows = table.partition("<!-- /modes -->")[0].splitlines()[2:]
     for way, row in zip(dict.fromkeys(cell["way"] for cell in planned), rows, strict=True):
         found = [cell for cell in planned if cell["way"] == way]
@@ -81,25 +87,34 @@ def test_the_comparison_of_the_modes_names_the_cheapest_nodes_that_the_command_k
 
 
 def test_every_key_of_a_stack_file_is_in_the_stack_file_that_shows_all_and_in_the_reference() -> None:
-    readme, dev = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Pulumi.dev.yaml"))
+    reference = (REFERENCE / "stack-file.md").read_text(encoding="utf-8")
+    dev = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
     keys = {field.alias or name for name, field in StackConfig.model_fields.items()}
     assert {"aws:profile", "sharing", "gpu-nodes", "proof", "tags"} <= keys
     for key in keys:
         name = key if ":" in key else f"tandem:{key}"
         assert re.search(rf"^ *(# )?{name}:", dev, flags=re.MULTILINE), key
-        assert re.search(rf"^\| `{key}[.\[`]", readme, flags=re.MULTILINE), key
+        assert re.search(rf"^\| `{key}[.\[`]", reference, flags=re.MULTILINE), key
 
 
-@pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize("document", sorted(DOCUMENTS))
+def test_links_of_a_document_lead_somewhere(document: str) -> None:
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for target in re.findall(r"\]\((?!https?://)([^)#]+)", text):
+        assert ((ROOT / document).parent / target).exists(), target
+
+
+@pytest.mark.parametrize("document", CURRENT)
 def test_files_that_a_document_names_are_there(document: str) -> None:
     text = (ROOT / document).read_text(encoding="utf-8")
     for name in re.findall(r"`((?:docs|components|stacks|sharing|sandbox|tandem|catalogue|tests)/[\w./]*)`", text):
-        assert name in (MODE_TAINT, POOL_LABEL) or (ROOT / name).exists(), name
+        assert name in (MODE_TAINT, POOL_LABEL, ANSWERS) or (ROOT / name).exists(), name
 
 
-def test_make_targets_that_the_readme_names_are_there() -> None:
-    readme, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "Makefile"))
-    for target in re.findall(r"(?:`|^)make (\w+)", readme, flags=re.MULTILINE):
+@pytest.mark.parametrize("document", CURRENT)
+def test_make_targets_that_a_document_names_are_there(document: str) -> None:
+    text, makefile = ((ROOT / name).read_text(encoding="utf-8") for name in (document, "Makefile"))
+    for target in re.findall(r"(?:`|^)make ([\w-]+)", text, flags=re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, flags=re.MULTILINE), target
 
 

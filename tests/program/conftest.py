@@ -16,7 +16,7 @@ from stacks.stack_file.judge import Judged, Plan, judge
 from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source, read
 from tandem.planned.plan import program_graph
-from tests import readme
+from tests import several_pools
 from tests.sharing.builders import TODAY
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -32,7 +32,7 @@ def read_variants(part: str) -> Variants:
     return {name: (row["stack"], {key: row[key] for key in row if key != "stack"}) for name, row in TABLE[part].items()}
 
 
-VARIANTS: Variants = {**read_variants("stacks"), "pools": ("timeslice", {"budget": {}, **readme.sections()})}
+VARIANTS: Variants = {**read_variants("stacks"), "pools": ("timeslice", {"budget": {}, **several_pools.sections()})}
 """Stack file, and the sections that differ."""
 
 

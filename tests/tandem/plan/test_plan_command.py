@@ -17,7 +17,7 @@ from sandbox.graph import MASK
 from stacks.stack_file.judge import judge_file
 from tandem.plan import screen as show
 from tandem.terminal import open_console
-from tests import readme
+from tests import several_pools
 from tests.command import Ended, call, on_screen
 
 ROOT = Path(__file__).parents[3]
@@ -105,7 +105,7 @@ def test_no_secret_is_shown(stack: str) -> None:
 @pytest.fixture
 def several(tmp_path: Path) -> Path:
     """The README's stack with several pools, and one that no model uses."""
-    text = readme.stack_file().replace("  tandem:models:", "    - {name: spare}\n  tandem:models:")
+    text = several_pools.stack_file().replace("  tandem:models:", "    - {name: spare}\n  tandem:models:")
     file = tmp_path / "Pulumi.several.yaml"
     file.write_text(text)
     return file

@@ -1,4 +1,4 @@
-"""The stack file that the README shows: tests plan, raise and compare exactly that text."""
+"""The stack file of the guide to several pools: tests plan, deploy and compare exactly that text."""
 
 import re
 from pathlib import Path
@@ -6,12 +6,12 @@ from typing import Any
 
 import yaml
 
-README = Path(__file__).resolve().parent.parent / "README.md"
+GUIDE = Path(__file__).resolve().parent.parent / "docs" / "how-to" / "use-several-pools.md"
 
 
 def stack_file() -> str:
-    """The text of the README's stack file with several pools."""
-    [text] = re.findall(r"```yaml\n(config:\n.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
+    """The text of its stack file."""
+    [text] = re.findall(r"```yaml\n(config:\n.*?)```", GUIDE.read_text(encoding="utf-8"), flags=re.DOTALL)
     return str(text)
 
 
