@@ -20,7 +20,7 @@ CALLS = (
     *("choose llama2:7b --budget -1", "choose llama2:7b --budget 300/year", "choose llama2:7b --budget /month"),
     *("choose llama2:7b --budget nan", "choose llama2:7b --capacity sport", "choose llama2:7b --force"),
     *("modes --type g4dn.xlarg", "modes --type ''", "modes --region eu-centrl-1", "modes --mode mgi"),
-    *("modes nowhere", "modes broken.yaml"),
+    *("modes nowhere", "modes broken.yaml", "modes odd.yaml"),
     *("models --filter lamma2:7b", "gpus --filter g4dn.xlarg3", "gpus --region eu-centrl-1"),
     *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
     *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
@@ -55,6 +55,7 @@ def test_every_wrong_call_is_told_as_in_the_golden(
     for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
+    (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modles"), encoding="utf-8")
     told = []
     for words in CALLS:
         ended = call(*shlex.split(words), cwd=tmp_path)
