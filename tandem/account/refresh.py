@@ -41,7 +41,7 @@ def read_regions(account: Account, now: datetime.datetime, regions: Sequence[str
     answers = Answers({}, [])
     for region in regions or sorted(known):
         try:
-            there = Account(id=account.id, region=region, session=account.session)
+            there = Account(id=account.id, region=region, session=account.session, caller=account.caller)
             answers.kept[region] = prices.read(there, now)
         except AccountError as error:
             answers.failures.append(f"{region}: {error}")

@@ -16,7 +16,6 @@ STYLE = {
     "svg.hashsalt": "tandem",
     "svg.fonttype": "none",
     "text.parse_math": False,
-    "font.family": "sans-serif",
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.grid": True,
@@ -31,7 +30,9 @@ def draw(told: Sequence[Summary], folder: Path) -> dict[str, str]:
     """Draws what there are figures for; file names with what they show."""
     told = change_text(list(told), one_line)  # XML has no escape for control characters
     drawn = {}
-    with mpl.rc_context(STYLE):  # type: ignore[arg-type]  # its stubs want literal keys
+    with mpl.rc_context():
+        mpl.rcdefaults()  # a matplotlibrc of the user's would draw other plots
+        mpl.rcParams.update(STYLE)  # type: ignore[arg-type]  # its stubs want literal keys
         for name, title, make in (
             ("latency.svg", "Request latency over concurrency: median, and up to the 95th percentile", _latency),
             ("throughput.svg", "Output tokens a second of all models together, over concurrency", _throughput),

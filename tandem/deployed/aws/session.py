@@ -48,7 +48,7 @@ class Account:
     region: str
     session: Any
     """A `boto3.Session`."""
-    caller: str = ""
+    caller: str
     """ARN of whose credentials these are; of a role, that of a session."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -99,14 +99,14 @@ def _assume(account: Account, role: "AssumedRole") -> Account:
         answer = account.client("sts").assume_role(
             RoleArn=role.role_arn, RoleSessionName=role.session_name or "tandem", **duration
         )
-    keys = answer["Credentials"]
+    keys, caller = answer["Credentials"], answer["AssumedRoleUser"]["Arn"]
     session = boto3.Session(
         aws_access_key_id=keys["AccessKeyId"],
         aws_secret_access_key=keys["SecretAccessKey"],
         aws_session_token=keys["SessionToken"],
         region_name=account.region,
     )
-    return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=role.role_arn)
+    return Account(id=role.role_arn.split(":")[4], region=account.region, session=session, caller=caller)
 
 
 def _seconds(duration: str) -> int:

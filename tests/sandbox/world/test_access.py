@@ -64,6 +64,14 @@ def test_aws_tells_a_role_as_a_session_without_its_path_and_finds_the_way_back(a
     assert (other["arn"], other["accountId"]) == (CI, "999999999999")
 
 
+def test_only_a_role_may_be_forbidden_to_look_itself_up(account: Account) -> None:
+    account.world.callers = Callers(ambient=ANNA, may_get_role=False)
+    lookup = "aws:iam/getSessionContext:getSessionContext"
+    assert account.world.invoke(lookup, {"arn": CI}, {})["issuerArn"] == CI
+    with refused("AccessDenied", r"unable to get role \(anna\): not authorized: iam:GetRole"):
+        account.world.invoke(lookup, {"arn": "arn:aws:sts::123456789012:assumed-role/anna/session"}, {})
+
+
 def test_eks_takes_no_sessions_and_no_identity_center_role_without_its_path(account: Account) -> None:
     account.cluster()
     with refused("InvalidParameterException", "format is not valid"):

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
@@ -91,9 +92,21 @@ def test_nothing_is_drawn_of_nothing() -> None:
     assert [make(nothing) for make in (plots._latency, plots._throughput, plots._cost, plots._fairness)] == [None] * 4
 
 
+def test_the_settings_of_the_user_change_nothing(tmp_path: Path) -> None:
+    figures = [summary(told("mps", 1.0, 0.5))]
+    plots.draw(figures, tmp_path)
+    first = (tmp_path / "cost.svg").read_bytes()
+    with mpl.rc_context({"font.family": "serif", "lines.linewidth": 9, "axes.facecolor": "black"}):
+        plots.draw(figures, tmp_path)
+        assert mpl.rcParams["lines.linewidth"] == 9
+    assert (tmp_path / "cost.svg").read_bytes() == first
+
+
 @pytest.mark.parametrize(("usd", "files"), [(0.5, 4), (None, 3)])
 def test_a_file_for_each_plot_that_there_is(tmp_path: Path, usd: float | None, files: int) -> None:
-    named = plots.draw([summary(told("a\x1b[31m", 1.0, usd))], tmp_path)
+    named = plots.draw([summary(told("$a$\x1b[31m", 1.0, usd))], tmp_path)
     assert sorted(named) == sorted(file.name for file in tmp_path.iterdir())
     assert len(named) == files
-    assert all("<svg" in file.read_text(encoding="utf-8") for file in tmp_path.iterdir())
+    drawings = [file.read_text(encoding="utf-8") for file in tmp_path.iterdir()]
+    assert all("<svg" in drawing for drawing in drawings)
+    assert any(">$a$" in drawing for drawing in drawings)  # no formula
