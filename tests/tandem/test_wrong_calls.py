@@ -31,7 +31,7 @@ CALLS = (
     *(f"{name} dev --context x" for name in ("verify", "watch", "chat", "bench")),
     *(f"{name} dev --kubeconfig nowhere" for name in ("verify", "watch", "chat", "bench")),
     *(f"verify --wait={seconds}" for seconds in ("-1", "inf", "nan", "soon")),
-    *("bench --concurrency 0", "bench --rate -1", "bench --requests x", "bench --usd-per-hour nan"),
+    *("bench --concurrency 0", "bench --rate -1", "bench --requests x", "bench --usd-per-hour inf"),
     *("bench --prompt-words 7", "sandbox pulumi", "sandbox delete", "sandbox delete timeslice"),
     *("sandbox delete timeslice vpc", "sandbox pulumi dev stack output", "sandbox up dev --target x"),
     *("sandbox destroy dev --refresh", "sandbox status timeslice -- --refresh"),
