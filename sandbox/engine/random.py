@@ -7,7 +7,7 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2
 
 from sandbox import wire
-from sandbox.engine.servicer import Servicer
+from sandbox.engine.servicer import Servicer, changed_inputs, difference
 from sandbox.graph import plain
 
 
@@ -18,10 +18,7 @@ class RandomServicer(Servicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
-        olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
-        changed = [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
-        some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
-        return provider_pb2.DiffResponse(changes=some if changed else none, diffs=changed, replaces=changed)
+        return difference(changed_inputs(request), changed_inputs(request))
 
     def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
         inputs = plain(wire.read(request.properties))

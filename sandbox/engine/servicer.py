@@ -62,9 +62,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     def DiffConfig(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
-        olds, news = wire.read(request.old_inputs), wire.read(request.news)
-        changed = [key for key in sorted(olds.keys() | news.keys()) if plain(olds.get(key)) != plain(news.get(key))]
-        return _difference(changed, [key for key in changed if key in PLACES.get(self._package, ())])
+        changed = changed_inputs(request)
+        return difference(changed, [key for key in changed if key in PLACES.get(self._package, ())])
 
     def Configure(
         self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
@@ -115,7 +114,7 @@ class CloudServicer(Servicer):
     def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
         olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
         found = self._world.diff(request.type, olds, news)
-        return _difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
+        return difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
 
     def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
         inputs = wire.read(request.properties)
@@ -184,7 +183,7 @@ class TerraformServicer(CloudServicer):
     def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
         olds, news = in_state(wire.read(request.old_inputs), wire.read(request.olds)), plain(wire.read(request.news))
         found = self._world.diff(request.type, olds, news)
-        return _difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
+        return difference(found.changed, found.replaces, delete_before_replace=found.delete_before_replace)
 
     def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
         news, olds = wire.read(request.news), wire.read(request.olds)
@@ -272,9 +271,16 @@ def _told(error: CloudError) -> str:
     return f"{error.code}: {error.message}"
 
 
-def _difference(
+def changed_inputs(request: provider_pb2.DiffRequest) -> list[str]:
+    """Inputs that differ, whatever is secret of them."""
+    olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
+    return [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
+
+
+def difference(
     changed: Collection[str], replaces: Collection[str], *, delete_before_replace: bool = False
 ) -> provider_pb2.DiffResponse:
+    """The answer that these properties have changed, and that of these a change replaces."""
     some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
     return provider_pb2.DiffResponse(
         changes=some if changed or replaces else none,

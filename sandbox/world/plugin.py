@@ -215,10 +215,8 @@ def cut(things: Things, node: Thing) -> dict[str, int]:
 
     Empty where there is no manager, or no such layout, or the card cannot be cut so: then the card stays whole.
     """
-    if operated(things, node).get(MIG_MANAGER) != "true":
-        return {}
     what = kind(node)
-    if what is None:
+    if what is None or operated(things, node).get(MIG_MANAGER) != "true":
         return {}
     for release in releases(things, node.cluster, "gpu-operator"):
         manager = value_at(release.inputs, "values.migManager") or {}

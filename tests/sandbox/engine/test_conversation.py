@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToDict
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
 from sandbox import wire
+from sandbox.engine.random import RandomServicer
 from sandbox.engine.servicer import KubernetesServicer, TerraformServicer
 from sandbox.graph import Secret
 from sandbox.world import World
@@ -86,6 +87,7 @@ def conversation() -> Iterator[dict[str, Any]]:
         yield from greeting(kubernetes)
         yield from life(aws)
         yield from refusals(aws)
+        yield from chance(RandomServicer("random", "4.0.0"))
         where = {"location_type": "availability-zone"}
         for token, args in (
             ("aws:index/getAvailabilityZones:getAvailabilityZones", {"state": "available"}),
@@ -140,6 +142,20 @@ def refusals(aws: Any) -> Iterator[dict[str, Any]]:
         yield call(aws, "Create", provider_pb2.CreateRequest(), **named, properties=inputs)[1]
     yield call(aws, "Create", provider_pb2.CreateRequest(), type="aws:no/such:Thing", name="x", properties={})[1]
     yield call(aws, "Configure", provider_pb2.ConfigureRequest(), args={"region": "us-east-1", "profile": "none"})[1]
+
+
+def chance(random: Any) -> Iterator[dict[str, Any]]:
+    """Of an id that is in Pulumi's state alone; what it really is, is different each time."""
+    plan, news = {"byteLength": 4, "keepers": {"a": "b"}}, {"byteLength": 4, "keepers": {"a": "c"}}
+    yield call(random, "Check", provider_pb2.CheckRequest(), news=plan)[1]
+    yield call(random, "Create", provider_pb2.CreateRequest(), properties=plan, preview=True)[1]
+    for given in (plan, news):
+        yield call(random, "Diff", provider_pb2.DiffRequest(), old_inputs=plan, news=given)[1]
+    yield call(random, "Read", provider_pb2.ReadRequest(), id="0a1b2c3d", inputs=plan, properties=plan)[1]
+    yield call(random, "Delete", provider_pb2.DeleteRequest(), id="0a1b2c3d")[1]
+    made, _ = call(random, "Create", provider_pb2.CreateRequest(), properties=plan)
+    assert wire.read(made.properties) == {**plan, "hex": made.id}
+    assert len(made.id) == 8
 
 
 def test_a_conversation_is_its_golden(golden: Golden) -> None:
