@@ -8,8 +8,7 @@ import pytest
 
 from tandem.command import main
 from tests.command import Printed
-from tests.ollama.test_model_start import OWN, Server, needs_ollama, on_a_card
-from tests.ollama.tiny_model import FORWARD, HEADS, LAYERS, WIDTH
+from tests.ollama.test_model_start import OWN, TINY, Server, needs_ollama, on_a_card
 from tests.tandem.models.gguf_files import write
 
 pytestmark = needs_ollama
@@ -31,9 +30,9 @@ def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: Pri
     url = f"http://{server.environment['OLLAMA_HOST']}"
     by_tag = inspected(capsys, OWN, "--ollama", url)
     assert by_tag == inspected(capsys, str(server.folder / "tiny.gguf"))
-    assert (by_tag["layers"], by_tag["kv_heads"], by_tag["head_dim"]) == (LAYERS, HEADS, WIDTH // HEADS)
-    assert (by_tag["feed_forward"], by_tag["max_context"], by_tag["vocabulary"]) == (FORWARD, 32768, 260)
-    assert by_tag["embedding_bytes"] == WIDTH * 260 * 2, "untied, f16"
+    assert (by_tag["layers"], by_tag["kv_heads"], by_tag["head_dim"]) == (2, 2, 64)
+    assert (by_tag["feed_forward"], by_tag["max_context"], by_tag["vocabulary"]) == (256, 32768, 260)
+    assert by_tag["embedding_bytes"] == TINY.width * 260 * 2, "untied, f16"
 
 
 def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: Printed) -> None:

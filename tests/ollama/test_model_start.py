@@ -9,16 +9,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
+
+from tests.gpu.gguf_file import write_model
+from tests.gpu.shapes import SHAPES, shrunk
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "components" / "ollama_pair" / "model_start.sh"
 TAG = "llama2:7b"
 # The registry prefix is a closed port of this machine: no test asks a real registry for anything.
 OWN = "localhost:1/tandem/tiny:f16"
+F16 = dict.fromkeys(("matrices", "embedding", "output"), "F16")
+TINY = replace(shrunk(SHAPES["llama2:7b"]), name="tiny", vocabulary=260, max_context=32768, **F16)
+"""A model of 1.8 MB that a real engine loads."""
 
 STUB = """#!/bin/sh
 # `ollama CMD` fails as often as the number in CMD.fails says, with the text in CMD.error; else it prints CMD.answer.
@@ -294,7 +300,7 @@ def serve(folder: Path, program: Path, settings: dict[str, str], user: Sequence[
             if b"inference compute" in (folder / "server.log").read_bytes():
                 break
             time.sleep(0.1)
-        subprocess.run([sys.executable, HERE / "tiny_model.py", folder / "tiny.gguf"], check=True)
+        write_model(TINY, folder / "tiny.gguf")
         (folder / "own").write_text(f'FROM {folder}/tiny.gguf\nPARAMETER stop "<end>"\nPARAMETER temperature 0.5\n')
         server.ollama("create", OWN, "-f", str(folder / "own"))
         yield server
@@ -384,37 +390,22 @@ def engine_arguments(server: Server) -> str:
 
 
 @needs_ollama
-def test_a_real_server_with_all_layers_on_the_gpu_starts(card: Card) -> None:
-    run = card("full", 14900).start()
-    assert (run.exit_code, run.message) == (0, "")
-    assert "100% GPU" in run.log
-
-
-@needs_ollama
-def test_a_real_server_with_a_card_keeps_the_parameters_once_however_often_it_starts(card: Card) -> None:
-    check_that_starting_again_adds_nothing(card("full", 14900))
-
-
-@needs_ollama
-def test_a_real_server_that_spills_fails_the_start(card: Card) -> None:
-    run = card("partial", 14900).start()
-    assert run.exit_code == 1
-    assert run.message.startswith(f"{OWN} spilled: some of its layers are on the CPU")
-
-
-@needs_ollama
-def test_a_real_server_that_finds_no_card_fails_the_start(card: Card) -> None:
-    run = card("none", 0).start()
-    assert run.exit_code == 1
-    assert "but Ollama does not use it" in run.message
-
-
-@needs_ollama
-def test_a_real_server_out_of_gpu_memory_fails_the_start_and_says_so(card: Card) -> None:
-    run = card("out of memory", 14900).start()
-    assert run.exit_code == 1
-    assert "did not load: Error: " in run.message
-    assert "cudaMalloc failed: out of memory" in run.message
+@pytest.mark.parametrize(
+    ("places", "free", "message", "logged"),
+    [
+        ("full", 14900, "", "100% GPU"),
+        ("partial", 14900, f"{OWN} spilled: some of its layers are on the CPU", ""),
+        ("none", 0, f"no layer of {OWN} is on a GPU", "but Ollama does not use it"),
+        ("out of memory", 14900, f"{OWN} did not load: Error: ", "cudaMalloc failed: out of memory"),
+    ],
+)
+def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and_says_so(
+    card: Card, places: str, free: int, message: str, logged: str
+) -> None:
+    run = card(places, free).start()
+    assert (run.exit_code, run.message == "") == (int(message != ""), message == "")
+    assert run.message.startswith(message)
+    assert logged in run.log
 
 
 @needs_ollama
