@@ -7,7 +7,7 @@ from sandbox.graph import Graph, plain
 from tests.cluster.charts import objects_of
 from tests.cluster.nodes import Node, nodes
 from tests.control_plane.kept import StartError
-from tests.control_plane.running import ControlPlane
+from tests.control_plane.running import ControlPlane, T
 
 Object = dict[str, Any]
 Graphs = Callable[[str], Graph]
@@ -15,6 +15,8 @@ Graphs = Callable[[str], Graph]
 SECONDS = 40
 """Within which pods are placed; two or three are usual."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
+CHARTS = ("node-feature-discovery", "nvidia-device-plugin", "ollama")
+"""Those whose objects `charts.py` makes."""
 ORDER = ("Namespace", "StorageClass", "PersistentVolume", "PersistentVolumeClaim")
 """Others after these."""
 CLEARED = (
@@ -37,11 +39,10 @@ def manifests(graph: Graph) -> list[Object]:
     return sorted(found, key=lambda one: ORDER.index(one["kind"]) if one["kind"] in ORDER else len(ORDER))
 
 
-def releases(graph: Graph, chart: str) -> Iterator[Mapping[str, Any]]:
-    for release in graph.of_type(RELEASE):
-        inputs = plain(release.inputs)
-        if inputs["chart"].rpartition("/")[2] == chart:
-            yield inputs
+def releases(graph: Graph, *charts: str) -> list[Mapping[str, Any]]:
+    """A stack's releases of these charts, in this order."""
+    found = [plain(release.inputs) for release in graph.of_type(RELEASE)]
+    return [one for chart in charts for one in found if one["chart"].rpartition("/")[2] == chart]
 
 
 class Deployment:
@@ -58,9 +59,8 @@ class Deployment:
         if with_nodes:
             for node in nodes(graph, desired=nodes_desired):
                 self.join(node)
-        for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
-            for release in releases(graph, chart):
-                self.install(release)
+        for release in releases(graph, *CHARTS):
+            self.install(release)
 
     def install(self, release: Mapping[str, Any]) -> None:
         for one in objects_of(release):
@@ -82,16 +82,15 @@ class Deployment:
 
     def taint(self, node: str, taints: list[Object]) -> None:
         """Gives a node these taints, and no others."""
-        change = {"spec": {"taints": taints}}
-        self.api.call("PATCH", f"/api/v1/nodes/{node}", change, content="merge-patch+json")
+        self.api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": taints}})
 
     def relabel(self, node: str, labels: Mapping[str, str]) -> None:
-        self.api.call("PATCH", f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}}, content="merge-patch+json")
+        self.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
 
     def offer(self, node: str, resource: str, shares: int) -> None:
         """What the device plugin does through kubelet when its config changes."""
         status = {part: {resource: str(shares)} for part in ("capacity", "allocatable")}
-        self.api.call("PATCH", f"/api/v1/nodes/{node}/status", {"status": status}, content="merge-patch+json")
+        self.api.patch(f"/api/v1/nodes/{node}/status", {"status": status})
 
     def allocatable(self, resource: str) -> int:
         return sum(int(node["status"]["allocatable"].get(resource, 0)) for node in self.api.list("v1", "Node"))
@@ -142,18 +141,11 @@ class Deployment:
                 and why in condition["message"]
             ]
 
-        said: list[str] = []
+        return self.wait_for(f"the scheduler refused the pod: {why}", reasons)[0]
 
-        def refused() -> bool:
-            said.extend(reasons())
-            return bool(said)
-
-        self.wait_for(f"the scheduler refused the pod: {why}", refused)
-        return said[0]  # asked again, the pod may be gone
-
-    def wait_for(self, what: str, known: Callable[[], bool]) -> None:
+    def wait_for(self, what: str, known: Callable[[], T]) -> T:
         try:
-            self.plane.wait_for(what, known, SECONDS)
+            return self.plane.wait_for(what, known, SECONDS)
         except StartError as error:
             raise AssertionError("\n".join([str(error), *self._told()])) from None
 

@@ -22,7 +22,7 @@ from tests.control_plane.karpenter import Karpenter
 from tests.control_plane.karpenter_kwok import translated
 from tests.control_plane.karpenter_types import CAPACITY_TYPE, INSTANCE_TYPE
 from tests.control_plane.kept import StartError
-from tests.control_plane.running import HELD
+from tests.control_plane.running import HELD, T
 
 Object = dict[str, Any]
 SECONDS = 180
@@ -183,7 +183,7 @@ class Pools:
             return False
         for pod in pods:
             path = f"/api/v1/namespaces/{namespace}/pods/{pod['metadata']['name']}/status"
-            self.api.call("PATCH", path, {"status": {"phase": "Succeeded"}}, content="merge-patch+json")
+            self.api.patch(path, {"status": {"phase": "Succeeded"}})
         return True
 
     def apply_pod(
@@ -245,19 +245,18 @@ class Pools:
             events = self.api.list("v1", "Event", "default", fieldSelector=about)
             return [one["message"] for one in events if one["source"].get("component") == "karpenter"]
 
-        self.wait_for(f"Karpenter refused {pod}", lambda: bool(said()))
-        return said()[0]
+        return self.wait_for(f"Karpenter refused {pod}", said)[0]
 
-    def wait_for(self, what: str, known: Callable[[], bool]) -> None:
+    def wait_for(self, what: str, known: Callable[[], T]) -> T:
         """Waits while the plugins work: each gets a turn before each look."""
 
-        def looked() -> bool:
+        def looked() -> T:
             if self.plugin_works:
                 self._plugins_turn()
             return known()
 
         try:
-            self.plane.wait_for(what, looked, SECONDS)
+            return self.plane.wait_for(what, looked, SECONDS)
         except StartError as error:
             raise AssertionError("\n".join([str(error), *self._told()])) from None
 
@@ -273,7 +272,7 @@ class Pools:
             status = dict.fromkeys(("capacity", "allocatable"), offered)
             path = f"/api/v1/nodes/{node['metadata']['name']}/status"
             with suppress(ApiError):  # gone meanwhile
-                self.api.call("PATCH", path, {"status": status}, content="merge-patch+json")
+                self.api.patch(path, {"status": status})
 
     def _told(self) -> Iterator[str]:
         """Promise and fact of each pool, every pod that does not run, and Karpenter's last words."""

@@ -7,7 +7,7 @@ import pytest
 
 from sandbox.graph import Graph
 from tests.cluster.charts import objects_of
-from tests.cluster.deployment import Deployment, Graphs, manifests, releases
+from tests.cluster.deployment import CHARTS, Deployment, Graphs, manifests, releases
 from tests.control_plane.api import ApiError
 
 Object = dict[str, Any]
@@ -30,12 +30,7 @@ STRICTER = {"privileged": "baseline", "baseline": "restricted"}
 
 def pods(graph: Graph, namespace: str) -> Iterator[Object]:
     """The pods that a stack's objects and charts make in a namespace, as their controllers create them."""
-    found = [
-        one
-        for chart in ("ollama", PLUGIN, DISCOVERY)
-        for release in releases(graph, chart)
-        for one in objects_of(release)
-    ]
+    found = [one for release in releases(graph, *CHARTS) for one in objects_of(release)]
     for one in (*manifests(graph), *found):
         if "template" in one.get("spec", {}) and one["metadata"]["namespace"] == namespace:
             template = one["spec"]["template"]

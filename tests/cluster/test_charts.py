@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tests.cluster.charts import Render, objects_of
-from tests.cluster.deployment import Deployment, Graphs, manifests, releases
+from tests.cluster.deployment import CHARTS, Deployment, Graphs, manifests, releases
 
 NOT_OURS = frozenset(
     {
@@ -52,15 +52,14 @@ def key(one: Mapping[str, Any]) -> tuple[str, str]:
 
 
 def test_the_charts_make_of_our_values_what_is_written_here(render: Render, graphs: Graphs, any_stack: str) -> None:
-    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
-        for release in releases(graphs(any_stack), chart):
-            theirs = {key(one): one for one in render(release)}
-            ours = {key(one): one for one in objects_of(release)}
-            assert {name for name in theirs if name[0] in ("DaemonSet", "Deployment", "Job", "Pod")} == {
-                name for name in ours if name[0] in ("DaemonSet", "Deployment")
-            }
-            told = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
-            assert not told, "\n".join(told)
+    for release in releases(graphs(any_stack), *CHARTS):
+        theirs = {key(one): one for one in render(release)}
+        ours = {key(one): one for one in objects_of(release)}
+        assert {name for name in theirs if name[0] in ("DaemonSet", "Deployment", "Job", "Pod")} == {
+            name for name in ours if name[0] in ("DaemonSet", "Deployment")
+        }
+        told = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
+        assert not told, "\n".join(told)
 
 
 def test_the_server_accepts_what_the_charts_render(
@@ -68,8 +67,7 @@ def test_the_server_accepts_what_the_charts_render(
 ) -> None:
     for one in manifests(graphs(any_stack)):
         cluster.api.apply(one)
-    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
-        for release in releases(graphs(any_stack), chart):
-            for one in render(release):
-                one["metadata"].setdefault("namespace", release["namespace"])
-                cluster.api.apply(one, dry_run=True)
+    for release in releases(graphs(any_stack), *CHARTS):
+        for one in render(release):
+            one["metadata"].setdefault("namespace", release["namespace"])
+            cluster.api.apply(one, dry_run=True)

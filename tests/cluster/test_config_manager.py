@@ -102,8 +102,7 @@ class Pod:
         self._plane.wait_for(f"{PROGRAM} said {words}", said)
 
     def _label(self, value: str | None) -> None:
-        change = {"metadata": {"labels": {LABEL: value}}}
-        self._plane.api.call("PATCH", f"/api/v1/nodes/{self._node}", change, content="merge-patch+json")
+        self._plane.api.patch(f"/api/v1/nodes/{self._node}", {"metadata": {"labels": {LABEL: value}}})
 
 
 def effects(log: Path) -> list[str]:

@@ -192,7 +192,7 @@ def test_a_node_that_has_drifted_goes_under_a_pod_of_a_proof(pools: Pools) -> No
     [claim] = pools.claims(quarters)
     path = f"/apis/karpenter.sh/v1/nodepools/{quarters.name}"
     drifted = {"spec": {"template": {"metadata": {"labels": {"team": "another"}}}}}
-    pools.api.call("PATCH", path, drifted, content="merge-patch+json")
+    pools.api.patch(path, drifted)
     pools.wait_for("the pod was taken away", lambda: pools.api.get("v1", "Pod", "proof") is None)
     assert claim["metadata"]["name"] not in [one["metadata"]["name"] for one in pools.claims(quarters)]
 

@@ -6,6 +6,7 @@ What answers behind the forwarded ports is a small server of the test's; what ru
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -114,14 +115,6 @@ def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.Ca
     assert overfilling(stack) == []
 
 
-def test_json_says_the_same(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("verify", stack.kubeconfig, "--json") == 0
-    told = json.loads(capsys.readouterr().out)
-    assert (told["stack"], told["verdict"], told["first_broken"]) == ("timeslice", "holds", None)
-    assert len(told["checks"]) == 29
-    assert {check["held"] for check in told["checks"]} == {True}
-
-
 def test_a_node_of_another_mode_is_the_first_broken_promise(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     stack.cluster.relabel(GPU_NODE, {"nvidia.com/gpu.sharing-strategy": "none"})
     stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 1)
@@ -155,18 +148,16 @@ def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, re
     assert overfilling(stack) == []
 
 
-def again(stack: Stack, model: str, why: str) -> None:
-    """Deletes a model's pod; the next one waits for `why`."""
-    [before] = [one for one in stack.cluster.pods("ollama") if model in one["metadata"]["name"]]
-    path = stack.cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": before["metadata"]})
-    stack.cluster.api.call("DELETE", path, {"gracePeriodSeconds": 0})
-    stack.cluster.wait_until_refused(model, why)
+def delete_pod(stack: Stack, model: str) -> None:
+    [pod] = [one["metadata"]["name"] for one in stack.cluster.pods("ollama") if model in one["metadata"]["name"]]
+    stack.cluster.api.call("DELETE", f"/api/v1/namespaces/ollama/pods/{pod}", {"gracePeriodSeconds": 0})
 
 
 def test_a_cordoned_node_is_named_by_what_the_scheduler_says(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
     node = f"/api/v1/nodes/{GPU_NODE}"
-    stack.cluster.api.call("PATCH", node, {"spec": {"unschedulable": True}}, content="merge-patch+json")
-    again(stack, "llama2-7b", "unschedulable")
+    stack.cluster.api.patch(node, {"spec": {"unschedulable": True}})
+    delete_pod(stack, "llama2-7b")
+    stack.cluster.wait_until_refused("llama2-7b", "unschedulable")
     assert run("verify", stack.kubeconfig, "--json") == 1
     first = json.loads(capsys.readouterr().out)["first_broken"]
     assert (first["what"], first["fix"]) == (
@@ -180,9 +171,7 @@ def test_a_forwarded_port_finds_the_pod_that_replaces_another(stack: Stack, reac
         assert (llama.id, llama.model) == ("llama2-7b", "llama2:7b")
         with httpx.Client(base_url=llama.url) as client:
             assert client.get("/api/version").json() == {"version": "0.32.15"}
-            [before] = [one for one in stack.cluster.pods("ollama") if "llama2" in one["metadata"]["name"]]
-            path = stack.cluster.api.path({"apiVersion": "v1", "kind": "Pod", "metadata": before["metadata"]})
-            stack.cluster.api.call("DELETE", path, {"gracePeriodSeconds": 0})
+            delete_pod(stack, "llama2-7b")
             stack.cluster.wait_for_models("llama2-7b", "mistral-7b")
             assert client.get("/api/version").json() == {"version": "0.32.15"}
             assert httpx.get(f"{llama.url}/api/version").json() == {"version": "0.32.15"}
@@ -200,12 +189,7 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
 
 def test_a_model_without_a_ready_pod_is_told_by_its_forwarded_port(stack: Stack, reached: Connected) -> None:
     with connection.forwards(reached) as leads:
-        stack.cluster.api.call(
-            "PATCH",
-            "/apis/apps/v1/namespaces/ollama/deployments/llama2-7b",
-            {"spec": {"replicas": 0}},
-            content="merge-patch+json",
-        )
+        stack.cluster.api.patch("/apis/apps/v1/namespaces/ollama/deployments/llama2-7b", {"spec": {"replicas": 0}})
         stack.cluster.wait_for_models("mistral-7b")
         with pytest.raises(httpx.TransportError):
             httpx.get(leads["llama2-7b"].url)
@@ -282,9 +266,13 @@ def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], 
     return line
 
 
-def with_user(stack: Stack, folder: Path, user: dict[str, Any]) -> Path:
+def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster: str) -> Path:
+    """The kubeconfig with another user, where one is given, and with changes of the cluster."""
+    config = stack.config
+    config["users"][0]["user"] = user or config["users"][0]["user"]
+    config["clusters"][0]["cluster"] |= cluster
     path = folder / "kubeconfig"
-    path.write_text(json.dumps({**stack.config, "users": [{"name": "admin", "user": user}]}))
+    path.write_text(json.dumps(config))
     return path
 
 
@@ -301,7 +289,7 @@ def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = token_of(stack, "default")
-    line = refused(stack, with_user(stack, tmp_path, {"token": token}), capsys)
+    line = refused(stack, kubeconfig_with(stack, tmp_path, {"token": token}), capsys)
     assert "cannot list resource" in line
     assert "access entry" in line
     assert token not in line
@@ -310,30 +298,24 @@ def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
 def test_a_user_who_may_look_and_not_forward_is_told_so(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    api = "rbac.authorization.k8s.io"
-    stack.cluster.api.apply(
-        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "looker", "namespace": "default"}}
-    )
-    rules = [
-        {
-            "apiGroups": ["", "apps"],
-            "resources": ["nodes", "pods", "daemonsets", "deployments"],
-            "verbs": ["get", "list"],
-        }
-    ]
-    stack.cluster.api.apply(
-        {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": {"name": "looker"}, "rules": rules}
-    )
-    stack.cluster.api.apply(
+    api, name = "rbac.authorization.k8s.io", {"name": "looker"}
+    resources = ["nodes", "pods", "daemonsets", "deployments"]
+    rules = [{"apiGroups": ["", "apps"], "resources": resources, "verbs": ["get", "list"]}]
+    subjects = [{"kind": "ServiceAccount", **name, "namespace": "default"}]
+    role = {"apiGroup": api, "kind": "ClusterRole", **name}
+    for made in (
+        {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {**name, "namespace": "default"}},
+        {"apiVersion": f"{api}/v1", "kind": "ClusterRole", "metadata": name, "rules": rules},
         {
             "apiVersion": f"{api}/v1",
             "kind": "ClusterRoleBinding",
-            "metadata": {"name": "looker"},
-            "roleRef": {"apiGroup": api, "kind": "ClusterRole", "name": "looker"},
-            "subjects": [{"kind": "ServiceAccount", "name": "looker", "namespace": "default"}],
-        }
-    )
-    kubeconfig = with_user(stack, tmp_path, {"token": token_of(stack, "looker")})
+            "metadata": name,
+            "roleRef": role,
+            "subjects": subjects,
+        },
+    ):
+        stack.cluster.api.apply(made)
+    kubeconfig = kubeconfig_with(stack, tmp_path, {"token": token_of(stack, "looker")})
     assert run("verify", kubeconfig, "--json") == 1
     told = json.loads(capsys.readouterr().out)
     assert told["first_broken"]["what"] == "server answers"
@@ -343,59 +325,47 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
     assert "`nvidia-smi` may not be run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 
 
-def test_a_token_that_the_cluster_does_not_know_is_told(
-    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    line = refused(stack, with_user(stack, tmp_path, {"token": "expired-token"}), capsys)
-    assert "does not know you (401)" in line
-    assert "expired-token" not in line
-
-
 def test_a_program_may_give_the_token_as_on_eks(stack: Stack, tmp_path: Path) -> None:
     status = {"kind": "ExecCredential", "status": {"token": stack.config["users"][0]["user"]["token"]}}
     program = tmp_path / "login"
     program.write_text(f"#!/bin/sh\necho '{json.dumps(status)}'\n")
     program.chmod(0o755)
     exec_ = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": str(program)}
-    assert run("verify", with_user(stack, tmp_path, {"exec": exec_})) == 0
+    assert run("verify", kubeconfig_with(stack, tmp_path, {"exec": exec_})) == 0
 
 
-def test_a_missing_aws_cli_is_told(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    exec_ = {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}
-    kubeconfig = with_user(stack, tmp_path, {"exec": exec_})
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(tmp_path))
-        line = refused(stack, kubeconfig, capsys)
-    assert "gets its token from `aws`, which is not on the PATH. Install the AWS CLI" in line
-
-
-def with_cluster(stack: Stack, folder: Path, **changes: str) -> Path:
-    [entry] = stack.config["clusters"]
-    changed = [{"name": entry["name"], "cluster": {**entry["cluster"], **changes}}]
-    path = folder / "kubeconfig"
-    path.write_text(json.dumps({**stack.config, "clusters": changed}))
-    return path
-
-
-def test_a_cluster_that_is_not_there_is_told(stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    line = refused(stack, with_cluster(stack, tmp_path, server="https://127.0.0.1:1"), capsys)
-    assert "127.0.0.1:1 cannot be reached" in line
-    line = refused(stack, with_cluster(stack, tmp_path, server="https://no-such-host.invalid"), capsys)
-    assert "no-such-host.invalid cannot be reached" in line
-
-
-def test_another_cluster_under_the_same_address_is_told(
-    stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("user", "cluster_changes", "words"),
+    [
+        ({"token": "expired-token"}, {}, "does not know you (401)"),
+        (
+            {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws"}},
+            {},
+            "gets its token from `aws`, which is not on the PATH. Install the AWS CLI",
+        ),
+        ({}, {"server": "https://no-such-host.invalid"}, "no-such-host.invalid cannot be reached"),
+        ({}, {"certificate-authority": "cert.pem"}, "shows another certificate"),
+    ],
+    ids=["an unknown token", "no AWS CLI", "no such host", "another cluster under the same address"],
+)
+def test_what_keeps_a_command_from_looking_is_told(
+    stack: Stack,
+    user: dict[str, Any],
+    cluster_changes: dict[str, str],
+    words: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     maker = stack.cluster.plane.programs / CERTIFICATE_MAKER
     subprocess.run([maker, "--ca", "--host", "127.0.0.1"], cwd=tmp_path, check=True, capture_output=True)
-    other = with_cluster(stack, tmp_path, **{"certificate-authority": str(tmp_path / "cert.pem")})
-    assert "shows another certificate" in refused(stack, other, capsys)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    line = refused(stack, kubeconfig_with(stack, tmp_path, user, **cluster_changes), capsys)
+    assert words in line
+    assert "expired-token" not in line
 
 
 def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    import socket
-
     monkeypatch.setattr("tandem.deployed.kubernetes.CONNECT_SECONDS", 0.5)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         config = {

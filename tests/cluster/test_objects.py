@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from sharing import versions
-from tests.cluster.charts import objects_of
-from tests.cluster.deployment import Deployment, Graphs, manifests, releases
+from tests.cluster.deployment import Deployment, Graphs, manifests
 from tests.control_plane.api import ApiError
 from tests.control_plane.running import ControlPlane
 
@@ -26,16 +25,6 @@ def applied(cluster: Deployment, manifest: dict[str, Any]) -> list[Any]:
     """What the one who applies owns of an object afterwards, and since when: controllers write beside it meanwhile."""
     fields = cluster.api.apply(manifest)["metadata"]["managedFields"]
     return [one for one in fields if one["operation"] == "Apply"]
-
-
-def test_the_charts_objects_as_written_here_are_accepted(cluster: Deployment, graphs: Graphs, any_stack: str) -> None:
-    graph = graphs(any_stack)
-    for one in manifests(graph):
-        cluster.api.apply(one)
-    for chart in ("node-feature-discovery", "nvidia-device-plugin", "ollama"):
-        for release in releases(graph, chart):
-            for one in objects_of(release):
-                cluster.api.apply(one, dry_run=True)
 
 
 def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Graphs) -> None:

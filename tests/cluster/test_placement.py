@@ -24,7 +24,7 @@ def ids(graph: Graph) -> list[str]:
 
 def third(graph: Graph) -> dict[str, Any]:
     """A model more than planned, with the first one's values."""
-    first = next(iter(releases(graph, "ollama")))
+    first = releases(graph, "ollama")[0]
     values = {**first["values"], "fullnameOverride": "third"}
     return {**first, "name": "third", "values": values}
 
@@ -38,11 +38,11 @@ def pod(name: str, **spec: Any) -> dict[str, Any]:
 def place_of(cluster: Deployment, name: str) -> str:
     """The node on which a pod of our own runs, once it does."""
 
-    def found() -> dict[str, Any]:
-        return cluster.api.get("v1", "Pod", name) or {}
+    def place() -> str:
+        found = cluster.api.get("v1", "Pod", name) or {}
+        return str(found["spec"]["nodeName"]) if is_ready(found) else ""
 
-    cluster.wait_for(f"{name} ran", lambda: is_ready(found()))
-    return str(found()["spec"]["nodeName"])
+    return cluster.wait_for(f"{name} ran", place)
 
 
 def test_every_model_runs_on_a_share_as_planned(
@@ -218,7 +218,7 @@ def test_a_changed_model_is_recreated_while_all_shares_are_taken(cluster: Deploy
     cluster.deploy(graph)
     cluster.wait_for_models(*ids(graph))
     before = {instance_of(one): one["metadata"]["uid"] for one in cluster.pods("ollama")}
-    release = dict(next(iter(releases(graph, "ollama"))))
+    release = dict(releases(graph, "ollama")[0])
     cluster.install(changed(release, release["values"]["updateStrategy"]["type"], "1024"))
 
     def renewed() -> bool:
@@ -232,7 +232,7 @@ def test_a_changed_model_is_recreated_while_all_shares_are_taken(cluster: Deploy
 
 def test_a_rolling_update_would_wait_for_the_share_that_it_replaces(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
-    release = dict(next(iter(releases(graph, "ollama"))))
+    release = dict(releases(graph, "ollama")[0])
     cluster.deploy(graph, nodes_desired=0)
     cluster.install(changed(release, "RollingUpdate", "2048"))
     cluster.join(next(one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE))

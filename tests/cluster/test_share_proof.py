@@ -1,6 +1,5 @@
 """The share proof on a real control plane: its Jobs, its rights, and the taint by which a change of mode evicts."""
 
-import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -92,15 +91,15 @@ class Kubelet:
         """Runs pods until the Job has ended and `seen` was true on the way."""
         ever = False
 
-        def ended() -> bool:
+        def ended() -> Object:
             nonlocal ever
             self.run()
             ever = ever or seen()
-            return bool(self.condition())
+            return self.condition()
 
-        self.cluster.wait_for(f"Job {self.name} had ended", ended)
+        condition = self.cluster.wait_for(f"Job {self.name} had ended", ended)
         assert ever
-        return self.condition()
+        return condition
 
     def _path(self, one: Object) -> str:
         return f"/api/v1/namespaces/{NAMESPACE}/pods/{one['metadata']['name']}"
@@ -108,14 +107,10 @@ class Kubelet:
     def interrupt(self, one: Object, reason: str) -> None:
         """The kubelet ends a pod because its node goes, or because it was evicted."""
         condition = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": "interrupted"}
-        self._patch(one, {"phase": "Failed", "conditions": [*one["status"].get("conditions", []), condition]})
+        self.becomes("Failed", one, conditions=[*one["status"].get("conditions", []), condition])
 
-    def becomes(self, phase: str, one: Object) -> None:
-        self._patch(one, {"phase": phase})
-
-    def _patch(self, one: Object, status: Object) -> None:
-        change = {"status": status}
-        self.cluster.api.call("PATCH", f"{self._path(one)}/status", change, content="merge-patch+json")
+    def becomes(self, phase: str, one: Object, **status: Any) -> None:
+        self.cluster.api.patch(f"{self._path(one)}/status", {"status": {"phase": phase, **status}})
 
 
 def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
@@ -243,7 +238,7 @@ def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
     assert one["spec"]["nodeName"] == GPU_NODE
 
 
-def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tuple[int, str]:
+def read(deployed: Deployment, folder: Path, account: str) -> tuple[int, str]:
     """Runs the reader here, with the token that Kubernetes gives a pod of that account."""
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
     asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
@@ -254,45 +249,34 @@ def read(deployed: Deployment, folder: Path, account: str = "node-prober") -> tu
     )
 
 
-@pytest.fixture
-def labelled(deployed: Deployment, graphs: Graphs) -> Callable[[int], None]:
-    """A function that lets the node offer so many shares by MPS, as feature discovery labels it."""
-
-    def offer(shares: int) -> None:
-        gpu_nodes(deployed, graphs("mps"), shares)
-        label = f"{GPU_RESOURCE}.sharing-strategy", f"{GPU_RESOURCE}.replicas"
-        deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares), "nvidia.com/mps.capable": "true"})
-
-    return offer
-
-
-def test_the_reader_proves_a_node_with_the_rights_that_it_has(
-    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
+@pytest.mark.parametrize(
+    ("shares", "account", "status", "words"),
+    [
+        (4, "node-prober", 0, ['"allocatable": {"nvidia.com/gpu": "4"}']),
+        (
+            2,
+            "node-prober",
+            1,
+            [
+                "expected: 4 shares of nvidia.com/gpu on a node with 1 T4",
+                "- it advertises 2 nvidia.com/gpu; 4 are expected",
+                "- its label nvidia.com/gpu.replicas is 2; expected: 4",
+            ],
+        ),
+        (4, "share-prober", 1, [f'User "{PROBER}" cannot get resource "nodes"']),
+    ],
+    ids=["as expected", "too few", "without the right"],
+)
+def test_the_reader_names_what_it_expects_and_finds_with_the_rights_that_it_has(
+    deployed: Deployment, graphs: Graphs, tmp_path: Path, shares: int, account: str, status: int, words: list[str]
 ) -> None:
-    labelled(4)
-    status, text = read(deployed, tmp_path)
-    assert status == 0, text
-    assert json.loads(text)["allocatable"] == {GPU_RESOURCE: "4"}
-
-
-def test_the_reader_names_expectation_and_fact_of_a_node_with_fewer_shares(
-    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
-) -> None:
-    labelled(2)
-    status, text = read(deployed, tmp_path)
-    assert status == 1
-    assert "expected: 4 shares of nvidia.com/gpu on a node with 1 T4" in text
-    assert "- it advertises 2 nvidia.com/gpu; 4 are expected" in text
-    assert "- its label nvidia.com/gpu.replicas is 2; expected: 4" in text
-
-
-def test_without_the_right_the_reader_says_so(
-    deployed: Deployment, labelled: Callable[[int], None], tmp_path: Path
-) -> None:
-    labelled(4)
-    status, text = read(deployed, tmp_path, account="share-prober")
-    assert status == 1
-    assert f'User "{PROBER}" cannot get resource "nodes"' in text
+    gpu_nodes(deployed, graphs("mps"), shares)
+    # As feature discovery labels it.
+    label = f"{GPU_RESOURCE}.sharing-strategy", f"{GPU_RESOURCE}.replicas"
+    deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares), "nvidia.com/mps.capable": "true"})
+    ended, text = read(deployed, tmp_path, account)
+    assert ended == status, text
+    assert [one for one in words if one not in text] == [], text
 
 
 def rights(cluster: Deployment, user: str) -> set[tuple[str, str]]:

@@ -79,6 +79,10 @@ class Api:
         applied: dict[str, Any] = self.call("PATCH", self.path(wanted), wanted, content="apply-patch+yaml", **query)
         return applied
 
+    def patch(self, path: str, change: Object) -> None:
+        """Merges a change into what lives at `path`."""
+        self.call("PATCH", path, change, content="merge-patch+json")
+
     def get(self, api_version: str, kind: str, name: str, namespace: str = "default") -> dict[str, Any] | None:
         """The object, or None where there is none."""
         try:

@@ -10,11 +10,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from tests.control_plane.api import Api, ApiError
 from tests.control_plane.kept import Kept, StartError
 from tests.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
 
+T = TypeVar("T")
 LOOPBACK = "127.0.0.1"
 READY_SECONDS = 90
 """A slow machine takes 20 until the API server is ready."""
@@ -65,14 +67,18 @@ class ControlPlane:
             self._parts.remove(part)
             _stop([part])
 
-    def wait_for(self, what: str, known: Callable[[], bool], seconds: float = READY_SECONDS) -> None:
-        """Waits until `known` says so; raises `StartError` with `what` when it does not, or when a part has ended."""
+    def wait_for(self, what: str, known: Callable[[], T], seconds: float = READY_SECONDS) -> T:
+        """Waits until `known` gives something and returns that.
+
+        Raises `StartError` with `what` when it gives nothing, or when a part has ended.
+        """
         deadline = time.monotonic() + seconds
-        while not known():
+        while not (found := known()):
             self.check()
             if time.monotonic() > deadline:
                 raise StartError(f"waited {seconds:g} s in vain until {what}")
             time.sleep(POLL_SECONDS)
+        return found
 
 
 @contextmanager

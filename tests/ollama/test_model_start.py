@@ -22,8 +22,9 @@ SCRIPT = HERE.parents[1] / "components" / "ollama_pair" / "model_start.sh"
 TAG = "llama2:7b"
 # The registry prefix is a closed port of this machine: no test asks a real registry for anything.
 OWN = "localhost:1/tandem/tiny:f16"
-F16 = dict.fromkeys(("matrices", "embedding", "output"), "F16")
-TINY = replace(shrunk(SHAPES["llama2:7b"]), name="tiny", vocabulary=260, max_context=32768, **F16)
+TINY = replace(
+    shrunk(SHAPES["llama2:7b"]), vocabulary=260, max_context=32768, matrices="F16", embedding="F16", output="F16"
+)
 """A model of 1.8 MB that a real engine loads."""
 
 STUB = """#!/bin/sh
