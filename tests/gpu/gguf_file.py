@@ -96,35 +96,35 @@ BLOCK_MAKERS: dict[str, Callable[[random.Random], bytes]] = {
 
 def _keys(shape: Shape) -> dict[str, bytes]:
     values: dict[str, Value] = {
-        "block_count": shape.layers,
-        "context_length": shape.max_context,
-        "embedding_length": shape.width,
-        "feed_forward_length": shape.feed_forward,
-        "vocab_size": shape.vocabulary,
-        "attention.head_count": shape.heads,
-        "attention.head_count_kv": shape.kv_heads,
-        "attention.key_length": shape.head_dim,
-        "attention.value_length": shape.head_dim,
-        "rope.dimension_count": shape.head_dim,
+        "block_count": shape.model.layers,
+        "context_length": shape.model.max_context,
+        "embedding_length": shape.model.width,
+        "feed_forward_length": shape.inner,
+        "vocab_size": shape.model.vocabulary,
+        "attention.head_count": shape.model.heads,
+        "attention.head_count_kv": shape.model.kv_heads,
+        "attention.key_length": shape.model.head_dim,
+        "attention.value_length": shape.model.head_dim,
+        "rope.dimension_count": shape.model.head_dim,
     }
-    if shape.is_encoder:
+    if shape.model.encoder:
         values |= {"attention.layer_norm_epsilon": 1e-12, "attention.causal": False, "pooling_type": 1}
     else:
         values["attention.layer_norm_rms_epsilon"] = 1e-5
-    if shape.window:
-        values["attention.sliding_window"] = shape.window
+    if shape.model.swa_window:
+        values["attention.sliding_window"] = shape.model.swa_window
     if shape.architecture == "gemma3":
         values["rope.freq_base"] = GEMMA_ROPE_BASE
-    if shape.experts:
+    if shape.model.experts:
         values |= {
-            "expert_count": shape.experts,
-            "expert_used_count": shape.experts_used,
-            "expert_feed_forward_length": shape.feed_forward,
+            "expert_count": shape.model.experts,
+            "expert_used_count": shape.model.experts_used,
+            "expert_feed_forward_length": shape.inner,
             "rope.freq_base": GPT_OSS_ROPE_BASE,
         }
     return {
         "general.architecture": _field(shape.architecture),
-        "general.name": _field(f"{shape.name} with random weights"),
+        "general.name": _field(f"{shape.model.name} with random weights"),
         "general.file_type": _field(FILE_KINDS[shape.matrices]),
     } | {f"{shape.architecture}.{key}": _field(value) for key, value in values.items()}
 
@@ -132,7 +132,7 @@ def _keys(shape: Shape) -> dict[str, bytes]:
 def _tokenizer(shape: Shape) -> dict[str, bytes]:
     """As many tokens as the model has, of which those above the first few hundred are words that nobody writes."""
     # Types: 1 normal, 2 unknown, 3 control.
-    if shape.is_encoder:
+    if shape.model.encoder:
         kind, special = "bert", [(name, 3) for name in ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")]
         numbers = {"padding": 0, "unknown": 1, "cls": 2, "bos": 2, "eos": 3, "seperator": 3, "mask": 4}
         # Word pieces are letters here: `a` is in each of them.
@@ -145,7 +145,7 @@ def _tokenizer(shape: Shape) -> dict[str, bytes]:
             [("<unk>", 2), ("<s>", 3), ("</s>", 3), *((f"<0x{byte:02X}>", 1) for byte in range(256))],
         )
         numbers = {"unknown": 0, "bos": 1, "eos": 2}
-    tokens = [*special, *((f"▁w{number}", 1) for number in range(len(special), shape.vocabulary))]
+    tokens = [*special, *((f"▁w{number}", 1) for number in range(len(special), shape.model.vocabulary))]
     fields = {
         "model": _field(kind),
         "tokens": _array(8, (_text(piece) for piece, _ in tokens)),
@@ -153,7 +153,7 @@ def _tokenizer(shape: Shape) -> dict[str, bytes]:
         "token_type": _array(5, (struct.pack("<i", one) for _, one in tokens)),
         **{f"{name}_token_id": _field(number) for name, number in numbers.items()},
     }
-    if shape.is_encoder:
+    if shape.model.encoder:
         fields["token_type_count"] = _field(2)
     return {f"tokenizer.ggml.{key}": value for key, value in fields.items()}
 

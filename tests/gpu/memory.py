@@ -54,7 +54,7 @@ class Files:
 
     def path(self, shape: Shape) -> Path:
         """The file of this model. Others make room for it where the disk is small."""
-        path = self.folder / f"{shape.name.replace(':', '-')}.gguf"
+        path = self.folder / f"{shape.model.name.replace(':', '-')}.gguf"
         if not path.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
             self.make_room(shape.size)

@@ -58,8 +58,8 @@ class Pair:
             command = [sys.executable, "-m", "tandem", "bench", *self.load, "--label", mode, "-o", str(out), "--json"]
             for shape in shapes:
                 server = opened.enter_context(self._serving(program, shape, clients))
-                name = shape.name.partition(":")[0]
-                command += ["--url", f"{name}={server.url}", "--model", f"{name}={shape.name}"]
+                name = shape.model.name.partition(":")[0]
+                command += ["--url", f"{name}={server.url}", "--model", f"{name}={shape.model.name}"]
             done = _run(command, python, min(BENCH_SECONDS, clock.left), check=False)
             processes, used = self.machine.processes(), self.machine.used_mib()
         try:
@@ -105,7 +105,7 @@ class Pair:
     @contextmanager
     def _serving(self, program: Path, shape: Shape, clients: Mapping[str, str]) -> Iterator[Server]:
         """A server with its model loaded, as `components/ollama_pair/model_start.sh` starts one."""
-        port, log = free_port(), self.folder / f"{shape.name.replace(':', '-')}.log"
+        port, log = free_port(), self.folder / f"{shape.model.name.replace(':', '-')}.log"
         served = Served(id=log.stem, model=shape.model, context=CONTEXT, slots=SLOTS)
         environment = {
             "HOME": str(self.folder),
@@ -118,15 +118,15 @@ class Pair:
         with serving([str(program), "serve"], port, log, environment) as server:
             wait_until_ready(server, "/api/version", START_SECONDS)
             held = server.ask("/api/tags", timeout=START_SECONDS).get("models") or []
-            if shape.name not in {model["name"] for model in held}:
+            if shape.model.name not in {model["name"] for model in held}:
                 recipe, file = self.folder / "Modelfile", self.files.path(shape)
                 # Ollama copies the file twice before it removes one of the copies.
                 self.files.make_room(2 * shape.size, keep=file)
                 lines = [f"FROM {file}", f"PARAMETER num_gpu {ALL_LAYERS}", f"PARAMETER num_batch {served.batch}", ""]
                 recipe.write_text("\n".join(lines), encoding="utf-8")
-                create = [str(program), "create", shape.name, "-f", str(recipe)]
+                create = [str(program), "create", shape.model.name, "-f", str(recipe)]
                 _run(create, {**os.environ, **environment}, CREATE_SECONDS)
-            server.ask("/api/generate", {"model": shape.name, "stream": False}, timeout=START_SECONDS)
+            server.ask("/api/generate", {"model": shape.model.name, "stream": False}, timeout=START_SECONDS)
             yield server
 
 

@@ -32,7 +32,7 @@ def test_ollama_and_the_file_describe_the_same_model(server: Server, capsys: Pri
     assert by_tag == inspected(capsys, str(server.folder / "tiny.gguf"))
     assert (by_tag["layers"], by_tag["kv_heads"], by_tag["head_dim"]) == (2, 2, 64)
     assert (by_tag["feed_forward"], by_tag["max_context"], by_tag["vocabulary"]) == (256, 32768, 260)
-    assert by_tag["embedding_bytes"] == TINY.width * 260 * 2, "untied, f16"
+    assert by_tag["embedding_bytes"] == TINY.model.width * 260 * 2, "untied, f16"
 
 
 def test_lists_with_a_value_for_each_layer_come_through(server: Server, capsys: Printed) -> None:

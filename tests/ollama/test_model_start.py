@@ -15,16 +15,15 @@ from pathlib import Path
 import pytest
 
 from tests.gpu.gguf_file import write_model
-from tests.gpu.shapes import SHAPES, shrunk
+from tests.gpu.shapes import SHAPES, Shape, shrunk
 
 HERE = Path(__file__).parent
 SCRIPT = HERE.parents[1] / "components" / "ollama_pair" / "model_start.sh"
 TAG = "llama2:7b"
 # The registry prefix is a closed port of this machine: no test asks a real registry for anything.
 OWN = "localhost:1/tandem/tiny:f16"
-TINY = replace(
-    shrunk(SHAPES["llama2:7b"]), vocabulary=260, max_context=32768, matrices="F16", embedding="F16", output="F16"
-)
+SMALL = shrunk(SHAPES["llama2:7b"]).model
+TINY = Shape(model=replace(SMALL, vocabulary=260, max_context=32768), matrices="F16", embedding="F16", output="F16")
 """A model of 1.8 MB that a real engine loads."""
 
 STUB = """#!/bin/sh
