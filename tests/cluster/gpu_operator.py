@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from sandbox.graph import Graph
@@ -11,7 +12,6 @@ from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment, Object, manifests, releases
 from tests.cluster.nodes import Node, nodes
 from tests.control_plane.api import ApiError
-from tests.control_plane.kept import Kept
 
 PROGRAM, NAMESPACE = "gpu-operator", "gpu-operator"
 POLICY = "/apis/nvidia.com/v1/clusterpolicies"
@@ -30,12 +30,14 @@ MARKER = "marker"
 class Operated:
     """A cluster with a pool of whole GPUs and one with MIG, through the steps of a scenario."""
 
-    def __init__(self, cluster: Deployment, graph: Graph, render: Render, *, unlabelled: bool) -> None:
+    def __init__(
+        self, cluster: Deployment, graph: Graph, render: Render, running: ExitStack, *, unlabelled: bool
+    ) -> None:
         """With `unlabelled`, the nodes with whole GPUs lack the label that keeps the operator away."""
         self.cluster, self.api, self._graph, self._render = cluster, cluster.api, graph, render
         self.nodes = dict(gpu_nodes(graph, unlabelled=unlabelled))
         self._given = {name: dict(node["metadata"]["labels"]) for name, node in self.nodes.items()}
-        self._operator: Kept | None = None
+        self._running = running
         for one in manifests(graph):
             if one["kind"] == "Namespace":
                 self.api.apply(one)
@@ -62,13 +64,7 @@ class Operated:
 
     def wait_for(self, expected: Object) -> None:
         """Waits until what is expected is there."""
-
-        def known() -> bool:
-            if self._operator is not None:
-                self._operator.check()
-            return self.seen() == expected
-
-        self.cluster.plane.wait_for(f"{expected} was there", known, PATIENCE_SECONDS)
+        self.cluster.plane.wait_for(f"{expected} was there", lambda: self.seen() == expected, PATIENCE_SECONDS)
 
     def seen(self) -> Object:
         """Of each pool's node: the labels of NVIDIA that it was not given, and the DaemonSets with a pod there."""
@@ -142,9 +138,7 @@ class Operated:
         definitions = [one for one in objects if one["kind"] == "CustomResourceDefinition"]
         for one in definitions:
             self._create(one)
-        self.cluster.wait_for(
-            "the API server knew the operator's objects", lambda: all(map(self._established, definitions))
-        )
+        self.cluster.plane.wait_until_served(definitions)
         for one in objects:
             if one not in definitions:
                 self._create(one)
@@ -155,13 +149,8 @@ class Operated:
             "DRIVER_MANAGER_IMAGE": "none/driver-manager:none",
         }
         flags = "--metrics-bind-address=0", "--health-probe-bind-address=0"
-        log = self.cluster.plane.folder / f"{PROGRAM}.log"
-        self._operator = Kept([PROGRAM, *flags], log, environment=environment)
-
-    def _established(self, definition: Object) -> bool:
-        found = self.api.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"]) or {}
-        conditions = found.get("status", {}).get("conditions", [])
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+        self._running.callback(self.api.call, "DELETE", POLICY, propagationPolicy="Background")
+        self._running.enter_context(self.cluster.plane.part(Path(PROGRAM), *flags, environment=environment))
 
     def _create(self, one: Object) -> None:
         """As Helm creates it: the server prunes the chart's `mig: null`, which it refuses to apply."""
@@ -171,21 +160,6 @@ class Operated:
         except ApiError as error:
             if error.status != 409:  # of an earlier scenario
                 raise
-
-    def stop(self) -> None:
-        if self._operator is not None:
-            self._operator.ask_to_stop()
-            self._operator.wait()
-            self.api.call("DELETE", POLICY, propagationPolicy="Background")
-
-
-@contextmanager
-def operated(cluster: Deployment, graph: Graph, render: Render, *, unlabelled: bool) -> Iterator[Operated]:
-    running = Operated(cluster, graph, render, unlabelled=unlabelled)
-    try:
-        yield running
-    finally:
-        running.stop()
 
 
 def gpu_nodes(graph: Graph, *, unlabelled: bool) -> Iterator[tuple[str, Node]]:

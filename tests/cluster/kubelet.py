@@ -7,20 +7,14 @@ nodes its address, so that `kubectl port-forward` and `exec` work as on a real n
 import json
 import os
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.control_plane.kept import Kept
 from tests.control_plane.recipe import KWOK_STAGES
-from tests.control_plane.running import ControlPlane
-
-LOOPBACK = "127.0.0.1"
+from tests.control_plane.running import LOOPBACK, ControlPlane, free_addresses
 
 
 @dataclass(frozen=True)
@@ -47,38 +41,24 @@ def kubelet(plane: ControlPlane, folder: Path, ports: Mapping[int, int], program
     documents = [json.dumps({"apiVersion": "kwok.x-k8s.io/v1alpha1", **rule}) for rule in rules]
     config = folder / "kubelet.yaml"
     config.write_text("\n---\n".join(documents), encoding="utf-8")
-    with socket.create_server((LOOPBACK, 0)) as held:
-        port = held.getsockname()[1]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PATH", str(programs), prepend=os.pathsep)
-        running = _started(plane, folder, config, port)
-    try:
-        while not _listens(port):
-            running.check()
-            time.sleep(0.1)
-        yield Kubelet(port)
-    finally:
-        running.ask_to_stop()
-        running.wait()
-
-
-def _started(plane: ControlPlane, folder: Path, config: Path, port: int) -> Kept:
-    return Kept(
-        [
-            plane.programs / "kwok",
-            f"--kubeconfig={plane.kubeconfig}",
-            f"--config={plane.programs / KWOK_STAGES}",
-            f"--config={config}",
-            # Other nodes' life is the first KWOK's business.
-            "--manage-nodes-with-label-selector=nobody=has-this",
-            f"--server-address={LOOPBACK}:{port}",
-            f"--tls-cert-file={plane.folder / 'cert.pem'}",
-            f"--tls-private-key-file={plane.folder / 'key.pem'}",
-        ],
-        folder / "kubelet.log",
+    [address] = free_addresses(1)
+    flags = (
+        f"--kubeconfig={plane.kubeconfig}",
+        f"--config={plane.programs / KWOK_STAGES}",
+        f"--config={config}",
+        # Other nodes' life is the first KWOK's business.
+        "--manage-nodes-with-label-selector=nobody=has-this",
+        f"--server-address={address}",
+        f"--tls-cert-file={plane.folder / 'cert.pem'}",
+        f"--tls-private-key-file={plane.folder / 'key.pem'}",
     )
+    host, _, port = address.partition(":")
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
 
+    def listens() -> bool:
+        with socket.socket() as one:
+            return one.connect_ex((host, int(port))) == 0
 
-def _listens(port: int) -> bool:
-    with socket.socket() as one:
-        return one.connect_ex((LOOPBACK, port)) == 0
+    with plane.part(plane.programs / "kwok", *flags, environment={"PATH": path}):
+        plane.wait_for("the kubelet listened", listens)
+        yield Kubelet(int(port))

@@ -7,6 +7,7 @@ repository, or from `--charts FOLDER`.
 
 import json
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 from sandbox.graph import Graph
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment
-from tests.cluster.gpu_operator import PROGRAM, operated
+from tests.cluster.gpu_operator import PROGRAM, Operated
 from tests.program.conftest import graph_with
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,10 +61,11 @@ def graph() -> Graph:
 def test_the_traces_are_those_of_the_real_operator(
     cluster: Deployment, graph: Graph, render: Render, scenario: dict[str, Any]
 ) -> None:
-    with operated(cluster, graph, render, unlabelled=scenario["unlabelled"]) as running:
+    with ExitStack() as running:
+        operated = Operated(cluster, graph, render, running, unlabelled=scenario["unlabelled"])
         for step, seen in zip(scenario["steps"], scenario["seen"], strict=True):
-            running.take(step)
-            running.wait_for(seen)
-        assert running.history() == scenario["ever"]
-        assert running.selectors() == SELECTORS
-        cluster.wait_for("the operator was ready", running.is_ready)
+            operated.take(step)
+            operated.wait_for(seen)
+        assert operated.history() == scenario["ever"]
+        assert operated.selectors() == SELECTORS
+        cluster.wait_for("the operator was ready", operated.is_ready)

@@ -7,7 +7,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.control_plane.api import Api, Object
+import yaml
+
+from tests.control_plane.api import Api
 from tests.control_plane.karpenter_kwok import policies
 from tests.control_plane.recipe import KARPENTER_CRDS, KARPENTER_PROGRAM, KWOK_NODE_CLASS_CRD
 from tests.control_plane.running import ControlPlane, free_addresses
@@ -55,28 +57,15 @@ def karpenter(plane: ControlPlane, programs: Path) -> Iterator[Karpenter]:
     `programs` is what `built(recipe=KARPENTER)` returned. Raises `StartError`.
     """
     for file in (KARPENTER_CRDS, KWOK_NODE_CLASS_CRD):
-        _define(plane, programs / file)
+        crds = [crd for crd in yaml.safe_load_all((programs / file).read_text(encoding="utf-8")) if crd]
+        for crd in crds:
+            plane.api.apply(crd)
+        plane.wait_until_served(crds)
     for policy in policies():
         plane.api.apply(policy)
     plane.wait_for("Karpenter's policies were in force", lambda: not _devices_of_new_node(plane.api))
     with ExitStack() as running:
         yield Karpenter(plane, programs, running)
-
-
-def _define(plane: ControlPlane, crds: Path) -> None:
-    """Makes custom resource definitions known and waits until their kinds are served."""
-    import yaml
-
-    wanted = [crd for crd in yaml.safe_load_all(crds.read_text(encoding="utf-8")) if crd]
-    for crd in wanted:
-        plane.api.apply(crd)
-
-    def served(crd: Object) -> bool:
-        found = plane.api.get(crd["apiVersion"], crd["kind"], crd["metadata"]["name"]) or {}
-        conditions = found.get("status", {}).get("conditions") or []  # null at first
-        return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
-
-    plane.wait_for(f"the kinds of {crds.name} were served", lambda: all(map(served, wanted)))
 
 
 def _devices_of_new_node(api: Api) -> dict[str, str]:

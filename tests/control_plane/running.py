@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from tests.control_plane.api import Api, ApiError
+from tests.control_plane.api import Api, ApiError, Object
 from tests.control_plane.kept import Kept, StartError
 from tests.control_plane.recipe import CERTIFICATE_MAKER, KWOK_STAGES
 
@@ -79,6 +79,16 @@ class ControlPlane:
                 raise StartError(f"waited {seconds:g} s in vain until {what}")
             time.sleep(POLL_SECONDS)
         return found
+
+    def wait_until_served(self, definitions: Sequence[Object]) -> None:
+        """Waits until the kinds of custom resource definitions are served."""
+
+        def served(definition: Object) -> bool:
+            found = self.api.get(definition["apiVersion"], definition["kind"], definition["metadata"]["name"]) or {}
+            conditions = found.get("status", {}).get("conditions") or []  # null at first
+            return any(one["type"] == "Established" and one["status"] == "True" for one in conditions)
+
+        self.wait_for("the custom resources were served", lambda: all(map(served, definitions)))
 
 
 @contextmanager
