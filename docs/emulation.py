@@ -3,33 +3,16 @@
 from sandbox.world import RULES
 from sandbox.world.rules.rule import Rule
 
-OPENING, CLOSING = "<!-- rules: generated -->\n", "<!-- /rules -->"
 
-
-def document(text: str) -> str:
-    """The document with its table made from the rules."""
-    before, opening, rest = text.partition(OPENING)
-    _, closing, after = rest.partition(CLOSING)
-    assert opening, "docs/reference/emulation.md has no place for the table of the rules"
-    assert closing, "docs/reference/emulation.md does not end the table of the rules"
-    return before + opening + _table() + closing + after
-
-
-def without_rules(text: str) -> str:
-    """The part of the document that is written by hand."""
-    before, _, rest = text.partition(OPENING)
-    return before + rest.partition(CLOSING)[2]
-
-
-def _table() -> str:
+def rows() -> list[tuple[str, ...]]:
+    """A row for each source, below the head."""
     found: dict[str, list[Rule]] = {}
     for rule in RULES:
         found.setdefault(rule.source.removeprefix("https://"), []).append(rule)
-    rows = [
-        f"| {source} | {', '.join(sorted({one.code for one in rules}))} | {_moments(rules)} |\n"
+    return [("source", "errors", "at")] + [
+        (source, ", ".join(sorted({one.code for one in rules})), _moments(rules))
         for source, rules in sorted(found.items())
     ]
-    return "".join(["| source | errors | at |\n", "| --- | --- | --- |\n", *rows])
 
 
 def _moments(rules: list[Rule]) -> str:

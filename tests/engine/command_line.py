@@ -8,8 +8,9 @@ from contextlib import suppress
 
 import pytest
 
-from tests.engine.emulated import ROOT, Stack
+from tests.engine.emulated import QUICK, ROOT, Stack
 
+COMMAND = (sys.executable, "-m", "tandem", "sandbox")
 PACE = "0.4"
 """Seconds for a minute of the cloud: the control plane then takes four."""
 PATIENT_PACE = "3"
@@ -21,9 +22,9 @@ SLOW_PACE = "60"
 def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
     """The command in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, "-m", "tandem", "sandbox", *arguments],
+        [*COMMAND, *arguments],
         cwd=stack.folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(ROOT)))},
+        env=environment(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -31,11 +32,17 @@ def start(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
     )
 
 
-def call(stack: Stack, *arguments: str) -> tuple[int, str]:
-    """The exit code, and all that the command says."""
+def environment() -> dict[str, str]:
+    """What the command sees: our own `pip`, which is quick, and the checkout."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join((str(QUICK), str(ROOT)))}
+
+
+def says(stack: Stack, code: int, *arguments: str) -> str:
+    """All that the command says, which must end with that exit code."""
     process = start(stack, *arguments)
     said, _ = process.communicate()
-    return process.returncode, said
+    assert process.returncode == code, said
+    return said
 
 
 def until(process: subprocess.Popen[str], text: str) -> None:

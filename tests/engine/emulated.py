@@ -24,6 +24,8 @@ from tandem.sandbox.verbs import AT_ONCE, CLOUD, Place, Sandbox, opened
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
+QUICK = ROOT / "tests" / "engine" / "quick"
+"""Folder of a `pip` that answers Pulumi at once."""
 STACKS = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
 EVERY_TYPE: Mapping[str, Any] = {
     "cluster": {"logs": True},
@@ -111,6 +113,13 @@ class Stack:
     def destroy(self, *options: str, faults: tuple[Fault, ...] = ()) -> Run:
         return self._run("destroy", options, faults)
 
+    def goes_down(self) -> None:
+        """`destroy` that must end well and leave nothing."""
+        run = self.destroy()
+        assert run.code == 0, run.errors
+        found = self.findings()
+        assert (found.resources, found.things, found.orphans) == (0, 0, ())
+
     def preview(self, *options: str) -> Run:
         with opened(self.place) as sandbox:
             sandbox.world.callers = self.callers
@@ -120,6 +129,14 @@ class Stack:
     def findings(self) -> Findings:
         with opened(self.place) as sandbox:
             return sandbox.findings(self.graph)
+
+    def edit_state(self, change: Callable[[dict[str, Any]], T]) -> T:
+        """Edits the checkpoint as it lies on the disk: `pulumi stack import` would mend it."""
+        [file] = (self.place.folder / "state").glob(f".pulumi/stacks/*/{self.name}.json")
+        kept = json.loads(file.read_text(encoding="utf-8"))
+        changed = change(kept["checkpoint"]["latest"])
+        file.write_text(json.dumps(kept), encoding="utf-8")
+        return changed
 
     def state(self) -> dict[str, Any]:
         with opened(self.place) as sandbox:

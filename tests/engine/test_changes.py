@@ -15,19 +15,18 @@ CODES = {"G spot": "L-3819A6DF", "G on-demand": "L-DB2E81BA", "standard on-deman
 OPERATIONS = {"created": "create", "updated": "update", "replaced": "replace", "deleted": "delete"}
 
 
-@pytest.fixture(params=ROWS, ids=[row["change"].replace("`", "") for row in ROWS])
-def row(request: pytest.FixtureRequest) -> dict[str, Any]:
-    found: dict[str, Any] = request.param
-    return found
-
-
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["change"].replace("`", ""))
+@pytest.mark.real_world(
+    behaviour="An update of GPU nodes needs no more of the vCPU quota than the nodes that run",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
 def test_a_change_does_to_a_stack_that_is_up_what_the_table_says(raised: Raise, row: dict[str, Any]) -> None:
     stack = raised(STACK, row.get("before"))
     recycled, peaks = stack.recycled(), stack.peaks()
     stack.configure(row["after"])
-    run = stack.up()
-    assert run.code == 0, run.errors
-    assert run.changed == {done: frozenset(row[word]) for word, done in OPERATIONS.items() if row.get(word)}
+    assert stack.comes_up().changed == {
+        done: frozenset(row[word]) for word, done in OPERATIONS.items() if row.get(word)
+    }
     assert stack.recycled() - recycled == Counter(row.get("recycled", {}))
     assert stack.peaks() == peaks | {CODES[quota]: vcpus for quota, vcpus in row.get("vcpus", {}).items()}
     assert stack.findings().agree
@@ -43,12 +42,10 @@ def test_a_change_of_nodes_says_what_becomes_of_quota_and_models(row: dict[str, 
 def test_a_model_cannot_take_the_share_of_one_that_goes_in_the_same_up(raised: Raise) -> None:
     # The engine creates before it deletes, so the new model's pod finds every share taken.
     stack = raised(STACK)
-    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}, {"name": "llama3.2:3b", "context": 2048}]})
-    run = stack.up()
-    assert run.code != 0
-    assert any("Insufficient nvidia.com/gpu" in error for error in run.errors)
+    first, other = ({"name": name, "context": 2048} for name in ("llama2:7b", "llama3.2:3b"))
+    stack.configure({"models": [first, other]})
+    stack.stops(saying="Insufficient nvidia.com/gpu")
     assert stack.findings().agree, "Helm keeps a release that failed, and the state must know of it"
-    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}]})
-    assert stack.up().code == 0
-    stack.configure({"models": [{"name": "llama2:7b", "context": 2048}, {"name": "llama3.2:3b", "context": 2048}]})
-    assert stack.up().code == 0
+    for models in ([first], [first, other]):
+        stack.configure({"models": models})
+        stack.comes_up()

@@ -5,15 +5,14 @@ import os
 import shlex
 import signal
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sandbox.world import Fault
-from tests.engine.command_line import SLOW_PACE, call, start, until_it_creates_the_cluster
-from tests.engine.emulated import ROOT, Raise, Stack
+from tests.engine.command_line import COMMAND, SLOW_PACE, environment, says, start, until_it_creates_the_cluster
+from tests.engine.emulated import Raise, Stack
 from tests.kills.killing import advised
 
 STACK = "timeslice"
@@ -26,35 +25,25 @@ def files(folder: Path) -> dict[str, str]:
 def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(nothing: Raise) -> None:
     stack = nothing(STACK)
     before = files(stack.folder)
-    code, said = call(stack, "up")
-    assert (code, f"{len(stack.graph)} created" in said) == (0, True), said
-    code, said = call(stack, "up")
-    assert (code, f"{len(stack.graph)} unchanged" in said) == (0, True), said
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
-    assert f"{len(stack.graph)} resources in the state" in said
-    code, said = call(stack, "destroy")
-    assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
+    count = len(stack.graph)
+    assert f"{count} created" in says(stack, 0, "up")
+    assert f"{count} unchanged" in says(stack, 0, "up")
+    said = says(stack, 0, "status")
+    assert ("state and cloud agree" in said, f"{count} resources in the state" in said) == (True, True), said
+    assert "nothing is left: 0 resources in the state, 0 in the cloud" in says(stack, 0, "destroy")
     assert files(stack.folder) == before
 
 
 def test_every_verb_that_changes_the_cloud_reports_to_programs_what_there_is(nothing: Raise) -> None:
     stack = nothing(STACK)
-    empty = {
-        "complete": True,
-        "resources": 0,
-        "things": 0,
-        "unfinished": [],
-        "orphans": [],
-        "missing": [],
-        "repairs": [],
-    }
-    assert report(stack, 0, "status") == {"schema_version": 1, "stack": STACK, "agree": True, **empty}
+    empty = {"schema_version": 1, "stack": STACK, "agree": True, "complete": True, "resources": 0, "things": 0}
+    empty |= {key: [] for key in ("unfinished", "orphans", "missing", "repairs")}
+    assert report(stack, 0, "status") == empty
     up = report(stack, 0, "up")
     assert (up["agree"], up["resources"]) == (True, len(stack.graph))
     assert report(stack, 0, "status") == up
     assert report(stack, 0, "refresh") == up
-    assert report(stack, 0, "destroy") == {"schema_version": 1, "stack": STACK, "agree": True, **empty}
+    assert report(stack, 0, "destroy") == empty
 
 
 def test_status_names_every_repair_to_programs(raised: Raise) -> None:
@@ -72,19 +61,15 @@ def test_status_names_every_repair_to_programs(raised: Raise) -> None:
     assert found["missing"] == [named]
     assert found["repairs"] == [delete, f"tandem sandbox refresh {STACK}", f"tandem sandbox up {STACK}"]
     deleted = {"type": "aws:ec2/vpc:Vpc", "id": vpc}
-    assert report(stack, 0, "delete", STACK, *deleted.values()) == {
-        "schema_version": 1,
-        "stack": STACK,
-        "deleted": deleted,
-    }
+    said = report(stack, 0, "delete", STACK, *deleted.values())
+    assert said == {"schema_version": 1, "stack": STACK, "deleted": deleted}
     assert report(stack, 0, "refresh")["agree"]
 
 
 def report(stack: Stack, code: int, *arguments: str) -> dict[str, Any]:
     """The one object on stdout; what is meant for people is on stderr."""
-    command = [sys.executable, "-m", "tandem", "sandbox", *arguments, "--json"]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join((os.environ["PYTHONPATH"], str(ROOT)))}
-    done = subprocess.run(command, cwd=stack.folder, env=env, capture_output=True, text=True)
+    command = [*COMMAND, *arguments, "--json"]
+    done = subprocess.run(command, cwd=stack.folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == code, done.stderr
     assert ("Updating" in done.stderr) == (arguments[0] == "up")
     found: dict[str, Any] = json.loads(done.stdout)
@@ -97,11 +82,8 @@ def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Rais
     until_it_creates_the_cluster(process, stack)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
-    code, said = call(stack, "status")
-    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
-    code, said = call(stack, "up")
-    assert code == 0, said
-    assert "dropped its lock" in said
+    assert "unfinished: creating aws:eks/cluster:Cluster" in says(stack, 1, "status")
+    assert "dropped its lock" in says(stack, 0, "up")
     assert stack.findings().agree
 
 
@@ -113,51 +95,47 @@ def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Rais
 def test_what_was_created_while_the_engine_was_killed_is_taken_into_the_state(raised: Raise, package: str) -> None:
     stack = raised(STACK)
     name = forget_a_creation(stack, package)
-    code, said = call(stack, "status")
-    assert (code, f" {name} (" in said) == (1, True), said
-    assert advised(said) == [f"refresh {STACK}"]
-    code, said = call(stack, "refresh")
-    assert (code, f"{name} was created, but Pulumi never heard of it" in said) == (0, True), said
+    said = says(stack, 1, "status")
+    assert (f" {name} (" in said, advised(said)) == (True, [f"refresh {STACK}"]), said
+    assert f"{name} was created, but Pulumi never heard of it" in says(stack, 0, "refresh")
     assert stack.findings().agree
     assert stack.up().operations["create"] == frozenset()
 
 
 def forget_a_creation(stack: Stack, package: str) -> str:
     """Makes the state what a killed engine leaves: one thing that nothing depends on is still being created."""
-    [file] = (stack.place.folder / "state").glob(f".pulumi/stacks/*/{stack.name}.json")
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    latest = kept["checkpoint"]["latest"]
-    every = json.dumps(latest["resources"])
-    created = [one for one in latest["resources"] if one["type"].startswith(f"{package}:")]
-    leaf = [one for one in created if every.count(f'"{one["urn"]}"') == 1][-1]
-    latest["resources"].remove(leaf)
-    pending = {key: value for key, value in leaf.items() if key not in ("id", "outputs")}
-    # `pulumi stack import` would drop it.
-    latest["pending_operations"] = [{"type": "creating", "resource": pending}]
-    file.write_text(json.dumps(kept), encoding="utf-8")
-    return str(leaf["urn"].rsplit("::", 1)[1])
+
+    def forget(latest: dict[str, Any]) -> str:
+        every = json.dumps(latest["resources"])
+        created = [one for one in latest["resources"] if one["type"].startswith(f"{package}:")]
+        leaf = [one for one in created if every.count(f'"{one["urn"]}"') == 1][-1]
+        latest["resources"].remove(leaf)
+        pending = {key: value for key, value in leaf.items() if key not in ("id", "outputs")}
+        latest["pending_operations"] = [{"type": "creating", "resource": pending}]
+        return str(leaf["urn"].rsplit("::", 1)[1])
+
+    return stack.edit_state(forget)
 
 
 def test_after_a_lost_answer_up_names_the_one_command_instead_of_making_a_second(nothing: Raise) -> None:
     stack = nothing(STACK)
     stack.up(faults=(Fault(type="aws:ec2/vpc:Vpc", operation="create", kind="lost"),))
-    code, said = call(stack, "up")
-    assert (code, "orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "created" in said) == (1, True, False), said
+    said = says(stack, 1, "up")
+    assert ("orphan: aws:ec2/vpc:Vpc tandem-vpc" in said, "created" in said) == (True, False), said
     [repair] = [line.partition("repair: ")[2] for line in said.splitlines() if "repair: " in line]
-    assert call(stack, *shlex.split(repair)[2:])[0] == 0
-    assert call(stack, "up")[0] == 0
+    says(stack, 0, *shlex.split(repair)[2:])
+    says(stack, 0, "up")
     assert stack.findings().agree
 
 
 def test_destroy_names_what_is_left_and_fails(raised: Raise) -> None:
     stack = raised(STACK)
     stack.behind(lambda world: world.create("aws:ec2/vpc:Vpc", "somebodys", {"cidrBlock": "10.9.0.0/16"}, {}))
-    code, said = call(stack, "destroy")
-    assert code == 1
+    said = says(stack, 1, "destroy")
     assert "orphan: aws:ec2/vpc:Vpc somebodys" in said
     [repair] = [line for line in said.splitlines() if "repair: tandem sandbox delete timeslice aws:ec2/vpc:Vpc" in line]
-    assert call(stack, *repair.split("tandem sandbox ")[1].split())[0] == 0
-    assert call(stack, "destroy")[0] == 0
+    says(stack, 0, *repair.split("tandem sandbox ")[1].split())
+    says(stack, 0, "destroy")
 
 
 def test_an_orphan_without_an_unfinished_operation_is_imported_with_the_command_that_status_names(
@@ -167,11 +145,9 @@ def test_an_orphan_without_an_unfinished_operation_is_imported_with_the_command_
     lost = next(
         one for one in stack.state()["resources"] if one["type"] == "aws:eks/addon:Addon" and "coredns" in one["id"]
     )
-    assert call(stack, "pulumi", STACK, "--", "state", "delete", lost["urn"], "--yes")[0] == 0
-    code, said = call(stack, "status")
-    assert (code, "pulumi timeslice -- import aws:eks/addon:Addon tandem-coredns" in said) == (1, True), said
+    says(stack, 0, "pulumi", STACK, "--", "state", "delete", lost["urn"], "--yes")
+    assert "pulumi timeslice -- import aws:eks/addon:Addon tandem-coredns" in says(stack, 1, "status")
     [orphan] = stack.findings().orphans
-    code, said = call(stack, *shlex.split(orphan.repair)[2:])
-    assert code == 0, said
+    says(stack, 0, *shlex.split(orphan.repair)[2:])
     assert stack.findings().agree
     assert stack.up().changed == {}

@@ -27,9 +27,7 @@ def test_a_target_is_destroyed_with_its_dependents_and_the_next_up_brings_them_b
     assert run.code == 0, run.errors
     assert run.operations["delete"] >= {"tandem-gpu-proof-namespace", "tandem-gpu-proof-node-job"}
     assert "tandem-gpu-group" not in run.operations["delete"]
-    run = stack.up()
-    assert run.code == 0, run.errors
-    assert "tandem-gpu-proof-namespace" in run.operations["create"]
+    assert "tandem-gpu-proof-namespace" in stack.comes_up().operations["create"]
     assert stack.findings().agree
 
 
@@ -38,11 +36,8 @@ def test_a_target_is_destroyed_with_its_dependents_and_the_next_up_brings_them_b
     source="pulumi step_generator.go diff, isTargetedReplace; pulumi-kubernetes 4.29.0 await.go Creation",
 )
 def test_a_named_object_cannot_be_replaced_create_first(stack: Stack) -> None:
-    run = stack.up("--replace", urn(stack, "tandem-ollama-namespace"))
-    assert run.code != 0
-    assert any("already exists" in error for error in run.errors), run.errors
-    run = stack.up()
-    assert (run.code, run.changed) == (0, {}), run.errors
+    stack.stops("--replace", urn(stack, "tandem-ollama-namespace"), saying="already exists")
+    assert stack.comes_up().changed == {}
     assert stack.findings().agree
 
 
@@ -53,7 +48,5 @@ def test_a_named_object_cannot_be_replaced_create_first(stack: Stack) -> None:
 def test_after_a_destroy_that_stopped_half_way_an_up_brings_everything_back(stack: Stack) -> None:
     run = stack.destroy(faults=(Fault(type=NAMESPACE, operation="delete", name="tandem-sharing-namespace"),))
     assert run.code != 0
-    run = stack.up()
-    assert run.code == 0, run.errors
-    assert "tandem-sharing-gpu-plugin" in run.operations["create"]
+    assert "tandem-sharing-gpu-plugin" in stack.comes_up().operations["create"]
     assert stack.findings().agree

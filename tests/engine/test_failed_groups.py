@@ -5,7 +5,7 @@ pulumi 3.260 marks a resource with initialization errors after a failed creation
 
 import pytest
 
-from sandbox.world import Fault, Thing, World
+from sandbox.world import Fault, Thing
 from sandbox.world.faults import Kind
 from tests.engine.emulated import Raise, Stack
 
@@ -43,14 +43,9 @@ def test_what_failed_to_create_is_replaced_by_the_next_up(nothing: Raise, token:
     assert name in replaced if token == NODE_GROUP else replaced == {name}
     assert [one.status for one in stack.things(token, name)] == [""]
     assert stack.up().changed == {}
-    assert stack.destroy().code == 0
-    assert stack.findings().things == 0
+    stack.goes_down()
 
 
-@pytest.mark.real_world(
-    behaviour="EKS keeps a node group or an add-on that failed to create, and it never recovers.",
-    source="terraform-provider-aws internal/service/eks/{node_group,addon}.go; aws/containers-roadmap#764",
-)
 def test_a_failed_group_that_a_refresh_has_seen_is_named_with_the_command_that_replaces_it(nothing: Raise) -> None:
     stack = nothing(STACK)
     stack.stops(faults=(Fault(type=NODE_GROUP, operation="create", kind="failed", name=GROUP),))
@@ -104,11 +99,7 @@ def test_after_a_failed_update_an_up_finishes_the_group_and_without_refresh_repl
 def test_a_degraded_group_refuses_the_switch_and_can_be_replaced(raised: Raise, is_named: bool) -> None:
     stack = raised(STACK)
     before = group(stack).id
-
-    def degrade(world: World) -> None:
-        world.reclaim(before)
-
-    stack.behind(degrade)
+    stack.behind(lambda world: world.reclaim(before))
     stack.configure({"sharing": {"mode": "mps"}})
     if is_named:
         [urn] = [one.urn for one in stack.findings().managed if one.name == GROUP]

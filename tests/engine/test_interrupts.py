@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.engine.command_line import PACE, PATIENT_PACE, call, start, until, until_it_creates_the_cluster
+from tests.engine.command_line import PACE, PATIENT_PACE, says, start, until, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
 
 STACK = "timeslice"
@@ -53,13 +53,12 @@ def until_the_program_imports_the_sdk(process: subprocess.Popen[str], stack: Sta
 
 def assert_it_is_incomplete_and_agrees(stack: Stack) -> None:
     assert processes(stack) == {}
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said, "the stack is incomplete" in said) == (1, True, True), said
+    said = says(stack, 1, "status")
+    assert ("state and cloud agree" in said, "the stack is incomplete" in said) == (True, True), said
 
 
 def assert_up_goes_on(stack: Stack) -> None:
-    code, said = call(stack, "up")
-    assert code == 0, said
+    says(stack, 0, "up")
     assert stack.findings().agree
 
 
@@ -104,8 +103,7 @@ def test_a_second_ctrl_c_ends_pulumi_at_once_and_up_recovers(nothing: Raise) -> 
     assert TERMINATED in said
     assert "tandem-cluster-eksCluster created" not in said
     assert processes(stack) == {}
-    code, said = call(stack, "status")
-    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
+    assert "unfinished: creating aws:eks/cluster:Cluster" in says(stack, 1, "status")
     assert_up_goes_on(stack)
 
 
@@ -120,5 +118,4 @@ def test_after_ctrl_c_during_a_destroy_both_up_and_destroy_go_on(raised: Raise) 
     assert "Run `tandem sandbox destroy timeslice` to continue" in said
     assert_it_is_incomplete_and_agrees(stack)
     assert_up_goes_on(stack)
-    code, said = call(stack, "destroy")
-    assert (code, "nothing is left: 0 resources in the state, 0 in the cloud" in said) == (0, True), said
+    assert "nothing is left: 0 resources in the state, 0 in the cloud" in says(stack, 0, "destroy")

@@ -23,10 +23,8 @@ def instances(stack: Stack) -> list[str]:
 def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -> None:
     [first] = instances(stack)
     stack.configure({"models": [*MODELS, {"name": "llama3.2:3b", "context": 2048}]})
-    run = stack.up()
     third = "tandem-ollama-llama3-2-3b"
-    made = frozenset({third, f"{third}-claim", f"{third}-persistent-volume"})
-    assert (run.code, run.changed) == (0, {"create": made}), run.errors
+    assert stack.comes_up().changed == {"create": {third, f"{third}-claim", f"{third}-persistent-volume"}}
     assert first in instances(stack)
     assert len(instances(stack)) == 2
     assert stack.findings().agree
@@ -43,9 +41,8 @@ def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: St
 
 def test_parking_touches_the_models_alone(stack: Stack) -> None:
     stack.configure({"gpu-nodes": {"desired": 0}})
-    run = stack.up()
-    updated = frozenset({"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"})
-    assert (run.code, run.changed) == (0, {"update": updated, "delete": {"tandem-gpu-proof"}}), run.errors
+    updated = {"tandem-ollama-llama2-7b", "tandem-ollama-mistral-7b"}
+    assert stack.comes_up().changed == {"update": updated, "delete": {"tandem-gpu-proof"}}
 
 
 def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_back(stack: Stack) -> None:
@@ -59,9 +56,7 @@ def test_a_destroy_without_a_controller_says_what_hangs_and_goes_on_when_it_is_b
     assert any("NodePool gpu is Terminating" in error for error in run.errors)
     assert len(instances(stack)) == 1
     stack.comes_up("--refresh")
-    assert stack.destroy().code == 0
-    found = stack.findings()
-    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+    stack.goes_down()
 
 
 @pytest.mark.real_world(

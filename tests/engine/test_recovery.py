@@ -3,11 +3,9 @@
 Real kills at many moments: `make test-kills`.
 """
 
-import json
 import os
 import shlex
 import signal
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +13,7 @@ import pytest
 
 from sandbox.world import World
 from tandem.sandbox.processes import running
-from tests.engine.command_line import PATIENT_PACE, call, start, until_it_creates_the_cluster
+from tests.engine.command_line import PATIENT_PACE, says, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
 from tests.kills.killing import advised
 
@@ -26,20 +24,11 @@ JOB = "kubernetes:batch/v1:Job"
 CUT_OFF = ("", "config:\n  aws:reg", "config:\n  tandem:models: [{", "\0\0\0\0")
 
 
-def edit_state(stack: Stack, change: Callable[[dict[str, Any]], None]) -> None:
-    """Edits the checkpoint: `pulumi stack import` would mend it."""
-    [file] = (stack.place.folder / "state").glob(f".pulumi/stacks/*/{stack.name}.json")
-    kept = json.loads(file.read_text(encoding="utf-8"))
-    change(kept["checkpoint"]["latest"])
-    file.write_text(json.dumps(kept), encoding="utf-8")
-
-
 def follow(stack: Stack, said: str) -> None:
     """Runs the commands that `status` names."""
     assert advised(said), said
     for command in advised(said):
-        code, answered = call(stack, *shlex.split(command))
-        assert code == 0, answered
+        says(stack, 0, *shlex.split(command))
 
 
 @pytest.mark.parametrize("text", CUT_OFF)
@@ -47,21 +36,18 @@ def test_a_private_stack_file_that_was_cut_off_is_written_again(raised: Raise, t
     stack = raised(STACK)
     private = stack.place.folder / f"Pulumi.{STACK}.yaml"
     private.write_text(text, encoding="utf-8")
-    code, said = call(stack, "refresh")
-    assert code == 0, said
+    says(stack, 0, "refresh")
     private.write_text(text, encoding="utf-8")
     assert stack.up().changed == {}
     private.write_text(text, encoding="utf-8")
-    code, said = call(stack, "destroy")
-    assert (code, "nothing is left" in said) == (0, True), said
+    assert "nothing is left" in says(stack, 0, "destroy")
 
 
 def test_a_stack_is_destroyed_without_any_stack_file(raised: Raise) -> None:
     stack = raised(STACK)
     stack.place.stack_file.unlink()
     (stack.place.folder / f"Pulumi.{STACK}.yaml").unlink()
-    code, said = call(stack, "destroy")
-    assert (code, "nothing is left" in said) == (0, True), said
+    assert "nothing is left" in says(stack, 0, "destroy")
 
 
 @pytest.mark.real_world(
@@ -73,8 +59,7 @@ def test_an_empty_file_of_attributes_does_not_keep_pulumi_from_its_state(raised:
     [file] = (stack.place.folder / "state").glob(f".pulumi/stacks/*/{STACK}.json")
     assert not list((stack.place.folder / "state").rglob("*.attrs"))
     file.with_name(f"{file.name}.attrs").touch()
-    code, said = call(stack, "status")
-    assert (code, "state and cloud agree" in said) == (0, True), said
+    assert "state and cloud agree" in says(stack, 0, "status")
 
 
 @pytest.mark.real_world(
@@ -92,9 +77,9 @@ def test_what_waits_for_its_successor_is_not_missing_and_up_makes_it(raised: Rai
         [entry] = [one for one in latest["resources"] if one["urn"] == job["urn"]]
         entry["pendingReplacement"] = True
 
-    edit_state(stack, mark)
-    code, said = call(stack, "status")
-    assert (code, "unfinished: replacing" in said, "not in the cloud" in said) == (1, True, False), said
+    stack.edit_state(mark)
+    said = says(stack, 1, "status")
+    assert ("unfinished: replacing" in said, "not in the cloud" in said) == (True, False), said
     follow(stack, said)
     assert stack.findings().agree
 
@@ -103,14 +88,9 @@ def test_a_second_one_of_what_the_state_has_is_deleted_and_not_imported(raised: 
     stack = raised(STACK)
     first = next(one for one in stack.state()["resources"] if one["type"] == "aws:ec2/vpc:Vpc")
     name = first["urn"].rpartition("::")[2]
-    made = []
-
-    def make(world: World) -> None:
-        made.append(world.create(first["type"], name, {"cidrBlock": "10.9.0.0/16"}, {})[0])
-
-    stack.behind(make)
-    code, said = call(stack, "status")
-    assert (code, f"tandem sandbox delete {STACK} {first['type']} {made[0]}" in said) == (1, True), said
+    second, _ = stack.behind(lambda world: world.create(first["type"], name, {"cidrBlock": "10.9.0.0/16"}, {}))
+    said = says(stack, 1, "status")
+    assert f"tandem sandbox delete {STACK} {first['type']} {second}" in said
     follow(stack, said)
     assert stack.findings().agree
     assert stack.up().changed == {}
@@ -126,8 +106,7 @@ def test_what_helm_leaves_in_the_cluster_of_a_half_destroyed_stack_is_no_orphan(
     options = [option for urn in urns for option in ("--target", urn)]
     run = stack.destroy("--target-dependents", *options)
     assert run.code == 0, run.errors
-    types: list[str] = []
-    stack.behind(lambda world: types.extend(thing.type for thing in world.things()))
+    types = {thing.type for thing in stack.behind(World.things)}
     assert (CRD in types, RELEASE in types) == (True, False)
     assert stack.findings().agree
 
@@ -149,13 +128,10 @@ def test_what_was_imported_is_destroyed_before_what_it_needs(raised: Raise) -> N
                 if group["urn"] in (urns or ()):
                     urns.remove(group["urn"])
 
-    edit_state(stack, forget)
-    code, said = call(stack, "status")
-    assert code == 1
-    follow(stack, said)
+    stack.edit_state(forget)
+    follow(stack, says(stack, 1, "status"))
     assert stack.findings().agree
-    code, said = call(stack, "destroy")
-    assert (code, "nothing is left" in said) == (0, True), said
+    assert "nothing is left" in says(stack, 0, "destroy")
 
 
 def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(nothing: Raise) -> None:
@@ -169,8 +145,8 @@ def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(noth
     said, _ = process.communicate()
     assert process.returncode == 1, said
     assert running(home) == {}
-    code, said = call(stack, "status")
-    assert (code, "unfinished: creating aws:eks/cluster:Cluster" in said) == (1, True), said
+    said = says(stack, 1, "status")
+    assert "unfinished: creating aws:eks/cluster:Cluster" in said
     follow(stack, said)
-    assert stack.up().code == 0
+    stack.comes_up()
     assert stack.findings().agree

@@ -68,9 +68,7 @@ def test_every_mode_switches_to_every_other_and_replaces_nothing_but_the_proof(r
         assert stack.recycled() == recycled
         assert stack.findings().agree
     assert stack.up().changed == {}
-    assert stack.destroy().code == 0
-    found = stack.findings()
-    assert (found.resources, found.things, found.orphans) == (0, 0, ())
+    stack.goes_down()
 
 
 def test_without_a_proof_models_are_still_evicted_before_the_mode_changes(raised: Raise) -> None:
@@ -148,9 +146,8 @@ def test_a_mode_whose_shares_are_too_small_is_refused_before_anything_stops(rais
     before = journal(stack)
     stack.configure({"sharing": {"mode": "mps", "replicas": 4}})
     refused = stack.up()
-    assert refused.code != 0
-    assert refused.changed == {}
-    assert any("of a share" in error or "share" in error for error in refused.errors)
+    assert (refused.code != 0, refused.changed) == (True, {})
+    assert any("share" in error for error in refused.errors)
     assert journal(stack) == before
 
 
@@ -204,5 +201,4 @@ def test_on_karpenter_the_node_goes_before_the_one_of_the_new_mode_comes(raised:
     assert old != new
     assert stack.findings().agree
     assert stack.up().changed == {}
-    assert stack.destroy().code == 0
-    assert stack.findings().things == 0
+    stack.goes_down()

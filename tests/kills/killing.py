@@ -5,16 +5,15 @@ import re
 import shlex
 import signal
 import subprocess
-import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from tandem.sandbox.processes import running
-from tests.engine.emulated import ROOT, Stack
+from tests.engine.command_line import COMMAND, environment
+from tests.engine.emulated import Stack
 from tests.kills.trials import Kind, Trial
 
-QUICK = ROOT / "tests" / "engine" / "quick"
 HANGS = 600
 """Seconds after which a command counts as hanging; the longest takes half a minute."""
 LOOKS = 0.005
@@ -29,11 +28,9 @@ class HangError(Exception):
 
 def start(stack: Stack, said: Path, *arguments: str) -> subprocess.Popen[bytes]:
     """The command, printing into a file: a pipe would end with the process that reads it, a terminal does not."""
-    path = (str(QUICK), str(ROOT))
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(path), "PYTHONUNBUFFERED": "1"}
-    command = [sys.executable, "-m", "tandem", "sandbox", *arguments]
+    env = {**environment(), "PYTHONUNBUFFERED": "1"}
     with said.open("wb") as out:
-        return subprocess.Popen(command, cwd=stack.folder, env=env, stdout=out, stderr=subprocess.STDOUT)
+        return subprocess.Popen([*COMMAND, *arguments], cwd=stack.folder, env=env, stdout=out, stderr=subprocess.STDOUT)
 
 
 def call(stack: Stack, *arguments: str) -> tuple[int, str]:
