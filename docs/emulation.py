@@ -5,13 +5,16 @@ from sandbox.world.rules.rule import Rule
 
 
 def rows() -> list[tuple[str, ...]]:
-    """A row for each source, below the head."""
+    """The head, and a row for each source."""
     found: dict[str, list[Rule]] = {}
     for rule in RULES:
         found.setdefault(rule.source.removeprefix("https://"), []).append(rule)
-    return [("source", "errors", "at")] + [
-        (source, ", ".join(sorted({one.code for one in rules})), _moments(rules))
-        for source, rules in sorted(found.items())
+    return [
+        ("source", "errors", "at"),
+        *(
+            (source, ", ".join(sorted({one.code for one in rules})), _moments(rules))
+            for source, rules in sorted(found.items())
+        ),
     ]
 
 
