@@ -30,6 +30,7 @@ WANTED: dict[str, tuple[Setup, Sequence[Capacity]]] = {
     "in-paris-under-a-budget": (replace(PARIS, max_usd_per_hour=2.0), ANY),
     "in-paris-under-a-small-budget": (replace(PARIS, max_usd_per_hour=0.41), ANY),
     "too-large": (setup(tenants=tenants(weighing(400_000), weighing(1_000))), ANY),
+    "both-too-large": (setup(tenants=tenants(weighing(400_000), weighing(500_000))), ["spot"]),
     "not-loaded": (setup(tenants=tenants("llama3.2-vision:11b")), ["spot"]),
     "unknown-version": (replace(TWO, kubernetes="1.2"), ["spot"]),
 }
