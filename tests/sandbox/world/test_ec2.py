@@ -147,6 +147,8 @@ def test_a_nat_gateway_needs_an_attached_internet_gateway_and_an_address_of_its_
     account.make(tokens.NAT, **given)
     with refused("Resource.AlreadyAssociated"):
         account.make(tokens.NAT, **given)
+    # Private ones have no address.
+    assert len({account.make(tokens.NAT, name, subnetId=given["subnetId"]) for name in "ab"}) == 2
 
 
 def test_a_vpc_has_one_gateway_and_a_subnet_one_table(account: Account) -> None:
