@@ -77,7 +77,8 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
             *values["tolerations"],
         ],
     }
-    service = {"type": values["service"]["type"], "selector": chosen, "ports": [_port(values["service"]["port"])]}
+    served = {"name": "http", "port": values["service"]["port"], "targetPort": "http", "protocol": "TCP"}
+    service = {"type": values["service"]["type"], "selector": chosen, "ports": [served]}
     return [
         {
             "apiVersion": "v1",
@@ -88,10 +89,6 @@ def _ollama(release: Mapping[str, Any]) -> list[Object]:
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": service},
         _workload("Deployment", name, chosen, pod, replicas=values["replicaCount"], strategy=values["updateStrategy"]),
     ]
-
-
-def _port(port: int) -> Object:
-    return {"name": "http", "port": port, "targetPort": "http", "protocol": "TCP"}
 
 
 def _device_plugin(release: Mapping[str, Any]) -> list[Object]:

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sandbox.graph import Graph, Resource, plain
-from sharing.gpus import instance_types
+from sharing.gpus import InstanceType, instance_types
 from sharing.modes import GPU_RESOURCE, LAYOUT_LABEL, LAYOUT_STATE_LABEL
 from sharing.names import POOL_LABEL
 from sharing.setup import NODE_CPU_MILLIS
@@ -21,44 +20,20 @@ ZONES = ("us-east-1a", "us-east-1b")
 Node = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Size:
-    """What a node of an instance type has."""
-
-    cpu: int
-    memory_mib: int
-    allocatable_mib: int
-    arch: str
-    gpus: int = 0
-
-
-def size_of(instance_type: str) -> Size:
-    known = instance_types().get(instance_type)
-    if known is not None:
-        return Size(known.vcpu, known.memory_mib, known.allocatable_mib, known.arch, known.gpus)
-    system = system_types()[instance_type]
-    return Size(system.vcpu, system.memory_mib, system.allocatable_mib, system.arch)
-
-
 def node_groups(graph: Graph) -> dict[str, Resource]:
     """Every node group of a stack by name; GPU groups are those with a taint."""
     return {group.name: group for group in graph.of_type("aws:eks/nodeGroup:NodeGroup")}
 
 
-def zones_of(graph: Graph, group: Mapping[str, Any]) -> list[str]:
-    """Zones in which a group's nodes come up, by its subnets."""
-    zones = {subnet.id: plain(subnet.outputs)["availabilityZone"] for subnet in graph.of_type("aws:ec2/subnet:Subnet")}
-    return [zones[id] for id in group["subnetIds"]]
-
-
 def nodes(graph: Graph, *, desired: int | None = None) -> Iterator[Node]:
     """The nodes of every group of a stack; `desired` overrides the number of GPU nodes."""
+    zone_of = {one.id: plain(one.outputs)["availabilityZone"] for one in graph.of_type("aws:ec2/subnet:Subnet")}
     for name, group in node_groups(graph).items():
         inputs = plain(group.inputs)
         count = inputs["scalingConfig"]["desiredSize"]
         if inputs["taints"] and desired is not None:
             count = desired
-        zones = zones_of(graph, inputs)
+        zones = [zone_of[subnet] for subnet in inputs["subnetIds"]]
         for number in range(count):
             yield node(f"{name}-{number}", graph, inputs, zones[number % len(zones)])
 
@@ -66,11 +41,11 @@ def nodes(graph: Graph, *, desired: int | None = None) -> Iterator[Node]:
 def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
     """One node of a group, with as many shares as the plugin advertises on it."""
     instance_type = group["instanceTypes"][0]
-    size = size_of(instance_type)
-    capacity = {"cpu": str(size.cpu), "memory": f"{size.memory_mib}Mi", "pods": str(PODS)}
+    size = instance_types().get(instance_type) or system_types()[instance_type]
+    capacity = {"cpu": str(size.vcpu), "memory": f"{size.memory_mib}Mi", "pods": str(PODS)}
     allocatable = {
         **capacity,
-        "cpu": f"{size.cpu * 1000 - NODE_CPU_MILLIS}m",
+        "cpu": f"{size.vcpu * 1000 - NODE_CPU_MILLIS}m",
         "memory": f"{size.allocatable_mib}Mi",
     }
     labels = {
@@ -86,12 +61,10 @@ def node(name: str, graph: Graph, group: Mapping[str, Any], zone: str) -> Node:
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {"name": name, "labels": labels},
-        "spec": {
-            "taints": taints(group),
-        },
+        "spec": {"taints": taints(group)},
         "status": {"capacity": capacity, "allocatable": allocatable},
     }
-    if size.gpus:
+    if isinstance(size, InstanceType):
         offer(made, advertised(graph, labels, size.gpus))
         if LAYOUT_LABEL in labels:
             labels[LAYOUT_STATE_LABEL] = "success"

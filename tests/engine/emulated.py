@@ -107,6 +107,12 @@ class Stack:
         assert said, run.errors
         return said[0]
 
+    def refuses(self) -> str:
+        """`up` that must end badly before it changes anything; returns its first error."""
+        run = self.up()
+        assert (run.code != 0, run.changed) == (True, {})
+        return run.errors[0].strip()
+
     def refresh(self, *options: str) -> Run:
         return self._run("refresh", options)
 

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -66,19 +67,11 @@ def do(trial: Trial, bases: Bases, folder: Path) -> dict[str, Any]:
         came = attempt(trial, bases.of(trial.stack, trial.operation), place)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-    record = {
-        "number": trial.number,
-        "kind": trial.kind,
-        "operation": trial.operation,
-        "what": str(trial),
-        "killed": came.killed,
-        "followed": came.followed,
-        "failed": came.failed,
-        "faults": came.faults,
-        "commit": commit(),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
-    }
-    (folder / f"{trial.number}.log").write_text("\n".join((str(trial), *came.faults, *came.said)), encoding="utf-8")
+    known = asdict(came)
+    said = known.pop("said")
+    record = {"number": trial.number, "kind": trial.kind, "operation": trial.operation, "what": str(trial), **known}
+    record |= {"commit": commit(), "date": f"{datetime.now(UTC):%Y-%m-%d}"}
+    (folder / f"{trial.number}.log").write_text("\n".join((str(trial), *came.faults, *said)), encoding="utf-8")
     write_whole(folder / f"{trial.number}.json", json.dumps(record))
     outcome = "; ".join(came.faults) or ("recovered" if came.killed else "ended before the kill")
     print(f"{trial}: {outcome}", flush=True)

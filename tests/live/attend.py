@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any
 
 from tests.live.cloud import DESTROYS, Cloud, StepError
 from tests.live.questions import Question
@@ -84,12 +83,9 @@ def from_the_account(question: Question, cloud: Cloud, took: float, left: float)
 def planned_values(cloud: Cloud) -> dict[str, str]:
     """What commands need of the stack file. Raises StepError for a refused one."""
     plan = cloud.plan()
-    return {"region": cloud.region, "kubernetes": _kubernetes(plan), "model": plan["models"][0]["name"]}
-
-
-def _kubernetes(plan: dict[str, Any]) -> str:
-    [line] = [one["item"] for one in plan["cost"]["lines"] if one["item"].startswith("control plane")]
-    return str(line).rpartition(" ")[2]
+    [plane] = [one["item"] for one in plan["cost"]["lines"] if one["item"].startswith("control plane")]
+    kubernetes = str(plane).rpartition(" ")[2]
+    return {"region": cloud.region, "kubernetes": kubernetes, "model": plan["models"][0]["name"]}
 
 
 def _deployed_values(cloud: Cloud, left: float) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from datetime import datetime
 from typing import Any
 
 Answer = dict[str, Any]
@@ -196,6 +197,4 @@ def duration(said: str) -> Answer:
 
 
 def _seconds(time: str) -> int:
-    from datetime import datetime
-
     return round(datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())

@@ -5,10 +5,9 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tests.ollama.test_model_start import OWN, Card, card, needs_ollama
+from tests.ollama.test_model_start import OWN, Card, card
 from tests.tandem.fake_ollama import ollama
 
-pytestmark = needs_ollama
 __all__ = ["card"]
 MESSAGES = [{"role": "user", "content": "hi"}]
 SHORT: dict[str, Any] = {"model": OWN, "options": {"num_predict": 2}}

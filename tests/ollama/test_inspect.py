@@ -8,10 +8,8 @@ import pytest
 
 from tandem.command import main
 from tests.command import Printed
-from tests.ollama.test_model_start import OWN, TINY, Server, needs_ollama, on_a_card
+from tests.ollama.test_model_start import OWN, TINY, Server, on_a_card
 from tests.tandem.models.gguf_files import write
-
-pytestmark = needs_ollama
 
 
 @pytest.fixture

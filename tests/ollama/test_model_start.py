@@ -235,7 +235,12 @@ def test_shellcheck_has_no_complaint(script: Path) -> None:
 
 # From here on: the real program.
 
-needs_ollama = pytest.mark.skipif(shutil.which("ollama") is None, reason="ollama is not on PATH")
+
+def ollama_on_path() -> Path:
+    """The program, or the reason to skip the test."""
+    if program := shutil.which("ollama"):
+        return Path(program).resolve()
+    pytest.skip("ollama is not on PATH")
 
 
 @dataclass
@@ -319,14 +324,13 @@ def has_engines_of_its_own(program: Path) -> bool:
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
     """The `ollama` of PATH as it is. It sees no GPU, even where there is one."""
-    program = Path(shutil.which("ollama") or "").resolve()
+    program = ollama_on_path()
     if has_engines_of_its_own(program) and not (program.parents[1] / "lib" / "ollama" / "llama-server").exists():
         pytest.skip("this ollama has no llama-server in ../lib/ollama")
     with serve(tmp_path, program, {"CUDA_VISIBLE_DEVICES": "-1", "OLLAMA_VULKAN": "0"}) as running:
         yield running
 
 
-@needs_ollama
 def test_a_real_server_without_a_gpu_fails_the_start(server: Server) -> None:
     run = server.start()
     assert run.exit_code == 1
@@ -345,7 +349,6 @@ def check_that_starting_again_adds_nothing(server: Server) -> None:
     assert server.files() == files
 
 
-@needs_ollama
 def test_a_real_server_keeps_the_parameters_once_however_often_it_starts(server: Server) -> None:
     check_that_starting_again_adds_nothing(server)
 
@@ -365,7 +368,7 @@ def on_a_card(
     folder: Path, places: str, free: int, models: Path | None = None, user: Sequence[str] = ()
 ) -> Iterator[Server]:
     """A server of the `ollama` of PATH, all of whose files are in `folder`, with a stand-in for its engine."""
-    source = Path(shutil.which("ollama") or "").resolve()
+    source = ollama_on_path()
     if not has_engines_of_its_own(source):
         pytest.skip("this ollama is older than 0.30 and has its engine built in")
     program, engines = folder / "bin" / "ollama", folder / "lib" / "ollama"
@@ -389,7 +392,6 @@ def engine_arguments(server: Server) -> str:
     return (server.folder / "lib" / "ollama" / "arguments").read_text().splitlines()[-1]
 
 
-@needs_ollama
 @pytest.mark.parametrize(
     ("places", "free", "message", "logged"),
     [
@@ -408,7 +410,6 @@ def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and
     assert logged in run.log
 
 
-@needs_ollama
 @pytest.mark.parametrize("free", [14900, 20])
 def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_much_memory_is_free(
     card: Card, free: int
@@ -418,7 +419,6 @@ def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_muc
     assert " -b 768 -ub 768 -ngl 999" in engine_arguments(server)
 
 
-@needs_ollama
 @pytest.mark.parametrize(("free", "batch"), [(14900, 1024), (20, 512)])
 def test_without_the_script_a_real_server_sizes_the_batch_by_free_memory_and_leaves_the_layers_open(
     card: Card, free: int, batch: int

@@ -19,9 +19,8 @@ import pytest
 
 from components.ollama_pair.values import watch_container
 from sharing.models import Served, models
-from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
+from tests.ollama.test_model_start import OWN, Card, Server, card
 
-pytestmark = needs_ollama
 SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"
 __all__ = ["card"]
 

@@ -14,10 +14,9 @@ from pathlib import Path
 import pytest
 
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
-from tests.ollama.test_model_start import Start, needs_ollama, on_a_card
+from tests.ollama.test_model_start import Start, on_a_card
 
 pytestmark = [
-    needs_ollama,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
     pytest.mark.skipif(shutil.which("setpriv") is None, reason="setpriv is not on PATH"),
 ]

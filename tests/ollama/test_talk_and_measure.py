@@ -9,9 +9,8 @@ import pytest
 from tandem.command import main
 from tandem.measured.result_file import read
 from tests.command import Printed
-from tests.ollama.test_model_start import OWN, needs_ollama, on_a_card
+from tests.ollama.test_model_start import OWN, on_a_card
 
-pytestmark = needs_ollama
 BENCH = ("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2", "--rate", "50", "--requests", "3")
 
 

@@ -9,10 +9,9 @@ from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama
 from tandem.verify.checks import Check, server_checks
 from tandem.verify.servers import examine
-from tests.ollama.test_model_start import OWN, Card, Server, card, needs_ollama
+from tests.ollama.test_model_start import OWN, Card, Server, card
 from tests.tandem.seen import promise
 
-pytestmark = needs_ollama
 __all__ = ["card"]
 
 
