@@ -92,6 +92,12 @@ class Deployment:
         status = {part: {resource: str(shares)} for part in ("capacity", "allocatable")}
         self.api.patch(f"/api/v1/nodes/{node}/status", {"status": status})
 
+    def token_of(self, account: str, namespace: str = "default") -> str:
+        """A token as Kubernetes gives one to a pod of that account."""
+        path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
+        asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+        return str(self.api.call("POST", path, asked)["status"]["token"])
+
     def allocatable(self, resource: str) -> int:
         return sum(int(node["status"]["allocatable"].get(resource, 0)) for node in self.api.list("v1", "Node"))
 

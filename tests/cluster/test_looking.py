@@ -276,19 +276,10 @@ def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster:
     return path
 
 
-def token_of(stack: Stack, account: str) -> str:
-    answer = stack.cluster.api.call(
-        "POST",
-        f"/api/v1/namespaces/default/serviceaccounts/{account}/token",
-        {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}},
-    )
-    return str(answer["status"]["token"])
-
-
 def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    token = token_of(stack, "default")
+    token = stack.cluster.token_of("default")
     line = refused(stack, kubeconfig_with(stack, tmp_path, {"token": token}), capsys)
     assert "cannot list resource" in line
     assert "access entry" in line
@@ -315,7 +306,7 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
         },
     ):
         stack.cluster.api.apply(made)
-    kubeconfig = kubeconfig_with(stack, tmp_path, {"token": token_of(stack, "looker")})
+    kubeconfig = kubeconfig_with(stack, tmp_path, {"token": stack.cluster.token_of("looker")})
     assert run("verify", kubeconfig, "--json") == 1
     told = json.loads(capsys.readouterr().out)
     assert told["first_broken"]["what"] == "server answers"

@@ -238,17 +238,6 @@ def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
     assert one["spec"]["nodeName"] == GPU_NODE
 
 
-def read(deployed: Deployment, folder: Path, account: str) -> tuple[int, str]:
-    """Runs the reader here, with the token that Kubernetes gives a pod of that account."""
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{account}/token"
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    token = deployed.api.call("POST", path, asked)["status"]["token"]
-    (folder / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
-    return read_node(
-        folder, deployed.api.url, GPU_NODE, node_expectation(ARGS.sharing, T4, EXPECTED), token=token, limit="1"
-    )
-
-
 @pytest.mark.parametrize(
     ("shares", "account", "status", "words"),
     [
@@ -274,7 +263,9 @@ def test_the_reader_names_what_it_expects_and_finds_with_the_rights_that_it_has(
     # As feature discovery labels it.
     label = f"{GPU_RESOURCE}.sharing-strategy", f"{GPU_RESOURCE}.replicas"
     deployed.relabel(GPU_NODE, {label[0]: "mps", label[1]: str(shares), "nvidia.com/mps.capable": "true"})
-    ended, text = read(deployed, tmp_path, account)
+    (tmp_path / "ca.crt").write_bytes(deployed.api.certificate.read_bytes())
+    token, expected = deployed.token_of(account, NAMESPACE), node_expectation(ARGS.sharing, T4, EXPECTED)
+    ended, text = read_node(tmp_path, deployed.api.url, GPU_NODE, expected, token=token, limit="1")
     assert ended == status, text
     assert [one for one in words if one not in text] == [], text
 
