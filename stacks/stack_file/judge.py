@@ -157,7 +157,7 @@ def _validate(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig
         try:
             config = StackConfig.model_validate_json(as_json(values), by_name=False, by_alias=True)
         except ValidationError as error:
-            details = [(detail, hints.place(detail)) for detail in error.errors(include_url=False)]
+            details = [(detail, hints.place(detail)) for detail in error.errors()]
         else:
             # What a misspelt key may have been meant to be is not missing.
             told_once = [each for each in found.values() if each.rule != hints.MISSING or each.path not in doubtful]

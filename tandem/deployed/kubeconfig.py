@@ -206,7 +206,7 @@ def _check(where: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> N
         try:
             shape.model_validate(part)
         except ValidationError as error:
-            first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+            first = error.errors()[0]
             key = one_line(".".join(map(str, first["loc"])))
             raise NotConnectedError(f"{where}: {key} of its {what} is not as it must be: {first['msg']}.") from None
     if not _is_address(cluster["server"]):

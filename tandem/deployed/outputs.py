@@ -52,7 +52,7 @@ def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> StackOutputs
     try:
         return StackOutputs.model_validate(told)
     except ValidationError as error:
-        first, *others = error.errors(include_url=False, include_input=False)
+        first, *others = error.errors()
         where = ".".join(map(str, first["loc"]))
         found = "is missing" if first["type"] == "missing" else f"is not as expected ({first['msg']})"
         more = f", and {len(others)} more" if others else ""

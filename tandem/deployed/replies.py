@@ -30,6 +30,6 @@ def checked(shape: type[Shape], body: bytes) -> Shape:
     try:
         return shape.model_validate_json(body)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        first = error.errors()[0]
         where = one_line(".".join(map(str, first["loc"])))
         raise MalformedError(f"{where}: {first['msg']}" if where else first["msg"]) from None

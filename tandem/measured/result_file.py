@@ -75,7 +75,7 @@ def read(path: Path) -> Result:
     try:
         result = TypeAdapter(Result).validate_python(document)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+        first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))[:100]
         mistakes = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
     else:

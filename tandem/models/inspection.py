@@ -131,7 +131,7 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
 
 def _said(error: ValueError) -> str:
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False)[0]
+        first = error.errors()[0]
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     return str(error).rstrip(".")
 

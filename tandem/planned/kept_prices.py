@@ -67,7 +67,7 @@ def load(region: str, today: datetime.date) -> Kept:
     except OSError as error:
         raise UnreadableError(f"{path} cannot be read: {error.strerror}. {again}") from None
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
+        first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UnreadableError(f"{path} is broken ({where + ': ' if where else ''}{first['msg']}). {again}") from None
     if kept.region != region:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, ReadTimeoutError
 from moto.eks.models import eks_backends
+from rich.status import Status
 
 from tandem.account import clean_up, regions
 from tandem.deployed.aws import leftovers
@@ -294,6 +295,23 @@ def test_a_screen_that_fails_does_not_stop_the_deletion(
     (file,) = folder.iterdir()
     assert str(file) in str(raised.value)
     assert [one["id"] for one in records() if one["event"] == "outcome"] == [volume, queue]
+
+
+def test_no_line_is_printed_while_the_status_is_shown(
+    creation: Creation, cleaning: Cleaning, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    creation.volumes(OURS)
+    creation.SQS_queues(OURS)
+    happened: list[str] = []
+    for verb in ("start", "stop"):
+        monkeypatch.setattr(Status, verb, lambda status, verb=verb: happened.append(verb))
+    monkeypatch.setattr(clean_up.Screen, "show", lambda screen, one: happened.append(f"{one.what} {one.thing.kind}"))
+    monkeypatch.setattr(clean_up.Screen, "counts", lambda screen, outcomes: happened.append("counts"))
+    clean_up.run(cleaning.account, cleaning.look(), yes=True, to_stderr=False)
+    volume = ["stop", "deleted volumes", "start"]
+    queue = ["stop", "deleted SQS queues", "start"]
+    # The last one is the end of rich's own `with`.
+    assert happened == ["start", *volume, *queue, "stop", "counts", "stop"]
 
 
 # What is protected.
