@@ -49,10 +49,11 @@ def add_command(
     *,
     description: str,
     exit_codes: str = EXIT_CODES,
+    json: str = "print one JSON object instead",
 ) -> argparse.ArgumentParser:
     """A command that answers people or, with `--json`, programs."""
     parser = commands.add_parser(name, description=description, epilog=exit_codes)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    parser.add_argument("--json", action="store_true", help=json)
     parser.set_defaults(run=run)
     return parser
 

@@ -17,6 +17,7 @@ def add(commands: Commands) -> None:
         _run,
         description="Shows memory, context and expiry of each model, memory and use of each GPU, and the state of the "
         "pods.",
+        json="print one JSON object per look instead",
         exit_codes="Exit codes: 0 ended by Ctrl-C or --once, 1 the file is refused, 2 wrong call, or cluster not "
         "reached.",
     )
