@@ -1,6 +1,7 @@
 """Whether the account lets a stack up: quotas against needs, types against zones, the role of spot."""
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -102,10 +103,8 @@ def _limit(account: Account, need: Need) -> float | None:
     client = account.client("service-quotas")
     asked = {"ServiceCode": need.quota.service, "QuotaCode": need.quota.code}
     for operation in (client.get_service_quota, client.get_aws_default_service_quota):
-        try:
+        with suppress(client.exceptions.NoSuchResourceException):
             return float(operation(**asked)["Quota"]["Value"])
-        except client.exceptions.NoSuchResourceException:
-            continue
     return None
 
 
