@@ -76,9 +76,10 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
         first = fits[0]
         path = advised.setdefault(pool, first.tenant.path)
         if not advice[pool]:
+            within, larger = (" within the budget", ", or write a larger budget") if found.limit else ("", "")
             fix = (
-                "No change of settings and no other instance type makes it fit, and a model cannot be split over "
-                "several GPUs. Use a smaller model."
+                f"No change of settings and no other instance type{within} makes it fit, and a model cannot be split "
+                f"over several GPUs. Use a smaller model{larger}."
             )
         elif path == first.tenant.path:
             fix = f"Write {'; or '.join(map(str, advice[pool]))}."
@@ -129,7 +130,10 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
         yield _over_budget_while_replacing(setup, bill, limit, cheaper)
         return
     largest = max(bill.lines, key=lambda line: line.usd_per_hour)
-    rule = f"the stack costs ${bill.usd_per_hour:.4f} per hour, more than its budget"
+    rule = (
+        f"the stack costs ${bill.usd_per_hour:.4f} per hour, and up to ${bill.replacing_usd_per_hour:.4f} while its "
+        "nodes are replaced: more than its budget"
+    )
     fix = f"The most expensive line is {largest.item}, ${largest.usd_per_hour:.3f}. "
     fix += f"Write {'; or '.join([*cheaper, _enough(bill)])}."
     yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)

@@ -9,7 +9,7 @@ from rich.console import Console
 from sharing.gpus import InstanceType
 from sharing.matrix import Cell
 from sharing.modes import Shares
-from sharing.prices import on_demand
+from sharing.prices import on_demand, spot
 from sharing.setup import Setup
 from tandem.terminal import line, open_console, say
 
@@ -72,7 +72,8 @@ def _head(console: Console, setup: Setup, cells: Sequence[Cell]) -> None:
 
 def _prices(region: str, cells: Sequence[Cell]) -> str:
     """Whose prices these are, and how old the oldest is: `Prices of us-east-1, 2026-07-20 or later.`"""
-    found = [on_demand(name, region) for name in dict.fromkeys(cell.instance.name for cell in cells if cell.plans)]
+    names = dict.fromkeys(cell.instance.name for cell in cells if cell.plans)
+    found = [price for name in names for price in (on_demand(name, region), spot(name, region)) if price is not None]
     own = [price.date for price in found if price.own]
     return f"Prices of {region}, {min(own)} or later." if own else f"Prices of {region} are unknown."
 
