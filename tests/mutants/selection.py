@@ -3,6 +3,7 @@
 import json
 import os
 import py_compile
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -19,6 +20,10 @@ MOST_SECONDS = 40.0
 MOST_SECONDS_MORE = 300.0
 """Of those that follow before it survives."""
 PYTEST = ["-p", "no:cacheprovider"]
+APART = ["unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"]
+"""Gives a program process numbers of its own (util-linux): a mutant that ends the wrong ones sees no others."""
+REAPING = ["sh", "-c", '"$@"; exit $?', "sh"]
+"""The first process of such a namespace inherits what others leave, and Python would not wait for it."""
 
 
 def record_lines(folder: Path) -> None:
@@ -46,7 +51,11 @@ class Selection:
         self._tests, self._failed = recorded["tests"], set(recorded["failed"])
 
     def __enter__(self) -> "Selection":
-        command = [sys.executable, "-m", "tests.mutants.suite"]
+        if shutil.which(APART[0]) is None or subprocess.run([*APART, "true"], check=False).returncode:
+            raise SystemExit(
+                "error: A mutant may kill all of your processes. Run this on Linux, where `unshare` works."
+            )
+        command = [*APART, *REAPING, sys.executable, "-m", "tests.mutants.suite"]
         environment = {**_environment(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
         pipe = subprocess.PIPE
         self._suite = subprocess.Popen(command, cwd=self._tree, env=environment, stdin=pipe, stdout=pipe, text=True)

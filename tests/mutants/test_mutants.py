@@ -2,6 +2,9 @@
 
 import ast
 import json
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import coverage
@@ -10,7 +13,7 @@ import pytest
 from tests.mutants.faults import Mutant, find_mutants
 from tests.mutants.lines import DATA, TESTS
 from tests.mutants.sample import SAMPLE, draw, part_of, read_equivalent
-from tests.mutants.selection import Selection
+from tests.mutants.selection import APART, REAPING, Selection
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,3 +148,11 @@ def test_every_equivalent_mutant_is_still_one_and_has_a_reason() -> None:
         source = (ROOT / path).read_bytes()
         assert (before, after) in {mutant.change(source) for mutant in find_mutants(path, source)}, before
     assert all(len(reason.split()) > 3 for reason in known.values())
+
+
+def test_what_runs_apart_sees_the_processes_of_its_own_alone() -> None:
+    if shutil.which(APART[0]) is None or subprocess.run([*APART, "true"], check=False).returncode:
+        pytest.skip("`unshare` does not work here")
+    listing = "import os; print(*sorted(filter(str.isdigit, os.listdir('/proc'))))"
+    seen = subprocess.run([*APART, *REAPING, sys.executable, "-c", listing], check=True, capture_output=True, text=True)
+    assert seen.stdout == "1 2\n"
