@@ -20,6 +20,7 @@ NOT_ENABLED = ("OptInRequired", "RegionDisabledException", "SubscriptionRequired
 THROTTLED = (
     *("Throttling", "ThrottlingException", "ThrottledException", "RequestThrottled", "RequestThrottledException"),
     *("RequestLimitExceeded", "TooManyRequestsException", "SlowDown", "PriorRequestNotComplete"),
+    "EC2ThrottledException",
 )
 """As in botocore 1.44, retries/standard.py."""
 IN_USE = (

@@ -1,5 +1,6 @@
 """An account that does not let us in: one line with the way out, exit code 2, never a traceback."""
 
+import csv
 import json
 import sys
 from collections.abc import Callable
@@ -84,6 +85,24 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
 def test_every_bar_has_its_line(error: Exception, told: str) -> None:
     assert told in session.reason(error, "us-east-1")
     assert "\n" not in session.reason(error, "us-east-1")
+
+
+CODES = Path(__file__).with_name("codes.csv").read_text(encoding="utf-8").splitlines()
+
+
+@pytest.mark.parametrize(
+    "row", [*csv.DictReader(line for line in CODES if line[0] != "#")], ids=lambda row: row["code"]
+)
+def test_every_code_is_explained_and_tried_again_where_it_may_pass(row: dict[str, str]) -> None:
+    error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
+    assert row["told"] in session.reason(error, "us-east-1")
+    assert session.is_temporary(error) == (row["temporary"] == "yes")
+
+
+def test_no_call_hangs_and_each_is_tried_again() -> None:
+    config = session._config()
+    assert (config.connect_timeout, config.read_timeout) == (5, 60)
+    assert config.retries == {"mode": "standard", "max_attempts": 5}
 
 
 @pytest.mark.parametrize("denied", ["DescribeVpcs", "GetServiceQuota", "DescribeInstanceTypeOfferings", "GetRole"])
