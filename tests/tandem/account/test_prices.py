@@ -130,6 +130,16 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     assert code == 0
     assert "us-east-1, read from AWS 3 days ago" in out
     assert re.search(r"And \d+ types for system nodes. Kept in \S+\.json\n", out), "not wrapped where nobody reads it"
+    told = json.loads(tandem("prices", "--kept", "--json")[1])
+    assert (told["schema_version"], [one["region"] for one in told["regions"]], told["errors"]) == (
+        1,
+        ["us-east-1"],
+        [],
+    )
+    assert told["regions"][0]["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
+    code, out, _ = tandem("prices", "--kept", "--json", "--region", "us-east-1", "eu-west-1")
+    assert (code, len(json.loads(out)["regions"])) == (2, 1)
+    assert json.loads(out)["errors"][0].startswith("eu-west-1: there are no prices of eu-west-1")
     assert market.calls == []
 
 
