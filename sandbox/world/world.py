@@ -68,7 +68,7 @@ class World:
         self._store = Store(path)
         self._things = self._store.load() if things is None else things
         self._things.has_spot = has_spot
-        self._faults = faults or Faults()
+        self.faults = faults or Faults()
         self._seconds_per_minute, self._patience = seconds_per_minute, patience
         self._cloud = Cloud(answers={CALLER: self._identity, SESSION: self._session})
         self.callers = Callers()
@@ -316,7 +316,7 @@ class World:
 
     def _faulted(self, token: str, operation: Any, name: str) -> tuple[str | None, CloudError | None]:
         self._touch()
-        return self._faults.met(token, operation, name)
+        return self.faults.met(token, operation, name)
 
     @staticmethod
     def _answer(thing: Thing, kind: str | None, failed: CloudError | None) -> dict[str, Any]:

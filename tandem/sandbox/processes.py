@@ -15,24 +15,20 @@ HOME = "PULUMI_HOME"
 PROC = Path("/proc")
 
 
-def running(home: Path) -> dict[int, str]:
-    """The processes of the `pulumi` whose home this is, and their command lines."""
-    found = {}
+def running(home: Path) -> list[int]:
+    """The processes of the `pulumi` whose home this is."""
+    found = []
     marker = f"{HOME}={home}".encode()
     for folder in PROC.glob("[0-9]*"):
         # Processes end while you look, and those of other users are theirs.
         with suppress(OSError):
             if marker in (folder / "environ").read_bytes().split(b"\0"):
-                found[int(folder.name)] = (
-                    (folder / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                )
+                found.append(int(folder.name))
     return found
 
 
-def end_running(home: Path) -> bool:
-    """Ends all of them, and returns whether there were any. Only for the owner of the emulated cloud's lock."""
-    found = running(home)
-    for number in found:
+def end_running(home: Path) -> None:
+    """Ends all of them. Only for the owner of the emulated cloud's lock."""
+    for number in running(home):
         with suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
-    return bool(found)

@@ -67,19 +67,19 @@ class Pulumi:
 
         The user's files are never changed: pulumi would write its salt into them.
         """
-        self._backend.mkdir(parents=True, exist_ok=True)
+        self._backend.mkdir(exist_ok=True)
         settings = yaml.safe_load((project / "Pulumi.yaml").read_text(encoding="utf-8"))
         main = (project / settings.get("main", ".")).resolve()
         # The program runs in the environment of this command, wherever that is installed.
         runtime = {"name": "python", "options": {"toolchain": "pip", "virtualenv": sys.prefix}}
         private = {"name": settings["name"], "runtime": runtime, "main": str(main)}
-        write_whole(self.folder / "Pulumi.yaml", yaml.safe_dump(private, sort_keys=False))
+        write_whole(self.folder / "Pulumi.yaml", yaml.safe_dump(private))
         self._python.mkdir(exist_ok=True)
         (self._python / "sitecustomize.py").write_text(QUIET, encoding="utf-8")
         if stack_file is not None:
             # `refresh` and `destroy` need none of it, so they go on where the stack file has gone or is broken.
             settings = {"config": _read(stack_file).get("config") or {}, **self._salt()}
-            write_whole(self._stack_file, yaml.safe_dump(settings, sort_keys=False))
+            write_whole(self._stack_file, yaml.safe_dump(settings))
         if not self.has_stack:
             self.ask("stack", "init", self.stack)
 

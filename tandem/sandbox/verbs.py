@@ -19,7 +19,7 @@ from tandem.terminal import FAILED, FINE, SCHEMA_VERSION, CallError, print_json,
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
-    from sandbox.world import Faults, World
+    from sandbox.world import World
 
 HOME = Path(".tandem", "sandbox")
 CLOUD = "cloud.json"
@@ -122,7 +122,7 @@ class Sandbox:
 
 
 @contextmanager
-def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -> Iterator[Sandbox]:
+def opened(place: Place, *, pace: float) -> Iterator[Sandbox]:
     """Opens the stack's cloud and serves it; raises `NoPulumiError`, `sandbox.world.StateError`."""
     if not place.folder.is_dir():
         executable()  # without it, no folder is created
@@ -130,7 +130,7 @@ def opened(place: Place, *, faults: "Faults | None" = None, pace: float = 0.0) -
     from sandbox.world import World
 
     # Before all that takes seconds: it refuses where another command is at work.
-    world = World(place.folder / CLOUD, faults=faults, seconds_per_minute=pace)
+    world = World(place.folder / CLOUD, seconds_per_minute=pace)
     try:
         from sandbox.engine import serving
 
@@ -149,7 +149,7 @@ class RefusedError(CallError):
     exit_code = FAILED
 
 
-def command(verb: str, place: Place, extra: Sequence[str] = (), *, pace: float = 0.0, as_json: bool = False) -> int:
+def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_json: bool) -> int:
     """Runs one subcommand and returns its exit code; `extra` goes to `pulumi`."""
     from sandbox.world import InUseError, StateError
 

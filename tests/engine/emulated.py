@@ -127,13 +127,13 @@ class Stack:
         assert (found.resources, found.things, found.orphans) == (0, 0, ())
 
     def preview(self, *options: str) -> Run:
-        with opened(self.place) as sandbox:
+        with opened(self.place, pace=0) as sandbox:
             sandbox.world.callers = self.callers
             sandbox.prepare(anew=True)
             return told(sandbox, "preview", "--json", *options, env_streams=True)
 
     def findings(self) -> Findings:
-        with opened(self.place) as sandbox:
+        with opened(self.place, pace=0) as sandbox:
             return sandbox.findings(self.graph)
 
     def edit_state(self, change: Callable[[dict[str, Any]], T]) -> T:
@@ -145,7 +145,7 @@ class Stack:
         return changed
 
     def state(self) -> dict[str, Any]:
-        with opened(self.place) as sandbox:
+        with opened(self.place, pace=0) as sandbox:
             return sandbox.pulumi.state()
 
     @property
@@ -195,8 +195,8 @@ class Stack:
 
     def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, anew: bool = False) -> Run:
         going_wrong = Faults(faults)
-        with opened(self.place, faults=going_wrong) as sandbox:
-            sandbox.world.callers = self.callers
+        with opened(self.place, pace=0) as sandbox:
+            sandbox.world.callers, sandbox.world.faults = self.callers, going_wrong
             sandbox.prepare(anew=anew)
             run = told(sandbox, verb, *AT_ONCE, "--json", *options)
         self.fired += going_wrong.tried

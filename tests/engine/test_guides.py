@@ -34,7 +34,7 @@ def test_there_are_commands_of_pulumi_in_the_guides() -> None:
 
 def run(stack: Stack, *arguments: str) -> tuple[int, str]:
     """A command that the guide gives, as people run it: without what `tandem sandbox` does before and after."""
-    with opened(stack.place) as sandbox:
+    with opened(stack.place, pace=0) as sandbox:
         command = [executable(), *arguments, "--stack", stack.name]
         done = subprocess.run(
             command, cwd=stack.place.folder, env=sandbox.pulumi.environment(), capture_output=True, text=True

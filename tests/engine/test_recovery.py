@@ -6,7 +6,6 @@ Real kills at many moments: `make test-kills`.
 import os
 import shlex
 import signal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,7 @@ from sandbox.world import World
 from tandem.sandbox.processes import running
 from tests.engine.command_line import PATIENT_PACE, says, start, until_it_creates_the_cluster
 from tests.engine.emulated import Raise, Stack
-from tests.kills.killing import advised
+from tests.kills.killing import advised, engines_of
 
 STACK = "timeslice"
 CRD = "kubernetes:apiextensions.k8s.io/v1:CustomResourceDefinition"
@@ -139,12 +138,12 @@ def test_after_a_kill_of_pulumi_alone_nothing_of_it_goes_on_and_up_recovers(noth
     process = start(stack, "up", "--pace", PATIENT_PACE)
     until_it_creates_the_cluster(process, stack)
     home = stack.place.folder / "home"
-    [pulumi] = [number for number, command in running(home).items() if Path(command.split()[0]).name == "pulumi"]
+    [pulumi] = engines_of(home)
     assert len(running(home)) > 1
     os.kill(pulumi, signal.SIGKILL)
     said, _ = process.communicate()
     assert process.returncode == 1, said
-    assert running(home) == {}
+    assert running(home) == []
     said = says(stack, 1, "status")
     assert "unfinished: creating aws:eks/cluster:Cluster" in said
     follow(stack, said)

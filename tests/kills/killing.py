@@ -79,13 +79,21 @@ def chosen(kind: Kind, tandem: int, home: Path) -> list[int]:
     """The processes of a kind that run now."""
     if kind == "providers":
         return [tandem]
-    found = running(home)
-    engines = [number for number, command in found.items() if Path(command.split(" ")[0]).name == "pulumi"]
+    found, engines = running(home), engines_of(home)
     if kind == "pulumi":
         return engines
     if kind == "hosts":
         return [number for number in found if number not in engines]
     return [tandem, *found]
+
+
+def engines_of(home: Path) -> list[int]:
+    """Those of the running processes that are `pulumi` itself."""
+    names = {}
+    for number in running(home):
+        with suppress(OSError):
+            names[number] = Path("/proc", str(number), "comm").read_text(encoding="utf-8")
+    return [number for number, name in names.items() if name == "pulumi\n"]
 
 
 def _ended(process: subprocess.Popen[bytes]) -> int:

@@ -1,5 +1,6 @@
 """The world's state file: whole or not at all, one process at a time, and never reset silently."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -65,9 +66,11 @@ def test_ids_stay_unique_over_processes(path: Path) -> None:
 def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: bytes, words: str) -> None:
     path.parent.mkdir()
     path.write_bytes(text)
+    errors = []  # of which none keeps the lock
     for _ in range(2):
         with pytest.raises(StateError, match=words) as caught:
             World(path)
+        errors.append(caught.value)
         assert str(path) in str(caught.value)
         assert "mv " in str(caught.value)
     assert path.read_bytes() == text
@@ -86,6 +89,15 @@ def test_a_state_has_one_process_at_a_time(path: Path) -> None:
     other.kill()
     other.communicate()
     World(path).close()
+
+
+def test_the_holder_is_the_last_one(path: Path) -> None:
+    path.parent.mkdir()
+    path.with_name("world.json.lock").write_text("1234567890")
+    world = World(path)
+    with pytest.raises(StateError, match=rf"in use by process {os.getpid()}\."):
+        World(path)
+    world.close()
 
 
 def test_a_closed_world_refuses_to_forget(path: Path) -> None:

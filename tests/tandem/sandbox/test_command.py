@@ -6,7 +6,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
@@ -31,9 +33,9 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def install(project: Path, version: str, *, hosts: bool = True) -> None:
+def install(project: Path, version: str, *, hosts: Sequence[str] = HOSTS) -> None:
     """Puts something on the PATH that calls itself `pulumi`, and can say its version."""
-    for name in ("pulumi", *(HOSTS if hosts else ())):
+    for name in ("pulumi", *hosts):
         (project / "bin" / name).write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
         (project / "bin" / name).chmod(0o755)
 
@@ -56,9 +58,24 @@ def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
     assert ended.returncode == 0
     assert ended.stdout.startswith(f"usage: tandem sandbox {verb} ")
     assert max(map(len, ended.stdout.splitlines())) <= 80
-    assert ("-- ARGUMENT ..." in ended.stdout.partition("\n\n")[0]) == (
-        verb in ("up", "preview", "refresh", "destroy", "pulumi")
-    )
+    behind = {"pulumi": " -- ARGUMENT ...", "status": "", "delete": ""}.get(verb, " [-- ARGUMENT ...]")
+    usage = ended.stdout.partition("\n\n")[0]
+    assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) == ("delete", False)
+
+
+def test_a_call_without_a_verb_asks_for_one(project: Path) -> None:
+    ended = call("sandbox", cwd=project)
+    assert (ended.returncode, "required: VERB" in ended.stderr) == (2, True)
+
+
+@pytest.mark.parametrize(("given", "pace"), [((), 0), (("--pace", "0"), 0), (("--pace", "1.5"), 1.5)])
+def test_a_minute_of_the_cloud_takes_as_long_as_the_call_says(
+    project: Path, given: tuple[str, ...], pace: float
+) -> None:
+    install(project, "v3.260.0")
+    with mock.patch("sandbox.world.World", wraps=World) as opened:
+        call("sandbox", "delete", "timeslice", *THING, *given, cwd=project)
+    assert opened.call_args.kwargs == {"seconds_per_minute": pace}
 
 
 def test_a_sandbox_outlives_its_stack_file(project: Path) -> None:
@@ -70,14 +87,26 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
     assert "no Pulumi.yaml" in refused(tmp_path, "status")
 
 
-def test_a_pulumi_that_is_too_old_is_told(project: Path) -> None:
-    install(project, "v3.100.0")
-    assert re.search(r" is v3\.100\.0: too old, the sandbox needs 3\.250 or later\.", refused(project, "up"))
+def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    said = refused(tmp_path_factory.mktemp("elsewhere"), "status", str(project / "Pulumi.timeslice.yaml"))
+    assert "no `pulumi` on the PATH" in said
 
 
-def test_a_pulumi_without_its_language_host_is_told(project: Path) -> None:
-    install(project, "v3.260.0", hosts=False)
-    assert "has no pulumi-language-python beside it" in refused(project, "up")
+@pytest.mark.parametrize(
+    ("version", "hosts", "says"),
+    [
+        ("v3.100.0", HOSTS, "pulumi is v3.100.0: too old, the sandbox needs 3.250 or later."),
+        ("v3.249.9", HOSTS, "pulumi is v3.249.9: too old, the sandbox needs 3.250 or later."),
+        ("v3.250.0", (), "pulumi has no pulumi-language-python beside it"),
+        ("v3.260.0", HOSTS[1:], "pulumi has no pulumi-language-python beside it"),
+        ("v3.260.0", HOSTS[:1], "pulumi has no pulumi-language-python-exec beside it"),
+    ],
+)
+def test_a_pulumi_that_is_too_old_or_not_whole_is_told(
+    project: Path, version: str, hosts: Sequence[str], says: str
+) -> None:
+    install(project, version, hosts=hosts)
+    assert f"{project / 'bin'}/{says}" in refused(project, "up")
 
 
 @pytest.mark.parametrize(
@@ -112,10 +141,11 @@ def test_a_cloud_in_use_by_another_command_is_told(project: Path) -> None:
     assert f"the sandbox of timeslice is in use by process {os.getpid()}. Wait for its command" in said
 
 
-def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Path) -> None:
+@pytest.mark.parametrize("verb", ["up", "preview"])
+def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Path, verb: str) -> None:
     file = project / "Pulumi.timeslice.yaml"
     file.write_text(file.read_text(encoding="utf-8").replace("replicas: 2", "replicas: 1"), encoding="utf-8")
-    ended = call("sandbox", "up", cwd=project)
+    ended = call("sandbox", verb, cwd=project)
     assert ended.returncode == 1
     assert "sharing.replicas" in ended.stdout
     assert not (project / ".tandem").exists()
@@ -148,6 +178,7 @@ def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, ver
 @pytest.mark.parametrize(
     ("number", "says"),
     [
+        (errno.EROFS, "cannot be written (Read-only file system). Copy the project to"),
         (errno.EACCES, "cannot be written (Permission denied). Copy the project to a folder that you can write"),
         (errno.ENOSPC, "is full. Free some space, and run the same command again."),
         (errno.EDQUOT, "is full. Free some space, and run the same command again."),
@@ -162,5 +193,5 @@ def test_a_folder_that_takes_no_file_is_named_with_the_fix(
     monkeypatch.setattr("tandem.sandbox.verbs.opened", refuse)
     place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
     with pytest.raises(CallError, match=re.escape(says)) as raised:
-        command("status", place)
+        command("status", place, (), pace=0, as_json=False)
     assert str(place.folder) in str(raised.value)

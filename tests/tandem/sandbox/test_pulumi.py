@@ -89,6 +89,7 @@ def test_the_first_preparation_copies_the_files_and_makes_the_stack(fake: Fake, 
     assert yaml.safe_load((folder / "Pulumi.dev.yaml").read_text()) == {"config": {"a:b": 1}}
     assert "signal.signal(signal.SIGINT, signal.SIG_DFL)" in (folder / "python" / "sitecustomize.py").read_text()
     assert fake.calls == [[str(folder), "stack", "init", "dev"]]
+    assert (folder / "state").is_dir(), "pulumi makes no folder for its backend"
 
 
 def test_a_later_one_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> None:
@@ -186,19 +187,27 @@ def sleeper(home: Path) -> "subprocess.Popen[bytes]":
     return subprocess.Popen(["sleep", "600"], env={"PATH": os.environ["PATH"], "PULUMI_HOME": str(home)})
 
 
-def test_what_a_killed_command_left_is_cleared(fake: Fake, folder: Path) -> None:
+def test_what_a_killed_command_left_is_cleared(
+    fake: Fake, folder: Path, proc: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     attributes, kept = folder / "state" / "deep" / "a.json.attrs", folder / "state" / "deep" / "a.json"
     attributes.parent.mkdir(parents=True)
     attributes.touch()
     kept.touch()
-    ours, other = sleeper(folder / "home"), sleeper(folder / "home2")
+    (proc / "1").symlink_to("/proc/that/ended/meanwhile")
+    sleepers = ours, _ = sleeper(folder / "home"), sleeper(folder / "home2")
+    for one in sleepers:
+        (proc / str(one.pid)).symlink_to(f"/proc/{one.pid}")
+    killed: list[tuple[int, int]] = []
     try:
-        Pulumi(folder, "dev").clear()
-        assert ours.wait(60) == -signal.SIGKILL
-        assert other.poll() is None
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "kill", lambda *call: killed.append(call))
+            Pulumi(folder, "dev").clear()
     finally:
-        other.kill()
-        other.wait()
+        for one in sleepers:
+            one.kill()
+            one.wait()
+    assert killed == [(ours.pid, signal.SIGKILL)]
     assert [one.name for one in attributes.parent.iterdir()] == [kept.name]
 
 
@@ -220,19 +229,21 @@ def ends(number: int) -> bool:
         return True
 
 
-def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path) -> None:
+def test_children_of_a_killed_pulumi_are_ended(fake: Fake, folder: Path, proc: Path) -> None:
     child = folder / "child"
-    fake.does(f"sleep 600 & echo $! >{child}; kill -KILL $$")
+    fake.does(f"sleep 600 & echo $! >{child}; ln -s /proc/$! {proc}; kill -KILL $$")
     assert Pulumi(folder, "dev").run("up") == -signal.SIGKILL
     assert ends(int(child.read_text()))
 
 
 @pytest.mark.parametrize("code", [0, 1])
-def test_children_of_one_that_ended_are_its_own_business(fake: Fake, folder: Path, code: int) -> None:
-    child = folder / "child"
-    fake.does(f"sleep 600 >/dev/null & echo $! >{child}; exit {code}")
-    assert Pulumi(folder, "dev").run("up") == code
-    os.kill(int(child.read_text()), signal.SIGKILL)
+def test_children_of_one_that_ended_are_its_own_business(
+    fake: Fake, folder: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    ended: list[Path] = []
+    monkeypatch.setattr(module, "end_running", ended.append)
+    fake.does(f"exit {code}")
+    assert (Pulumi(folder, "dev").run("up"), ended) == (code, [])
 
 
 @pytest.mark.parametrize("sent", ["TERM", "INT"])

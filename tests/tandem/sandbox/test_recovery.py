@@ -18,7 +18,7 @@ from tandem.sandbox import verbs
 from tandem.sandbox.pulumi import Pulumi
 from tandem.sandbox.state import Findings, Managed, Orphan, Unfinished, lack_dependencies
 from tandem.sandbox.verbs import Place, Sandbox
-from tests.command import Printed
+from tests.command import ROOT, Printed
 
 VPC = "aws:ec2/vpc:Vpc"
 URN = f"urn:pulumi:dev::tandem::{VPC}::tandem-vpc"
@@ -421,6 +421,21 @@ def test_an_import_gets_the_dependencies_that_the_program_says(
     named: dict[str, Any] = {"urn": subnet, "type": "aws:ec2/subnet:Subnet", "name": "tandem-subnet", "parent": STACK}
     needs = Resource(**named, inputs={}, outputs={}, dependencies=(URN, later))
     monkeypatch.setattr(verbs, "_graph", lambda place: Graph(resources={subnet: needs}))
-    sandbox.order()
+    sandbox.finds = NOTHING
+    assert verbs._destroy(sandbox, ()) == 0
     assert sandbox.pulumi.deployment["resources"][2]["dependencies"] == [URN]
     assert "dependencies" not in sandbox.pulumi.deployment["resources"][1]
+
+
+@pytest.mark.parametrize(
+    ("changed", "subnets"),
+    [(None, 4), (("replicas: 2", "replicas: 1"), None), (("config:", "config: ["), None)],
+    ids=["accepted", "refused", "unreadable"],
+)
+def test_the_program_of_a_stack_file_that_is_refused_says_nothing(
+    sandbox: Staged, changed: tuple[str, str] | None, subnets: int | None
+) -> None:
+    text = (ROOT / "Pulumi.timeslice.yaml").read_text(encoding="utf-8")
+    sandbox.place.stack_file.write_text(text.replace(*changed) if changed else text, encoding="utf-8")
+    graph = verbs._graph(sandbox.place)
+    assert (graph and len(graph.of_type("aws:ec2/subnet:Subnet"))) == subnets

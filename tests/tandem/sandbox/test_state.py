@@ -1,5 +1,6 @@
 """What `tandem sandbox status` says of state and cloud, and the command that repairs it."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,6 +62,9 @@ def test_what_the_program_does_not_create_is_deleted() -> None:
     assert repair(queue(), graph=None) == delete
     # Without its provider in the state an import has nothing to ask.
     assert repair(queue(), resources=()) == delete
+    # Its name is the program's, but has an entry; or it has a name of its own.
+    assert repair(queue(), resources=[AWS, entry("interruptions")]) == delete
+    assert repair(replace(queue(), name="theirs")) == delete
 
 
 def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
@@ -79,6 +83,20 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
     pod = Thing(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
     assert [one.thing for one in found(queue(), pod).orphans] == [queue()]
+
+
+def test_what_a_release_leaves_in_the_cluster_is_no_orphan_but_what_it_should_have_deleted_is() -> None:
+    crd = queue(made_by="helm")
+    assert found(crd).orphans == ()
+    [orphan] = found(replace(crd, owner=("kubernetes:helm.sh/v3:Release", "default/gone"))).orphans
+    assert orphan.repair.startswith("tandem sandbox delete ")
+
+
+def test_what_is_deleted_and_waits_for_its_successor_is_unfinished_and_not_missing() -> None:
+    """pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply: `pendingReplacement` stays in the state."""
+    seen = found(resources=[AWS, entry("a", pendingReplacement=True)], gone=["https://sqs/a"])
+    assert [(one.operation, one.urn) for one in seen.unfinished] == [("replacing", urn("a"))]
+    assert (seen.managed, seen.missing, seen.agree, seen.completes) == ((), (), False, "up")
 
 
 def test_what_is_in_the_state_alone_is_missing() -> None:
