@@ -14,6 +14,7 @@ import pytest
 
 from sandbox.world import World
 from tandem.sandbox.command import VERBS
+from tandem.sandbox.pulumi import executable
 from tandem.sandbox.verbs import CLOUD, HOME, Place, command
 from tandem.terminal import CallError
 from tests.command import Ended, call
@@ -36,7 +37,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def install(project: Path, version: str, *, hosts: Sequence[str] = HOSTS) -> None:
     """Puts something on the PATH that calls itself `pulumi`, and can say its version."""
     for name in ("pulumi", *hosts):
-        (project / "bin" / name).write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
+        (project / "bin" / name).write_text(f"#!/bin/sh\n[ $1 = version ] && echo {version}\n", encoding="utf-8")
         (project / "bin" / name).chmod(0o755)
 
 
@@ -60,6 +61,7 @@ def test_help_of_every_verb_fits_80_columns(project: Path, verb: str) -> None:
     assert max(map(len, ended.stdout.splitlines())) <= 80
     behind = {"pulumi": " -- ARGUMENT ...", "status": "", "delete": ""}.get(verb, " [-- ARGUMENT ...]")
     usage = ended.stdout.partition("\n\n")[0]
+    assert ("--json" in ended.stdout) == (verb not in ("preview", "pulumi"))
     assert usage.endswith(f" [STACK|FILE]{behind}") or (verb, "ARGUMENT" in usage) == ("delete", False)
 
 
@@ -107,6 +109,15 @@ def test_a_pulumi_that_is_too_old_or_not_whole_is_told(
 ) -> None:
     install(project, version, hosts=hosts)
     assert f"{project / 'bin'}/{says}" in refused(project, "up")
+
+
+def test_the_language_hosts_lie_beside_the_pulumi_that_a_link_leads_to(project: Path) -> None:
+    install(project, "v3.260.0")
+    whole = (project / "bin").rename(project / "whole")
+    linked = project / "bin" / "pulumi"
+    linked.parent.mkdir()
+    linked.symlink_to(whole / "pulumi")
+    assert executable() == str(linked)
 
 
 @pytest.mark.parametrize(

@@ -105,12 +105,16 @@ def test_a_later_one_keeps_the_salt_and_the_stack(fake: Fake, folder: Path) -> N
 
 @pytest.mark.parametrize(
     ("text", "whole"),
-    [("config: {}\n", True), ("config: {a:b: 1}\n", True), ("config:\n", False), ("a\n", False), ("{", False)],
+    [
+        (b"config: {}\n", True),
+        (b"config: {a:b: 1}\n", True),
+        *((cut_off, False) for cut_off in (b"config:\n", b"a\n", b"{", b"config: {a:b: \xc3")),
+    ],
 )
-def test_a_private_copy_that_was_cut_off_is_none(fake: Fake, folder: Path, text: str, whole: bool) -> None:
+def test_a_private_copy_that_was_cut_off_is_none(fake: Fake, folder: Path, text: bytes, whole: bool) -> None:
     one = Pulumi(folder, "dev")
     assert one.has_stack_file is False
-    (folder / "Pulumi.dev.yaml").write_text(text, encoding="utf-8")
+    (folder / "Pulumi.dev.yaml").write_bytes(text)
     assert one.has_stack_file is whole
 
 
