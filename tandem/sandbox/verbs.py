@@ -329,7 +329,7 @@ def _graph(place: Place) -> "Graph | None":
 
     try:
         plan = judge_file(place.stack_file).plan()
-    except (UnreadableError, RefusedError, OSError):
+    except (UnreadableError, RefusedError):
         return None
     return program_graph(plan)
 

@@ -15,7 +15,7 @@ import pytest
 from sandbox.world import World
 from tandem.sandbox.command import VERBS
 from tandem.sandbox.pulumi import executable
-from tandem.sandbox.verbs import CLOUD, HOME, Place, command
+from tandem.sandbox.verbs import CLOUD, HOME, Place, command, opened
 from tandem.terminal import CallError
 from tests.command import Ended, call
 
@@ -83,6 +83,9 @@ def test_a_minute_of_the_cloud_takes_as_long_as_the_call_says(
 def test_a_sandbox_outlives_its_stack_file(project: Path) -> None:
     (project / HOME / "old").mkdir(parents=True)
     assert "no `pulumi` on the PATH" in refused(project, "destroy", "old")
+    install(project, "v3.260.0")
+    told = "sandbox: old: 0 resources in the state, 0 things in the cloud\nsandbox: state and cloud agree\n"
+    assert call("sandbox", "status", "old", cwd=project) == Ended(0, told, "")
 
 
 def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
@@ -92,6 +95,7 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
 def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     said = refused(tmp_path_factory.mktemp("elsewhere"), "status", str(project / "Pulumi.timeslice.yaml"))
     assert "no `pulumi` on the PATH" in said
+    assert not (project / ".tandem").exists()
 
 
 @pytest.mark.parametrize(
@@ -169,6 +173,28 @@ def test_deleting_something_that_is_not_there_is_told(project: Path) -> None:
     assert "`tandem sandbox pulumi timeslice -- stack --show-ids`" in said
 
 
+def test_a_thing_is_deleted_for_people_and_for_programs(project: Path) -> None:
+    install(project, "v3.260.0")
+    world = World(project / HOME / "timeslice" / CLOUD)
+    one, other = (world.create(THING[0], name, {"cidrBlock": "10.0.0.0/16"}, {})[0] for name in ("one", "other"))
+    world.close()
+    delete = ("sandbox", "delete", "timeslice", THING[0])
+    assert call(*delete, one, cwd=project) == Ended(0, f"sandbox: deleted {THING[0]} {one}\n", "")
+    assert call(*delete, other, "--json", cwd=project).json["deleted"] == {"type": THING[0], "id": other}
+
+
+def test_a_cloud_is_cleared_of_what_a_kill_left_and_its_providers_are_attached(project: Path) -> None:
+    install(project, "v3.260.0")
+    place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
+    left = place.folder / "state" / "timeslice.json.attrs"
+    left.parent.mkdir(parents=True)
+    left.touch()
+    with opened(place, pace=0) as sandbox:
+        attached = sandbox.pulumi.environment()["PULUMI_DEBUG_PROVIDERS"]
+    assert not left.exists()
+    assert {one.partition(":")[0] for one in attached.split(",")} >= {"aws", "eks", "kubernetes"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("verb", ["up", "preview", "refresh", "destroy", "status"])
 def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, verb: str) -> None:
@@ -190,9 +216,11 @@ def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, ver
     ("number", "says"),
     [
         (errno.EROFS, "cannot be written (Read-only file system). Copy the project to"),
+        (errno.EPERM, "cannot be written (Operation not permitted). Copy the project to"),
         (errno.EACCES, "cannot be written (Permission denied). Copy the project to a folder that you can write"),
         (errno.ENOSPC, "is full. Free some space, and run the same command again."),
         (errno.EDQUOT, "is full. Free some space, and run the same command again."),
+        (errno.EIO, "Input/output error"),
     ],
 )
 def test_a_folder_that_takes_no_file_is_named_with_the_fix(
@@ -203,6 +231,7 @@ def test_a_folder_that_takes_no_file_is_named_with_the_fix(
 
     monkeypatch.setattr("tandem.sandbox.verbs.opened", refuse)
     place = Place("timeslice", project / "Pulumi.timeslice.yaml", project)
-    with pytest.raises(CallError, match=re.escape(says)) as raised:
+    with pytest.raises((CallError, OSError), match=re.escape(says)) as raised:
         command("status", place, (), pace=0, as_json=False)
-    assert str(place.folder) in str(raised.value)
+    named = isinstance(raised.value, CallError) and str(place.folder) in str(raised.value)
+    assert named == (number != errno.EIO)

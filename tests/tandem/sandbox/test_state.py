@@ -37,7 +37,9 @@ GRAPH = SimpleNamespace(
 def found(*left: Thing, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
     """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there."""
     cloud: Any = SimpleNamespace(
-        leftovers=lambda keys: left, things=lambda: left, read=lambda type, id: None if id in gone else {}
+        leftovers=lambda keys: [one for one in left if one.key not in keys],
+        things=lambda: left,
+        read=lambda type, id: None if id in gone else {},
     )
     return compare("timeslice", {"resources": [*resources], "pending_operations": [*pending]}, cloud, graph)
 
@@ -83,6 +85,7 @@ def test_what_an_unfinished_creation_made_is_found_by_a_refresh() -> None:
 def test_what_belongs_to_an_orphan_comes_and_goes_with_it() -> None:
     pod = Thing(type=tokens.POD, id="ollama/one", name="one", inputs={}, outputs={}, owner=queue().key)
     assert [one.thing for one in found(queue(), pod).orphans] == [queue()]
+    assert found(queue(), resources=[AWS, entry("theirs", id=queue().id)]).orphans == ()
 
 
 def test_what_a_release_leaves_in_the_cluster_is_no_orphan_but_what_it_should_have_deleted_is() -> None:
