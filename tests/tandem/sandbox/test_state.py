@@ -4,7 +4,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
-from sandbox.world import tokens
+from sandbox.world import CloudError, tokens
 from sandbox.world.things import Thing
 from tandem.sandbox.state import compare
 
@@ -35,11 +35,18 @@ GRAPH = SimpleNamespace(
 
 
 def found(*left: Thing, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
-    """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there."""
+    """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there. What lay
+    in a cluster that is gone cannot be asked for."""
+
+    def read(type: str, id: str) -> dict[str, Any] | None:
+        if type.startswith(tokens.KUBERNETES):
+            raise CloudError("unreachable", "the cluster is gone")
+        return None if id in gone else {}
+
     cloud: Any = SimpleNamespace(
         leftovers=lambda keys: [one for one in left if one.key not in keys],
         things=lambda: left,
-        read=lambda type, id: None if id in gone else {},
+        read=read,
     )
     return compare("timeslice", {"resources": [*resources], "pending_operations": [*pending]}, cloud, graph)
 
@@ -113,6 +120,8 @@ def test_what_is_in_the_state_alone_is_missing() -> None:
     seen = found(resources=resources, gone=["https://sqs/b", "theirs"])
     assert [one.name for one in seen.managed] == ["a", "b"]
     assert [one.id for one in seen.missing] == ["https://sqs/b"]
+    pod = entry("c", type=tokens.POD)
+    assert [one.id for one in found(resources=[*resources, pod]).missing] == [pod["id"]]
     # The provider of the default version is nobody's resource; `pulumi` counts the stack itself.
     assert (seen.resources, seen.agree) == (6, False)
     assert found(resources=resources).agree
