@@ -63,7 +63,7 @@ class Store:
             return
         if self._lock is None:
             raise StateError(f"{self._path} was closed: open the world again before changing it.")
-        write_whole(self._path, json.dumps(_written(things), separators=(",", ":")))
+        write_whole(self._path, json.dumps(_written(things)))
 
     def close(self) -> None:
         """Lets the next process in."""
