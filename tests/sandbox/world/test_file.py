@@ -76,6 +76,12 @@ def test_a_state_that_cannot_be_used_is_named_and_left_alone(path: Path, text: b
     assert path.read_bytes() == text
 
 
+def test_a_state_that_cannot_be_read_says_why(path: Path) -> None:
+    path.mkdir(parents=True)
+    with pytest.raises(StateError, match=r"world\.json cannot be read \(Is a directory\)\."):
+        World(path)
+
+
 def test_a_state_has_one_process_at_a_time(path: Path) -> None:
     opening = f"import sys, pathlib, sandbox.world as w; opened = w.World(pathlib.Path({str(path)!r}))"
     code = f"{opening}; print(1, flush=True); sys.stdin.read()"
