@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.world import CloudError, StateError, World, tokens
+from sandbox.world.store import Store
+from sandbox.world.things import Thing, Things
 from tests.sandbox.mode_pieces import TURNS, Switching
 
 
@@ -36,6 +38,14 @@ def test_everything_is_there_in_the_next_process(path: Path) -> None:
     assert [event.kind for event in again.journal] == ["mode", "start", "stop"]
     with pytest.raises(CloudError, match="unreachable"):
         again.read(tokens.RELEASE, "default/m")
+
+
+def test_what_a_controller_made_belongs_to_its_owner_in_the_next_process(path: Path) -> None:
+    owner = (tokens.RELEASE, "default/m")
+    store = Store(path)
+    store.save(Things([Thing(type=tokens.POD, id="m/1", name="1", inputs={}, outputs={}, owner=owner)]))
+    store.close()
+    assert [one.owner for one in Store(path).load()] == [owner]
 
 
 def test_ids_stay_unique_over_processes(path: Path) -> None:
