@@ -88,11 +88,12 @@ def test_the_proof_waits_for_the_slices_and_would_bear_a_reboot(cut: Account, ro
 )
 @pytest.mark.parametrize("now", [TURNS, WHOLE], ids=["timeslice", "exclusive"])
 def test_a_process_that_does_not_retry_fails_just_after_mps(now: Any) -> None:
-    account = Switching(MPS)
-    account.switch(now)
     given = job(shares_spec(now))
     [container] = given["spec"]["template"]["spec"]["containers"]
     container["env"] = [one for one in container["env"] if one["name"] != "EXCLUSIVE_SECONDS"]
+    Switching(now).make(tokens.JOB, **given)
+    account = Switching(MPS)
+    account.switch(now)
     with refused("BackoffLimitExceeded", "EXCLUSIVE_PROCESS"):
         account.make(tokens.JOB, **given)
     account.drop(tokens.JOB, f"{PROOF}/job")
