@@ -119,13 +119,14 @@ def dev_stack() -> str:
         _line("  ", "aws:region", "us-east-1", region, is_set=True),
         *(_line("  ", key, _plain(field.default), field.description, is_set=False) for key, field in _provider_keys()),
     ]
-    for section in ("sharing", "gpu-nodes", "models", "cluster", "budget"):
+    for section in ("sharing", "gpu-nodes", "models", "cluster"):
         lines += ["", f"  tandem:{section}:", *_section(section)]
     lines.append("")
     for name in VALUES:
         field = StackConfig.model_fields[name.replace("-", "_")]
         lines.append(_line("  ", f"tandem:{name}", _plain(field.default), field.description, is_set=False))
-    return "\n".join([*lines, ""])
+    # A set key is last: `pulumi stack init` (3.260) moves comments at the end out of `config:`.
+    return "\n".join([*lines, "", "  tandem:budget:", *_section("budget"), ""])
 
 
 def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:

@@ -56,6 +56,7 @@ def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: P
     keys = {re.sub(r"^sharing\.[a-z]+\.", "sharing.", path.replace("models[].", "models.")) for path in fields()}
     assert {key for key in keys if "[]" not in key} <= shown
     assert judge_file(path).plan().config == judge_file(ROOT / "Pulumi.dev.yaml").plan().config
+    assert not text.splitlines()[-1].lstrip().startswith("#")  # `pulumi stack init` would move it out of `config:`
 
 
 def test_the_stack_file_of_the_guide_to_several_pools_does_what_the_guide_says(tmp_path: Path) -> None:
