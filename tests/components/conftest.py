@@ -1,5 +1,6 @@
 """One way to build each component, for the tests that hold for all of them."""
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -111,6 +112,15 @@ BUILDERS: dict[str, Builder] = {
     "OllamaPair": _pair,
     "ShareProof": _proof,
 }
+
+
+@pytest.fixture(autouse=True)
+def event_loop_of_the_thread() -> None:
+    """Pulumi's `set_mocks` wants one; a test that ran `asyncio.run` before has taken it away."""
+    try:
+        asyncio.get_event_loop()
+    except RuntimeError:
+        asyncio.set_event_loop(asyncio.new_event_loop())
 
 
 @pytest.fixture(scope="session")

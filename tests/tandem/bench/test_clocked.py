@@ -3,7 +3,6 @@
 import asyncio
 import socket
 import sys
-from contextlib import closing
 
 import pytest
 
@@ -25,6 +24,4 @@ def test_bytes_came_when_the_kernel_took_them() -> None:
                         return True
         return False
 
-    # `asyncio.run` would leave the thread without a loop, and Pulumi's `set_mocks` wants one.
-    with closing(asyncio.new_event_loop()) as loop:
-        assert loop.run_until_complete(exchange())
+    assert asyncio.run(exchange())
