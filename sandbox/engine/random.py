@@ -18,7 +18,8 @@ class RandomServicer(Servicer):
         return provider_pb2.CheckResponse(inputs=request.news)
 
     def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
-        return difference(changed_inputs(request), changed_inputs(request))
+        changed = changed_inputs(request)
+        return difference(changed, changed)
 
     def Create(self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext) -> provider_pb2.CreateResponse:
         inputs = plain(wire.read(request.properties))
