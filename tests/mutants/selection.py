@@ -26,6 +26,11 @@ REAPING = ["sh", "-c", '"$@"; exit $?', "sh"]
 """The first process of such a namespace inherits what others leave, and Python would not wait for it."""
 
 
+def works_apart() -> bool:
+    """Whether `APART` works here: it needs Linux, and user namespaces."""
+    return shutil.which(APART[0]) is not None and subprocess.run([*APART, "true"], check=False).returncode == 0
+
+
 def record_lines(folder: Path) -> None:
     """Runs the whole suite once, on the code as it is, and keeps which test runs which line."""
     print("Running the suite once to learn which test runs which line.", flush=True)
@@ -51,7 +56,7 @@ class Selection:
         self._tests, self._failed = recorded["tests"], set(recorded["failed"])
 
     def __enter__(self) -> "Selection":
-        if shutil.which(APART[0]) is None or subprocess.run([*APART, "true"], check=False).returncode:
+        if not works_apart():
             raise SystemExit(
                 "error: A mutant may kill all of your processes. Run this on Linux, where `unshare` works."
             )
