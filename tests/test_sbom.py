@@ -1,6 +1,5 @@
 """The SBOM names every locked package, image and chart, and is CycloneDX."""
 
-import csv
 import importlib
 import json
 import re
@@ -11,6 +10,7 @@ from urllib.parse import unquote
 import pytest
 
 from catalogue.sbom import main, sbom
+from tests.rows import read_rows
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +31,7 @@ def components(made: Path) -> list[dict[str, Any]]:
 
 
 def rows() -> list[dict[str, str]]:
-    text = (ROOT / "sharing" / "data" / "artifacts.csv").read_text(encoding="utf-8")
-    return list(csv.DictReader(line for line in text.splitlines() if not line.startswith("#")))
+    return read_rows(ROOT / "sharing" / "data" / "artifacts.csv")
 
 
 def test_it_follows_the_schema_of_cyclonedx(made: Path) -> None:

@@ -1,6 +1,5 @@
 """The table of models: made of the facts, true to the sizes of the files, and right where it was looked up by hand."""
 
-import csv
 from itertools import groupby
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from catalogue.table import names, table
 from catalogue.tensors import text_bytes, vision_bytes
 from sharing import tables
 from sharing.models import Model, models
+from tests.rows import read_rows
 
 DATA = Path(__file__).resolve().parents[2] / "sharing" / "data"
 MB = 10**6
@@ -78,7 +78,7 @@ def test_a_digest_is_one_file_in_the_table() -> None:
     assert set(registry().values()) == set(digests)
 
 
-BY_HAND = list(csv.DictReader((Path(__file__).parent / "by_hand.csv").read_text(encoding="utf-8").splitlines()))
+BY_HAND = read_rows(Path(__file__).with_name("by_hand.csv"))
 """Tag, where it was looked up, and what stands there, typed by hand."""
 
 

@@ -1,6 +1,5 @@
 """Valid things of `sharing`, each with overrides: a test names only what it is about."""
 
-import csv
 import datetime
 import re
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from sharing.memory import need
 from sharing.models import MIB, KvType, Model, Served, models
 from sharing.modes import Sharing, TimeSlicing, switched
 from sharing.setup import Cache, Pool, Setup, Tenant
+from tests.rows import read_rows
 
 TODAY = datetime.date(2026, 11, 21)
 """A day on which 1.36 and 1.35 are in standard support, 1.34 is about to leave it, 1.33 is in extended support."""
@@ -24,8 +24,7 @@ SMALL = "llama3.2:1b"
 
 def read_figures(name: str) -> list[dict[str, str]]:
     """Rows of a table of `figures`: what others measured or published."""
-    with (Path(__file__).parent / "figures" / f"{name}.csv").open(encoding="utf-8") as lines:
-        return list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    return read_rows(Path(__file__).parent / "figures" / f"{name}.csv")
 
 
 def read_cases(name: str) -> dict[str, Any]:

@@ -1,6 +1,5 @@
 """The order of `leftovers --delete`, against the rules of the emulated cloud, through boto3."""
 
-import csv
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from sandbox.world import tokens
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Thing as Left
+from tests.rows import read_rows
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.creation import KINDS as TITLES
 from tests.tandem.account.emulated import Emulated
@@ -31,8 +31,7 @@ own: by the types in tests/golden. Written here, so that one that is dropped is 
 
 def rows(name: str) -> list[dict[str, str]]:
     """Of a table beside this file."""
-    lines = Path(__file__).with_name(f"{name}.csv").read_text().splitlines()
-    return list(csv.DictReader(line for line in lines if line[0] != "#"))
+    return read_rows(Path(__file__).with_name(f"{name}.csv"))
 
 
 ORDER = [(row["first"], row["then"], row["says"]) for row in rows("order_of_deletion")]

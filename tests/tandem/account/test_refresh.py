@@ -1,6 +1,5 @@
 """The script that refreshes the tables of offers and prices, against recorded answers of AWS."""
 
-import csv
 import datetime
 import json
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 from sharing import tables
 from tandem.account import refresh
 from tandem.deployed.aws.session import Account
+from tests.rows import read_rows
 from tests.tandem.account.emulated import Emulated
 
 NOW = datetime.datetime(2026, 11, 22, 9, tzinfo=datetime.UTC)
@@ -75,11 +75,6 @@ def price_list(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
     return emulated
 
 
-def rows(path: Path) -> list[dict[str, str]]:
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    return list(csv.DictReader(lines))
-
-
 @pytest.mark.slow
 def test_the_table_of_offers_is_what_ec2_answered(price_list: Emulated, account: Account, tmp_path: Path) -> None:
     regions = sorted(path.name.partition(".")[0] for path in RECORDED.iterdir())
@@ -87,7 +82,7 @@ def test_the_table_of_offers_is_what_ec2_answered(price_list: Emulated, account:
     answers = refresh.read_regions(account, NOW, regions)
     assert answers.failures == []
     refresh.write_tables(answers.kept, tmp_path)
-    read = {row["region"]: (row["families"], row["lacks"]) for row in rows(tmp_path / "offerings.csv")}
+    read = {row["region"]: (row["families"], row["lacks"]) for row in read_rows(tmp_path / "offerings.csv")}
     shipped = {row["region"]: (row["families"], row["lacks"]) for row in tables.read("offerings").rows}
     assert read == shipped
 
@@ -103,23 +98,23 @@ def test_prices_are_written_in_the_fewest_rows(price_list: Emulated, account: Ac
     ]
     home = {
         row["instance_type"]: row["usd_per_hour"]
-        for row in rows(tmp_path / "gpu_prices.csv")
+        for row in read_rows(tmp_path / "gpu_prices.csv")
         if row["region"] == "us-east-1"
     }
     g4dn = {"g4dn.xlarge": "0.526", "g4dn.2xlarge": "0.752", "g4dn.16xlarge": "4.352"}
     assert home == {**g4dn, "g6.xlarge": "0.8048", "g6.12xlarge": "4.6016"}
-    there = [row for row in rows(tmp_path / "regional_prices.csv") if row["region"] == "eu-central-1"]
+    there = [row for row in read_rows(tmp_path / "regional_prices.csv") if row["region"] == "eu-central-1"]
     assert [(row["instance_type"], row["usd_per_hour"]) for row in there] == [
         ("g4dn.16xlarge", "5.44"),
         ("g4dn.xlarge", "0.658"),
         ("g6.12xlarge", "5.75429"),
         ("g6.xlarge", "1.1"),
     ], "0.658 is 0.08 % above its proportion, 1.1 more; 0.94 is in proportion; p3.2xlarge is priced, but not offered"
-    spot = [row for row in rows(tmp_path / "spot_prices.csv") if row["region"] == "eu-central-1"]
+    spot = [row for row in read_rows(tmp_path / "spot_prices.csv") if row["region"] == "eu-central-1"]
     assert [list(row.values()) for row in spot] == [
         ["eu-central-1", "g4dn.xlarge", "0.2800", "0.2100", "2", "2026-11-22"]
     ]
-    gov = [row for row in rows(tmp_path / "gpu_prices.csv") if row["region"].startswith("us-gov-")]
+    gov = [row for row in read_rows(tmp_path / "gpu_prices.csv") if row["region"].startswith("us-gov-")]
     assert gov == [row for row in tables.read("gpu_prices").rows if row["region"].startswith("us-gov-")]
     head = (tmp_path / "gpu_prices.csv").read_text(encoding="utf-8").splitlines()[:2]
     assert head[0].startswith("# source: AWS, read with `make refresh`; older rows: aws/karpenter-provider-aws")
@@ -139,7 +134,7 @@ def test_a_region_that_does_not_answer_keeps_its_rows(
     said = capsys.readouterr()
     assert said.err.startswith("eu-west-1: ")
     assert said.out.splitlines() == [f"wrote {tmp_path / name}" for name in ("offerings.csv", "spot_prices.csv")]
-    after = {row["region"]: row for row in rows(tmp_path / "offerings.csv")}
+    after = {row["region"]: row for row in read_rows(tmp_path / "offerings.csv")}
     before = {row["region"]: row for row in tables.read("offerings").rows}
     assert after["eu-west-1"] == before["eu-west-1"]
     assert after["eu-central-1"]["date"] > before["eu-central-1"]["date"]

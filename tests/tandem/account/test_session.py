@@ -1,6 +1,5 @@
 """An account that does not let us in: one line with the way out, exit code 2, never a traceback."""
 
-import csv
 import json
 import sys
 from collections.abc import Callable
@@ -10,6 +9,7 @@ import pytest
 from botocore import exceptions
 
 from tandem.deployed.aws import session
+from tests.rows import read_rows
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.emulated import ENOUGH, Emulated
 
@@ -87,12 +87,7 @@ def test_every_bar_has_its_line(error: Exception, told: str) -> None:
     assert "\n" not in session.reason(error, "us-east-1")
 
 
-CODES = Path(__file__).with_name("codes.csv").read_text(encoding="utf-8").splitlines()
-
-
-@pytest.mark.parametrize(
-    "row", [*csv.DictReader(line for line in CODES if line[0] != "#")], ids=lambda row: row["code"]
-)
+@pytest.mark.parametrize("row", read_rows(Path(__file__).with_name("codes.csv")), ids=lambda row: row["code"])
 def test_every_code_is_explained_and_tried_again_where_it_may_pass(row: dict[str, str]) -> None:
     error = exceptions.ClientError({"Error": {"Code": row["code"], "Message": "words of AWS"}}, "DeleteVpc")
     assert row["told"] in session.reason(error, "us-east-1")
