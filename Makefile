@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # `make help` lists the targets by the text after `##`.
-.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs bench refresh lock sbom clean
+.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs bench refresh lock sbom site clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -79,6 +79,11 @@ coverage: .venv/test  ## Check that tests reach every line of the rules
 mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
+# Warnings are errors: broken links, missing anchors, pages outside the navigation. `--quiet` would hide and ignore them.
+site: .venv/site  ## Build the documentation site into build/site
+	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
+	@echo "Wrote build/site/index.html"
+
 docs: .venv/test  ## Write what is generated from the code
 	.venv/bin/python docs/generate.py
 
@@ -100,6 +105,7 @@ sbom: .venv/test  ## Write what the project is made of as CycloneDX JSON
 lock: .venv/test  ## Update the lock files
 	.venv/bin/python -m uv pip compile pyproject.toml --extra build $(LOCK) -o requirements.txt
 	.venv/bin/python -m uv pip compile pyproject.toml --extra dev -c requirements.txt $(LOCK) -o requirements-dev.txt
+	.venv/bin/python -m uv pip compile --group docs -c requirements-dev.txt $(LOCK) -o requirements-docs.txt
 LOCK = --upgrade --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url
 
 clean:  ## Remove what these targets made
@@ -120,4 +126,9 @@ clean:  ## Remove what these targets made
 .venv/test: .venv/plan requirements-dev.txt
 	@echo "Installing what the tests need"
 	@$(PIP) install --require-hashes -r requirements-dev.txt
+	@touch $@
+
+.venv/site: .venv/test requirements-docs.txt
+	@echo "Installing what the site needs"
+	@$(PIP) install --require-hashes -r requirements-docs.txt
 	@touch $@

@@ -11,7 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-STEPS = ("plan", "test", "test-slow", "test-ollama", "test-wheel", "lint", "coverage", "test-cluster", "test-engine")
+STEPS = (
+    *("plan", "test", "test-slow", "test-ollama", "test-wheel", "lint", "coverage", "site"),
+    *("test-cluster", "test-engine"),
+)
 NEEDS_PYTHON_ALONE = "rules program"
 COUNT = re.compile(r"(\d+) (passed|failed|skipped)")
 

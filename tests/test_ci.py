@@ -34,7 +34,7 @@ def test_it_prints_the_time_of_each_step_and_passes_with_the_tiers_that_need_pyt
     assert (done.returncode, done.stderr) == (0, "")
     timed = re.findall(r"^(\S+) +\d+ s$", done.stdout, flags=re.MULTILINE)
     assert timed[-1] == "total"
-    assert {"plan", "test", "test-slow", "lint", "coverage", "test-cluster", "test-engine"} <= set(timed)
+    assert {"plan", "test", "test-slow", "lint", "coverage", "site", "test-cluster", "test-engine"} <= set(timed)
 
 
 @pytest.mark.parametrize(("tiers", "missing"), [("rules cluster", ""), ("program engine", "engine"), ("gpu", "gpu")])

@@ -120,7 +120,7 @@ def test_make_targets_that_a_document_names_are_there(document: str) -> None:
 
 
 def test_the_lock_names_no_index_and_has_a_hash_for_everything() -> None:
-    for name in ("requirements.txt", "requirements-dev.txt"):
+    for name in ("requirements.txt", "requirements-dev.txt", "requirements-docs.txt"):
         text = (ROOT / name).read_text(encoding="utf-8")
         assert "://" not in text
         packages = re.split(r"\n(?=\S)", text.strip())
