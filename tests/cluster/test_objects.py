@@ -29,8 +29,8 @@ def applied(cluster: Deployment, manifest: dict[str, Any]) -> list[Any]:
 
 def test_a_misspelt_field_is_refused(cluster: Deployment, graphs: Graphs) -> None:
     [namespace] = [one for one in manifests(graphs("dev")) if one["metadata"]["name"] == "ollama"]
-    with pytest.raises(ApiError, match="lables"):
-        cluster.api.apply({**namespace, "metadata": {"name": "ollama", "lables": {}}}, dry_run=True)
+    with pytest.raises(ApiError, match="labelz"):
+        cluster.api.apply({**namespace, "metadata": {"name": "ollama", "labelz": {}}}, dry_run=True)
 
 
 def test_the_server_is_of_the_version_that_our_clusters_get(plane: ControlPlane) -> None:

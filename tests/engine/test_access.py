@@ -84,7 +84,7 @@ def test_provider_and_kubeconfig_use_the_credentials_of_the_stack_file(
 @pytest.mark.parametrize(
     ("settings", "callers", "words"),
     [
-        ({"aws:profile": "wrok"}, Callers(), [NOT_ACCEPTED, "failed to get shared config profile, wrok"]),
+        ({"aws:profile": "workk"}, Callers(), [NOT_ACCEPTED, "failed to get shared config profile, workk"]),
         (
             {"aws:allowedAccountIds": ["999999999999"]},
             Callers(),

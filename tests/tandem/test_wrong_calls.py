@@ -55,7 +55,7 @@ def test_every_wrong_call_is_told_as_in_the_golden(
     for file in ROOT.glob("Pulumi*.yaml"):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
-    (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modles"), encoding="utf-8")
+    (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")
     told = []
     for words in CALLS:
         ended = call(*shlex.split(words), cwd=tmp_path)

@@ -55,8 +55,8 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
     assert told["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
     slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
     # The rest is what the node group needs, or what needs what it needs.
-    whats = ("not gone yet", "deleted", "left alone")
-    assert [{kind for kind in told if told[kind][0] == what} for what in whats] == [
+    outcomes = ("not gone yet", "deleted", "left alone")
+    assert [{kind for kind in told if told[kind][0] == what} for what in outcomes] == [
         slow,
         quick,
         {*KINDS} - slow - quick,

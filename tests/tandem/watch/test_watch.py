@@ -68,7 +68,7 @@ def test_a_replaced_pod_and_a_dropped_connection_are_told_and_survived(llama: Fa
     cluster = well()
     seen = watched(cluster, llama, mistral)
     assert next(seen).events == ()
-    llama.answers["/api/ps"] = b"half an ans"
+    llama.answers["/api/ps"] = b"half an answ"
     look = next(seen)
     [event] = look.events
     assert event.startswith("llama2-7b: lost the connection: does not answer /api/ps as Ollama does (")
