@@ -72,7 +72,7 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
     found = f"{who}; {lifetime.why} expire in {_minutes(left)}"
     if case.stack is None:
         return ok(found)
-    estimate = case.stack.planned.first_token
+    estimate = case.stack.planned.startup
     found = f"{found}, and `up` takes about {_minutes(estimate.minutes)}"
     if left < estimate.minutes:
         return stops(found, LONGER)

@@ -14,8 +14,8 @@ from sharing.quotas import needs
 from sharing.setup import Pool, Setup
 from sharing.slices import in_mig
 from stacks.stack_file.judge import Plan
-from tandem.planned.first_token import FirstToken
 from tandem.planned.plan import Planned
+from tandem.planned.startup import Startup
 from tandem.terminal import in_markup, new_table
 
 STACK_TYPE = "pulumi:pulumi:Stack"
@@ -65,7 +65,7 @@ def resources(console: Console, planned: Planned, *, is_up: bool = False) -> Non
     """The resources of the stack and, unless it is up, the time to the first token."""
     _tree(console, planned.graph)
     if not is_up and not planned.is_parked:
-        _first_token(console, planned.first_token)
+        _first_token(console, planned.startup)
 
 
 def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None:
@@ -185,7 +185,7 @@ def _kind(token: str) -> str:
     return kind if area == "index" else f"{area.split('.')[0]} {kind}"
 
 
-def _first_token(console: Console, estimate: FirstToken) -> None:
+def _first_token(console: Console, estimate: Startup) -> None:
     console.print(f"\n[bold]Time to first token: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f})[/]")
     table = new_table("")
     table.add_column("waits for")

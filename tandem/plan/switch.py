@@ -10,7 +10,7 @@ from sharing.setup import Setup, Tenant
 from stacks.outputs import StackOutputs
 from tandem.deployed.change import Change, compare, cuts
 from tandem.plan.vcpus import Vcpus, vcpus_meanwhile
-from tandem.planned.first_token import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
+from tandem.planned.startup import NODE_CLAIM, RELEASE, download_minutes, known_times, load_minutes, weights_mib
 
 NODE_GROUP = "aws:eks/nodeGroup:NodeGroup"
 NODE_POOL = "kubernetes:karpenter.sh/v1:NodePool"

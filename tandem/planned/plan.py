@@ -8,7 +8,7 @@ from stacks.stack_file.judge import Plan
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph
-    from tandem.planned.first_token import FirstToken
+    from tandem.planned.startup import Startup
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,17 +16,17 @@ class Planned:
     """The program's resources, and how long they take."""
 
     graph: "Graph"
-    first_token: "FirstToken"
+    startup: "Startup"
     is_parked: bool
-    """Whether no model starts: then `first_token` is how long `up` takes."""
+    """Whether no model starts: then `startup` is how long `up` takes."""
 
 
 def run(plan: Plan) -> Planned:
     """Runs the program in this process: no AWS, no CLI, no network."""
-    from tandem.planned.first_token import first_token
+    from tandem.planned.startup import estimate_startup
 
     graph = program_graph(plan)
-    return Planned(graph, first_token(graph, plan.setup), is_parked=not plan.setup.awake)
+    return Planned(graph, estimate_startup(graph, plan.setup), is_parked=not plan.setup.awake)
 
 
 def program_graph(plan: Plan) -> "Graph":

@@ -16,7 +16,7 @@ from stacks.stack_file.judge import Judged
 if TYPE_CHECKING:
     from tandem.planned.plan import Planned
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 def _masked(value: object) -> object:
@@ -155,8 +155,8 @@ class StepReport(Report):
     minutes: Cents
 
 
-class FirstTokenReport(Report):
-    """How long it takes from `pulumi up` to the first token."""
+class StartupReport(Report):
+    """How long it takes from `pulumi up` until every model answers."""
 
     minutes: Tenths
     plus_minus: Tenths
@@ -248,7 +248,7 @@ class PlanReport(Report):
     models: list[ModelReport] = Field(default_factory=list)
     cost: CostReport | None = None
     quotas: list[QuotaReport] = Field(default_factory=list)
-    time_to_first_token: FirstTokenReport | None = None
+    time_to_ready: StartupReport | None = None
     resources: list[ResourceReport] = Field(default_factory=list)
     switch: SwitchReport | None = None
     """Null where the running stack was not asked for, or is not touched since the file is refused."""
@@ -276,7 +276,7 @@ def report(judged: Judged, planned: "Planned | None", switch: object = None) -> 
             "models": assessment.fits,
             "cost": assessment.cost,
             "quotas": needs(judged.setup) if assessment.cost else [],
-            "time_to_first_token": planned.first_token if planned and not planned.is_parked else None,
+            "time_to_ready": planned.startup if planned and not planned.is_parked else None,
             "resources": list(planned.graph) if planned else [],
             "switch": switch,
         }

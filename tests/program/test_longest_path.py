@@ -11,8 +11,8 @@ import yaml
 from sandbox.graph import Graph
 from sharing import tables
 from stacks.stack_file.judge import Plan
-from tandem.planned import first_token
-from tandem.planned.first_token import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
+from tandem.planned import startup
+from tandem.planned.startup import DISK_MIB_PER_SECOND, DOWNLOAD_MIB_PER_SECOND, NODE_CLAIM
 
 Graphs = Callable[[str], Graph]
 Plans = Callable[[str], Plan]
@@ -20,7 +20,7 @@ NEEDS: dict[str, str] = yaml.safe_load((Path(__file__).parent / "needs.yaml").re
 
 
 def edges(graph: Graph, plan: Plan) -> set[str]:
-    path = first_token.first_token(graph, plan.setup).path
+    path = startup.estimate_startup(graph, plan.setup).path
     kinds = [graph[step.urn].type.partition(":")[2] for step in path]
     assert all(step.waits_for == before.urn for before, step in pairwise(path))
     return {f"{before} → {after}" for before, after in pairwise(kinds)}
@@ -38,7 +38,7 @@ def test_every_need_of_the_table_is_met_on_some_stack(graphs: Graphs, plans: Pla
 
 def test_a_node_that_comes_when_a_model_waits_is_part_of_the_models_time(graphs: Graphs, plans: Plans) -> None:
     def last(stack: str) -> float:
-        found = first_token.first_token(graphs(stack), plans(stack).setup)
+        found = startup.estimate_startup(graphs(stack), plans(stack).setup)
         assert found.plus_minus > 2
         return found.path[-1].minutes
 
@@ -52,9 +52,9 @@ def test_doubt_about_the_node_adds_to_the_doubt_about_its_model(
     """Both are about one step, whose doubts add up: (a + b)² is more than a² + b²."""
 
     def doubt(about_the_node: float) -> float:
-        times = {**first_token.known_times(), NODE_CLAIM: (1.0, about_the_node)}
-        monkeypatch.setattr(first_token, "known_times", lambda: times)
-        return first_token.first_token(graphs("karpenter"), plans("karpenter").setup).plus_minus
+        times = {**startup.known_times(), NODE_CLAIM: (1.0, about_the_node)}
+        monkeypatch.setattr(startup, "known_times", lambda: times)
+        return startup.estimate_startup(graphs("karpenter"), plans("karpenter").setup).plus_minus
 
     assert doubt(4.0) ** 2 > doubt(0.0) ** 2 + 4.0**2 + 1
 
@@ -63,7 +63,7 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
     graph, setup = graphs("pools"), plans("pools").setup
     mib = {tenant.served.id: tenant.served.model.weights_bytes / 2**20 for tenant in setup.tenants}
     crowd = replace(setup, tenants=tuple(replace(tenant, pool="rest") for tenant in setup.tenants))
-    apart, together = first_token.first_token(graph, setup), first_token.first_token(graph, crowd)
+    apart, together = startup.estimate_startup(graph, setup), startup.estimate_startup(graph, crowd)
     last = [found.path[-1].urn.rpartition("tandem-ollama-")[2] for found in (apart, together)]
     assert last == ["mistral-7b", "llama3-1-8b"], "the largest of those that start last"
     download = mib["llama3-1-8b"] / DOWNLOAD_MIB_PER_SECOND
@@ -73,11 +73,11 @@ def test_a_model_shares_the_line_with_the_models_of_its_own_pool_alone(graphs: G
 
 def test_the_estimate_waits_for_no_model_of_a_parked_pool(graphs: Graphs, plans: Plans) -> None:
     graph, setup = graphs("pools"), plans("pools").setup
-    assert first_token.first_token(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
+    assert startup.estimate_startup(graph, setup).path[-1].urn.endswith("tandem-ollama-mistral-7b")
     steady, rest = setup.pools
     parked = replace(setup, pools=(steady, replace(rest, desired=0)))
-    assert first_token.first_token(graph, parked).path[-1].urn.endswith("tandem-ollama-llama3-1-8b")
+    assert startup.estimate_startup(graph, parked).path[-1].urn.endswith("tandem-ollama-llama3-1-8b")
     none = replace(setup, pools=(replace(steady, desired=0), replace(rest, desired=0)))
-    assert first_token.first_token(graph, none).minutes < first_token.first_token(graph, parked).minutes - 3, (
+    assert startup.estimate_startup(graph, none).minutes < startup.estimate_startup(graph, parked).minutes - 3, (
         "nothing is downloaded"
     )

@@ -128,7 +128,7 @@ def test_a_python_before_what_the_project_requires_stops_up(case: Cases, monkeyp
 def test_credentials_that_last_just_about_as_long_are_a_warning(
     emulated: Emulated, case: Cases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    estimate = planned("timeslice").planned.first_token
+    estimate = planned("timeslice").planned.startup
     # The estimate is some 20 minutes, give or take 3: a minute more than that lies between.
     assert 15 < estimate.minutes < 30
     assert 1.5 < estimate.plus_minus < 10

@@ -72,7 +72,7 @@ def test_a_plan_with_several_instance_types_shows_the_range_of_its_cost() -> Non
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_report_adds_up_and_its_resources_form_one_tree(stack: str) -> None:
     facts = report(stack)
-    cost, way, resources = facts["cost"], facts["time_to_first_token"], facts["resources"]
+    cost, way, resources = facts["cost"], facts["time_to_ready"], facts["resources"]
     assert cost["usd_per_hour"] == pytest.approx(sum(line["usd_per_hour"] for line in cost["lines"]), abs=1e-3)
     assert cost["usd_per_month"] == pytest.approx(cost["usd_per_hour"] * 730, abs=0.1)
     assert cost["per_model_hour"] == pytest.approx(cost["usd_per_hour"] / 2, abs=1e-3)

@@ -17,7 +17,7 @@ from sharing.modes import Exclusive, Mig, Mps, Sharing, TimeSlicing
 from sharing.setup import Cache, Setup
 from stacks.outputs import StackOutputs
 from tandem.plan.switch import Switch, switches
-from tandem.planned.first_token import DISK_MIB_PER_SECOND, weights_mib
+from tandem.planned.startup import DISK_MIB_PER_SECOND, weights_mib
 from tests.conftest import Golden
 from tests.sharing.builders import listed, pair, pool, setup, tenants
 from tests.tandem.outputs import outputs, running

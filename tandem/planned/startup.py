@@ -1,4 +1,4 @@
-"""How long from `pulumi up` to the first token: the longest path of the real dependency graph, with typical times."""
+"""How long from `pulumi up` until every model answers: the longest path of the dependency graph, with typical times."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -25,7 +25,7 @@ DOWNLOAD_UNCERTAINTY = 0.6
 
 
 @dataclass(frozen=True, slots=True)
-class FirstToken:
+class Startup:
     """The estimate, and what it is made of."""
 
     minutes: float
@@ -33,7 +33,7 @@ class FirstToken:
     path: tuple[Step, ...]
 
 
-def first_token(graph: Graph, setup: Setup) -> FirstToken:
+def estimate_startup(graph: Graph, setup: Setup) -> Startup:
     """The estimate for `graph`, the program's resources for `setup`: until every model answers that is not parked.
 
     Where all are parked, until everything is there.
@@ -47,7 +47,7 @@ def first_token(graph: Graph, setup: Setup) -> FirstToken:
     ]
     path = max(paths, key=lambda steps: steps[-1].end) if paths else longest_path(graph, lambda each: times(each)[0])
     spread = math.sqrt(sum(times(graph[step.urn])[1] ** 2 for step in path))
-    return FirstToken(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
+    return Startup(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
 
 
 @cache
