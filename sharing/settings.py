@@ -65,7 +65,7 @@ def _model(old: Tenant, new: Tenant) -> Iterator[str]:
 
 def written(sharing: Sharing) -> str:
     """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
-    settings = sharing.model_dump(mode="json", by_alias=True, exclude_none=True)
+    settings = sharing.model_dump(by_alias=True, exclude_none=True)
     said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
     return _in_one_line(said)
 
