@@ -26,7 +26,7 @@ COMMANDS = {
     "watch": ("watch", "see live what the models, the GPUs and the pods do"),
     "chat": ("chat", "let the two models talk to each other"),
     "bench": ("bench", "measure the models alone and together"),
-    "report": ("report", "tell what `bench` measured: Markdown with plots"),
+    "report": ("report", "report what `bench` measured, in Markdown and HTML"),
 }
 """The commands in the order of `--help`: the room of each, and what it does."""
 QUICK = ("plan", "choose", "modes", "models", "gpus")

@@ -12,7 +12,6 @@ EXTRAS = {
     "cluster": ("kr8s", "httpx", "httpx_ws", "httpcore", "anyio"),
     "ollama": ("httpcore",),
     "gguf": ("gguf", "numpy", "httpx", "httpcore"),
-    "plots": ("matplotlib",),
 }
 """The packages that a module of ours may miss, by the extra of `pyproject.toml` that brings them."""
 NEEDED = {
@@ -25,7 +24,6 @@ NEEDED = {
     "chat": ("ollama", "cluster"),
     "bench": ("ollama", "cluster"),
     "models": ("gguf",),
-    "report": ("plots",),
 }
 """The extras of a command, what it needs in every call first."""
 

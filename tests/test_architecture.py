@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "tandem": {"sandbox", "stacks", "components", "sharing"},
 }
 """Imports go towards `sharing`, which imports nothing of ours."""
-FLOORS = ("extras", "markdown", "terminal", "measured", "planned", "arguments", "deployed")
+FLOORS = ("extras", "markdown", "svg", "terminal", "measured", "planned", "arguments", "deployed")
 """What several rooms of `tandem` share, from the ground up: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},
@@ -42,7 +42,7 @@ WITHOUT_PULUMI = (
     "tandem.planned.plan",
     "tandem.terminal",
 )
-HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "matplotlib", "asyncio")
+HEAVY = ("pulumi", "rich", "boto3", "httpx", "httpcore", "kr8s", "markdown_it", "asyncio")
 CLOCKS = {f"time.{name}" for name in ("monotonic", "perf_counter", "process_time", "time")}
 MEASURING = ("bench", "gpu", "live")
 """Folders of tests whose programs measure times, or have a budget of them."""

@@ -1,4 +1,4 @@
-"""`tandem report`: reads results, refuses what cannot be compared, writes Markdown and plots."""
+"""`tandem report`: reads results, rejects those that cannot be compared, writes Markdown, HTML and figures."""
 
 import argparse
 import sys
@@ -8,10 +8,11 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from tandem.arguments import amount
-from tandem.measured.result import Result
+from tandem.measured.result import Result, Run
 from tandem.measured.result_file import ResultError, read
 from tandem.measured.summary import Goals, Summary, compare_costs, summary
 from tandem.report.document import document
+from tandem.report.figures import draw
 from tandem.terminal import FAILED, FINE, CallError, Commands, complain, print_json, print_line
 
 FOLDER = "report"
@@ -21,14 +22,13 @@ def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
     parser = commands.add_parser(
         "report",
-        description="Writes FOLDER/README.md with plots (SVG) beside it, for one result or several of the same load.",
+        description="Writes FOLDER/README.md with figures (SVG), and the same as one page, FOLDER/report.html.",
         epilog="Exit codes: 0 written, 1 nothing in them can be compared, 2 wrong call or unreadable file.",
     )
     parser.add_argument("results", nargs="+", metavar="RESULT.json", help="what `tandem bench` wrote")
     parser.add_argument("-o", "--output", default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
     parser.add_argument("--ttft-goal", type=amount, default=None, metavar="MS", help="goodput: time to first token")
     parser.add_argument("--itl-goal", type=amount, default=None, metavar="MS", help="goodput: inter-token latency")
-    parser.add_argument("--no-plots", action="store_true", help="Markdown alone")
     parser.add_argument("--json", action="store_true", help="print the figures as one JSON object and write nothing")
     parser.set_defaults(run=_run)
 
@@ -37,19 +37,21 @@ DOCUMENT = "README.md"
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Tells what the results say; returns the exit code."""
+    """Writes the report, or prints its figures; returns the exit code."""
     results = together([Path(name) for name in parsed.results])
     goals = _goals(parsed)
-    told = [summary(result, goals) for result in results]
     if parsed.json:
+        told = [summary(result, goals) for result in results]
         compared = [{**asdict(one), "decided": one.decided} for one in compare_costs(told)]
         print_json({"results": [one.as_dict() for one in told], "comparisons": compared})
     else:
+        results = [name_models(result) for result in results]
+        told = [summary(result, goals) for result in results]
         folder = Path(parsed.output)
         if folder.is_file():
             raise CallError(f"{folder} is a file. Name a folder with -o.")
         try:
-            written = _write(results, told, folder, goals, plots=not parsed.no_plots)
+            written = _write(results, told, folder, goals)
         except OSError as error:
             raise CallError(
                 f"cannot write {error.filename or folder}: {error.strerror}. Name another folder with -o."
@@ -57,7 +59,7 @@ def _run(parsed: argparse.Namespace) -> int:
         for path in written:
             print_line(str(path), sys.stdout)
     if not any(one.figures for one in told):
-        complain("no run can be compared: the report says why")
+        complain('no run can be compared. Read why under "Excluded runs" in the report.')
         return FAILED
     return FINE
 
@@ -109,15 +111,42 @@ def _goals(parsed: argparse.Namespace) -> Goals | None:
     return Goals(parsed.ttft_goal, parsed.itl_goal)
 
 
-def _write(
-    results: Sequence[Result], told: Sequence[Summary], folder: Path, goals: Goals | None, *, plots: bool
-) -> list[Path]:
-    folder.mkdir(parents=True, exist_ok=True)
-    drawn: dict[str, str] = {}
-    if plots:
-        from tandem.report.plots import draw
+def name_models(result: Result) -> Result:
+    """The result with models where it has the ids of servers, which mean nothing to a reader."""
+    tags = Counter(server.model for server in result.servers)
+    names = {one.id: one.model if tags[one.model] == 1 else f"{one.model} ({one.id})" for one in result.servers}
 
-        drawn = draw(told, folder)
-    path = folder / DOCUMENT
-    path.write_text(document(results, told, drawn, goals), encoding="utf-8")
-    return [path, *(folder / name for name in drawn)]
+    def rename(run: Run) -> Run:
+        return replace(
+            run,
+            endpoints=[names[id] for id in run.endpoints],
+            memory_start={names.get(id, id): memory for id, memory in run.memory_start.items()},
+            memory_end={names.get(id, id): memory for id, memory in run.memory_end.items()},
+            rows=[replace(row, endpoint=names[row.endpoint]) for row in run.rows],
+        )
+
+    plan = result.plan
+    if plan:
+        models = [model | {"id": names.get(model["id"], model["id"])} for model in plan["models"]]
+        plan = plan | {"models": models}
+    return replace(
+        result,
+        sessions=[
+            replace(session, servers=[replace(server, id=names[server.id]) for server in session.servers])
+            for session in result.sessions
+        ],
+        runs=[rename(run) for run in result.runs],
+        plan=plan,
+    )
+
+
+def _write(results: Sequence[Result], told: Sequence[Summary], folder: Path, goals: Goals | None) -> list[Path]:
+    from tandem.report.page import FILE, page
+
+    figures = draw(told)
+    text = document(results, told, figures, goals)
+    files = {DOCUMENT: text, FILE: page(text, figures)} | {figure.file: figure.drawing for figure in figures}
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (folder / name).write_text(content, encoding="utf-8")
+    return [folder / name for name in files]

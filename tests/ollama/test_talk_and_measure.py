@@ -88,7 +88,7 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
     assert "b was partly on the CPU: " in capsys.readouterr().err
     assert not path.exists()
     assert main(["bench", *urls, *BENCH, "--repeats", "1", "-o", str(path), "--allow-cpu"]) == 0
-    assert main(["report", str(path), "--no-plots", "-o", str(tmp_path / "report")]) == 0
+    assert main(["report", str(path), "-o", str(tmp_path / "report")]) == 0
     text = (tmp_path / "report" / "README.md").read_text()
     assert "b was partly on the CPU: " in text
     assert "so this report says nothing about sharing" in text

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-EXTRAS = "aws,cluster,gguf,ollama,plots"
+EXTRAS = "aws,cluster,gguf,ollama"
 
 
 @dataclass(frozen=True)

@@ -8,12 +8,13 @@ import pytest
 
 from tandem.measured.result import Memory, Result
 from tandem.measured.summary import Goals, summary
+from tandem.report.command import name_models
 from tandem.report.document import document
+from tandem.report.figures import draw
 from tests.conftest import Golden
-from tests.tandem.report.test_plots import told
+from tests.tandem.report.test_figures import told
 from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session
 
-PLOTS = {"latency.svg": "Latency", "cost.svg": "Cost"}
 Results = tuple[Result, ...]
 
 
@@ -91,5 +92,7 @@ CASES = (many_loads, noise, decided, wild, without_prices, other_server, all_spi
 def test_a_report_is_its_golden(case: Callable[[], Results], golden: Golden) -> None:
     results = case()
     goals = Goals(120.0, 50.0) if case is many_loads else None
-    said = document(results, [summary(one, goals) for one in results], PLOTS if case is many_loads else {}, goals)
+    results = tuple(name_models(one) for one in results)
+    figures = [summary(one, goals) for one in results]
+    said = document(results, figures, draw(figures) if case is many_loads else [], goals)
     golden(f"reports/{case.__name__}.md", said)

@@ -1,8 +1,7 @@
-"""`tandem report`: from results to Markdown and plots."""
+"""`tandem report`: from results to Markdown, HTML and figures."""
 
 import dataclasses
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ def test_the_report_of_known_results_is_the_golden(tmp_path: Path, golden: Golde
 
 
 def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
-    report(tmp_path, paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36), arguments=("--no-plots",))
+    report(tmp_path, paced("mps", (20.0, 40.0, 50.0), usd_per_hour=0.36))
     # Two models of 100 tokens in 99 intervals, after a first one at 0 ms; alone each has 10 ms between tokens.
     each = [2 * 100 / (99 * pace / 1000) for pace in (50, 40, 20)]
     cost = [0.36 / 3600 / speed * 1e6 for speed in each]
@@ -48,37 +47,38 @@ def test_the_headline_has_the_range_of_the_repeats(tmp_path: Path) -> None:
 def test_of_equally_many_runs_those_of_the_earlier_server_count(tmp_path: Path) -> None:
     whole = resumed_with(quantization="F16")
     whole.runs = [one for one in whole.runs if one.repeat > 1]
-    report(tmp_path, whole, arguments=("--no-plots",))
-    assert "quantization F16 instead of Q4_0 (a, 64 words, 4 at a time, repeat 3)" in text(tmp_path)
+    report(tmp_path, whole)
+    assert "quantization F16 instead of Q4_0 (llama2:7b, 64 words, 4 at a time, repeat 3)" in text(tmp_path)
 
 
 def test_a_new_address_of_the_same_server_changes_nothing(tmp_path: Path) -> None:
-    report(tmp_path, resumed_with(url="http://10.0.0.1"), arguments=("--no-plots",))
+    report(tmp_path, resumed_with(url="http://10.0.0.1"))
     assert "different than" not in text(tmp_path)
     assert "changed when" not in text(tmp_path)
 
 
 @pytest.mark.slow
-def test_plots_and_text_are_the_same_again(tmp_path: Path) -> None:
+def test_the_same_results_give_the_same_bytes(tmp_path: Path) -> None:
     for name in ("1", "2"):
         (tmp_path / name).mkdir()
         assert report(tmp_path / name, mps(), exclusive()).returncode == 0
     first, second = ({path.name: path.read_bytes() for path in (tmp_path / n / "out").iterdir()} for n in "12")
-    assert first.keys() == {"README.md", "latency.svg", "throughput.svg", "cost.svg", "fairness.svg"}
+    assert first.keys() == {"README.md", "report.html", "latency.svg", "throughput.svg"}
     assert first == second
 
 
 def test_where_all_runs_spilled_the_command_fails(tmp_path: Path) -> None:
     places: dict[str, Memory | None] = {"a": SPILLED, "b": SPILLED}
     runs = [dataclasses.replace(one, memory_start=places, memory_end=places) for one in mps().runs]
-    ended = report(tmp_path, mps(runs=runs), arguments=("--no-plots",))
-    said = f"{tmp_path / 'out' / 'README.md'}\n"
-    assert ended == Ended(1, said, "tandem: no run can be compared: the report says why\n")
+    ended = report(tmp_path, mps(runs=runs))
+    said = "".join(f"{tmp_path / 'out' / name}\n" for name in ("README.md", "report.html"))
+    why = 'no run can be compared. Read why under "Excluded runs" in the report.'
+    assert ended == Ended(1, said, f"tandem: {why}\n")
 
 
 def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
-    report(tmp_path, mps(), mps(), arguments=("--no-plots",))
-    assert "mps (0) against mps (1)" in text(tmp_path)
+    report(tmp_path, mps(), mps())
+    assert "mps (0) vs. mps (1)" in text(tmp_path)
 
 
 def refusal(*paths: Path) -> str:
@@ -233,8 +233,8 @@ def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: P
     for path in paths:
         path.parent.mkdir()
         write(mps(), path)
-    assert call("report", *map(str, paths), "-o", str(tmp_path / "out"), "--no-plots").returncode == 0
-    assert "one/r.json) against mps (" in text(tmp_path)
+    assert call("report", *map(str, paths), "-o", str(tmp_path / "out")).returncode == 0
+    assert "one/r.json) vs. mps (" in text(tmp_path)
 
 
 def test_half_a_goal_is_refused(tmp_path: Path) -> None:
@@ -263,13 +263,4 @@ def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").mkdir(parents=True)
     told = f"tandem: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
-    assert report(tmp_path, mps(), arguments=("--no-plots",)) == Ended(2, "", told)
-
-
-def test_without_matplotlib_one_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "tandem.report.plots", raising=False)
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[plots]'`"
-    told = f"`tandem report` needs matplotlib. Run {install} in the checkout."
-    assert report(tmp_path, mps()) == Ended(2, "", f"tandem: {told}\n")
-    assert report(tmp_path, mps(), arguments=("--no-plots",)).returncode == 0
+    assert report(tmp_path, mps()) == Ended(2, "", told)

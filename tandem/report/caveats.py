@@ -1,0 +1,97 @@
+"""What limits the figures of a report, and what its words mean."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+
+from tandem.measured.measures import GOOD_REPEATS
+from tandem.measured.result import Memory, Result, difference, identity
+from tandem.measured.summary import Goals, Summary
+
+GOOD_REQUESTS = 300
+"""A p99 of them rests on the three slowest."""
+FASTER = 1.005
+"""The least speed that is shown as above 1."""
+
+
+def caveats(results: Sequence[Result], told: Sequence[Summary]) -> Iterator[str]:
+    """What a reader must know before relying on the figures."""
+    for result, one in zip(results, told, strict=True):
+        if one.excluded:
+            yield f"{result.label}: {len(one.excluded)} of {one.runs} runs are excluded (see above)."
+        if not result.complete:
+            yield f"{result.label}: stopped before its last run."
+        yield from (f"{result.label}: {change}" for change in _changes(result))
+        if one.errors:
+            kinds = "; ".join(f"{often} × {error}" for error, often in sorted(one.errors.items()))
+            yield f"{result.label}: failed requests (excluded from latency figures): {kinds}."
+        few = [figure for figure in one.figures if figure.repeats < GOOD_REPEATS]
+        if few:
+            yield f"{result.label}: {len(few)} rows have fewer than {GOOD_REPEATS} repeats."
+        if any(shared.speed and shared.speed > FASTER for shared in one.sharing):
+            yield (
+                f"{result.label}: a speed above 1 means that models were faster together than alone. Sharing cannot "
+                "cause that; run-to-run variation or a warmer GPU can."
+            )
+        moved = [
+            endpoint
+            for run in result.runs
+            for endpoint in run.endpoints
+            if _moved(run.memory_start, run.memory_end, endpoint)
+        ]
+        if moved:
+            yield f"{result.label}: the memory of {listed(sorted(set(moved)))} changed during a run: it was reloaded."
+    for what, values in (
+        ("Ollama's version", [{server.ollama for server in result.servers} for result in results]),
+        ("The quantization", [{(server.id, server.quantization) for server in result.servers} for result in results]),
+        ("The model file", [{(server.id, server.digest) for server in result.servers} for result in results]),
+        (
+            "The client's machine",
+            [{(s.machine.processor, s.machine.cpus) for s in result.sessions} for result in results],
+        ),
+    ):
+        if any(value != values[0] for value in values):
+            yield f"{what} differs between the targets."
+    requests = results[0].load.requests * results[0].load.repeats
+    if requests < GOOD_REQUESTS:
+        yield f"With {requests} requests, p99 is essentially the maximum. Use hundreds for a meaningful p99."
+    yield "Times are measured at the client and include network latency."
+    yield "Intervals cover the variation between repeats of one benchmark. Another node or day may differ by more."
+
+
+def _changes(result: Result) -> Iterator[str]:
+    """What changed between the calls of a resumed benchmark."""
+    for before, after in pairwise(result.sessions):
+        for one, other in zip(before.servers, after.servers, strict=True):
+            if identity(one) != identity(other):
+                yield f"server {one.id} changed when the benchmark was resumed: {difference(one, other)}."
+
+
+def _moved(start: Mapping[str, Memory | None], end: Mapping[str, Memory | None], endpoint: str) -> bool:
+    before, after = start.get(endpoint), end.get(endpoint)
+    return before is not None and after is not None and before != after
+
+
+def meanings(goals: Goals | None) -> Iterator[str]:
+    """The words of the report."""
+    yield "**Target**: what one result measured, usually a sharing mode."
+    yield "**First token**: from sending a request to its first piece of text, or of thinking."
+    yield "**Between tokens** (inter-token latency): (request - first token) / (output tokens - 1), for each request."
+    yield "**Gap**: the time between two consecutive pieces, which a reader sees as stutter."
+    yield "**Request**: from sending a request to its last piece of text."
+    yield "**Tokens/s**: output tokens divided by the time from the first request to the last answer."
+    yield "**Speed**: inter-token latency alone divided by together (median of a repeat, geometric mean of the models)."
+    yield "**Of dedicated GPUs**: combined tokens/s divided by the sum of all models' tokens/s alone on the target."
+    yield "**Fairness**: Jain's index of the part of its tokens/s that each model keeps. 1 means equal parts."
+    yield "**$ per million tokens**: hourly price divided by combined tokens per hour."
+    yield (
+        "**Beyond run-to-run variation**: Welch's t-interval of the repeats (of their logarithms) excludes equal cost. "
+        "With 95% confidence, all intervals of this report are right."
+    )
+    if goals:
+        yield f"**Good requests**: first token within {goals.ttft_ms:g} ms and {goals.itl_ms:g} ms between tokens."
+
+
+def listed(items: Sequence[object]) -> str:
+    """`a, b and c`."""
+    told = [str(item) for item in items]
+    return told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}" if told else ""

@@ -1,0 +1,155 @@
+"""What the figures show, for eyes and for screen readers. `--regen` writes `tests/golden/figures`."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tandem import svg
+from tandem.measured.result import Result, Run
+from tandem.measured.summary import Summary, summary
+from tandem.report.figures import _ticks, draw
+from tests.conftest import Golden
+from tests.tandem.results import paced, result, run, steady
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def runs(pace: float) -> Iterator[Run]:
+    """Each load alone and together: two lengths of prompt, two levels, and one that comes at random moments."""
+    loads: list[dict[str, Any]] = [
+        {"prompt_words": words, "loop": "closed", "level": level} for words in (512, 64) for level in (8.0, 1.0)
+    ]
+    for load in [*loads, {"prompt_words": 2048, "loop": "open", "level": 0.5}]:
+        slower = pace * load["level"]
+        for name in "ab":
+            yield run([name], steady(name, 50 * slower, 10 * slower), **load)
+        both = [*steady("a", 80 * slower, 15 * slower), *steady("b", 90 * slower, 30 * slower)]
+        yield run(["a", "b"], both, **load)
+
+
+def told(label: str, pace: float, usd: float | None) -> Result:
+    return result(label, [*runs(pace)], usd_per_hour=usd)
+
+
+def two() -> list[Summary]:
+    return [summary(told("mps", 1.0, 0.5754)), summary(told("exclusive", 0.5, 1.1))]
+
+
+def parsed(figures: list[Summary], name: str) -> ElementTree.Element:
+    [drawing] = [figure.drawing for figure in draw(figures) if figure.name == name]
+    return ElementTree.fromstring(drawing)
+
+
+def words(root: ElementTree.Element) -> list[str]:
+    return [element.text or "" for element in root.iter(f"{SVG}text")]
+
+
+@pytest.mark.parametrize("name", ["throughput", "latency"])
+def test_a_figure_is_its_golden(name: str, golden: Golden) -> None:
+    for figure in draw(two()):
+        if figure.name == name:
+            golden(f"figures/{figure.file}", figure.drawing)
+
+
+def test_a_value_stands_where_the_axis_says() -> None:
+    """Two models of 99 intervals of 10 ms alone, and 20, 40 and 50 ms together: 101 and 51, 25 and 20 tokens/s."""
+    root = parsed([summary(paced("mps", (20.0, 40.0, 50.0)))], "throughput")
+    ticks = {
+        text.text: float(text.get("x", "")) for text in root.iter(f"{SVG}text") if text.get("text-anchor") == "middle"
+    }
+    zero, hundred = ticks["0"], ticks["100"]
+    expected = {
+        value: zero + value / 100 * (hundred - zero) for value in (100 / 0.99, 100 / 3.96, 100 / 1.98, 100 / 4.95)
+    }
+    alone, together, highest, lowest = expected.values()
+    [*_, circle] = root.iter(f"{SVG}circle")
+    assert float(circle.get("cx", "")) == pytest.approx(alone, abs=0.1)
+    [*_, diamond] = root.iter(f"{SVG}polygon")
+    assert float(diamond.get("points", "").split(",")[0]) == pytest.approx(together, abs=0.1)
+    whiskers = [line for line in root.iter(f"{SVG}line") if line.get("class") == "line-orange"]
+    ends = [float(whiskers[0].get(name, "")) for name in ("x1", "x2")]
+    assert ends == pytest.approx([lowest, highest], abs=0.1)
+    assert "101 → 25.3" in words(root)
+
+
+def test_the_latency_has_a_panel_for_each_model_and_length_and_a_row_for_each_load_and_target() -> None:
+    shown = words(parsed(two(), "latency"))
+    assert [shown.count(model) for model in "ab"] == [1, 1]
+    for length in ("64", "512", "2,048"):
+        assert shown.count(f"prompts of {length} words") == 2
+    assert (
+        shown.count("mps") == shown.count("exclusive") == 10
+    )  # two models; two loads of 64 and 512 words, one of 2,048
+    assert shown.count("8 at a time") == 4
+    assert shown.count("0.5 a second") == 2
+
+
+def test_a_model_that_ran_only_alone_has_no_second_value() -> None:
+    alone = summary(result("x", [run(["a"], steady("a", 100.0, 10.0))]))
+    [figure] = draw([alone])
+    assert figure.name == "latency"
+    assert "1.1 → –" in words(ElementTree.fromstring(figure.drawing))
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    assert draw([summary(result("none", []))]) == []
+
+
+@pytest.mark.parametrize("name", ["throughput", "latency"])
+def test_a_screen_reader_gets_a_title_a_description_and_each_row(name: str) -> None:
+    root = parsed(two(), name)
+    ids = {element.get("id"): element.text for element in root if element.get("id")}
+    assert root.get("role") == "img"
+    named, described = (ids[key] for key in root.get("aria-labelledby", "").split())
+    assert named
+    assert described
+    assert described.startswith(named)
+    rows = [group.findtext(f"{SVG}title") for group in root.iter(f"{SVG}g")]
+    assert rows
+    assert all(": " in (row or "") for row in rows)
+
+
+def test_the_alternative_text_of_the_throughput_has_its_values() -> None:
+    [figure] = [one for one in draw([summary(paced("mps", (20.0, 40.0, 50.0)))]) if one.name == "throughput"]
+    assert "mps, a: 101 alone, 25.3 together; mps, b: 101 alone, 25.3 together." in figure.alt
+
+
+def luminance(colour: str) -> float:
+    """WCAG 2.2, relative luminance."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return sum(part * weight for part, weight in zip(linear, (0.2126, 0.7152, 0.0722), strict=True))
+
+
+def contrast(one: str, other: str) -> float:
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+@pytest.mark.parametrize("palette", [svg.LIGHT, svg.DARK])
+def test_text_and_marks_can_be_read_in_light_and_dark(palette: dict[str, str]) -> None:
+    for behind in ("paper", "band"):
+        for name in ("ink", "quiet", "blue", "orange"):
+            assert contrast(palette[name], palette[behind]) >= 4.5, name  # WCAG 2.2, 1.4.3; marks need 3 (1.4.11)
+
+
+@given(st.floats(1e-6, 1e9), st.integers(3, 9))
+def test_an_axis_has_round_steps_from_zero(limit: float, most: int) -> None:
+    ticks = _ticks(limit, most)
+    assert ticks[0] == 0
+    assert 2 <= len(ticks) <= most + 1
+    assert ticks[-1] <= limit * (1 + 1e-6)
+    assert limit < ticks[-1] + ticks[1] * (1 + 1e-6)
+    assert f"{ticks[1] / 10 ** math.floor(math.log10(ticks[1]) + 1e-9):.6f}" in ("1.000000", "2.000000", "5.000000")
+
+
+def test_a_name_from_outside_stays_text_and_a_long_one_is_shortened() -> None:
+    drawing = next(iter(draw([summary(told("$a$<b>&\x1b[31m" + "x" * 99, 1.0, None))]))).drawing
+    root = ElementTree.fromstring(drawing)
+    assert any(text.startswith("$a$<b>&[31mxx") and text.endswith("…") for text in words(root))
+    assert "$a$<b>&[31m" + "x" * 99 in (root.findtext(f"{SVG}desc") or "")
