@@ -33,7 +33,6 @@ UPDATABLE: dict[str, frozenset[str]] = {row["type"]: _words(row["properties"]) f
 # StorageClass are refused by the API server itself: pkg/apis/core/validation, pkg/apis/storage/validation).
 IMMUTABLE: dict[str, frozenset[str]] = {
     "ConfigMap": _words("data binaryData"),
-    "Secret": _words("type data stringData"),
     "PersistentVolume": _words("spec.csi spec.hostPath spec.local spec.nfs spec.nodeAffinity"),
     "PersistentVolumeClaim": _words("spec"),
     "StorageClass": _words("parameters provisioner reclaimPolicy volumeBindingMode"),

@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pulumi
@@ -184,6 +185,31 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[], object], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         build()
+
+
+@pytest.mark.parametrize(
+    ("build", "name", "least"),
+    [
+        (cluster, "zones", 2),
+        (cluster, "system_nodes", 1),
+        (nodes, "min", 0),
+        (nodes, "max", 1),
+        (nodes, "volume_gib", 45),
+        (partial(KarpenterPool, name="a", sharing=TURNS), "max_nodes", 1),
+        (partial(KarpenterPool, name="a", sharing=TURNS), "volume_gib", 45),
+        (partial(karpenter, SPOT), "controller_replicas", 1),
+        (model, "context", 1),
+        (model, "slots", 1),
+        (model, "prompt_cache_mib", 0),
+        (proof, "gpus_per_node", 1),
+    ],
+)
+def test_the_least_of_a_number_is_accepted_and_one_less_is_not(
+    build: Callable[..., object], name: str, least: int
+) -> None:
+    with pytest.raises(ValueError, match=rf"\.{name} must be at least {least} "):
+        build(**{name: least - 1})
+    build(**{name: least, **({"desired": 1} if name == "max" else {})})
 
 
 def test_outputs_are_accepted_where_a_field_takes_one() -> None:

@@ -122,3 +122,13 @@ def test_a_file_without_a_region_is_refused_before_anybody_is_asked(
     path.write_text("config: {}\n")
     assert "does not say `aws:region`" in refusal(command, str(path))
     assert emulated.calls == []
+
+
+@pytest.mark.parametrize("command", ["leftovers", "prices"])
+def test_roles_that_cannot_be_read_are_refused_before_anybody_is_asked(
+    emulated: Emulated, refusal: Refusal, tmp_path: Path, command: str
+) -> None:
+    path = tmp_path / "Pulumi.x.yaml"
+    path.write_text("config: {'aws:region': us-east-1, 'aws:assumeRoles': [{role: x}]}\n")
+    assert f"`aws:assumeRoles` of {path} is not a list of roles." in refusal(command, str(path))
+    assert emulated.calls == []
