@@ -211,6 +211,14 @@ def line(console: "Console", text: str, style: str = "") -> None:
     console.print(Text(text.rstrip(), style=style), soft_wrap=True)
 
 
+def announce(console: "Console", word: str, text: str, style: str) -> None:
+    """A word in its colour, and its text: folded on a terminal, in one line elsewhere."""
+    if console.is_terminal:
+        say(console, 0, word, one_line(text), style)
+    else:
+        line(console, f"{word} {one_line(text)}")
+
+
 def say(console: "Console", indent: int, word: str, text: str, style: str) -> None:
     """A word in its colour and what it is about, folded below it; without the trailing blanks of a table."""
     import textwrap

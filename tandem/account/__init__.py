@@ -1,1 +1,1 @@
-"""Commands about the AWS account: what is left after `destroy`, what its quotas allow, what things cost there today."""
+"""Commands about the AWS account: leftovers after `destroy`, quotas, and current prices."""

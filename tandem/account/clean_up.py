@@ -1,4 +1,4 @@
-"""`leftovers --delete`: asks, deletes, and says what became of each thing, on the screen and in a record."""
+"""`leftovers --delete`: asks, deletes, and reports each outcome on the screen and in a record."""
 
 import datetime
 import sys
@@ -11,13 +11,13 @@ from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.account.record import Record
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.session import Account, explained
-from tandem.deployed.aws.things import Kind
+from tandem.deployed.aws.things import Kind, singular
 from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """What a deletion came to."""
+    """The result of a deletion."""
 
     outcomes: list[Outcome]
     record: str
@@ -30,7 +30,7 @@ class Done:
 
 @dataclass(slots=True)
 class Screen:
-    """Says each outcome once. A screen that fails, on a full disk or by a fault of ours, stops no deletion."""
+    """Shows each outcome once. A screen that fails, because of a full disk or a bug, stops no deletion."""
 
     to_stderr: bool
     failure: Exception | None = None
@@ -39,9 +39,9 @@ class Screen:
         """One line."""
         self._try(lambda: show.outcome(one, to_stderr=self.to_stderr))
 
-    def counts(self, them: list[Outcome]) -> None:
+    def counts(self, outcomes: list[Outcome]) -> None:
         """The last line."""
-        self._try(lambda: show.counts(them, to_stderr=self.to_stderr))
+        self._try(lambda: show.counts(outcomes, to_stderr=self.to_stderr))
 
     def _try(self, write: Any) -> None:
         if self.failure is None:
@@ -52,14 +52,16 @@ class Screen:
 
 
 def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Done | None:
-    """Asks and deletes; None when nothing was tried. Raises `CallError` when the record or the screen fails."""
-    if not _is_meant(account, found):
+    """Asks and deletes; None if nothing was tried. Raises `CallError` if the record or the screen fails."""
+    if not _confirm_destroyed(account, found):
         return None
+    if not yes:
+        complain("warning: delete leftovers only after `pulumi destroy`")
     agreed = [kind for kind in deletion.kinds_of(found.things) if yes or _agrees(kind, found)]
     record, screen = Record(found.owner.stack, account.region, datetime.datetime.now(datetime.UTC)), Screen(to_stderr)
-    print_line(f"Every deletion is written to {record.path}", sys.stderr)
+    print_line(f"Recording every deletion in {record.path}", sys.stderr)
     shown: set[tuple[str, str]] = set()
-    with open_console(stderr=True).status("deleting …") as status:
+    with open_console(stderr=True).status("Deleting …") as status:
 
         def settle(one: Outcome) -> None:
             record.write(event="outcome", **_as_dict(one))
@@ -81,7 +83,7 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
         try:
             going.run(found.things, agreed)
         finally:
-            # Also after Ctrl-C, a full disk, and an error of our own.
+            # Also after Ctrl-C, a full disk, and a bug.
             status.stop()
             for key, one in going.outcomes.items():
                 if key not in shown:
@@ -90,23 +92,23 @@ def run(account: Account, found: Inventory, *, yes: bool, to_stderr: bool) -> Do
             record.close()
     if screen.failure is not None:
         why = getattr(screen.failure, "strerror", None) or f"unexpected {type(screen.failure).__name__}"
-        raise CallError(f"the output cannot be written ({why}). Read what was done in {record.path}.")
+        raise CallError(f"The output cannot be written ({why}). Read the outcomes in {record.path}.")
     return Done(outcomes=list(going.outcomes.values()), record=str(record.path))
 
 
-def _is_meant(account: Account, found: Inventory) -> bool:
-    """Whether the stack seems to be destroyed, or the user writes its name."""
+def _confirm_destroyed(account: Account, found: Inventory) -> bool:
+    """Whether the stack looks destroyed, or the user types its name."""
     with explained(account.region):
         signs = regions.standing(account, found)
     if not signs:
         return True
-    _say(f"{'; '.join(signs)}: the stack seems to be up. This is for after `pulumi destroy`.")
+    _print(f"{'; '.join(signs)}: the stack is probably running. Run `pulumi destroy` first.")
     if not sys.stdin.isatty():
-        complain("a stack that may be up is not deleted by a script: run `pulumi destroy`, or answer in a terminal.")
+        complain("A script cannot delete a stack that may be running. Run `pulumi destroy`, or answer in a terminal.")
         return False
-    if _ask(f"To delete it all the same, write its name, {found.owner.stack}: ") == found.owner.stack:
+    if _ask(f"To delete it anyway, type the stack's name, {found.owner.stack}: ") == found.owner.stack:
         return True
-    _say("Nothing was deleted.")
+    _print("Nothing was deleted.")
     return False
 
 
@@ -114,12 +116,13 @@ def _agrees(kind: Kind, found: Inventory) -> bool:
     mine = [thing for thing in found.things if thing.kind == kind.title]
     named = ", ".join(thing.id for thing in mine[:3]) + (", …" if len(mine) > 3 else "")
     note = f" {kind.note}" if kind.note else ""
-    question = f"For after `pulumi destroy`: delete {len(mine)} {kind.title} ({named})?{note} [y/N] "
+    title = kind.title if len(mine) > 1 else singular(kind.title)
+    question = f"Delete {len(mine)} {title} ({named})?{note} [y/N] "
     return _ask(question).lower() in ("y", "yes")
 
 
 def _ask(question: str) -> str:
-    """What is answered in the terminal; nothing at its end. On stderr, so that stdout stays what a machine reads."""
+    """The answer from the terminal; empty at end of file. Asks on stderr, so that stdout holds only JSON."""
     print_line(question.rstrip(), sys.stderr, end=" ")
     return sys.stdin.readline().strip()
 
@@ -128,5 +131,5 @@ def _as_dict(one: Outcome) -> dict[str, str]:
     return {"kind": one.thing.kind, "id": one.thing.id, "outcome": one.what, "why": one.why}
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print_line(line, sys.stderr)

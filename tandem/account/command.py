@@ -1,4 +1,4 @@
-"""The commands `leftovers`, `quota` and `prices`: their arguments, and who answers. Cheap to import."""
+"""The commands `leftovers`, `quota` and `prices`: arguments and handlers. Cheap to import."""
 
 import argparse
 import sys
@@ -69,16 +69,16 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     from tandem.deployed.aws.session import explained
 
     if parsed.delete and not parsed.yes and not sys.stdin.isatty():
-        raise CallError("--delete asks, and there is no terminal to answer in. --yes agrees to all.")
+        raise CallError("--delete needs a terminal for confirmation. Pass --yes to skip the prompts.")
     if parsed.yes and not parsed.delete:
-        raise CallError("--yes agrees to what --delete asks: write both.")
+        raise CallError("--yes has no effect without --delete. Pass both.")
     stack, region = _stack_and_region(parsed)
     account = _account(parsed, region)
 
     from tandem.account import screen as show
     from tandem.deployed.aws import leftovers
 
-    with explained(region), status("asking AWS what is there …"):
+    with explained(region), status("Searching the AWS account …"):
         found = leftovers.inventory(account, stack)
     if not parsed.json:
         show.inventory(found, account, deleting=parsed.delete)
@@ -90,7 +90,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     if parsed.json:
         print_json({**leftovers.as_dict(found, account), **(done.as_dict() if done else {})})
     left = [outcome for outcome in done.outcomes if outcome.left] if done else found.things
-    # What could not be looked at may be there.
+    # Kinds that could not be searched may have leftovers.
     return FAILED if left else USAGE if found.unseen else FINE
 
 
@@ -104,7 +104,7 @@ def _quota(parsed: argparse.Namespace) -> int:
     from tandem.account import screen as show
     from tandem.deployed.aws import quota
 
-    with status("asking AWS for quotas …"):
+    with status("Reading quotas from AWS …"):
         found = quota.answer(account, stack, replace(judged.setup, region=region))
     if parsed.json:
         print_json(quota.as_dict(found, stack, account))
@@ -132,13 +132,15 @@ def _prices(parsed: argparse.Namespace) -> int:
             if parsed.kept:
                 kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
                 continue
-            with status(f"asking AWS for the prices of {region} …"):
+            with status(f"Reading prices of {region} from AWS …"):
                 read = prices.read(_account(parsed, region), now)
             kept.append((read, kept_prices.keep(read)))
         except (AccountError, UnreadableError) as error:
             failures.append(f"{region}: {error}" if len(regions) > 1 else str(error))
         except OSError as error:
-            failures.append(f"{kept_prices.home()} cannot be written: {error.strerror}. XDG_CACHE_HOME names another.")
+            failures.append(
+                f"Cannot write {kept_prices.home()}: {error.strerror}. Set XDG_CACHE_HOME to another directory."
+            )
     if parsed.json:
         regions_read = [read.model_dump(mode="json") for read, _ in kept]
         print_json({"schema_version": 1, "regions": regions_read, "errors": failures})
@@ -151,7 +153,7 @@ def _prices(parsed: argparse.Namespace) -> int:
 
 
 def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
-    """Name of the stack and its region. The file may be gone, or wrong elsewhere, when --region says the region."""
+    """Name of the stack and its region. With --region the file may be missing, or wrong elsewhere."""
     from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import stack_name
     from stacks.stack_file.shape import SECTIONS
@@ -164,14 +166,14 @@ def _stack_and_region(parsed: argparse.Namespace) -> tuple[str, str]:
         path = existing(parsed.stack)
         found = read(path, SECTIONS).region
         if not isinstance(found, str):
-            raise UnreadableError(f"{path} does not say `aws:region`. Write it there, or --region R.")
+            raise UnreadableError(f"{path} has no `aws:region`. Set it there, or pass --region.")
         region = found
     known_region(region)
     return stack, region
 
 
 def _account(parsed: argparse.Namespace, region: str) -> "Account":
-    """The account that Pulumi works in: by the profile that was asked for, or the file's, and by the file's roles."""
+    """The account that Pulumi works in: from --profile or the file's profile, and the file's roles."""
     from pydantic import TypeAdapter, ValidationError
 
     from stacks.stack_file.provider_shape import AssumedRole, from_json
@@ -187,5 +189,5 @@ def _account(parsed: argparse.Namespace, region: str) -> "Account":
     try:
         roles = TypeAdapter(list[AssumedRole]).validate_python(from_json(keys.get("aws:assumeRoles") or []))
     except ValidationError:
-        raise CallError(f"`aws:assumeRoles` of {path} is not a list of roles. Check it with `tandem plan`.") from None
+        raise CallError(f"`aws:assumeRoles` in {path} is not a list of roles. Check it with `tandem plan`.") from None
     return connect(region, profile if isinstance(profile, str) and profile else None, roles)

@@ -1,4 +1,4 @@
-"""Deletes what is left of a stack: in the order that works, and nothing that a living part of it may still need."""
+"""Deletes the leftovers of a stack in dependency order, and nothing that a running part may still need."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
@@ -18,7 +18,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What became of a thing."""
+    """The outcome of one thing."""
 
     thing: Thing
     what: What
@@ -32,40 +32,40 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Time, and how to let it pass."""
+    """Reads the time and waits."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
 
 
 def _ignore(_: object) -> None:
-    """For who does not listen."""
+    """The default listener."""
 
 
 @dataclass(slots=True)
 class Deletion:
-    """A deletion under way. `outcomes` is true at any moment, also after Ctrl-C."""
+    """A running deletion. `outcomes` is correct at any moment, also after Ctrl-C."""
 
     account: Account
     owner: Owner
     unseen: Collection[str] = ()
-    """Titles of the kinds that could not be looked at: each counts as if one of them were left."""
+    """Titles of the kinds that could not be searched: each counts as if one of them were left."""
     clock: Clock = field(default_factory=Clock)
     progress: Callable[[str], None] = _ignore
-    """Gets a line about what is going on, which the next one replaces."""
+    """Gets a line of progress, which the next one replaces."""
     attempted: Callable[[Thing], None] = _ignore
-    """Gets a thing before AWS is asked to delete it. Whatever it raises stops the deletion."""
+    """Gets a thing before AWS is asked to delete it. Any exception stops the deletion."""
     settled: Callable[[Outcome], None] = _ignore
-    """Gets each outcome once, when it is final. Whatever it raises stops the deletion."""
+    """Gets each outcome once, when it is final. Any exception stops the deletion."""
     outcomes: dict[tuple[str, str], Outcome] = field(default_factory=dict)
     _asked: set[tuple[str, str]] = field(default_factory=set)
-    """What AWS was asked to delete, whatever it answered, or is deleting already."""
+    """Things that AWS was asked to delete, whatever it answered, or is already deleting."""
     _accepted: set[tuple[str, str]] = field(default_factory=set)
-    """What AWS has agreed to delete."""
+    """Things that AWS has agreed to delete."""
     _holding: list[str] | None = None
 
     def run(self, things: Iterable[Thing], agreed: Sequence[Kind]) -> list[Outcome]:
-        """Deletes the things of the agreed kinds; returns what became of every thing."""
+        """Deletes the things of the agreed kinds; returns the outcome of every thing."""
         everything = list(things)
         titles = [kind.title for kind in agreed]
         for thing in everything:
@@ -83,10 +83,10 @@ class Deletion:
         return list(self.outcomes.values())
 
     def _obstacle(self, kind: Kind) -> str:
-        """Why this kind has to stay for now; empty when nothing needs it."""
+        """Why this kind must stay for now; empty if nothing needs it."""
         unseen = [title for title in kind.after if title in self.unseen]
         if unseen:
-            return f"AWS could not be asked for {' and '.join(unseen)}, which may need it"
+            return f"{' and '.join(unseen)} could not be listed, and may need it"
         if kind.in_all_regions:
             if self._holding is None:
                 # Now, not earlier: until here, a cluster may have been deleted in this region or created in another.
@@ -101,7 +101,7 @@ class Deletion:
         return f"{_some(left)} still exist{'s' if len(left) == 1 else ''}" if left else ""
 
     def _delete_all(self, kind: Kind, things: list[Thing]) -> None:
-        """Deletes the things of a kind, and looks until all are gone, for as long as that takes at most."""
+        """Deletes the things of a kind, and waits until all are deleted, up to the kind's limit."""
         begun = self.clock.now()
         waiting = things
         while waiting := [thing for thing in waiting if not self._advance(kind, thing)]:
@@ -110,11 +110,11 @@ class Deletion:
                 for thing in waiting:
                     self._give_up(thing, minutes)
                 return
-            self.progress(f"waiting for {len(waiting)} {kind.title}: {minutes:.0f} of {kind.minutes} minutes")
+            self.progress(f"Waiting for {len(waiting)} {kind.title}: {minutes:.0f} of {kind.minutes} minutes")
             self.clock.sleep(LOOK_EVERY_SECONDS)
 
     def _advance(self, kind: Kind, thing: Thing) -> bool:
-        """Takes a thing one step on; returns whether its outcome is final."""
+        """Advances a thing by one step; returns whether its outcome is final."""
         key = (thing.kind, thing.id)
         try:
             tags = kind.tags(self.account, thing)
@@ -125,9 +125,9 @@ class Deletion:
         if key in self._accepted:
             return self._note(thing, "not gone yet")
         if not self.owner.owns(tags):
-            return self._settle(thing, "refused", f"its tags are no longer those of the stack {self.owner.stack}")
+            return self._settle(thing, "refused", f"its tags are no longer those of stack {self.owner.stack}")
         if not thing.going:
-            self.progress(f"deleting {thing.label}")
+            self.progress(f"Deleting {thing.label}")
             if key not in self._asked:
                 self.attempted(thing)
             self._note(thing, "not gone yet", "AWS was asked to delete it")
@@ -141,7 +141,7 @@ class Deletion:
         return self._note(thing, "not gone yet") if kind.slow else self._settle(thing, "deleted")
 
     def _put_off(self, thing: Thing, error: Exception) -> bool:
-        """Notes why AWS did not answer as hoped; final where looking again cannot help."""
+        """Notes why AWS did not comply; final if another look cannot help."""
         key, why = (thing.kind, thing.id), explain(error, self.account.region)
         if key in self._accepted or is_temporary(error):
             return self._note(thing, self.outcomes[key].what, why)
@@ -151,10 +151,10 @@ class Deletion:
         key = (thing.kind, thing.id)
         said = self.outcomes[key].why
         if key in self._accepted:
-            why = f"after {minutes:.0f} minutes; AWS may still be deleting it"
+            why = f"not finished after {minutes:.0f} minutes; AWS may still be deleting it"
             self._settle(thing, "not gone yet", f"{why}. Its last answer: {said}" if said else why)
         else:
-            self._settle(thing, "failed", f"for {minutes:.0f} minutes: {said}")
+            self._settle(thing, "failed", f"{said} (tried for {minutes:.0f} minutes)")
 
     def _settle(self, thing: Thing, what: What, why: str = "") -> bool:
         self._note(thing, what, why)
@@ -172,6 +172,6 @@ def _some(names: Sequence[str]) -> str:
 
 
 def kinds_of(things: Iterable[Thing]) -> list[Kind]:
-    """The kinds of the things, in the order of deletion."""
+    """The kinds of these things, in the order of deletion."""
     titles = {thing.kind for thing in things}
     return [kind for kind in leftovers.KINDS if kind.title in titles]

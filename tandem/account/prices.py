@@ -1,4 +1,4 @@
-"""Reads from AWS what a region offers and at what price: the on-demand list, and the spot history zone by zone."""
+"""Reads a region's offers and prices from AWS: the on-demand list, and the spot history zone by zone."""
 
 import datetime
 import json
@@ -13,7 +13,7 @@ from tandem.deployed.aws.session import Account, AccountError, explained
 from tandem.planned.kept_prices import Kept
 
 LIST_REGION = "us-east-1"
-"""Where AWS answers questions about its price list, for every region of the partition `aws`."""
+"""Where AWS serves its price list, for every region of the partition `aws`."""
 LINUX = ["Linux/UNIX", "Linux/UNIX (Amazon VPC)"]
 ON_DEMAND = {
     "serviceCode": "AmazonEC2",
@@ -24,23 +24,23 @@ ON_DEMAND = {
     "tenancy": "Shared",
     "productFamily": "Compute Instance",
 }
-"""What leaves one price for each type (aws/karpenter-provider-aws pkg/providers/pricing)."""
+"""Filters that leave one price for each type (aws/karpenter-provider-aws pkg/providers/pricing)."""
 
 
 def read(account: Account, now: datetime.datetime) -> Kept:
     """The prices of the account's region for every type of the catalogue; raises `AccountError`."""
     if account.region.startswith("cn-"):
-        raise AccountError(f"{account.region} is priced in yuan, which a plan in dollars cannot use")
+        raise AccountError(f"{account.region} is not supported: its prices are in yuan. Choose another region.")
     if account.region.startswith("us-gov-"):
         raise AccountError(
-            f"GovCloud has no price list to ask: {account.region} is planned at the prices of the tables"
+            f"{account.region} has no public price list: plans use the built-in prices. Plan without `--live-prices`."
         )
     with explained(account.region):
         on_demand = dict(_on_demand(account))
         spot = _spot(account, now)
         offered = sorted(_offered(account))
     if not on_demand:
-        raise AccountError(f"AWS's price list has nothing for {account.region}. Is the region's name right?")
+        raise AccountError(f"AWS's price list has no entry for {account.region}. Check the region's name.")
     return Kept(region=account.region, read_at=now, on_demand=on_demand, spot=spot, offered=offered)
 
 
@@ -72,7 +72,7 @@ def _usd(product: Mapping[str, Any]) -> float | None:
 
 
 def _spot(account: Account, now: datetime.datetime) -> dict[str, dict[str, float]]:
-    """The price of now, by type and zone. A filter, not `InstanceTypes`: that refuses types unknown to the region."""
+    """Current prices by type and zone. A filter, not `InstanceTypes`: that refuses types unknown to the region."""
     found: dict[str, dict[str, float]] = defaultdict(dict)
     filters = [{"Name": "instance-type", "Values": [*instance_types()]}]
     newest: dict[tuple[str, str], datetime.datetime] = {}

@@ -1,4 +1,4 @@
-"""The record of a deletion: a line of JSON before each call that deletes, and one for each outcome."""
+"""The record of a deletion: a line of JSON before each deleting call, and one for each outcome."""
 
 import datetime
 import json
@@ -12,7 +12,7 @@ from tandem.deployed.aws.session import AccountError
 
 
 class RecordError(AccountError):
-    """The record cannot be written, so nothing more is deleted."""
+    """The record cannot be written, so the deletion stops."""
 
 
 def home() -> Path:
@@ -25,7 +25,7 @@ class Record:
 
     def __init__(self, stack: str, region: str, now: datetime.datetime) -> None:
         name = re.sub(r"[^\w.-]", "_", f"{stack}-{region}", flags=re.ASCII)
-        # Of microseconds: two runs of one second have a record each.
+        # With microseconds: two runs within one second have a record each.
         stamp = now.strftime("%Y%m%dT%H%M%S.%fZ")
         self.path = home() / f"{name}-{stamp}-{os.getpid()}.jsonl"
         try:
@@ -35,7 +35,7 @@ class Record:
             raise self._failed(error) from None
 
     def write(self, **entry: Any) -> None:
-        """Adds a line; raises `RecordError` when it is not on the disk."""
+        """Adds a line; raises `RecordError` if it does not reach the disk."""
         stamped = {"at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), **entry}
         try:
             append(self._file, json.dumps(stamped) + "\n")
@@ -48,6 +48,6 @@ class Record:
 
     def _failed(self, error: OSError) -> RecordError:
         return RecordError(
-            f"the record {self.path} cannot be written ({error.strerror}), and without it nothing is deleted. "
-            "Free space there, or set XDG_STATE_HOME to another folder."
+            f"The record {self.path} cannot be written ({error.strerror}), so nothing more is deleted. "
+            "Free disk space, or set XDG_STATE_HOME to another directory."
         )

@@ -1,4 +1,4 @@
-"""`make refresh`: writes the tables of offers and GPU prices in `sharing/data/` from what AWS answers today.
+"""`make refresh`: writes the tables of offers and GPU prices in `sharing/data/` from AWS's current answers.
 
 For maintainers: it needs credentials of any account, and reads only. China, GovCloud, and regions that the account has
 not enabled keep their rows.
@@ -28,14 +28,14 @@ APART = 0.0005
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What AWS said of its regions, and where it said nothing."""
+    """AWS's answers by region, and the regions without an answer."""
 
     kept: dict[str, Kept]
     failures: list[str]
 
 
 def read_regions(account: Account, now: datetime.datetime, regions: Sequence[str] = ()) -> Answers:
-    """Reads offers and prices of `regions`, by default of all that the account has enabled."""
+    """Reads offers and prices of `regions`, by default of all regions enabled in the account."""
     with explained(account.region):
         known = [one["RegionName"] for one in account.client("ec2").describe_regions()["Regions"]]
     answers = Answers({}, [])
@@ -116,7 +116,7 @@ def _write(folder: Path, name: str, kept: Mapping[str, Kept], rows: Iterable[Seq
 
 
 def main(regions: Sequence[str]) -> int:
-    """Refreshes the tables for `regions`, by default for all that the account has enabled; returns the exit code."""
+    """Refreshes the tables for `regions`, by default for all regions enabled in the account; returns the exit code."""
     account = connect(HOME_REGION)
     answers = read_regions(account, datetime.datetime.now(datetime.UTC), regions)
     for failure in answers.failures:

@@ -1,4 +1,4 @@
-"""Where a stack may be up: in this region, as far as one sees before a deletion, and in every region of the account."""
+"""Where a stack may be running: in this region, before a deletion, and in every region of the account."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -11,12 +11,12 @@ from tandem.deployed.aws.things import Owner
 BEGINNING = ("CREATING", "PENDING")
 RUNNING = ("ACTIVE", "UPDATING")
 SEEN_BY = (services.CLUSTERS.title, services.NODE_GROUPS.title)
-"""Without these two nobody knows whether a stack is up."""
+"""Without these two, tandem cannot know whether a stack is running."""
 
 
 def standing(account: Account, found: Inventory) -> list[str]:
-    """Signs that `destroy` has not run: clusters that are up with nodes or being created, and what hides them."""
-    signs = [f"AWS could not be asked for {title}" for title in SEEN_BY if title in found.unseen]
+    """Signs that `destroy` has not run: clusters with nodes, clusters being created, and lists that AWS refused."""
+    signs = [f"{title} could not be listed" for title in SEEN_BY if title in found.unseen]
     for thing in found.things:
         if thing.kind != services.CLUSTERS.title:
             continue
@@ -27,20 +27,20 @@ def standing(account: Account, found: Inventory) -> list[str]:
 
 
 def holding(account: Account, owner: Owner, progress: Callable[[str], None] = lambda line: None) -> list[str]:
-    """Why the stack may be up: its clusters and node groups in all regions, and each region that does not answer."""
+    """Why the stack may be running: its clusters and node groups in all regions, and regions without an answer."""
     try:
-        # Without AllRegions: those that the account has enabled (API_DescribeRegions).
+        # Without AllRegions: those enabled in the account (API_DescribeRegions).
         answer = account.client("ec2").describe_regions()
         names = sorted({account.region, *(region["RegionName"] for region in answer["Regions"])})
     except Exception as error:
-        return [f"its regions cannot be listed: {explain(error, account.region)}"]
+        return [f"its regions could not be listed: {explain(error, account.region)}"]
     found = []
     for name in names:
-        progress(f"looking for the stack in {name}")
+        progress(f"Looking for the stack in {name}")
         try:
             found += list(_of_the_stack(replace(account, region=name), owner))
         except Exception as error:
-            found.append(f"{name} cannot be asked: {explain(error, name)}")
+            found.append(f"{name} could not be searched: {explain(error, name)}")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Kinds of things that EC2 keeps: instances and what belongs to them, the network."""
+"""Kinds of things in EC2: instances with their parts, and the network."""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -16,7 +16,7 @@ GOING = ("shutting-down", "deleting")
 NODE_GROUP_TAG = "eks:nodegroup-name"
 EKS_CLUSTER_TAG = "eks:cluster-name"
 MONTHLY = {"gp3": "ebs-gp3", "gp2": "ebs-gp2"}
-"""Volume types whose price a gigabyte and month is known."""
+"""Volume types with a known price per gigabyte and month."""
 
 Raw = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def _find(
     more: Mapping[str, Any],
 ) -> Iterator[Thing]:
     seen = set()
-    for tag, value in owner.telling:
+    for tag, value in owner.identifying:
         filters = [{"Name": f"tag:{tag}", "Values": [value]}]
         for raw in _each(account, listed, Filters=filters, **more):
             tags, id = _tags_of(raw), raw[listed.id_key]
@@ -66,7 +66,7 @@ def _each(account: Account, listed: Listed, **arguments: Any) -> Iterator[Raw]:
 
 def _state(raw: Raw) -> str:
     state = raw.get("State", "")
-    # Endpoints have theirs in capitals in EC2's model, and in small letters in its answers.
+    # EC2's model writes the states of endpoints with a capital letter, its answers without.
     return str(state["Name"] if isinstance(state, Mapping) else state).lower()
 
 
@@ -91,7 +91,7 @@ def _kind(
     more: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
-    """A kind that EC2 lists and deletes by `noun`, unless told otherwise; `how`: the other fields of `Kind`."""
+    """A kind that EC2 lists and deletes by `noun`, except where given; `how`: the other fields of `Kind`."""
     listed = listed or _listed(noun)
     return Kind(
         title=title,
@@ -114,7 +114,7 @@ def _tags(account: Account, thing: Thing, listed: Listed) -> Tags | None:
 
 
 def _look(account: Account, thing: Thing, listed: Listed) -> Raw | None:
-    """Asks for that one id, not by a tag: so that tags and being there are both of this moment."""
+    """Asks by id, not by a tag: so that tags and existence are both current."""
     try:
         found = list(_each(account, listed, **{f"{listed.id_key}s": [thing.id]}))
     except Exception as error:
@@ -129,9 +129,9 @@ def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Acc
 
     def delete(account: Account, thing: Thing) -> None:
         answer = getattr(account.client("ec2"), operation)(**{argument: [thing.id] if many else thing.id})
-        # Some calls fail without raising.
+        # Some calls fail without an exception.
         for failed in answer.get("Unsuccessful", ()):
-            raise AccountError(failed["Error"].get("Message") or failed["Error"].get("Code", "AWS did not do it"))
+            raise AccountError(failed["Error"].get("Message") or failed["Error"].get("Code", "AWS did not comply"))
 
     return delete
 
@@ -139,7 +139,7 @@ def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Acc
 def _terminate(account: Account, thing: Thing) -> None:
     group = thing.tags.get(NODE_GROUP_TAG)
     if group and _node_group_lives(account, thing.tags.get(EKS_CLUSTER_TAG, ""), group):
-        raise InUseError(f"its node group {group} would replace it: delete that first")
+        raise InUseError(f"its node group {group} would replace it. Delete that group first.")
     account.client("ec2").terminate_instances(InstanceIds=[thing.id])
 
 
@@ -153,7 +153,7 @@ def _node_group_lives(account: Account, cluster: str, group: str) -> bool:
     return True
 
 
-# These two ask again what is attached: a second try must not take off what the first has taken off.
+# These two read the attachments again: a second attempt must not detach what the first has detached.
 def _delete_route_table(account: Account, thing: Thing) -> None:
     client = account.client("ec2")
     now = _look(account, thing, _listed("route_table")) or {}
@@ -172,7 +172,7 @@ def _delete_gateway(account: Account, thing: Thing) -> None:
 
 
 def instance_price(instance_type: str, capacity: str, region: str) -> float | None:
-    """Dollars an hour of a running instance; None where no table knows the type."""
+    """Dollars per hour of a running instance; None if no table knows the type."""
     if instance_type in instance_types():
         seen = prices.spot(instance_type, region) if capacity == "spot" else None
         return (seen or prices.on_demand(instance_type, region)).usd_per_hour
@@ -193,7 +193,7 @@ def _instance(raw: Raw) -> str:
 
 
 def gib_day(item: str, gib: float, region: str) -> float:
-    """Dollars a day of so many gigabytes at a price a month."""
+    """Dollars per day for this many gigabytes at a monthly price."""
     return gib * prices.service(item, region).usd_per_hour * 24 / HOURS_PER_MONTH
 
 
@@ -249,7 +249,7 @@ NAT_GATEWAYS = _kind(
     "NAT gateways",
     "nat_gateway",
     price=_hourly("nat-gateway-hour"),
-    # EC2 lets it go at any time, and nodes that still run lose their way to EKS.
+    # EC2 deletes it at any time, and running nodes then lose their connection to EKS.
     after=("node groups", "instances"),
     slow=True,
     minutes=10,
@@ -270,7 +270,7 @@ SNAPSHOTS = _kind(
     price=lambda raw, region: gib_day("ebs-snapshot", raw["VolumeSize"], region),
     # Else EC2 lists every public snapshot as well (API_DescribeSnapshots).
     more={"OwnerIds": ["self"]},
-    note="A snapshot is a copy that cannot be made again.",
+    note="A snapshot cannot be recreated.",
 )
 VOLUMES = _kind(
     "volumes",
@@ -278,7 +278,7 @@ VOLUMES = _kind(
     detail=lambda raw: f"{raw['Size']} GiB {raw.get('VolumeType', '')}, {raw['State']}",
     price=_volume_day,
     after=("node groups", "instances"),
-    note="What lies on them is lost.",
+    note="Their data is lost.",
 )
 SECURITY_GROUPS = _kind(
     "security groups",
@@ -291,7 +291,7 @@ ROUTE_TABLES = _kind(
     "route tables",
     "route_table",
     delete=_delete_route_table,
-    # As for NAT gateways: nodes that still run lose their way to EKS.
+    # As for NAT gateways: running nodes lose their connection to EKS.
     after=("node groups", "instances"),
 )
 SUBNETS = _kind(

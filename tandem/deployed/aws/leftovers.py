@@ -1,4 +1,4 @@
-"""What of a stack is still in the account, and what it costs a day."""
+"""Leftovers of a stack in the account, and their cost per day."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ KINDS: tuple[Kind, ...] = (
     services.ROLES,
     services.POLICIES,
 )
-"""Every kind that can be deleted, in the order in which that works: `Kind.after` says which must be deleted before."""
+"""Every kind that tandem deletes, in dependency order: `Kind.after` names the kinds to delete before it."""
 OTHER = "other"
 LOOKED_AT = frozenset(
     {
@@ -49,23 +49,23 @@ LOOKED_AT = frozenset(
         "sqs:",
     }
 )
-"""What the tagging service also knows, by service and type: its answers lag behind, the services' own do not.
-Access entries and pod identities have no life without their cluster."""
+"""Kinds that the tagging service also lists, by service and type: its answers lag behind the services' own.
+Access entries and pod identities do not exist without their cluster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inventory:
-    """Everything of the stack that could be found."""
+    """Everything found of the stack."""
 
     owner: Owner
     things: tuple[Thing, ...]
     """Most expensive first."""
     unseen: Mapping[str, str]
-    """What could not be looked at, and why, by title of the kind."""
+    """Kinds that could not be listed, by title, and why."""
 
     @property
     def usd_per_day(self) -> float:
-        """Dollars a day, as far as prices are known."""
+        """Dollars per day, of known prices."""
         return sum(thing.usd_per_day or 0.0 for thing in self.things)
 
 
@@ -83,9 +83,9 @@ def _owner(account: Account, stack: str) -> Owner:
 
 
 def inventory(account: Account, stack: str) -> Inventory:
-    """Asks every service. One that may not be asked is named in `unseen`; the others are looked at all the same.
+    """Asks every service. `unseen` names those that deny access; the search continues with the others.
 
-    Any other error ends the search, so that nothing is deleted on half of the facts.
+    Any other error ends the search, so that nothing is deleted on incomplete facts.
     """
     unseen: dict[str, str] = {}
     things: list[Thing] = []
@@ -94,7 +94,7 @@ def inventory(account: Account, stack: str) -> Inventory:
     except ClientError as error:
         if code(error) not in DENIED:
             raise
-        # Whose cluster bears the name is not known, so the name is no claim.
+        # The owner of the cluster with this name is unknown, so the name proves nothing.
         owner = _owner(account, stack)
     for title, find in [*((kind.title, kind.find) for kind in KINDS), (OTHER, _others)]:
         try:
@@ -108,18 +108,18 @@ def inventory(account: Account, stack: str) -> Inventory:
 
 
 def _weight(thing: Thing) -> float:
-    """Cost for sorting; a thing without a known price may be expensive, so it stands before the free ones."""
+    """Cost for sorting; a thing of unknown price may be expensive, so it precedes the free ones."""
     return 0.000001 if thing.usd_per_day is None else thing.usd_per_day
 
 
 def _others(account: Account, owner: Owner) -> Iterator[Thing]:
-    """What carries the tags and is of no kind above, as far as AWS's tagging service knows; and EKS's own log group."""
+    """Tagged things of other kinds, from AWS's tagging service, and EKS's own log group."""
     filters = [{"Key": key, "Values": [value]} for key, value in owner.own_tags.items()]
     for page in account.pages("resourcegroupstaggingapi", "get_resources", TagFilters=filters):
         for raw in page["ResourceTagMappingList"]:
             arn, tags = raw["ResourceARN"], from_list(raw.get("Tags"))
             if _type(arn) not in LOOKED_AT and f":log-group:{services.LOG_GROUPS}" not in arn and owner.owns(tags):
-                yield Thing(kind=OTHER, id=arn, tags=tags, detail="named by the tagging service", usd_per_day=None)
+                yield Thing(kind=OTHER, id=arn, tags=tags, detail="found by the tagging service", usd_per_day=None)
     if not owner.by_cluster:
         return
     name = f"{services.LOG_GROUPS}{owner.cluster}/cluster"
@@ -128,19 +128,19 @@ def _others(account: Account, owner: Owner) -> Iterator[Thing]:
             if raw["logGroupName"] == name and not services.LOGS.tags(
                 account, Thing(kind=OTHER, id=name, tags={}, raw=raw)
             ):
-                way_out = f"without tags, made by EKS: aws logs delete-log-group --log-group-name {name}"
-                yield Thing(kind=OTHER, id=name, tags={}, detail=way_out)
+                command = f"created by EKS without tags; run `aws logs delete-log-group --log-group-name {name}`"
+                yield Thing(kind=OTHER, id=name, tags={}, detail=command)
 
 
 def _type(arn: str) -> str:
-    """`ec2:volume` for `arn:aws:ec2:us-east-1:123456789012:volume/vol-1`; `sqs:` where the name has no type."""
+    """`ec2:volume` for `arn:aws:ec2:us-east-1:123456789012:volume/vol-1`; `sqs:` if the name has no type."""
     parts = arn.split(":", 5)
     kind = parts[5].partition("/")[0] if "/" in parts[5] else ""
     return f"{parts[2]}:{kind}"
 
 
 def as_dict(found: Inventory, account: Account) -> dict[str, Any]:
-    """The inventory for machines."""
+    """The inventory as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "stack": found.owner.stack,

@@ -1,4 +1,4 @@
-"""Where a stack that is up has its subnets and its node groups: it stays there, whatever is sold elsewhere."""
+"""Zones of a deployed stack's subnets and node groups: they stay, whatever other zones offer."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ from tandem.deployed.aws.session import Account
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """The zones of a stack that is up."""
+    """The zones of a deployed stack."""
 
     zones: tuple[str, ...]
     groups: dict[str, Group]
@@ -19,11 +19,11 @@ class Placed:
 
 
 NOWHERE = Placed((), {})
-"""Of a stack that is not up."""
+"""The zones of a stack that is not deployed."""
 
 
 def placed(account: Account, cluster: Any) -> Placed:
-    """Asks EC2 and EKS, by what EKS says of the cluster; raises what boto3 raises."""
+    """Asks EC2 and EKS, from EKS's description of the cluster; raises boto3's exceptions."""
     ec2 = account.client("ec2")
     # The cluster names only the subnets of the control plane.
     [first, *_] = ec2.describe_subnets(SubnetIds=cluster["resourcesVpcConfig"]["subnetIds"])["Subnets"]

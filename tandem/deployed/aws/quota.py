@@ -1,4 +1,4 @@
-"""Whether the account lets a stack up: quotas against needs, types against zones, the role of spot."""
+"""Whether the account can run a stack: its quotas, instance types in its zones, the role for spot."""
 
 from collections import Counter
 from contextlib import suppress
@@ -26,13 +26,13 @@ Verdict = Literal["ok", "short", "short at max", "short while replacing", "unkno
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One quota: what it allows, what others use of it, what the stack needs."""
+    """One quota: its limit, its use by others, the stack's need."""
 
     need: Need
     limit: float | None
-    """None where AWS does not say."""
+    """None if AWS does not report it."""
     used: int
-    """By everything but this stack."""
+    """By everything except this stack."""
 
     @property
     def verdict(self) -> Verdict:
@@ -46,7 +46,7 @@ class Check:
         return "short while replacing" if self.used + self.need.replacing > self.limit else "ok"
 
     def way_out(self, region: str) -> str:
-        """The command that asks AWS for enough."""
+        """The command that requests an increase."""
         quota = self.need.quota
         return (
             f"aws service-quotas request-service-quota-increase --region {region} --service-code {quota.service} "
@@ -56,48 +56,47 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """Everything that was found out before `up`."""
+    """Everything found before `up`."""
 
     checks: tuple[Check, ...]
     problems: tuple[str, ...]
-    """What will fail, beside quotas."""
+    """Reasons to fail, apart from quotas."""
     warnings: tuple[str, ...]
 
     @property
     def short(self) -> bool:
-        """Whether something is missing. What is short only while nodes are replaced stops no first `up`."""
+        """Whether something is missing. Short only while replacing nodes does not stop a first `up`."""
         return bool(self.problems) or any(check.verdict in ("short", "short at max") for check in self.checks)
 
     @property
     def unknown(self) -> bool:
-        """Whether AWS does not say one of the limits."""
+        """Whether AWS does not report one of the limits."""
         return any(check.verdict == "unknown" for check in self.checks)
 
 
 def answer(account: Account, stack: str, setup: Setup) -> Answer:
-    """Asks the account; raises `AccountError` when it does not answer."""
+    """Asks the account; raises `AccountError` if it does not answer."""
     with explained(account.region):
         checks = quota_checks(account, stack, setup)
         problems, warnings = offers(account, setup)
         if spot_role_missing(account, setup):
             warnings.append(
-                f"the account has never used spot: the role {SPOT_ROLE} is missing, and where `up` may not make it, no "
-                f"spot node comes. {SPOT_ROLE_COMMAND}"
+                f"The account lacks the role {SPOT_ROLE}, so spot nodes may not start. Run `{SPOT_ROLE_COMMAND}`."
             )
     warnings += [
-        f"AWS does not say how much {check.need.quota.title} allows" for check in checks if check.verdict == "unknown"
+        f"AWS does not report the limit of {check.need.quota.title}." for check in checks if check.verdict == "unknown"
     ]
     return Answer(checks=tuple(checks), problems=tuple(map(str, problems)), warnings=tuple(warnings))
 
 
 def quota_checks(account: Account, stack: str, setup: Setup) -> list[Check]:
-    """Each quota that the stack touches; raises what boto3 raises."""
+    """Each quota that the stack needs; raises boto3's exceptions."""
     used = _used(account, stack)
     return [Check(need=need, limit=_limit(account, need), used=used[need.quota.name]) for need in quotas.needs(setup)]
 
 
 def _limit(account: Account, need: Need) -> float | None:
-    """The quota's value in this account, else AWS's default: a quota that was never changed may have only that."""
+    """The quota's value in this account, else AWS's default: an unchanged quota may have only that."""
     if not need.quota.code:
         return None
     client = account.client("service-quotas")
@@ -109,7 +108,7 @@ def _limit(account: Account, need: Need) -> float | None:
 
 
 def _used(account: Account, stack: str) -> Counter[str]:
-    """What everything but the stack itself takes of each quota: `up` of a stack that is up needs no more."""
+    """Use of each quota by everything except the stack: another `up` of a deployed stack needs no more."""
     mine = owner_of(account, stack)
     used = _vcpus(account, mine)
     for page in account.pages("ec2", "describe_addresses"):
@@ -139,7 +138,7 @@ def _vcpus(account: Account, mine: Owner) -> Counter[str]:
 
 
 def _sizes(account: Account, names: list[str]) -> dict[str, int]:
-    """vCPUs of each type: quotas count the type's own number, also of an instance that has switched some off."""
+    """vCPUs of each type: quotas count the type's number, even if an instance has disabled some."""
     known = {row["instance_type"]: int(row["vcpu"]) for row in tables.read("system_instances").rows}
     known |= {name: kind.vcpu for name, kind in instance_types().items()}
     unknown = [name for name in names if name not in known]
@@ -152,9 +151,9 @@ def _sizes(account: Account, names: list[str]) -> dict[str, int]:
 
 
 def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[list[NoZoneError], list[str]]:
-    """Whether the stack's zones sell its types: problems where none does, warnings where some do not.
+    """Whether the stack's zones offer its types: a problem if none does, a warning if some do not.
 
-    The zones are those that it has, and where it has too few or is not up, those that it would take.
+    These are the zones of the deployed stack, plus those that `up` would choose.
     """
     everywhere = _zones(account)
     wanted = zones.demands(setup)
@@ -173,13 +172,13 @@ def offers(account: Account, setup: Setup, placed: Placed = NOWHERE) -> tuple[li
             continue
         lacking = {name: [zone for zone in taken if zone not in offered.get(name, ())] for name in demand.types}
         warnings += [
-            f"{demand.path}: {name} is not offered in {', '.join(bare)}" for name, bare in lacking.items() if bare
+            f"{demand.path}: {name} is not offered in {', '.join(bare)}." for name, bare in lacking.items() if bare
         ]
     return problems, warnings
 
 
 def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[str, set[str]]:
-    """Those of the zones that sell each type."""
+    """The zones, of these, that offer each type."""
     found: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": types}]
     for page in account.pages(
@@ -192,7 +191,7 @@ def _offered(account: Account, everywhere: list[str], types: list[str]) -> dict[
 
 
 def _zones(account: Account) -> list[str]:
-    """The zones among which the program chooses."""
+    """The zones from which the program chooses."""
     found = account.client("ec2").describe_availability_zones()["AvailabilityZones"]
     return sorted(
         zone["ZoneName"]
@@ -204,7 +203,7 @@ def _zones(account: Account) -> list[str]:
 
 
 def spot_role_missing(account: Account, setup: Setup) -> bool:
-    """Whether a pool wants spot instances and the account has no role for them; raises what boto3 raises."""
+    """Whether a pool needs spot instances and the account has no role for them; raises boto3's exceptions."""
     if all(pool.capacity != "spot" for pool in setup.pools):
         return False
     try:
@@ -217,7 +216,7 @@ def spot_role_missing(account: Account, setup: Setup) -> bool:
 
 
 def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
-    """The answer for machines."""
+    """The answer as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "stack": stack,

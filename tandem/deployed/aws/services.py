@@ -13,8 +13,8 @@ from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
 GONE = ("ResourceNotFoundException", "NoSuchEntity", "QueueDoesNotExist", "AWS.SimpleQueueService.NonExistentQueue")
 DELETING = "DELETING"
 LOG_GROUPS = "/aws/eks/"
-"""Where EKS writes its logs; log groups elsewhere are found by the tagging service."""
-ALL_REGIONS = "IAM is shared by all regions: it stays while the stack has a cluster in any of them."
+"""Where EKS writes its logs; the tagging service finds log groups elsewhere."""
+ALL_REGIONS = "IAM is shared by all regions, so it stays while the stack has a cluster in any region."
 
 
 def clusters(account: Account) -> Iterator[str]:
@@ -24,7 +24,7 @@ def clusters(account: Account) -> Iterator[str]:
 
 
 def there(ask: Callable[[], Any]) -> Any:
-    """The answer, or None when AWS says that there is no such thing."""
+    """The answer, or None if AWS reports that the thing does not exist."""
     try:
         return ask()
     except Exception as error:
@@ -34,7 +34,7 @@ def there(ask: Callable[[], Any]) -> Any:
 
 
 def cluster(account: Account, name: str) -> Any:
-    """What EKS says of the cluster; None when there is none."""
+    """EKS's description of the cluster; None if it does not exist."""
     answer = there(lambda: account.client("eks").describe_cluster(name=name))
     return answer and answer["cluster"]
 
@@ -71,7 +71,7 @@ def _cluster_tags(account: Account, thing: Thing) -> Tags | None:
 
 
 def _named(thing: Thing, kind: str) -> dict[str, str]:
-    """A node group or an add-on, as EKS names it."""
+    """EKS's arguments for a node group or an add-on."""
     within, _, name = thing.id.partition("/")
     return {"clusterName": within, f"{kind}Name": name}
 
@@ -82,7 +82,7 @@ def _part(account: Account, thing: Thing, kind: str) -> Any:
 
 
 def _find_parts(account: Account, owner: Owner, kind: str, title: str) -> Iterator[Thing]:
-    """Node groups, or add-ons, of every cluster: a component may be used in a cluster of someone else's."""
+    """Node groups, or add-ons, of every cluster: someone else's cluster may contain a component."""
     for within in clusters(account):
         pages = there(lambda name=within: list(account.pages("eks", f"list_{kind}s", clusterName=name)))  # type: ignore[misc]
         for name in (name for page in pages or () for name in page[f"{kind}s"]):
@@ -108,13 +108,13 @@ NODE_GROUPS = Kind(
     delete=lambda account, thing: account.client("eks").delete_nodegroup(**_named(thing, "nodegroup")),
     slow=True,
     minutes=25,
-    note="Their instances go with them.",
+    note="Their instances are deleted with them.",
 )
 ADDONS = Kind(
     title="add-ons",
     find=lambda account, owner: _find_parts(account, owner, "addon", "add-ons"),
     tags=_part_tags("addon"),
-    # Its objects go with the cluster: no node is left on which anything could tidy up.
+    # Its objects are deleted with the cluster: no node remains to clean up on.
     delete=lambda account, thing: account.client("eks").delete_addon(**_named(thing, "addon"), preserve=True),
     slow=True,
     minutes=10,
@@ -124,7 +124,7 @@ CLUSTERS = Kind(
     find=_find_clusters,
     tags=_cluster_tags,
     delete=lambda account, thing: account.client("eks").delete_cluster(name=thing.id),
-    # Not after add-ons: one that cannot be deleted goes with its cluster.
+    # Not after add-ons: one that cannot be deleted is deleted with its cluster.
     after=("node groups",),
     slow=True,
     minutes=20,
@@ -145,7 +145,7 @@ def _find_logs(account: Account, owner: Owner) -> Iterator[Thing]:
 
 
 def _log_tags_of(account: Account, arn: str) -> Tags | None:
-    # Tags are asked for without the `:*` that describes the streams.
+    # The ARN for tags lacks the `:*` that stands for the streams.
     answer = there(lambda: account.client("logs").list_tags_for_resource(resourceArn=arn.removesuffix(":*")))
     return None if answer is None else dict(answer["tags"])
 
@@ -172,7 +172,7 @@ def _without_tags(
     asked: Mapping[str, Any] | None = None,
     **how: Any,
 ) -> Kind:
-    """A kind whose list does not show tags, or nothing but ids; `how`: the other fields of `Kind`."""
+    """A kind whose list shows no tags, or only ids; `how`: the other fields of `Kind`."""
 
     def find(account: Account, owner: Owner) -> Iterator[Thing]:
         for page in account.pages(service, operation, **asked or {}):
@@ -210,7 +210,7 @@ def _queue_tags(account: Account, thing: Thing) -> Tags | None:
 
 QUEUES = _without_tags(
     *("SQS queues", "sqs", "list_queues", "QueueUrls"),
-    # SQS gives 1,000 queues and no token for the rest, unless asked for a number (API_ListQueues).
+    # SQS returns 1,000 queues and no token for the rest, unless given a number (API_ListQueues).
     asked={"MaxResults": 1000},
     tags=_queue_tags,
     delete=lambda account, thing: account.client("sqs").delete_queue(QueueUrl=thing.id),
@@ -234,8 +234,8 @@ def _delete_role(account: Account, thing: Thing) -> None:
     client, role = account.client("iam"), {"RoleName": thing.id}
     for page in account.pages("iam", "list_instance_profiles_for_role", **role):
         for profile in page["InstanceProfiles"]:
-            # Not ours, or kept: asked before anything is taken from the role.
-            raise InUseError(f"the instance profile {profile['InstanceProfileName']} has it")
+            # Not ours, or kept: checked before anything is detached from the role.
+            raise InUseError(f"the instance profile {profile['InstanceProfileName']} uses it")
     for page in account.pages("iam", "list_attached_role_policies", **role):
         for policy in page["AttachedPolicies"]:
             client.detach_role_policy(**role, PolicyArn=policy["PolicyArn"])
@@ -250,7 +250,7 @@ ROLES = Kind(
     find=_find_roles,
     tags=_role_tags,
     delete=_delete_role,
-    # EKS then says IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
+    # EKS then reports IamNodeRoleNotFound or IamRoleNotFound (eks API_Issue, API_ClusterIssue), and cannot finish.
     after=("node groups", "instances", "EKS clusters", "instance profiles"),
     in_all_regions=True,
     note=ALL_REGIONS,
@@ -269,7 +269,7 @@ def _profile_tags(account: Account, thing: Thing) -> Tags | None:
 
 def _delete_profile(account: Account, thing: Thing) -> None:
     client, profile = account.client("iam"), {"InstanceProfileName": thing.id}
-    # Asked again: a second try must not take off what the first has taken off.
+    # Read again: a second attempt must not remove what the first has removed.
     for role in (_profile(account, thing) or {}).get("Roles", ()):
         client.remove_role_from_instance_profile(**profile, RoleName=role["RoleName"])
     client.delete_instance_profile(**profile)
@@ -279,7 +279,7 @@ PROFILES = _without_tags(
     *("instance profiles", "iam", "list_instance_profiles", "InstanceProfiles", "InstanceProfileName"),
     tags=_profile_tags,
     delete=_delete_profile,
-    # IAM lets it go at any time, and instances that still run lose their permissions (API_DeleteInstanceProfile).
+    # IAM deletes it at any time, and running instances lose their permissions (API_DeleteInstanceProfile).
     after=("node groups", "instances"),
     in_all_regions=True,
     note=ALL_REGIONS,

@@ -1,4 +1,4 @@
-"""Access to an AWS account, and what to say where it is refused: one line, with the fix."""
+"""Access to an AWS account, and its errors: one line each, with the fix."""
 
 import re
 import threading
@@ -28,17 +28,17 @@ IN_USE = (
     *("InvalidIPAddress.InUse", "InvalidGroup.InUse", "InvalidNetworkInterface.InUse"),
     *("ConcurrentModification", "ConcurrentModificationException"),
 )
-"""What passes when something else has been deleted; Terraform's AWS provider tries again for minutes."""
+"""Errors that end once something else is deleted; Terraform's AWS provider retries for minutes."""
 NOT_THERE = ("NoSuch", "NotFound", "NonExistent", "DoesNotExist")
-"""Parts of the codes for what does not exist: after a lost answer, that of the second try."""
+"""Parts of the codes for missing things: a retry after a lost answer gets one."""
 
 
 class AccountError(CallError):
-    """What keeps a command from its work, as one line with the way out."""
+    """A command cannot continue; one line with the fix."""
 
 
 class InUseError(AccountError):
-    """Something that may go away by itself still uses it."""
+    """Something that may soon be deleted still uses it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Account:
     session: Any
     """A `boto3.Session`."""
     caller: str
-    """ARN of whose credentials these are; of a role, that of a session."""
+    """ARN of the owner of these credentials; for a role, of its session."""
     _clients: dict[tuple[str, str], Any] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    """Clients may be used by several threads at a time; a session may not make two at a time."""
+    """Threads may share clients; a session may create only one at a time."""
 
     def client(self, service: str, region: str | None = None) -> Any:
-        """The boto3 client of a service; made once."""
+        """The boto3 client of a service; created once."""
         key = (service, region or self.region)
         with self._lock:
             if key not in self._clients:
@@ -64,7 +64,7 @@ class Account:
             return self._clients[key]
 
     def pages(self, service: str, operation: str, **arguments: Any) -> Iterator[Any]:
-        """The answers to `operation`, page by page where AWS pages them."""
+        """The answers to `operation`, page by page if AWS pages them."""
         client = self.client(service)
         if client.can_paginate(operation):
             yield from client.get_paginator(operation).paginate(**arguments)
@@ -73,9 +73,9 @@ class Account:
 
 
 def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRole]" = ()) -> Account:
-    """The account of the ambient credentials, or of `profile`, or to which roles lead that these assume.
+    """The account of the ambient credentials or of `profile`, or of the last of the `roles` that these assume.
 
-    Raises `AccountError` when it does not let us in.
+    Raises `AccountError` if AWS denies access.
     """
     import boto3
 
@@ -84,8 +84,8 @@ def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRol
         try:
             identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
         except RuntimeError as error:
-            # botocore's way to say that what AWS_CREDENTIAL_EXPIRATION names has passed (credentials.py, 1.44).
-            raise AccountError(f"the AWS credentials have expired: {error} `aws sso login` renews them.") from error
+            # botocore raises it after the time in AWS_CREDENTIAL_EXPIRATION (credentials.py, 1.44).
+            raise AccountError(f"The AWS credentials have expired: {error} Run `aws sso login`.") from error
     account = Account(id=identity["Account"], region=region, session=session, caller=identity["Arn"])
     for role in roles:
         account = _assume(account, role)
@@ -111,14 +111,14 @@ def _assume(account: Account, role: "AssumedRole") -> Account:
 
 
 def _seconds(duration: str) -> int:
-    """Seconds of a duration as Go writes it, e.g. `1h30m`."""
+    """Seconds in a duration as Go writes it, e.g. `1h30m`."""
     parts = re.findall(r"(\d+)(h|m|s)", duration)
     return sum(int(count) * {"h": 3600, "m": 60, "s": 1}[unit] for count, unit in parts)
 
 
 @contextmanager
 def explained(region: str) -> Iterator[None]:
-    """Turns what boto3 raises inside into an `AccountError`."""
+    """Turns boto3's exceptions into `AccountError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:
@@ -128,42 +128,44 @@ def explained(region: str) -> Iterator[None]:
 
 
 def code(error: Exception) -> str:
-    """AWS's code of the error, e.g. `AccessDenied`; empty when it is not from AWS."""
+    """AWS's code of the error, e.g. `AccessDenied`; empty if it is not from AWS."""
     answer = getattr(error, "response", None)
     return str(answer.get("Error", {}).get("Code", "")) if isinstance(answer, dict) else ""
 
 
 def reason(error: Exception, region: str) -> str:
-    """Why AWS could not be asked, or did not do as asked, and what to do about it."""
+    """Why a call to AWS failed, and the fix."""
     from botocore import exceptions
 
     said = one_line(str(error))
     found = code(error)
     if isinstance(error, exceptions.ProfileNotFound):
-        return f"{said}. `aws configure list-profiles` shows which there are."
+        return f"{said}. List the profiles with `aws configure list-profiles`."
     if isinstance(error, exceptions.NoCredentialsError | exceptions.PartialCredentialsError):
-        return "there are no AWS credentials. `aws configure` or `aws sso login` sets them, --profile names others."
+        return "No AWS credentials found. Run `aws configure sso`, or pass --profile."
     if found in EXPIRED or isinstance(
         error, exceptions.SSOError | exceptions.TokenRetrievalError | exceptions.CredentialRetrievalError
     ):
-        return f"the AWS credentials have expired or cannot be renewed ({found or said}). `aws sso login` renews them."
+        return f"The AWS credentials have expired or cannot be renewed ({found or said}). Run `aws sso login`."
     if found in NOT_ACCEPTED or found in NOT_ENABLED:
         return (
-            f"AWS does not accept these credentials in {region} ({found}). Check them with `aws sts "
+            f"AWS rejected these credentials in {region} ({found}). Check them with `aws sts "
             f"get-caller-identity`, or enable the region with `aws account enable-region --region-name {region}`."
         )
     if found in DENIED:
         asked = getattr(error, "operation_name", "the call")
-        return f"these credentials may not call {asked} ({found}). Ask for that permission, or take another --profile."
+        return f"These credentials may not call {asked} ({found}). Request that permission, or pass another --profile."
     if found in THROTTLED:
-        return f"AWS is being asked too often ({found}). Wait a minute and try again."
+        return f"AWS is throttling requests ({found}). Try again in a minute."
     if isinstance(error, exceptions.ConnectionError | exceptions.HTTPClientError | exceptions.InvalidRegionError):
-        return f"AWS cannot be reached: {said}. Look at network, proxy, AWS_ENDPOINT_URL, and the region, {region}."
+        return (
+            f"AWS cannot be reached: {said}. Check the network, the proxy, AWS_ENDPOINT_URL, and the region {region}."
+        )
     return said
 
 
 def explain(error: Exception, region: str) -> str:
-    """Why a call did not do as asked, whatever was raised: also what nobody expected has its name."""
+    """Why a call failed, whatever the exception: an unexpected one is named."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     if isinstance(error, AccountError):
@@ -174,7 +176,7 @@ def explain(error: Exception, region: str) -> str:
 
 
 def is_temporary(error: Exception) -> bool:
-    """Whether the same call may succeed in some minutes: AWS is busy, out of reach, or something still goes away."""
+    """Whether the same call may succeed within minutes: AWS is busy or unreachable, or a deletion is still running."""
     from botocore import exceptions
 
     if isinstance(error, InUseError | exceptions.ConnectionError | exceptions.HTTPClientError):

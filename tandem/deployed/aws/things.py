@@ -1,4 +1,4 @@
-"""What stands in an account: a thing, its kind, and whose it is."""
+"""Things in an account: what kind they are and which stack owns them."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -9,26 +9,26 @@ from tandem.deployed.aws.session import Account
 Tags = Mapping[str, str]
 
 CLUSTER_TAGS = ("eks:eks-cluster-name", "cluster.k8s.amazonaws.com/name")
-"""Tags by which Karpenter and the VPC CNI name the cluster that they made something for."""
+"""Tags with which Karpenter and the VPC CNI name the cluster that they created something for."""
 MAKERS = ("karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass", "node.k8s.amazonaws.com/instance_id")
-"""Tags that only these two put on what they make; `eks:eks-cluster-name` alone may stand on a user's own things."""
+"""Tags that only these two set on their resources; `eks:eks-cluster-name` alone may be on a user's own."""
 
 REGION_TAG = "topology.kubernetes.io/region"
-"""On Karpenter's instance profiles, which IAM keeps for all regions together."""
+"""On Karpenter's instance profiles, which IAM shares across regions."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """A stack, as tags name it."""
+    """A stack, as tags identify it."""
 
     stack: str
     own_tags: Tags
-    """Tags of which everything of the stack carries all, with these very values."""
+    """Tags that every resource of the stack has, with these values."""
     cluster: str
     """Name of its EKS cluster."""
     region: str
     by_cluster: bool = True
-    """Whether the cluster's name is a claim: not while a cluster of that name exists that is another's."""
+    """Whether the cluster's name proves ownership: not while another owner's cluster has that name."""
 
     def owns(self, tags: Tags) -> bool:
         """Whether something with these tags is the stack's. A tag of another stack outweighs a cluster's name."""
@@ -39,8 +39,8 @@ class Owner:
         return self.by_cluster and named and here and any(key in tags for key in MAKERS)
 
     @property
-    def telling(self) -> list[tuple[str, str]]:
-        """Tags of which at least one is on everything that the stack can own."""
+    def identifying(self) -> list[tuple[str, str]]:
+        """Tags of which everything that the stack can own has at least one."""
         return [*list(self.own_tags.items())[-1:], *((key, self.cluster) for key in CLUSTER_TAGS)]
 
 
@@ -53,24 +53,23 @@ class Thing:
     id: str
     tags: Tags
     detail: str = ""
-    """What it is, for people."""
+    """A description for the screen."""
     usd_per_day: float | None = 0.0
-    """None where the price is not known."""
+    """None if the price is unknown."""
     raw: Mapping[str, Any] = field(default_factory=dict)
-    """What AWS said of it."""
+    """AWS's description."""
     going: bool = False
-    """Whether its deletion has begun already."""
+    """Whether its deletion has already begun."""
 
     @property
     def name(self) -> str:
-        """Its name where it has one beside the id."""
+        """Its name, if it has one besides the id."""
         return self.tags.get("Name", "")
 
     @property
     def label(self) -> str:
-        """Kind and id, for a line about this one, e.g. `volume vol-1`."""
-        kind = self.kind.removesuffix("ies") + "y" if self.kind.endswith("ies") else self.kind.removesuffix("s")
-        return f"{kind} {self.id}"
+        """Kind and id, e.g. `volume vol-1`."""
+        return f"{singular(self.kind)} {self.id}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,20 +79,25 @@ class Kind:
     title: str
     find: Callable[[Account, Owner], Iterator[Thing]]
     tags: Callable[[Account, Thing], Tags | None]
-    """The tags as they are now; None when the thing is gone."""
+    """The current tags; None if the thing no longer exists."""
     delete: Callable[[Account, Thing], None]
     after: tuple[str, ...] = ()
-    """Titles of the kinds that must not exist any more: AWS refuses this deletion until then, or lets it through and
-    breaks them. While one is left, or cannot be asked for, this kind is left alone."""
+    """Titles of the kinds to delete before: AWS refuses this deletion until then, or allows it and
+    breaks them. While one remains, or cannot be listed, this kind is kept."""
     slow: bool = False
-    """Whether AWS still deletes it after it has answered the call."""
+    """Whether AWS continues to delete it after answering the call."""
     minutes: int = 5
-    """For how long a deletion is waited for, and tried again where AWS refuses it for the time being. Terraform's AWS
-    provider gives IAM 2 minutes (`propagationTimeout`) and what waits for network interfaces more."""
+    """How long to wait for a deletion, and to retry while AWS refuses it. Terraform's AWS
+    provider gives IAM 2 minutes (`propagationTimeout`), and more to whatever waits for network interfaces."""
     in_all_regions: bool = False
-    """Whether it belongs to the account, not to a region, so that a stack in another region may need it."""
+    """Whether it belongs to the account, not to one region, so that a stack in another region may need it."""
     note: str = ""
     """Shown before the user agrees to delete it."""
+
+
+def singular(title: str) -> str:
+    """The title for one thing, e.g. `IAM policy` for `IAM policies`."""
+    return title.removesuffix("ies") + "y" if title.endswith("ies") else title.removesuffix("s")
 
 
 def from_list(tags: Any, key: str = "Key", value: str = "Value") -> dict[str, str]:

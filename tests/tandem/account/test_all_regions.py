@@ -60,7 +60,7 @@ def test_a_cluster_in_another_region_keeps_them(kept: Kept, clean_up: CleanUp, n
     code, out, _ = clean_up("eu-west-1")
     assert (code, kept()) == (1, True)
     assert out.count(f"IAM is shared by all regions, and the EKS cluster {name} in {REGION} is ACTIVE") == 3
-    assert "3 left alone" in out
+    assert "3 kept" in out
 
 
 def test_a_node_group_in_somebodys_cluster_keeps_them(creation: Creation, kept: Kept, clean_up: CleanUp) -> None:
@@ -91,16 +91,16 @@ def test_the_region_itself_is_asked_although_the_account_does_not_name_it(
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"closed": {"ap-south-1"}}, "ap-south-1 cannot be asked: AWS does not accept these credentials"),
+        ({"closed": {"ap-south-1"}}, "ap-south-1 could not be searched: AWS rejected these credentials"),
         (
             {"faults": {"DescribeRegions": ["AccessDenied"]}},
-            "its regions cannot be listed: these credentials may not call DescribeRegions",
+            "its regions could not be listed: These credentials may not call DescribeRegions",
         ),
         (
             {"faults": {"DescribeRegions": [EndpointConnectionError(endpoint_url="https://x")]}},
-            "its regions cannot be listed: AWS cannot be reached",
+            "its regions could not be listed: AWS cannot be reached",
         ),
-        ({"faults": {"ListNodegroups": [None, KeyError("nodegroups")]}}, "cannot be asked: unexpected KeyError"),
+        ({"faults": {"ListNodegroups": [None, KeyError("nodegroups")]}}, "could not be searched: unexpected KeyError"),
     ],
     ids=["a region", "no right", "no network", "a surprise"],
 )

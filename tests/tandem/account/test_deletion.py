@@ -51,7 +51,7 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
 ) -> None:
     laws.seconds = 10_000.0
     told = {one.thing.kind: (one.what, one.why) for one in cleaning.delete()}
-    assert told["node groups"] == ("not gone yet", "after 25 minutes; AWS may still be deleting it")
+    assert told["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
     assert told["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
     slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
     # The rest is what the node group needs, or what needs what it needs.
@@ -84,7 +84,7 @@ def test_what_could_not_be_looked_at_counts_as_left(creation: Creation, emulated
     volume, queue = creation.volumes(OURS), creation.SQS_queues(OURS)
     emulated.denied["DescribeInstances"] = "UnauthorizedOperation"
     assert {one.thing.id: (one.what, one.why) for one in cleaning.delete()} == {
-        volume: ("left alone", "AWS could not be asked for instances, which may need it"),
+        volume: ("left alone", "instances could not be listed, and may need it"),
         queue: ("deleted", ""),
     }
 
@@ -166,9 +166,9 @@ def test_ctrl_c_while_waiting_says_what_was_done_and_what_was_not(
     cleaning.at[1.0] = interrupt
     code, out, err = run("--delete", "--yes")
     assert code == 130
-    assert f"not gone yet instance {instance}\n" in out
+    assert f"still deleting instance {instance}\n" in out
     assert f"not tried volume {volume}\n" in out
-    assert "1 not gone yet, 2 not tried" in out
+    assert "1 still deleting, 2 not tried" in out
     assert "interrupted" in err
 
 
@@ -240,7 +240,7 @@ def test_without_a_record_nothing_is_deleted(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
     code, _, err = run("--delete", "--yes")
     assert code == 2
-    assert re.search(r"^tandem: the record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
+    assert re.search(r"^tandem: The record .* cannot be written \(Not a directory\).*XDG_STATE_HOME", err, re.M)
     assert ("volumes", volume) in creation.census()
 
 
@@ -260,8 +260,8 @@ def test_a_disk_that_fills_up_stops_the_deletion_and_nothing_is_lost(
     monkeypatch.setattr(os, "write", write)
     code, out, err = run("--delete", "--yes")
     assert code == 2
-    assert err.count("the record ") == 1
-    assert "(No space left on device), and without it nothing is deleted" in err
+    assert err.count("The record ") == 1
+    assert "(No space left on device), so nothing more is deleted" in err
     assert [one in creation.census() for one in things] == [at >= deleted for at in range(3)]
     # On the screen is also what is not in the record any more.
     assert out.count("\ndeleted ") == deleted
@@ -341,7 +341,7 @@ def test_a_cluster_that_is_up_or_coming_up_is_not_deleted_by_a_script(
     code, _, err = run("--delete", "--yes")
     assert code == (1 if protected else 0)
     assert (creation.census() == before, ("EKS clusters", CLUSTER) in creation.census()) == (protected, protected)
-    said = f"{CLUSTER} is {status} with {groups} node group{'' if groups == 1 else 's'}: the stack seems to be up"
+    said = f"{CLUSTER} is {status} with {groups} node group{'' if groups == 1 else 's'}: the stack is probably running"
     assert (said in err) is protected
 
 
@@ -350,7 +350,7 @@ def test_without_a_look_at_eks_a_script_deletes_nothing(creation: Creation, emul
     emulated.denied["ListClusters"] = "AccessDeniedException"
     code, _, err = run("--delete", "--yes")
     assert code == 1
-    assert "AWS could not be asked for EKS clusters; AWS could not be asked for node groups: the stack seems" in err
+    assert "EKS clusters could not be listed; node groups could not be listed: the stack is probably running" in err
     assert ("volumes", volume) in creation.census()
 
 

@@ -22,7 +22,7 @@ from tests.tandem.account.test_order_of_deletion import KINDS
 @pytest.mark.slow
 def test_an_account_without_the_stack_has_nothing_left(creation: Creation, run: Run) -> None:
     creation.volumes({**OURS, "tandem:stack": "dev"})
-    assert run() == (0, "nothing is left of timeslice in account 123456789012, us-east-1\n", "")
+    assert run() == (0, "No leftovers of `timeslice` in account 123456789012 (us-east-1).\n", "")
 
 
 @pytest.mark.slow
@@ -50,7 +50,7 @@ def test_what_is_left_is_told_dearest_first_with_its_cost(creation: Creation, ru
     code, out, _ = run()
     assert code == 1
     assert "g4dn.xlarge, spot," in out
-    assert "27 things" in out
+    assert "27 resources" in out
     assert max(len(line) for line in out.splitlines()) <= 80 + 40  # ids and sentences are not folded in a pipe
 
 
@@ -125,7 +125,7 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_is_found(
     code, out, _ = run()
     assert code == 1
     assert volume in out
-    assert "not looked at: IAM roles: these credentials may not call GetAccountAuthorizationDetails" in out
+    assert "warning: IAM roles could not be listed: These credentials may not call GetAccountAuthorizationDetails" in out
     creation.ec2.delete_volume(VolumeId=volume)
     code, out, _ = run()
     assert code == 2
@@ -148,7 +148,7 @@ def test_each_kind_is_asked_for_and_no_is_the_default(creation: Creation, answer
     answers("\nyes\nn\n")
     code, out, err = run("--delete")
     assert code == 1
-    assert "delete 1 elastic IPs" in err
+    assert "Delete 1 elastic IP (" in err
     assert "pulumi destroy" in err
     assert "1 deleted" in out
     assert "2 not agreed" in out
@@ -161,7 +161,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Cre
     volume = creation.volumes(OURS)
     code, out, err = run("--delete")
     assert (code, out) == (2, "")
-    assert err == "tandem: --delete asks, and there is no terminal to answer in. --yes agrees to all.\n"
+    assert err == "tandem: --delete needs a terminal for confirmation. Pass --yes to skip the prompts.\n"
     assert run("--yes")[0] == 2
     assert ("volumes", volume) in creation.census()
     code, out, _ = run("--delete", "--yes", "--json")
@@ -212,7 +212,7 @@ def test_a_failure_is_told_and_the_rest_goes_on(creation: Creation, emulated: Em
     code, out, _ = run("--delete", "--yes")
     assert code == 1
     assert "failed volume vol-" in out
-    assert "these credentials may not call DeleteVolume (UnauthorizedOperation)" in out
+    assert "These credentials may not call DeleteVolume (UnauthorizedOperation)" in out
     assert "1 deleted" in out
     assert f"deleted VPC {vpc}" in out
     assert "--delete" not in out, "that is what was called"
@@ -243,7 +243,7 @@ def test_a_policy_that_others_have_keeps_its_versions(creation: Creation, cleani
     policy = creation.IAM_policies(OURS)
     creation.IAM_roles({}, policy=policy)
     (outcome,) = cleaning.delete()
-    assert (outcome.what, outcome.why) == ("failed", "for 5 minutes: it is attached in 1 place")
+    assert (outcome.what, outcome.why) == ("failed", "it is attached in 1 place (tried for 5 minutes)")
     assert len(creation.iam.list_policy_versions(PolicyArn=policy)["Versions"]) == 2
 
 
@@ -272,15 +272,15 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
     cleaning.at[120.0] = lambda: creation.ec2.delete_nat_gateway(NatGatewayId=lingering)
     assert {outcome.what for outcome in cleaning.delete()} == {"deleted"}
     assert cleaning.seconds == 120.0
-    waits = [line for line in cleaning.said if line.startswith("waiting")]
-    assert waits[0] == "waiting for 1 NAT gateways: 0 of 10 minutes"
+    waits = [line for line in cleaning.said if line.startswith("Waiting")]
+    assert waits[0] == "Waiting for 1 NAT gateways: 0 of 10 minutes"
     assert cleaning.said.index(waits[-1]) < cleaning.said.index(next(s for s in cleaning.said if "elastic" in s))
 
 
 @pytest.mark.slow
 def test_waiting_ends_and_says_what_is_left(cleaning: Cleaning, lingering: str) -> None:
     assert {outcome.thing.kind: (outcome.what, outcome.why) for outcome in cleaning.delete()} == {
-        "NAT gateways": ("not gone yet", "after 10 minutes; AWS may still be deleting it"),
+        "NAT gateways": ("not gone yet", "not finished after 10 minutes; AWS may still be deleting it"),
         "elastic IPs": ("left alone", f"NAT gateway {lingering} still exists"),
     }
     assert cleaning.seconds == 600.0

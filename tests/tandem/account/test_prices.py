@@ -65,7 +65,7 @@ def test_prices_of_the_catalogue_are_kept(market: Emulated, tandem: Run) -> None
     assert {"g4dn.xlarge", "g7e.2xlarge", "p3dn.24xlarge"} <= {*kept["offered"]}
     assert not {"p3.2xlarge", "p5e.48xlarge", "t3.medium"} & {*kept["offered"]}
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
-    assert "us-east-1, read from AWS just now; dollars an hour" in out
+    assert "us-east-1: $ per hour, read from AWS just now" in out
     (line,) = [line for line in out.splitlines() if "g4dn.xlarge" in line]
     assert line.split() == ["g4dn.xlarge", "1", "×", "T4", "0.5500", "0.2000", "b", "0.3000", "a"]
 
@@ -87,10 +87,10 @@ def test_aws_is_asked_for_one_linux_price_of_each_type(market: Emulated, tandem:
 def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(market: Emulated, tandem: Run) -> None:
     code, _, err = tandem("prices", "--region", "us-gov-west-1", "eu-west-1", "--region", "us-east-1")
     assert code == 2
-    assert "us-gov-west-1: GovCloud has no price list to ask" in err
+    assert "us-gov-west-1: us-gov-west-1 has no public price list" in err
     assert file("eu-west-1").is_file()
     assert file("us-east-1").is_file()
-    assert tandem("prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is priced in yuan")
+    assert tandem("prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is not supported: its prices are in yuan")
 
 
 def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) -> None:
@@ -99,7 +99,7 @@ def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) ->
     market.products = []
     code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
-    assert "AWS's price list has nothing for us-east-1" in err
+    assert "AWS's price list has no entry for us-east-1" in err
     market.denied["GetProducts"] = "AccessDeniedException"
     assert "may not call GetProducts" in tandem("prices")[2]
     assert file().read_bytes() == before
@@ -117,7 +117,7 @@ def test_a_failed_writing_leaves_what_was_kept_and_no_rest(
     monkeypatch.setattr(os, "replace", full)
     code, _, err = tandem("prices")
     assert (code, file().read_bytes()) == (2, before)
-    assert "cannot be written: No space left on device" in err
+    assert f"Cannot write {kept_prices.home()}: No space left on device" in err
     assert [path.name for path in kept_prices.home().iterdir()] == ["us-east-1.json"]
 
 
@@ -128,8 +128,8 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     keep(days=3)
     code, out, _ = tandem("prices", "--kept")
     assert code == 0
-    assert "us-east-1, read from AWS 3 days ago" in out
-    assert re.search(r"And \d+ types for system nodes. Kept in \S+\.json\n", out), "not wrapped where nobody reads it"
+    assert "us-east-1: $ per hour, read from AWS 3 days ago" in out
+    assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), "not wrapped where nobody reads it"
     told = json.loads(tandem("prices", "--kept", "--json")[1])
     assert (told["schema_version"], [one["region"] for one in told["regions"]], told["errors"]) == (
         1,

@@ -33,9 +33,9 @@ def refusal(tandem: Run) -> Refusal:
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). `aws sso login`"),
+        ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). Run `aws sso login`"),
         ("InvalidClientTokenId", "`aws account enable-region --region-name us-east-1`"),
-        ("AccessDenied", "these credentials may not call GetCallerIdentity (AccessDenied)"),
+        ("AccessDenied", "These credentials may not call GetCallerIdentity (AccessDenied)"),
         ("OptInRequired", "or enable the region"),
         ("SomethingElse", "you may not"),
     ],
@@ -52,11 +52,11 @@ def test_no_credentials(emulated: Emulated, refusal: Refusal, monkeypatch: pytes
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    assert "there are no AWS credentials. `aws configure` or `aws sso login`" in refusal(command)
+    assert "No AWS credentials found. Run `aws configure sso`" in refusal(command)
 
 
 def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
-    assert "(nobody) could not be found. `aws configure list-profiles`" in refusal("quota", "--profile", "nobody")
+    assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal("quota", "--profile", "nobody")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -75,9 +75,9 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
         (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "AWS cannot be reached"),
         (exceptions.ProxyConnectionError(proxy_url="https://x"), "AWS cannot be reached"),
         (exceptions.SSLError(endpoint_url="https://x", error=OSError("bad")), "AWS cannot be reached"),
-        (exceptions.UnauthorizedSSOTokenError(), "`aws sso login` renews them"),
-        (exceptions.TokenRetrievalError(provider="sso", error_msg="gone"), "`aws sso login` renews them"),
-        (exceptions.ClientError({"Error": {"Code": "Throttling"}}, "X"), "Wait a minute"),
+        (exceptions.UnauthorizedSSOTokenError(), "Run `aws sso login`."),
+        (exceptions.TokenRetrievalError(provider="sso", error_msg="gone"), "Run `aws sso login`."),
+        (exceptions.ClientError({"Error": {"Code": "Throttling"}}, "X"), "AWS is throttling requests"),
         (exceptions.ClientError({"Error": {"Code": "Odd", "Message": "a\nb"}}, "X"), "a b"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
@@ -120,7 +120,7 @@ def test_a_file_without_a_region_is_refused_before_anybody_is_asked(
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text("config: {}\n")
-    assert "does not say `aws:region`" in refusal(command, str(path))
+    assert "has no `aws:region`" in refusal(command, str(path))
     assert emulated.calls == []
 
 
