@@ -145,9 +145,20 @@ def _console_class() -> "type[Console]":
 
     class Output(Console):
         def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-            """What is printed. Colours and cursor moves of rich's own are in other fields of a segment."""
+            """Printable text without trailing blanks. Rich keeps colours and cursor moves in other fields."""
+            blanks: list[Segment] = []
             for segment in super().render(renderable, options):
-                yield segment if segment.control else segment._replace(text=printable(segment.text))
+                text = segment.text if segment.control else printable(segment.text)
+                if segment.control or text.strip(" "):
+                    yield from blanks if not text.startswith("\n") else ()
+                    blanks = []
+                    shown = text.rstrip(" ") if not segment.control else text
+                    yield segment._replace(text=shown)
+                    if shown != text:
+                        blanks.append(segment._replace(text=text[len(shown) :]))
+                else:
+                    blanks.append(segment._replace(text=text))
+            yield from blanks
 
         def on_broken_pipe(self) -> None:
             """Leaves a closed pipe to the command: rich, which calls this in its `except`, would exit with 1."""

@@ -11,7 +11,7 @@ from tandem.account.deletion import Clock, Deletion, Outcome
 from tandem.account.record import Record
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.session import Account, explained
-from tandem.deployed.aws.things import Kind, singular
+from tandem.deployed.aws.things import Kind, counted
 from tandem.terminal import CallError, complain, in_markup, open_console, print_line
 
 
@@ -116,8 +116,7 @@ def _agrees(kind: Kind, found: Inventory) -> bool:
     mine = [thing for thing in found.things if thing.kind == kind.title]
     named = ", ".join(thing.id for thing in mine[:3]) + (", …" if len(mine) > 3 else "")
     note = f" {kind.note}" if kind.note else ""
-    title = kind.title if len(mine) > 1 else singular(kind.title)
-    question = f"Delete {len(mine)} {title} ({named})?{note} [y/N] "
+    question = f"Delete {counted(len(mine), kind.title)} ({named})?{note} [y/N] "
     return _ask(question).lower() in ("y", "yes")
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from tandem.account import regions
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account, explain, is_temporary
-from tandem.deployed.aws.things import Kind, Owner, Thing
+from tandem.deployed.aws.things import Kind, Owner, Thing, counted
 
 What = Literal["deleted", "gone already", "not tried", "not agreed", "left alone", "refused", "failed", "not gone yet"]
 DONE = ("deleted", "gone already")
@@ -110,7 +110,7 @@ class Deletion:
                 for thing in waiting:
                     self._give_up(thing, minutes)
                 return
-            self.progress(f"Waiting for {len(waiting)} {kind.title}: {minutes:.0f} of {kind.minutes} minutes")
+            self.progress(f"Waiting for {counted(len(waiting), kind.title)}: {minutes:.0f} of {kind.minutes} minutes")
             self.clock.sleep(LOOK_EVERY_SECONDS)
 
     def _advance(self, kind: Kind, thing: Thing) -> bool:

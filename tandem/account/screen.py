@@ -10,6 +10,7 @@ from tandem.account.deletion import Outcome
 from tandem.deployed.aws.leftovers import Inventory
 from tandem.deployed.aws.quota import Answer
 from tandem.deployed.aws.session import Account
+from tandem.deployed.aws.things import counted
 from tandem.planned.kept_prices import Kept
 from tandem.terminal import announce, in_markup, new_table, open_console
 
@@ -52,7 +53,7 @@ def inventory(found: Inventory, account: Account, *, deleting: bool = False) -> 
             table.add_row(thing.kind, in_markup(thing.id), in_markup(what), usd)
         table.add_section()
         unknown = " of known prices" if any(thing.usd_per_day is None for thing in found.things) else ""
-        table.add_row(_resources(len(found.things)), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
+        table.add_row(counted(len(found.things), "resources"), "", f"total{unknown}", f"{found.usd_per_day:.3f}")
         console.print(table)
         if not deleting:
             announce(console, "hint:", f"run `tandem leftovers {found.owner.stack} --delete` to delete them", "cyan")
@@ -141,9 +142,4 @@ def age(then: datetime.datetime, now: datetime.datetime) -> str:
     hours = round((now - then).total_seconds() / 3600)
     if hours < 1:
         return "just now"
-    count, unit = (hours, "hour") if hours < 48 else (round(hours / 24), "day")
-    return f"{count} {unit}{'' if count == 1 else 's'} ago"
-
-
-def _resources(count: int) -> str:
-    return f"{count} resource{'' if count == 1 else 's'}"
+    return f"{counted(hours, 'hours') if hours < 48 else counted(round(hours / 24), 'days')} ago"

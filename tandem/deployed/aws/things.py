@@ -95,6 +95,11 @@ class Kind:
     """Shown before the user agrees to delete it."""
 
 
+def counted(count: int, title: str) -> str:
+    """E.g. `1 volume` and `2 volumes`."""
+    return f"{count} {title if count != 1 else singular(title)}"
+
+
 def singular(title: str) -> str:
     """The title for one thing, e.g. `IAM policy` for `IAM policies`."""
     return title.removesuffix("ies") + "y" if title.endswith("ies") else title.removesuffix("s")

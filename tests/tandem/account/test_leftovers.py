@@ -125,7 +125,9 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_is_found(
     code, out, _ = run()
     assert code == 1
     assert volume in out
-    assert "warning: IAM roles could not be listed: These credentials may not call GetAccountAuthorizationDetails" in out
+    assert (
+        "warning: IAM roles could not be listed: These credentials may not call GetAccountAuthorizationDetails" in out
+    )
     creation.ec2.delete_volume(VolumeId=volume)
     code, out, _ = run()
     assert code == 2
@@ -151,7 +153,7 @@ def test_each_kind_is_asked_for_and_no_is_the_default(creation: Creation, answer
     assert "Delete 1 elastic IP (" in err
     assert "pulumi destroy" in err
     assert "1 deleted" in out
-    assert "2 not agreed" in out
+    assert "2 skipped" in out
     there = creation.census()
     assert ("volumes", volume) not in there
     assert {("elastic IPs", address), ("security groups", group)} <= there
@@ -225,7 +227,7 @@ def test_an_instance_that_somebodys_node_group_would_replace_is_left(creation: C
     made = creation.instances({**OURS, "eks:cluster-name": "anyones", "eks:nodegroup-name": group})
     (outcome,) = cleaning.delete()
     assert outcome.what == "failed"
-    assert outcome.why == f"for 15 minutes: its node group {group} would replace it: delete that first"
+    assert outcome.why == f"its node group {group} would replace it. Delete that group first. (tried for 15 minutes)"
     assert ("instances", made) in creation.census()
 
 
@@ -233,7 +235,7 @@ def test_a_role_in_someones_instance_profile_keeps_its_policies(creation: Creati
     role = creation.IAM_roles(OURS)
     profile = creation.instance_profiles({}, role)
     (outcome,) = cleaning.delete()
-    assert (outcome.what, outcome.why) == ("failed", f"for 5 minutes: the instance profile {profile} has it")
+    assert (outcome.what, outcome.why) == ("failed", f"the instance profile {profile} uses it (tried for 5 minutes)")
     assert creation.iam.list_attached_role_policies(RoleName=role)["AttachedPolicies"]
     assert creation.iam.list_role_policies(RoleName=role)["PolicyNames"]
 
@@ -273,7 +275,7 @@ def test_what_takes_time_is_waited_for_before_the_next_kind(
     assert {outcome.what for outcome in cleaning.delete()} == {"deleted"}
     assert cleaning.seconds == 120.0
     waits = [line for line in cleaning.said if line.startswith("Waiting")]
-    assert waits[0] == "Waiting for 1 NAT gateways: 0 of 10 minutes"
+    assert waits[0] == "Waiting for 1 NAT gateway: 0 of 10 minutes"
     assert cleaning.said.index(waits[-1]) < cleaning.said.index(next(s for s in cleaning.said if "elastic" in s))
 
 

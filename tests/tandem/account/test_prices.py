@@ -90,7 +90,9 @@ def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(mar
     assert "us-gov-west-1: us-gov-west-1 has no public price list" in err
     assert file("eu-west-1").is_file()
     assert file("us-east-1").is_file()
-    assert tandem("prices", "--region", "cn-north-1")[2].startswith("tandem: cn-north-1 is not supported: its prices are in yuan")
+    assert tandem("prices", "--region", "cn-north-1")[2].startswith(
+        "tandem: cn-north-1 is not supported: its prices are in yuan"
+    )
 
 
 def test_a_failed_reading_leaves_what_was_kept(market: Emulated, tandem: Run) -> None:
@@ -129,7 +131,9 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     code, out, _ = tandem("prices", "--kept")
     assert code == 0
     assert "us-east-1: $ per hour, read from AWS 3 days ago" in out
-    assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), "not wrapped where nobody reads it"
+    assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), (
+        "not wrapped where nobody reads it"
+    )
     told = json.loads(tandem("prices", "--kept", "--json")[1])
     assert (told["schema_version"], [one["region"] for one in told["regions"]], told["errors"]) == (
         1,

@@ -139,11 +139,11 @@ def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_p
     generous.quotas["L-3819A6DF"] = 0.0
     code, out, _ = tandem("quota", stack(tmp_path))
     assert code == 1
-    assert f"Quotas for tried in account 123456789012, {REGION}" in out
+    assert f"Quotas for `tried` in account 123456789012 ({REGION})" in out
     assert "--quota-code L-3819A6DF --desired-value 16\n" in out
     [header] = [line for line in out.splitlines() if line.strip().startswith("quota ")]
     assert header.split() == ["quota", "limit", "used", "needed", "at", "max", "replacing", "verdict"]
-    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("aws "))
+    assert all(len(line) <= 80 for line in out.splitlines() if not line.startswith("  aws "))
     assert CLUSTER not in out
 
 

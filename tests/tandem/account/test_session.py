@@ -56,7 +56,9 @@ def test_no_credentials(emulated: Emulated, refusal: Refusal, monkeypatch: pytes
 
 
 def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
-    assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal("quota", "--profile", "nobody")
+    assert "(nobody) could not be found. List the profiles with `aws configure list-profiles`" in refusal(
+        "quota", "--profile", "nobody"
+    )
 
 
 @pytest.mark.parametrize("command", COMMANDS)
