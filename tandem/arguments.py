@@ -35,6 +35,12 @@ def stack_file(stack: str) -> Path:
     return (homes[0] if homes else here) / name
 
 
+def called(path: Path) -> str:
+    """How a command names this stack file from here: by the stack alone, where that is enough."""
+    name = path.stem.removeprefix("Pulumi.")
+    return name if stack_file(name) == path.absolute() else str(path)
+
+
 def existing(stack: str) -> Path:
     """The file that `stack` means; raises `CallError`, with the nearest names, where it is not there."""
     path = stack_file(stack)

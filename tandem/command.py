@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 COMMANDS = {
+    "init": ("init", "create a stack file: answer a few questions, pick one of the cheapest setups"),
     "plan": ("plan", "check a stack and show what it creates, costs and how long it takes"),
     "choose": ("choose", "show the cheapest setups that hold your models, and write the best one as a stack file"),
     "doctor": ("doctor", "before up: check what would stop it on this machine, in the account and in the cluster"),
@@ -130,7 +131,7 @@ def _answer(given: list[str]) -> int:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
     called = given[0] if given and given[0] in COMMANDS else ""
-    parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called)
+    parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called, then=[])
     if called not in QUICK:
         gc.enable()
     checkout = ("distribution/layout.py", "tandem/command.py")
@@ -144,7 +145,8 @@ def _answer(given: list[str]) -> int:
         _parser(called).parse_args(given, parsed)
         return int(parsed.run(parsed))
 
-    return terminal.answer(run, parsed)
+    code = terminal.answer(run, parsed)
+    return _answer(parsed.then) if parsed.then and not code else code
 
 
 def _parser(called: str = "") -> "argparse.ArgumentParser":

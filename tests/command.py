@@ -50,10 +50,10 @@ def call(*arguments: str, cwd: Path = ROOT, columns: int | None = None) -> Ended
     return Ended(code, out.getvalue(), err.getvalue())
 
 
-def on_screen(*arguments: str, columns: int = 80) -> tuple[int, str]:
+def on_screen(*arguments: str, cwd: Path = ROOT, columns: int = 80) -> tuple[int, str]:
     """Exit code and screen of the command in a terminal of that width."""
     screen = Screen()
-    code = _main(arguments, ROOT, {"COLUMNS": str(columns), "TERM": "xterm-256color"}, screen, screen)
+    code = _main(arguments, cwd, {"COLUMNS": str(columns), "TERM": "xterm-256color"}, screen, screen)
     return code, screen.getvalue()
 
 

@@ -1,5 +1,6 @@
 """Writes the description of a model into the text of a stack file; comments and every other line stay as they are."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -184,9 +185,14 @@ def _applied(text: str, edits: Sequence[Edit]) -> str:
 
 
 def as_yaml(value: object) -> str:
-    """A number, a truth value, or a text in YAML; a tag in quotes, as the shipped stacks have it."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, str):
-        return value if PLAIN.fullmatch(value) else f'"{value}"'
-    return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+    """A value in one line of YAML; a tag in quotes, as the shipped stacks have it."""
+    match value:
+        case dict():
+            return "{" + ", ".join(f"{as_yaml(str(key))}: {as_yaml(item)}" for key, item in value.items()) + "}"
+        case list():
+            return f"[{', '.join(map(as_yaml, value))}]"
+        case str() if PLAIN.fullmatch(value):
+            return value
+        case float():
+            return f"{value:.{DECIMALS}f}".rstrip("0").rstrip(".")
+    return json.dumps(value, ensure_ascii=False)

@@ -7,6 +7,8 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
 from sharing.names import CONTROLLERS_TAGS
 
+NUMBER_IN_TEXT = r"[0-9]{1,6}(\.[0-9]{1,6})?"
+
 
 def kebab(name: str) -> str:
     """A key as the stack file writes it."""
@@ -45,7 +47,7 @@ def _tag_value(text: str) -> str:
 
 def _number_from_text(value: object) -> object:
     # `pulumi config set --path` stores whole numbers as numbers but 0.5 as text (pulumi, resource/config/object.go).
-    if isinstance(value, str) and re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,6})?", value):
+    if isinstance(value, str) and re.fullmatch(NUMBER_IN_TEXT, value):
         return float(value)
     return value
 

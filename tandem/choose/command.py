@@ -5,8 +5,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sharing.printable import printable
-from tandem.arguments import budget, count, existing, stack_file
+from tandem.arguments import budget, called, count, existing, stack_file
 from tandem.terminal import FAILED, FINE, CallError, Commands, add_command, print_json, print_line
 
 # The rules and rich are imported where they are used: every command reads this file.
@@ -56,20 +55,22 @@ def add(commands: Commands) -> None:
 def run(parsed: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     from sharing.choices import choose
+    from tandem.planned import new_stack_file
 
     target = _target(parsed)
     base = _base(parsed)
     found = choose(base.setup, CAPACITIES[parsed.capacity])
-    written = _write(base, found.fitting[0], target, parsed) if target and found.fitting else None
+    written = new_stack_file.write(base, found.fitting[0], target, "choose") if target and found.fitting else None
     if parsed.json:
         print_json(as_dict(base, found, parsed, written))
     else:
-        from tandem.choose import screen as show_choose
+        from tandem.planned import choices_screen
 
-        show_choose.table(base.setup, found, parsed.rows)
+        choices_screen.table(base.setup, found, parsed.rows)
         if written:
+            plan = f"tandem plan {called(written)}"
             print_line("", sys.stdout)
-            print_line(f"Wrote {written}. Run `tandem plan {written}` for the whole plan.", sys.stdout)
+            print_line(f"Wrote {new_stack_file.shown(written)}. Run `{plan}` for the whole plan.", sys.stdout)
     return FINE if found.fitting else FAILED
 
 
@@ -144,36 +145,13 @@ def _base(parsed: argparse.Namespace) -> "BaseStack":
 
 
 def _target(parsed: argparse.Namespace) -> Path | None:
-    """The file to write; asks, or raises `CallError`, where it exists."""
-    if not parsed.write:
-        if parsed.force:
-            raise CallError("--force is for --write. Write both.")
-        return None
-    path = stack_file(parsed.write)
-    if path.is_dir() or not path.parent.is_dir():
-        raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
-    if not path.exists() or parsed.force:
+    """The file to write; raises `CallError` where it cannot be written, or the user wants to keep it."""
+    from tandem.planned import new_stack_file
+
+    if parsed.write:
+        path = stack_file(parsed.write)
+        new_stack_file.check(path, force=parsed.force, asks=not parsed.json and sys.stdin.isatty())
         return path
-    if parsed.json or not sys.stdin.isatty():
-        raise CallError(f"{path} exists. Use --force to overwrite it.")
-    if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
-        raise CallError("Nothing was written. Choose another name.")
-    return path
-
-
-def _write(base: "BaseStack", best: "Choice", path: Path, parsed: argparse.Namespace) -> Path:
-    cell, bill = best.cell, best.bill
-    comments = [
-        f"Written by `tandem choose`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
-        f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
-        f"{bill.price_origin}. Pulumi.dev.yaml explains every key.",
-    ]
-    if base.setup.public_access_cidrs == ("0.0.0.0/0",):
-        comments.append(
-            "The whole internet reaches the Kubernetes API, which IAM guards: narrow `public-access-cidrs`."
-        )
-    try:
-        path.write_text(base.written(best.setup, comments), encoding="utf-8")
-    except OSError as error:
-        raise CallError(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
-    return path
+    if parsed.force:
+        raise CallError("--force is for --write. Write both.")
+    return None

@@ -6,8 +6,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from sharing import matrix, tables
 from sharing.modes import Sharing
 from sharing.problems import Problem, did_you_mean
@@ -15,11 +13,12 @@ from sharing.setup import Pool, Setup
 from stacks.stack_file.judge import judge
 from stacks.stack_file.provider_keys import REGION
 from stacks.stack_file.shape import SECTIONS, GpuNodes
+from stacks.stack_file.write import stack_file
 from stacks.stack_file.yaml import Source, read
 from tandem.terminal import CallError
 
-CHEAPEST_CLUSTER = {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"], "system-nodes": {"count": 1}}
-"""The cluster of `Pulumi.dev.yaml`: what it leaves open is written, so that nothing warns of it."""
+ANYWHERE = ("0.0.0.0/0",)
+"""Of `Pulumi.dev.yaml`, as the cluster is: what is open is written, so that nothing warns of it."""
 Values = dict[str, Any]
 
 
@@ -37,10 +36,7 @@ class BaseStack:
     def written(self, chosen: Setup, comments: Sequence[str]) -> str:
         """The stack file of a setup that was chosen, with comments as its first lines."""
         values = {**self.provider, **{f"tandem:{key}": value for key, value in self.sections_of(chosen).items()}}
-        text = yaml.safe_dump(
-            {"config": values}, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True
-        )
-        return "".join(f"# {line}\n" for line in comments) + text
+        return stack_file(values, comments)
 
     def sections_of(self, chosen: Setup) -> Values:
         """The values of the `tandem:` keys for a setup that was chosen."""
@@ -50,11 +46,19 @@ class BaseStack:
 
 
 def of_models(
-    names: Sequence[str], settings: Values, region: str, budget: float | None, today: datetime.date
+    names: Sequence[str],
+    settings: Values,
+    region: str,
+    budget: float | None,
+    today: datetime.date,
+    allowed: Sequence[str] = ANYWHERE,
 ) -> BaseStack:
-    """Models of the catalogue by their tags, all with the same settings, on the cheapest cluster."""
+    """Models of the catalogue by their tags, all with the same settings, on the cheapest cluster.
+
+    `allowed` are the networks that may reach the Kubernetes API.
+    """
     sections: Values = {
-        "cluster": CHEAPEST_CLUSTER,
+        "cluster": {"nat": "none", "public-access-cidrs": [*allowed], "system-nodes": {"count": 1}},
         "models": [{"name": name, **settings} for name in names],
         **_budget_values(budget),
     }

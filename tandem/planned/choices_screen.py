@@ -14,7 +14,7 @@ MOST_DOUBTS = 4
 MOST_TYPES = 3
 
 
-def table(setup: Setup, found: Choices, most: int) -> None:
+def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) -> None:
     """The first `most` setups, or the nearest miss."""
     console = open_console()
     if not found.fitting:
@@ -27,8 +27,8 @@ def table(setup: Setup, found: Choices, most: int) -> None:
     say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
     line(console, HEAD, "bold")
     doubts = _doubts(shown)
-    for choice in shown:
-        line(console, _row(choice, doubts))
+    for number, choice in enumerate(shown, 1):
+        line(console, _row(choice, doubts, f"{number} " if numbered else ""))
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     say(console, 0, "$", f"is the whole stack. {oldest.bill.price_origin}{_or_newer(shown)}.", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
@@ -41,13 +41,14 @@ def _or_newer(shown: Sequence[Choice]) -> str:
     return ", or newer" if len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1 else ""
 
 
-def _row(choice: Choice, doubts: dict[str, str]) -> str:
+def _row(choice: Choice, doubts: dict[str, str], lead: str) -> str:
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
     letters = "".join(doubts[doubt] for doubt in choice.doubts)
+    usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
     nodes = f"{cell.nodes} × {cell.instance.name}"
     limit = tightest.card_mib if tightest.share_mib is None else tightest.share_mib
     return (
-        f"{bill.usd_per_hour:>8.3f} {bill.usd_per_month:>7.0f}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} "
+        f"{usd} {bill.usd_per_month:>7.0f}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} "
         f"{choice.isolation:<9} {tightest.room / limit:>6.0%} {letters}"
     )
 

@@ -1,0 +1,1 @@
+"""`tandem init`: from a few questions to a stack file that works."""

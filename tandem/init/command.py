@@ -1,0 +1,179 @@
+"""`tandem init`: asks what the stack is for, shows the cheapest setups, and writes the one that the user picks."""
+
+import argparse
+import datetime
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sharing.printable import one_line
+from tandem.arguments import called, stack_file
+from tandem.terminal import FAILED, FINE, CallError, Commands, add_command, print_json, print_line, status
+
+# The rules and rich are imported where they are used: every command reads this file.
+if TYPE_CHECKING:
+    from sharing.choices import Choice, Choices
+    from tandem.init.questions import Questions
+    from tandem.planned.base_stack import BaseStack
+
+SCHEMA_VERSION = 1
+STACK = "mine"
+REGION = "us-east-1"
+MODELS = "llama2:7b mistral:7b"
+ROWS = 3
+"""Setups to pick from."""
+STACK_NAME = re.compile(r"[A-Za-z0-9_.-]{1,100}")
+"""Pulumi's own rule (pulumi 3.260, sdk/go/common/tokens/names.go)."""
+ANYWHERE = "0.0.0.0/0"
+ACCESS = "Networks (CIDR) that may reach the Kubernetes API, or `none`"
+BUDGET = "Budget in dollars per hour, 300/month, or `none`"
+
+
+class NothingFitsError(CallError):
+    """No setup holds the models within the budget."""
+
+    exit_code = FAILED
+
+
+def add(commands: Commands) -> None:
+    """Adds the command to those of `tandem`."""
+    parser = add_command(
+        commands,
+        "init",
+        run,
+        description="Asks for region, models, budget and access, shows the cheapest setups, and writes the stack file "
+        "of the one you pick. Flags answer questions in advance. No AWS account, no network.",
+    )
+    parser.add_argument("stack", nargs="?", metavar="STACK|FILE", help=f"the stack to create (default: {STACK})")
+    parser.add_argument("--region", metavar="R", help=f"AWS region (default: {REGION})")
+    parser.add_argument("--model", action="append", metavar="TAG", help=f"an Ollama tag; repeat it (default: {MODELS})")
+    parser.add_argument(
+        "--budget", metavar="USD", help="the most that the stack may cost per hour, or 300/month (default: none)"
+    )
+    parser.add_argument(
+        "--allow-cidr",
+        action="append",
+        metavar="CIDR",
+        help="a network that may reach the Kubernetes API; repeat it, or `none` (default: 0.0.0.0/0, guarded by IAM)",
+    )
+    parser.add_argument("--yes", "--no-input", action="store_true", help="ask nothing: use defaults for other answers")
+    parser.add_argument("--force", action="store_true", help="overwrite a stack file that exists")
+
+
+def run(parsed: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    from stacks.stack_file.judge import stack_name
+    from tandem.init import project
+    from tandem.init.questions import Questions, number_of
+    from tandem.planned import new_stack_file
+
+    questions = Questions(asks=_may_ask(parsed))
+    path = questions.answer("Name of the stack", STACK, lambda name: _free(name, parsed, questions), parsed.stack)
+    in_project = called(path) == stack_name(path)
+    files = project.missing_files(path.parent) if in_project else {}
+    base, found = _setups(parsed, questions)
+    if not found.fitting:
+        return FAILED
+    rows = found.fitting[:ROWS]
+    choice = rows[questions.answer("Setup", "1", number_of(rows)) - 1]
+    for file, text in files.items():
+        new_stack_file.save(file, text)
+    new_stack_file.write(base, choice, path, "init")
+    _report([*files, path], choice, parsed)
+    return FINE
+
+
+def _may_ask(parsed: argparse.Namespace) -> bool:
+    """Whether there is somebody to ask; raises `CallError` where nobody is and the call says too little."""
+    if parsed.yes:
+        return False
+    if sys.stdin.isatty() and sys.stdout.isatty() and not parsed.json:
+        return True
+    if parsed.model:
+        return False
+    raise CallError(
+        "`tandem init` cannot ask questions here. Pass --model TAG (repeat it), --region, --budget, --allow-cidr, or "
+        "--yes for their defaults."
+    )
+
+
+def _free(name: str, parsed: argparse.Namespace, questions: "Questions") -> Path:
+    """The stack file of that name, which the command may write."""
+    from stacks.stack_file.judge import stack_name
+    from tandem.planned import new_stack_file
+
+    path = stack_file(name)
+    if not STACK_NAME.fullmatch(stack_name(path)):
+        raise CallError(
+            f"The stack name {one_line(name)} is not valid. Use letters, digits, dashes, dots and underscores."
+        )
+    new_stack_file.check(path, force=parsed.force, asks=questions.asks)
+    return path
+
+
+def _setups(parsed: argparse.Namespace, questions: "Questions") -> "tuple[BaseStack, Choices]":
+    """The setups for the answers, shown; the user is asked for others while nothing fits."""
+    from sharing.choices import choose
+    from tandem.init import questions as ask
+    from tandem.planned import base_stack, choices_screen
+
+    today = datetime.date.today()
+    region = questions.answer("AWS region", REGION, ask.region, parsed.region)
+
+    def allowed_to(text: str) -> list[str]:
+        allowed = ask.networks(text)
+        base_stack.of_models(MODELS.split(), {}, region, None, today, allowed)
+        return allowed
+
+    def known(text: str) -> str:
+        base_stack.of_models(ask.words(text), {}, region, None, today)
+        return text
+
+    access = questions.answer(ACCESS, ANYWHERE, allowed_to, _joined(parsed.allow_cidr))
+    models, budget = MODELS, ask.NO_LIMIT
+    given, given_budget = _joined(parsed.model), parsed.budget
+    while True:
+        models = questions.answer("Models", models, known, given)
+        limit = questions.answer(BUDGET, budget, ask.usd_per_hour, given_budget)
+        base = base_stack.of_models(ask.words(models), {}, region, limit, today, access)
+        with status("Comparing setups"):
+            found = choose(base.setup, ("spot", "on-demand"))
+        if not parsed.json:
+            choices_screen.table(base.setup, found, ROWS, numbered=questions.asks)
+        elif not found.fitting:
+            raise NothingFitsError("No setup fits the models and the budget. `tandem choose` shows the nearest one.")
+        if found.fitting or not questions.asks:
+            return base, found
+        given = given_budget = None
+
+
+def _joined(given: list[str] | None) -> str | None:
+    return None if given is None else " ".join(given)
+
+
+def _report(written: list[Path], choice: "Choice", parsed: argparse.Namespace) -> None:
+    """What was written; the plan of the stack follows."""
+    from stacks.stack_file.judge import stack_name
+    from tandem.planned.new_stack_file import shown
+
+    stack = written[-1]
+    if parsed.json:
+        cell = choice.cell
+        print_json(
+            {
+                "schema_version": SCHEMA_VERSION,
+                "written": [str(path) for path in written],
+                "stack": stack_name(stack),
+                "mode": cell.pool.sharing.mode,
+                "instance_type": cell.instance.name,
+                "nodes": cell.nodes,
+                "capacity": cell.pool.capacity,
+                "usd_per_hour": round(choice.bill.usd_per_hour, 4),
+            }
+        )
+        return
+    print_line("", sys.stdout)
+    print_line(f"Wrote {', '.join(map(shown, written))}. This is its plan:", sys.stdout)
+    print_line("", sys.stdout)
+    parsed.then = ["plan", called(stack)]

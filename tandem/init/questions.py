@@ -1,0 +1,76 @@
+"""Asks on the terminal for what the command line leaves open, and checks each answer before the next question."""
+
+import argparse
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from sharing.printable import printable
+from tandem.arguments import budget
+from tandem.planned import base_stack
+from tandem.terminal import CallError, complain
+
+NOBODY = NO_LIMIT = "none"
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class Questions:
+    """The user, where there is one to ask."""
+
+    asks: bool
+
+    def answer(self, question: str, default: str, read: Callable[[str], Answer], given: str | None = None) -> Answer:
+        """What was given, or else the user's answer, or else the default, as `read` reads it.
+
+        The user is asked again after a wrong answer. Raises `CallError` for any other that `read` does not take.
+        """
+        if given is not None or not self.asks:
+            return read(default if given is None else given)
+        while True:
+            try:
+                text = input(printable(f"{question} [{default}]: ")).strip()
+            except EOFError:
+                print(file=sys.stderr)
+                raise CallError("Input ended before the last question. Nothing was written. Use --yes.") from None
+            try:
+                return read(text or default)
+            except CallError as error:
+                complain(str(error))
+
+
+def region(text: str) -> str:
+    """An AWS region."""
+    base_stack.require_region(text)
+    return text
+
+
+def usd_per_hour(text: str) -> float | None:
+    """A budget; None for no limit."""
+    try:
+        return None if text == NO_LIMIT else budget(text)
+    except argparse.ArgumentTypeError as error:
+        raise CallError(f"The budget {error}. Write 0.50 or 300/month, for example.") from None
+
+
+def networks(text: str) -> list[str]:
+    """Networks in CIDR notation; an address alone is a network of one."""
+    return [] if text == NOBODY else [each if "/" in each else f"{each}/32" for each in words(text)]
+
+
+def words(text: str) -> list[str]:
+    """The parts of a list, however the user separates them."""
+    return re.findall(r"[^\s,]+", text)
+
+
+def number_of(rows: Sequence[object]) -> Callable[[str], int]:
+    """Reads the number of a row, from 1."""
+
+    def read(text: str) -> int:
+        if not (text.isascii() and text.isdigit() and 1 <= int(text) <= len(rows)):
+            raise CallError(f"There is no setup {text}. Write a number from 1 to {len(rows)}.")
+        return int(text)
+
+    return read

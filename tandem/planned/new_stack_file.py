@@ -1,0 +1,53 @@
+"""A setup that was chosen becomes a stack file: `tandem choose --write` and `tandem init` write the same."""
+
+from pathlib import Path
+
+from sharing.choices import Choice
+from sharing.files import write_whole
+from sharing.printable import printable
+from stacks.stack_file import schema
+from tandem.planned.base_stack import ANYWHERE, BaseStack
+from tandem.terminal import CallError
+
+SCHEMAS = (f"docs/{schema.FILE}", schema.FILE)
+"""Where the schema may lie beside a stack file: in a checkout, and in a project that `tandem init` made."""
+
+
+def check(path: Path, *, force: bool, asks: bool) -> None:
+    """Raises `CallError` where the file cannot be written, or exists and neither `force` nor the user gives it up."""
+    if path.is_dir() or not path.parent.is_dir():
+        raise CallError(f"{path} cannot be written. Name a file in a folder that exists.")
+    if not path.exists() or force:
+        return
+    if not asks:
+        raise CallError(f"{path} exists. Use --force to overwrite it.")
+    if input(printable(f"{path} exists. Overwrite it? [y/N] ")).strip().lower() not in ("y", "yes"):
+        raise CallError("Nothing was written. Choose another name.")
+
+
+def write(base: BaseStack, choice: Choice, path: Path, command: str) -> Path:
+    """Writes the stack file, whole or not at all; `command` is the one that does. Raises `CallError`."""
+    cell, bill = choice.cell, choice.bill
+    head = [f"yaml-language-server: $schema={place}" for place in SCHEMAS if (path.parent / place).is_file()][:1]
+    head += [
+        f"Written by `tandem {command}`: {cell.nodes} × {cell.instance.name}, {cell.pool.sharing.mode}, "
+        f"{cell.pool.capacity}, ${bill.usd_per_hour:.3f} per hour.",
+        f"{bill.price_origin}.",
+    ]
+    if base.setup.public_access_cidrs == ANYWHERE:
+        head.append("The Kubernetes API is open to the internet; IAM guards it. Restrict `public-access-cidrs`.")
+    return save(path, base.written(choice.setup, head))
+
+
+def save(path: Path, text: str) -> Path:
+    """Writes a file whole or not at all. Raises `CallError`."""
+    try:
+        write_whole(path.resolve(), text)
+    except OSError as error:
+        raise CallError(f"{path} cannot be written: {error.strerror}. Choose another place.") from None
+    return path
+
+
+def shown(path: Path) -> str:
+    """The path as short as the user would type it."""
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)

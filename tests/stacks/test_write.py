@@ -1,0 +1,76 @@
+"""A stack file that is written says what it was given, and explains each key above it."""
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stacks.stack_file.write import stack_file
+from stacks.stack_file.yaml import load
+from tests.command import ROOT
+from tests.several_pools import stack_file as several_pools
+
+FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
+
+
+def values(text: str) -> dict[str, Any]:
+    config: dict[str, Any] = yaml.safe_load(text)["config"]
+    return config
+
+
+@pytest.mark.parametrize("every_key", [False, True])
+@pytest.mark.parametrize("text", [*(path.read_text(encoding="utf-8") for path in FILES), several_pools()])
+def test_a_stack_file_written_again_means_the_same(text: str, every_key: bool) -> None:
+    again = stack_file(values(text), ["head"], every_key=every_key)
+    assert again.startswith("# head\nconfig:\n")
+    assert values(again) == values(text)
+
+
+def test_each_key_stands_below_its_description() -> None:
+    models = [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b"}]
+    text = stack_file(
+        {
+            "tandem:models": models,
+            "aws:region": "us-east-1",
+            "tandem:sharing": {"mode": "mps", "replicas": 3},
+            "tandem:tags": {"team": "ml", "cost": "yes"},
+        },
+        [],
+    )
+    lines = [line if not line.lstrip().startswith("#") else "#" for line in text.splitlines()]
+    assert lines == [
+        "config:",
+        "#",
+        "  aws:region: us-east-1",
+        "",
+        "#",
+        "  tandem:sharing:",
+        "#",
+        "    mode: mps",
+        "#",
+        "    replicas: 3",
+        "",
+        "#",
+        "  tandem:models:",
+        "#",
+        '    - name: "llama2:7b"',
+        "#",
+        "      context: 2048",
+        '    - {name: "mistral:7b"}',
+        "",
+        "#",
+        '  tandem:tags: {team: ml, cost: "yes"}',
+    ]
+    assert "    # Shares per GPU.\n    replicas: 3\n" in text
+
+
+WORDS = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Zl", "Zp")), min_size=1)
+
+
+@given(st.dictionaries(WORDS, WORDS | st.integers() | st.booleans() | st.none(), min_size=1))
+def test_any_text_is_quoted_as_yaml_needs_it(tags: dict[str, Any]) -> None:
+    """As Pulumi's own reader takes it, for which `1e3` is a number and `on` is not a truth value."""
+    document, doubled = load(stack_file({"tandem:tags": tags}, []), "written")
+    assert (document, doubled) == ({"config": {"tandem:tags": tags}}, [])

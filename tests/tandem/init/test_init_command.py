@@ -1,0 +1,212 @@
+"""`tandem init`, as a new user answers it: one wrong answer after the other, Ctrl-C, and no terminal at all."""
+
+import json
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from stacks.stack_file.judge import judge_file
+from stacks.stack_file.schema import stack_schema
+from tests.command import ROOT, call, on_screen
+
+Answers = Callable[..., list[str]]
+pytestmark = pytest.mark.slow
+SHIPPED = ("dev", "exclusive", "karpenter", "mig", "mig-mixed", "mps", "timeslice")
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A checkout, as far as the command asks."""
+    (tmp_path / "Pulumi.yaml").write_bytes((ROOT / "Pulumi.yaml").read_bytes())
+    return tmp_path
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Gives these answers at a terminal; returns the list of questions."""
+
+    def give(*said: str | type[BaseException]) -> list[str]:
+        questions: list[str] = []
+        left: Iterator[str | type[BaseException]] = iter(said)
+
+        def answer(question: str) -> str:
+            questions.append(question)
+            text = next(left)
+            if not isinstance(text, str):
+                raise text
+            return text
+
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+        monkeypatch.setattr("builtins.input", answer)
+        return questions
+
+    return give
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir() if path.name != "Pulumi.yaml")
+
+
+def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, answers: Answers) -> None:
+    questions = answers("", "eu-west-1", "203.0.113.7", "llama2:7b, mistral:7b", "1460/month", "3")
+    code, screen = on_screen("init", cwd=project)
+    assert code == 0
+    assert [re.split(r"[,:(\[]", question)[0].strip() for question in questions] == [
+        "Name of the stack",
+        "AWS region",
+        "Networks",
+        "Models",
+        "Budget in dollars per hour",
+        "Setup",
+    ]
+    reading = judge_file(project / "Pulumi.mine.yaml")
+    assert (reading.problems, reading.assessment.warnings) == ((), ())
+    assert reading.config.region == "eu-west-1"
+    assert reading.config.cluster.public_access_cidrs == ["203.0.113.7/32"]
+    assert [model.name for model in reading.config.models] == ["llama2:7b", "mistral:7b"]
+    assert reading.config.budget.max_usd_per_hour == 2  # AWS's month has 730 hours.
+    rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
+    assert [number for number, _ in rows] == ["1", "2", "3"]
+    assert reading.config.mode == rows[2][1]
+    assert screen.index("Wrote Pulumi.mine.yaml") < screen.index("Pulumi.mine.yaml: 2 models")
+
+
+def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:
+    (project / "Pulumi.old.yaml").write_text("old", encoding="utf-8")
+    wrong = ["a b", "old", "n", "new", "us-est-1", "us-east-1", "10.0.0.1/8", "nonsense", "none"]
+    questions = answers(*wrong, "lama2:7b", "llama2:7b", "-1", "1/year", "none", "0", "4", "x", "1")
+    code, screen = on_screen("init", cwd=project, columns=200)
+    assert code == 0
+    assert written(project) == ["Pulumi.new.yaml", "Pulumi.old.yaml"]
+    assert (project / "Pulumi.old.yaml").read_text(encoding="utf-8") == "old"
+    assert len(questions) == len(wrong) + 9
+    for hint in ("Did you mean us-west-1", "has host bits set", "Did you mean llama2:7b", "number from 1 to 3"):
+        assert hint in screen
+    assert judge_file(project / "Pulumi.new.yaml").config.cluster.public_access_cidrs == []
+
+
+def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path, answers: Answers) -> None:
+    questions = answers("qwen2.5:32b", "0.1", "llama3.2:1b", "2", "1")
+    code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
+    assert (code, len(questions)) == (0, 5)
+    assert "Nothing" in screen
+    assert questions[2] == "Models [qwen2.5:32b]: "
+    assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
+
+
+@pytest.mark.parametrize("place", range(6))
+def test_nothing_is_written_after_ctrl_c(place: int, project: Path, answers: Answers) -> None:
+    answers(*[""] * place, KeyboardInterrupt)
+    assert on_screen("init", cwd=project)[0] == 130
+    assert written(project) == []
+
+
+def test_nothing_is_written_where_the_input_ends(project: Path, answers: Answers) -> None:
+    answers("", EOFError)
+    code, screen = on_screen("init", cwd=project)
+    assert (code, written(project)) == (2, [])
+    assert "Nothing was written" in screen
+
+
+def test_without_a_terminal_one_error_names_the_flags(project: Path) -> None:
+    ended = call("init", cwd=project)
+    assert (ended.returncode, ended.stdout, written(project)) == (2, "", [])
+    assert ended.stderr.count("\n") == 1
+    for flag in ("--model", "--region", "--budget", "--allow-cidr", "--yes"):
+        assert flag in ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("flags", "hint"),
+    [
+        (("--region", "us-est-1"), "Did you mean us-west-1, us-east-1"),
+        (("--model", "lama2:7b"), "Did you mean llama2:7b"),
+        (("--allow-cidr", "10.0.0.0/8"), "private range"),
+        (("--budget", "much"), "must be a number above 0"),
+        (("a b",), "letters, digits"),
+    ],
+)
+def test_a_wrong_flag_is_an_error_at_once(flags: tuple[str, ...], hint: str, project: Path) -> None:
+    ended = call("init", "--yes", *flags, cwd=project)
+    assert (ended.returncode, ended.stdout, written(project)) == (2, "", [])
+    assert hint in ended.stderr
+
+
+def test_flags_answer_every_question(project: Path) -> None:
+    flags = ("--model", "llama3.2:1b", "--model", "llama3.2:3b", "--budget", "2", "--region", "us-west-2")
+    ended = call(
+        "init", "small", *flags, "--allow-cidr", "203.0.113.7/32", "--allow-cidr", "198.51.100.0/24", cwd=project
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+    config = judge_file(project / "Pulumi.small.yaml").config
+    assert [model.name for model in config.models] == ["llama3.2:1b", "llama3.2:3b"]
+    assert config.cluster.public_access_cidrs == ["203.0.113.7/32", "198.51.100.0/24"]
+    assert (config.region, config.budget.max_usd_per_hour) == ("us-west-2", 2)
+
+
+def test_a_stack_file_that_exists_is_kept_without_force(project: Path) -> None:
+    assert call("init", "--yes", cwd=project).returncode == 0
+    before = (project / "Pulumi.mine.yaml").read_bytes()
+    again = call("init", "--yes", "--model", "llama3.2:1b", cwd=project)
+    assert (again.returncode, (project / "Pulumi.mine.yaml").read_bytes()) == (2, before)
+    assert "Use --force to overwrite it" in again.stderr
+    assert call("init", "--yes", "--model", "llama3.2:1b", "--force", cwd=project).returncode == 0
+    assert (project / "Pulumi.mine.yaml").read_bytes() != before
+
+
+def test_where_nothing_fits_nothing_is_written(project: Path) -> None:
+    ended = call("init", "--yes", "--budget", "0.1", cwd=project)
+    assert (ended.returncode, written(project)) == (1, [])
+    assert "Raise the budget to" in " ".join(ended.stdout.split())
+    assert call("init", "--yes", "--budget", "0.1", "--json", cwd=project).json["error"]
+
+
+def test_programs_get_one_object(project: Path) -> None:
+    ended = call("init", "--yes", "--json", cwd=project)
+    assert (ended.returncode, ended.json["written"]) == (0, [str(project / "Pulumi.mine.yaml")])
+    setup = yaml.safe_load((project / "Pulumi.mine.yaml").read_text(encoding="utf-8"))["config"]
+    assert ended.json["mode"] == setup["tandem:sharing"]["mode"]
+    assert [ended.json["instance_type"]] == setup["tandem:gpu-nodes"]["instance-types"]
+
+
+def test_an_empty_folder_becomes_a_project(tmp_path: Path) -> None:
+    ended = call("init", "--yes", cwd=tmp_path)
+    assert ended.returncode == 0
+    assert written(tmp_path) == ["Pulumi.mine.yaml", "__main__.py", "stack.schema.json"]
+    assert yaml.safe_load((tmp_path / "Pulumi.yaml").read_text(encoding="utf-8"))["name"] == "tandem"
+    assert "from stacks.program import run\n\nrun()\n" in (tmp_path / "__main__.py").read_text(encoding="utf-8")
+    assert json.loads((tmp_path / "stack.schema.json").read_text(encoding="utf-8")) == stack_schema()
+    first = (tmp_path / "Pulumi.mine.yaml").read_text(encoding="utf-8").splitlines()[0]
+    assert first == "# yaml-language-server: $schema=stack.schema.json"
+
+
+def test_the_project_of_another_program_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "Pulumi.yaml").write_text("name: web\nruntime: go\n", encoding="utf-8")
+    ended = call("init", "--yes", cwd=tmp_path)
+    assert (ended.returncode, written(tmp_path)) == (2, [])
+    assert "is of the project `web`" in ended.stderr
+    (tmp_path / "Pulumi.yaml").unlink()
+    (tmp_path / "__main__.py").touch()
+    assert call("init", "--yes", cwd=tmp_path).returncode == 2
+    assert written(tmp_path) == ["__main__.py"]
+
+
+def test_a_file_elsewhere_is_written_without_a_project(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    file = tmp_path_factory.mktemp("elsewhere") / "own.yaml"
+    assert call("init", str(file), "--yes", cwd=project).returncode == 0
+    assert [path.name for path in file.parent.iterdir()] == ["own.yaml"]
+
+
+def test_git_ignores_the_users_stack_file_and_tracks_the_shipped_ones() -> None:
+    def ignored(*names: str) -> list[str]:
+        files = [f"Pulumi.{name}.yaml" for name in names]
+        done = subprocess.run(["git", "check-ignore", "--no-index", *files], cwd=ROOT, capture_output=True, text=True)
+        return done.stdout.split()
+
+    assert ignored("mine", "prod") == ["Pulumi.mine.yaml", "Pulumi.prod.yaml"]
+    assert ignored(*SHIPPED) == []
+    assert {path.name for path in ROOT.glob("Pulumi.*.yaml")} >= {f"Pulumi.{name}.yaml" for name in SHIPPED}
