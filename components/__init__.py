@@ -1,4 +1,4 @@
-"""Blocks: the ComponentResources. They know AWS and Kubernetes and never read Pulumi config."""
+"""Building blocks: the ComponentResources. They know AWS and Kubernetes, and never read Pulumi configuration."""
 
 from components.device_plugin_sharing import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing
 from components.gpu_cluster import GpuCluster, GpuClusterArgs

@@ -1,4 +1,4 @@
-"""Checks of what callers pass to a component, before it registers anything."""
+"""Checks a component's arguments before it registers any resource."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -11,9 +11,9 @@ NAMES = {bool: "True or False", int: "a whole number", str: "text", NoneType: "N
 
 
 def check_arguments(args: Any) -> None:
-    """Raises `ValueError` where a plain value is none that its field takes.
+    """Raises `ValueError` for a plain value that does not match its field's type.
 
-    What may be an `Output` is known later, and is left to Pulumi.
+    An `Output` is only known later, so Pulumi checks it.
     """
     for field in fields(args):
         value, hint = getattr(args, field.name), field.type
@@ -21,15 +21,17 @@ def check_arguments(args: Any) -> None:
             wanted = _describe(hint)
             options = [str(option) for option in get_args(hint)] if get_origin(hint) is Literal else []
             fix = did_you_mean(value, options) if options and isinstance(value, str) else f"Pass {wanted}."
-            raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted} (got {value!r}). {fix}")
+            raise ValueError(f"{type(args).__name__}.{field.name} must be {wanted}, not {value!r}. {fix}")
 
 
 def check_least(args: Any, **least: int) -> None:
-    """Raises `ValueError` where a number is less than that."""
+    """Raises `ValueError` for a number below its minimum, e.g. `check_least(args, zones=2)`."""
     for name, bound in least.items():
         if getattr(args, name) < bound:
             found = getattr(args, name)
-            raise ValueError(f"{type(args).__name__}.{name} must be at least {bound} (got {found}). Pass {bound}.")
+            raise ValueError(
+                f"{type(args).__name__}.{name} is {found}, but the minimum is {bound}. Pass {bound} or more."
+            )
 
 
 def _fits(value: Any, hint: Any) -> bool:
@@ -46,7 +48,7 @@ def _fits(value: Any, hint: Any) -> bool:
     if origin is Mapping:
         return isinstance(value, Mapping) and all(_fits(one, inner[1]) for one in value.values())
     if hint is int:
-        return type(value) is int  # a bool is an int, too
+        return type(value) is int  # bool is a subclass of int
     is_class = isinstance(hint, type) and origin is None and hint is not Any
     return isinstance(value, hint) if is_class else True
 

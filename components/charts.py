@@ -1,4 +1,4 @@
-"""What all Helm charts have in common: where they come from, and values that a caller adds."""
+"""Helm charts: where they come from, and how a caller's values are merged."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart and where it comes from."""
+    """A Helm chart, its version and its repository."""
 
     name: str
     version: str
@@ -15,7 +15,7 @@ class Chart:
 
 
 def merge_values(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> dict[str, Any]:
-    """`theirs` over `ours`, as Helm merges several value files: mappings key by key, lists and all else replaced."""
+    """Merges `theirs` over `ours` like Helm: mappings by key, while lists and other values are replaced."""
     merged = dict(ours)
     for key, value in theirs.items():
         inner = merged.get(key)

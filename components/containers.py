@@ -1,21 +1,21 @@
-"""What the containers of this program may do: as little as their work allows."""
+"""Security settings of containers and namespaces: the fewest privileges that work."""
 
 from typing import Any
 
 ROOT, NOBODY = 0, 65534
 
 MODEL_USER = ROOT
-"""User of the models' servers in every mode, so that the files of one mode stay writable in the next.
+"""User of the Ollama servers in every sharing mode, so that model files stay writable after a switch.
 
-Root, without any of its capabilities (docs/decisions/0046): kubelet makes a directory on a node for root with mode
-0755, and nobody has shown another user to work with the plugin's MPS daemon.
+It is root, without capabilities (docs/decisions/0046). Kubelet creates a node's directory for root with mode 0755, and
+no other user is known to work with the plugin's MPS daemon.
 """
 UNPRIVILEGED: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
-"""securityContext of a container."""
+"""securityContext of a container without privileges."""
 
 
 def run_as(user: int) -> dict[str, Any]:
-    """securityContext of a pod whose containers run as this user and group."""
+    """securityContext of a pod whose containers run with this user ID and group ID."""
     return {
         "runAsUser": user,
         "runAsGroup": user,
@@ -25,5 +25,5 @@ def run_as(user: int) -> dict[str, Any]:
 
 
 def pod_security(level: str) -> dict[str, str]:
-    """Labels of a namespace that refuses pods beyond a Pod Security level: `privileged`, `baseline`, `restricted`."""
+    """Labels of a namespace that enforces a Pod Security level: `privileged`, `baseline` or `restricted`."""
     return {"pod-security.kubernetes.io/enforce": level}

@@ -1,4 +1,4 @@
-"""IAM pieces that components share: who may assume a role, and AWS's managed policies in the right partition."""
+"""IAM policies that several components use: trust policies, and ARNs of AWS managed policies."""
 
 import json
 from typing import Any
@@ -10,15 +10,15 @@ import pulumi_aws as aws
 EC2 = "ec2.amazonaws.com"
 EKS = "eks.amazonaws.com"
 POD_IDENTITY = "pods.eks.amazonaws.com"
-"""The service that hands roles to pods, by EKS Pod Identity."""
+"""The service of EKS Pod Identity, which gives roles to pods."""
 
 
 def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = False) -> str:
-    """Trust policy that lets an AWS service assume a role, on behalf of the provider's own account where it says so.
+    """Trust policy that lets an AWS service assume a role, restricted to the provider's own account if possible.
 
-    These send `aws:SourceAccount`: eks (EKS User Guide, cross-service-confused-deputy-prevention, 2025-08-19) and
-    pods.eks (awslabs/mountpoint-s3-csi-driver#781; `aws:SourceArn` of an association failed there). AWS does not say
-    whether ec2 does; decision 0047.
+    The restriction needs a service that sends `aws:SourceAccount`. These do: eks (EKS User Guide,
+    cross-service-confused-deputy-prevention, 2025-08-19) and pods.eks (awslabs/mountpoint-s3-csi-driver#781, where
+    `aws:SourceArn` of an association failed). For ec2, AWS does not document it; see decision 0047.
     """
     statement: dict[str, Any] = {
         "Effect": "Allow",
@@ -31,14 +31,14 @@ def trust(service: str, child: pulumi.ResourceOptions, *, tags_sessions: bool = 
 
 
 _accounts: WeakKeyDictionary[pulumi.ProviderResource, str] = WeakKeyDictionary()
-"""The account of each provider: a stack has several roles, and one answer serves them all."""
+"""The account of each provider, looked up once for all roles."""
 
 
 def _account(child: pulumi.ResourceOptions) -> str:
     provider = child.parent.get_provider("aws:iam/role:Role") if child.parent else None
     if provider is not None and provider in _accounts:
         return _accounts[provider]
-    # Stock mocks answer an invoke with nothing.
+    # Pulumi's mocks return an empty result.
     account = aws.get_caller_identity(opts=pulumi.InvokeOptions(parent=child.parent)).account_id or ""
     if provider is not None:
         _accounts[provider] = account
@@ -46,7 +46,7 @@ def _account(child: pulumi.ResourceOptions) -> str:
 
 
 def with_trust(policy: str) -> pulumi.ResourceTransform:
-    """Gives a role that another component makes, as `eks.Cluster` does, this trust policy."""
+    """Gives this trust policy to a role that another component creates, such as `eks.Cluster`."""
 
     def transform(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
         if child.type_ != "aws:iam/role:Role":
@@ -59,5 +59,5 @@ def with_trust(policy: str) -> pulumi.ResourceTransform:
 def managed_policy(name: str, child: pulumi.ResourceOptions) -> pulumi.Output[str]:
     """ARN of an AWS managed policy, in the partition of the provider (`aws`, `aws-us-gov`, `aws-cn`)."""
     found = aws.get_partition_output(opts=pulumi.InvokeOptions(parent=child.parent))
-    # Stock mocks answer an invoke with nothing.
+    # Pulumi's mocks return an empty result.
     return found.apply(lambda answer: f"arn:{answer.partition or 'aws'}:iam::aws:policy/{name}")

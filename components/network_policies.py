@@ -1,16 +1,16 @@
-"""Which pods may connect to the models and to the proof of their shares.
+"""Network policies: which pods can connect to the models and to the share proof.
 
-Policies here restrict incoming connections between pods, and nothing else:
+These policies only restrict incoming connections between pods:
 
-- Outgoing connections stay open: models are pulled from a registry, and names are looked up in kube-system.
-- Probes of kubelet come from the node, whose traffic to its own pods no policy blocks (Kubernetes documentation,
+- Outgoing connections stay open, because pods pull models from a registry and look up names in kube-system.
+- Kubelet's probes come from the node. No policy blocks a node's traffic to its own pods (Kubernetes documentation,
   "Network Policies"; aws-network-policy-agent v1.4.0 pkg/fwruleprocessor/fw_rule_processor.go allows the node's address
   in every map).
 - `kubectl port-forward` connects to localhost inside the pod's own network namespace (containerd v2.2.4
-  internal/cri/server/sandbox_portforward_linux.go). The agent's eBPF programs sit on the host's end of the pod's
-  interface and never see it. The same holds for the sidecar that watches a model.
+  internal/cri/server/sandbox_portforward_linux.go). The agent's eBPF programs are attached to the host's end of the
+  pod's interface and never see such connections. The same is true for the sidecar that watches a model.
 
-vpc-cni enforces them (`GpuCluster`), and needs one port number for a Service and its container.
+vpc-cni enforces the policies (see `GpuCluster`). It requires that a Service and its container use the same port number.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ from components.arguments import check_arguments
 from sharing.names import OLLAMA_PORT, PROOF_LABEL, PROOF_PORT
 
 NAMESPACE_NAME = "kubernetes.io/metadata.name"
-"""Label with the name of a namespace. The API server sets it, and nobody can change it."""
+"""Label with the name of a namespace. The API server sets it, and users cannot change it."""
 
 Spec = dict[str, Any]
 Peer = dict[str, Any]
@@ -32,15 +32,15 @@ Peer = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ModelClients:
-    """Pods that may ask the models, besides those in the models' own namespace.
+    """Pods outside the models' namespace that can send requests to the models.
 
-    Raises `ValueError` for a value that no field takes.
+    Raises `ValueError` for a value of the wrong type.
     """
 
     namespaces: Sequence[str] = ()
-    """All pods of these namespaces."""
+    """Names of namespaces, all of whose pods have access."""
     labels: Mapping[str, str] = field(default_factory=dict)
-    """Pods with all of these labels, in any namespace."""
+    """Labels of pods that have access, in any namespace. A pod must have all of them."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -65,13 +65,13 @@ def to_models(clients: ModelClients) -> Spec:
         named = {"key": NAMESPACE_NAME, "operator": "In", "values": [*clients.namespaces]}
         peers.append({"namespaceSelector": {"matchExpressions": [named]}})
     if clients.labels:
-        # Both selectors in one peer: the labels are those of pods, wherever they are.
+        # Both selectors in one peer: pods with these labels in any namespace.
         peers.append({"namespaceSelector": {}, "podSelector": {"matchLabels": {**clients.labels}}})
     return _incoming(peers, OLLAMA_PORT)
 
 
 def to_proof() -> Spec:
-    """Lets the pods of a share proof reach the one among them that collects the results."""
+    """Lets the pods of a share proof reach the pod that collects the results."""
     return _incoming([{"podSelector": {"matchExpressions": [{"key": PROOF_LABEL, "operator": "Exists"}]}}], PROOF_PORT)
 
 

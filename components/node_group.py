@@ -1,4 +1,4 @@
-"""An EKS managed node group with a launch template and a role of its own: what system and GPU nodes have in common."""
+"""An EKS managed node group with its own launch template and role, for system nodes and GPU nodes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,12 +18,12 @@ NODE_POLICIES = (
     "AmazonEC2ContainerRegistryPullOnly",
     "AmazonSSMManagedInstanceCore",
 )
-"""What kubelet, vpc-cni (which takes no Pod Identity here), image pulls and a shell by SSM need."""
+"""Policies for kubelet, vpc-cni (which does not use Pod Identity here), image pulls, and shell access through SSM."""
 FAILED = "#initerror"
-"""In `replace_on_changes`: replaces a resource whose creation or update failed, instead of accepting it as it is.
+"""In `replace_on_changes`: replaces a resource whose creation or update failed, instead of accepting it.
 
-EKS keeps what it could not create, as CREATE_FAILED, and it never recovers. The engine takes it into the state with
-initialization errors and by default tries an update without changes, which the AWS provider calls a success
+EKS keeps a resource that it could not create, with status CREATE_FAILED, and never repairs it. Pulumi stores it with
+initialization errors. By default, it then runs an update without changes, which the AWS provider reports as successful
 (pulumi pkg/resource/deploy/step_generator.go, initErrorSpecialKey).
 """
 TAGGED_WITH_INSTANCE = ("instance", "volume", "network-interface")
@@ -31,7 +31,7 @@ TAGGED_WITH_INSTANCE = ("instance", "volume", "network-interface")
 
 @dataclass(frozen=True, kw_only=True)
 class NodeShape:
-    """What the nodes of a group are."""
+    """Properties of the nodes in a group."""
 
     ami_type: str
     kubernetes: str
@@ -60,11 +60,11 @@ def managed_node_group(
     delete_first: bool = False,
     child: pulumi.ResourceOptions,
 ) -> aws.eks.NodeGroup:
-    """Registers role, launch template and node group; every resource gets the options `child`.
+    """Registers role, launch template and node group. Every resource gets the options `child`.
 
-    The group is replaced by a new one whenever `replaced_with` changes; with `delete_first` the old one goes before the
-    new one comes. Without an `update_config`, EKS adds up to two nodes for each zone while it updates the group.
-    `group_tags` are on the group alone.
+    The group is replaced whenever `replaced_with` changes. With `delete_first`, the old group is deleted before the new
+    one is created. Without an `update_config`, EKS adds up to two nodes per zone during an update. `group_tags` are
+    only on the group.
     """
     role = aws.iam.Role(f"{name}-role", assume_role_policy=trust(EC2, child), tags=tags, opts=child)
     policies = [
@@ -76,7 +76,7 @@ def managed_node_group(
     template = _launch_template(name, shape, tags, child)
     own = pulumi.ResourceOptions(
         replace_on_changes=[FAILED],
-        # The node group's data shows the role but not its policies: without them nodes start and never join.
+        # The group refers to the role but not to its policies. Without them, nodes start but never join.
         depends_on=policies,
         ignore_changes=["scalingConfig.desiredSize"] if autoscaled else None,
         replacement_trigger=replaced_with,
@@ -107,16 +107,16 @@ def managed_node_group(
 
 
 def refuse_failed(urn: str, status: str | None) -> None:
-    """Refuses to go on with a group that never gets nodes.
+    """Raises `pulumi.RunError` for a group that EKS failed to create, because it never gets nodes.
 
-    `FAILED` replaces such a group, but not after `pulumi refresh`: that clears the mark and records the status.
+    `FAILED` replaces such a group, except after `pulumi refresh`, which clears the error and stores the status.
     """
     if status == "CREATE_FAILED":
         problem = (
-            f"node group {urn.rpartition('::')[2]} failed to create (CREATE_FAILED) and EKS does not repair it. "
-            f"Run `pulumi up --replace '{urn}'`."
+            f"node group {urn.rpartition('::')[2]} is in status CREATE_FAILED, which EKS does not repair. "
+            f"Replace it with `pulumi up --replace '{urn}'`."
         )
-        # At once: the SDK notices the exception when all other calls have ended, and a proof waits for long.
+        # Logged immediately: the SDK handles the exception only after all other calls, and a proof can take long.
         pulumi.log.error(problem)
         raise pulumi.RunError(problem)
 
@@ -124,7 +124,7 @@ def refuse_failed(urn: str, status: str | None) -> None:
 def _launch_template(
     name: str, shape: NodeShape, tags: dict[str, str], child: pulumi.ResourceOptions
 ) -> aws.ec2.LaunchTemplate:
-    """Encrypted disk and guarded metadata, which EKS's own template has not; tags on what the group makes."""
+    """Encrypts the disk, protects the instance metadata, and tags instances. EKS's default template does none of it."""
     return aws.ec2.LaunchTemplate(
         f"{name}-template",
         update_default_version=True,

@@ -1,4 +1,4 @@
-"""SpotGpuNodeGroup: GPU nodes of one kind, on spot or on-demand capacity, ready to be shared."""
+"""SpotGpuNodeGroup: a managed node group of GPU nodes, on spot or on-demand capacity."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ from sharing.modes import Sharing
 from sharing.names import GPU_PRESENT_LABEL, GPU_TAINT, GPU_TAINT_VALUE, MODE_TAINT, POOL_LABEL, TAG_ZONES, TOKEN
 from sharing.setup import NODE_IMAGES_GIB, Capacity, Replacement
 
-# An update never runs more nodes than are configured: it takes one away before it adds one. The default strategy adds
-# up to two for each zone, which a GPU quota seldom allows.
+# An update never runs more nodes than configured, because it removes one before it adds one. EKS's default strategy
+# first adds up to two per zone, which a GPU quota rarely allows.
 # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html#managed-node-update-upgrade
 ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strategy="MINIMAL")
 
@@ -24,48 +24,53 @@ ONE_BY_ONE = aws.eks.NodeGroupUpdateConfigArgs(max_unavailable=1, update_strateg
 class SpotGpuNodeGroupArgs:
     """Inputs of SpotGpuNodeGroup.
 
-    Raises `ValueError` for a value that no field takes, instance types that are unknown or have different GPUs, and a
-    sharing mode that the GPU does not support.
+    Raises `ValueError` for a value of the wrong type, a number out of range, instance types that are unknown or have
+    different GPUs, and a sharing mode that the GPU does not support.
     """
 
     cluster_name: pulumi.Input[str]
-    """EKS cluster that the nodes join. An Output of the cluster, so that the nodes go before it does."""
+    """Name of the EKS cluster that the nodes join. Pass an output of the cluster, so that the nodes are deleted before
+    it.
+    """
     subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
-    """Subnets that the nodes may run in. EKS refuses the group if the zone of one does not sell one of its types."""
+    """IDs of the subnets in which nodes can run. EKS rejects the group if a subnet's zone lacks one of its types."""
     zones: pulumi.Input[Sequence[str]] = ()
-    """Zones of these subnets: a tag of the group, by which `GpuCluster.zones_of_pool` leaves it there."""
+    """Zones of these subnets. They are stored in a tag, so that `GpuCluster.zones_of_pool` keeps the group there."""
     sharing: Sharing
-    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: a label on the nodes."""
+    """The sharing mode, e.g. `TimeSlicing(replicas=2)`. It becomes a label on the nodes."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Whoever tolerates another is evicted."""
+    """Value of the nodes' taint `tandem/mode`. Defaults to the name of the mode's configuration, e.g. `timeslice-2`. A
+    new value evicts pods that only tolerate the old one.
+    """
     instance_types: Sequence[str] = ("g4dn.xlarge",)
-    """EC2 types, all with the same GPU; several make spot capacity likelier."""
+    """EC2 instance types, all with the same GPU. With several, spot capacity is more likely."""
     capacity: Capacity = "spot"
     """`spot` or `on-demand`."""
     kubernetes: str = versions.KUBERNETES
-    """Kubernetes version of the kubelets; not newer than the control plane's."""
+    """Kubernetes version of the nodes, e.g. `"1.36"`. It must not be newer than the control plane's."""
     pool: str = "gpu"
-    """Value of the node label `tandem/pool`, by which models find these nodes."""
+    """The pool's name: the value of the nodes' label `tandem/pool`, which models select."""
     min: int = 0
-    """Fewest nodes."""
+    """Minimum number of nodes."""
     desired: int = 1
-    """Nodes wanted now."""
+    """Current number of nodes."""
     max: int = 1
-    """Most nodes."""
+    """Maximum number of nodes."""
     volume_gib: int = 100
-    """Root volume in GiB: AMI, unpacked images, model files."""
+    """Size of the root volume in GiB. It holds the AMI, unpacked images and model files."""
     replacement: Replacement = "create-first"
-    """`create-first`: the old group serves until the new one does. `delete-first`: it never needs quota for both."""
+    """`create-first`: the old group runs until the new one is ready. `delete-first`: needs no quota for both at once.
+    """
     autoscaled: bool = False
-    """True when an autoscaler owns the group: then `desired` counts at creation only."""
+    """True if an autoscaler manages the group. Then `desired` only applies at creation."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on group, instances, volumes and network interfaces."""
+    """Tags on the group, its instances, volumes and network interfaces."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, min=0, max=1, volume_gib=NODE_IMAGES_GIB)
         if not self.min <= self.desired <= self.max:
-            rule = f"must lie between min and max (got {self.min}, {self.desired}, {self.max})"
+            rule = f"is {self.desired}, but min is {self.min} and max is {self.max}"
             raise ValueError(f"SpotGpuNodeGroupArgs.desired {rule}. Pass the three in ascending order.")
         if problems := self.sharing.check(alike(self.instance_types)[0].gpu):
             raise ValueError(f"SpotGpuNodeGroupArgs.{problems[0]}")
@@ -74,7 +79,7 @@ class SpotGpuNodeGroupArgs:
 class SpotGpuNodeGroup(pulumi.ComponentResource):
     """A managed node group of GPU nodes, on spot or on-demand capacity.
 
-    Its taints keep away all pods but those made for GPUs and this sharing mode.
+    Taints reserve its nodes for pods that tolerate GPU nodes and this sharing mode.
 
     ```python
     from tandem import SpotGpuNodeGroup, SpotGpuNodeGroupArgs, TimeSlicing
@@ -87,9 +92,9 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
     """
 
     node_group_name: pulumi.Output[str]
-    """Name of the group, once its nodes have joined."""
+    """Name of the node group. It resolves once the nodes have joined the cluster."""
     node_group: aws.eks.NodeGroup
-    """The group itself."""
+    """The underlying `aws.eks.NodeGroup`."""
 
     def __init__(self, name: str, args: SpotGpuNodeGroupArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("SpotGpuNodeGroup"), name, None, opts)
@@ -110,7 +115,7 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
                 labels={POOL_LABEL: args.pool, GPU_PRESENT_LABEL: "true", **args.sharing.node_labels(kind.gpu)},
                 taints=[
                     aws.eks.NodeGroupTaintArgs(key=GPU_TAINT, value=GPU_TAINT_VALUE, effect="NO_SCHEDULE"),
-                    # With the label in one call of EKS (UpdateNodegroupConfig): neither is ever there alone.
+                    # EKS sets taint and label in one call (UpdateNodegroupConfig), so no node has only one of them.
                     aws.eks.NodeGroupTaintArgs(
                         key=MODE_TAINT, value=args.mode_taint or args.sharing.config_name, effect="NO_EXECUTE"
                     ),
@@ -118,7 +123,8 @@ class SpotGpuNodeGroup(pulumi.ComponentResource):
             ),
             tags=dict(args.tags),
             group_tags={TAG_ZONES: pulumi.Output.from_input(args.zones).apply(" ".join)} if args.zones else None,
-            # A card is cut before the first pod comes, and not under running ones.
+            # GPUs are partitioned before the first pod starts, never under running pods. So a new layout needs new
+            # nodes.
             replaced_with=args.sharing.cut(kind.gpu),
             update_config=ONE_BY_ONE,
             delete_first=args.replacement == "delete-first",

@@ -1,4 +1,4 @@
-"""DevicePluginSharing: what makes the nodes of each pool advertise shares of their GPUs."""
+"""DevicePluginSharing: installs the device plugin, so that each pool's nodes advertise shares of their GPUs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,22 +25,22 @@ CHARTS = [chart.CHART.name for chart in (plugin_chart, operator_chart, discovery
 class PoolSharing:
     """How the GPUs of one pool of nodes are shared.
 
-    Raises `ValueError` for a value that no field takes, an unknown GPU, and a sharing mode that it does not support.
+    Raises `ValueError` for a value of the wrong type, an unknown GPU, and a sharing mode that the GPU does not support.
     """
 
     sharing: Sharing
     """The sharing mode, e.g. `TimeSlicing(replicas=2)`."""
     gpu: Gpu | str
-    """The GPU of the nodes, e.g. `"t4"`."""
+    """The nodes' GPU: a catalogue name, e.g. `"t4"`, or a `Gpu`."""
     pool: str = "gpu"
-    """Value of the node label `tandem/pool` of the nodes."""
+    """The pool's name: the value of the label `tandem/pool` on its nodes."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` of the nodes. The plugin's pods are made again whenever it changes, so that an
-    update whose answer was lost is repeated when the mode is taken back.
+    """Value of the taint `tandem/mode` on the nodes. Whenever it changes, the plugin's pods are recreated. That repeats
+    an update whose reply was lost, even if you switch back to the previous mode.
     """
     nodes: pulumi.Resource | None = None
-    """The node group or NodePool, when it is of the same program. On a switch of mode its taint evicts the models; a
-    plugin that changed earlier would take the GPU from under them.
+    """The node group or NodePool, if the same program creates it. When you switch modes, its new taint first evicts the
+    models. Without this order, the new plugin would take the GPU from running models.
     """
 
     def __post_init__(self) -> None:
@@ -53,34 +53,38 @@ class PoolSharing:
 class DevicePluginSharingArgs:
     """Inputs of DevicePluginSharing.
 
-    Raises `ValueError` for no pool, two pools of one name, pools with MIG that need different configurations of the
-    device plugin, and values for an unknown chart.
+    Raises `ValueError` for a value of the wrong type, an empty list of pools, two pools with the same name, and values
+    for an unknown chart. `DevicePluginSharing` raises it for MIG pools with different device plugin configurations.
     """
 
     pools: Sequence[PoolSharing]
     """The GPU pools of the cluster, e.g. `[PoolSharing(sharing=TimeSlicing(replicas=2), gpu="t4")]`."""
     values: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """More chart values, merged last, by chart: `nvidia-device-plugin`, `gpu-operator`, `node-feature-discovery`."""
+    """Extra Helm values by chart, merged last: `nvidia-device-plugin`, `gpu-operator` or `node-feature-discovery`."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
         names = [pool.pool for pool in self.pools]
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
+            raise ValueError(
+                f"DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not {names}. "
+                "Pass each pool once."
+            )
         for chart in self.values:
             if chart not in CHARTS:
                 fix = did_you_mean(chart, CHARTS)
-                raise ValueError(f"DevicePluginSharingArgs.values is for none of the charts (got {chart!r}). {fix}")
+                raise ValueError(f"DevicePluginSharingArgs.values has an unknown chart {chart!r}. {fix}")
 
 
 class DevicePluginSharing(pulumi.ComponentResource):
-    """Installs the NVIDIA device plugin so that the nodes of each pool advertise `resource_names`. One for a cluster.
+    """Installs the NVIDIA device plugin, so that the nodes of each pool advertise `resource_names`. Use one per
+    cluster.
 
-    Each pool whose GPUs stay whole has a release of the plugin, with one configuration. For pools with MIG there is the
-    GPU Operator, whose MIG manager partitions the GPUs first. Neither touches the nodes of the other: nodes with whole
-    GPUs carry the label `nvidia.com/gpu.deploy.operands: "false"`.
+    Each pool without MIG gets its own release of the plugin, with one configuration. All pools with MIG share the GPU
+    Operator, whose MIG manager partitions the GPUs first. The two never manage the same node: nodes without MIG carry
+    the label `nvidia.com/gpu.deploy.operands: "false"`.
 
-    A Job uninstalls the GPU Operator, and needs a node without a taint: the system nodes must outlive it.
+    The GPU Operator is uninstalled by a Job that needs an untainted node, so the system nodes must outlive it.
 
     ```python
     from tandem import DevicePluginSharing, DevicePluginSharingArgs, PoolSharing, TimeSlicing
@@ -91,7 +95,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
     """
 
     resource_names: pulumi.Output[Sequence[str]]
-    """Extended resources that pods may request, e.g. `nvidia.com/gpu`; several for MIG slices of different profiles."""
+    """Extended resources that pods can request, e.g. `["nvidia.com/gpu"]`. MIG with mixed profiles has several."""
 
     def __init__(self, name: str, args: DevicePluginSharingArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("DevicePluginSharing"), name, None, opts)
@@ -123,7 +127,7 @@ class DevicePluginSharing(pulumi.ComponentResource):
     def _namespace(self, part: str, name: str) -> pulumi.Output[str]:
         namespace = k8s.core.v1.Namespace(
             f"{self._name}-{part}",
-            # These pods are privileged, or mount the host's files: stricter defaults of a cluster would refuse them.
+            # These pods are privileged or mount host paths. A cluster with stricter defaults would reject them.
             metadata=k8s.meta.v1.ObjectMetaArgs(name=name, labels=pod_security("privileged")),
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -139,9 +143,9 @@ class DevicePluginSharing(pulumi.ComponentResource):
         needs: Sequence[pulumi.Resource] = (),
         named: str | None = None,
     ) -> k8s.helm.v3.Release:
-        """Registers a release, named after its chart when `named` is absent.
+        """Registers a release, named after its chart unless `named` is given.
 
-        The plugin and the operator need feature discovery: its custom resources are how they label nodes.
+        The plugin and the operator need feature discovery, because they label nodes through its custom resources.
         """
         in_registry = chart.repository.startswith("oci://")
         return k8s.helm.v3.Release(

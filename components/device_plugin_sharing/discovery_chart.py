@@ -1,4 +1,4 @@
-"""The chart of node feature discovery (NFD), which labels nodes with the hardware that they have."""
+"""The Helm chart of node feature discovery (NFD), which labels each node with its hardware."""
 
 from typing import Any
 
@@ -11,18 +11,19 @@ CHART = Chart(
     version=versions.FEATURE_DISCOVERY_CHART,
     repository=versions.FEATURE_DISCOVERY_REPOSITORY,
 )
-"""One release for the whole cluster: its labels serve every plugin release and the GPU Operator."""
+"""One release per cluster. Every plugin release and the GPU Operator use its labels."""
 
 
 def values() -> dict[str, Any]:
-    """Values of the chart: the ones that both NVIDIA charts give it where they bring it along."""
+    """The chart's values: those that both NVIDIA charts set when they install it as a subchart."""
     return {
-        # Its Job needs a node without a taint when everything is being destroyed, and hangs without one.
+        # The cleanup Job needs an untainted node. During `destroy` there may be none, and the Job would hang.
         "postDeleteCleanup": False,
         "master": {"config": {"extraLabelNs": ["nvidia.com"]}},
         "worker": {
             "tolerations": tolerations(None),
-            # Display and network controllers by vendor, e.g. `feature.node.kubernetes.io/pci-10de.present`.
+            # PCI classes 02 (network) and 03 (display), labelled by vendor, e.g.
+            # `feature.node.kubernetes.io/pci-10de.present`.
             "config": {"sources": {"pci": {"deviceClassWhitelist": ["02", "03"], "deviceLabelFields": ["vendor"]}}},
         },
     }

@@ -1,4 +1,4 @@
-"""The chart of the NVIDIA GPU Operator, for cards that are cut into slices: device plugin and MIG manager."""
+"""The Helm chart of the NVIDIA GPU Operator, for GPUs with MIG: device plugin and MIG manager."""
 
 import hashlib
 import json
@@ -16,10 +16,10 @@ CHART = Chart(
     version=versions.GPU_OPERATOR_CHART,
     repository=versions.GPU_OPERATOR_REPOSITORY,
 )
-UNCUT = "all-disabled"
-"""The layout of a node whose label names none; the operator takes no other default."""
+UNPARTITIONED = "all-disabled"
+"""The layout of a node without a layout label. The operator accepts no other default."""
 HOST_GPU_CLIENTS = (
-    # The operator's own list (assets/state-mig-manager/0410_configmap.yaml), and what the EKS AMI starts besides.
+    # The operator's own list (assets/state-mig-manager/0410_configmap.yaml), then services that the EKS AMI adds.
     "nvsm.service",
     "nvsm-mqtt.service",
     "nvsm-core.service",
@@ -31,13 +31,13 @@ HOST_GPU_CLIENTS = (
     "dcgm-exporter.service",
     "nvidia-persistenced.service",
 )
-"""Services of the host that hold a card open; the MIG manager stops them while it cuts. Absent ones do not matter."""
+"""Host services that keep a GPU open. The MIG manager stops them while it partitions; missing ones are ignored."""
 
 
 def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
-    """Values of the chart on the EKS NVIDIA AMI, which brings driver and toolkit.
+    """The chart's values for the EKS NVIDIA AMI, which includes driver and toolkit.
 
-    A changed config map restarts nothing, a changed name of one does: so each name has a hash of the content.
+    A changed ConfigMap restarts no pod, but a changed name does. Each name therefore contains a hash of the content.
     """
     default, plugin = _plugin_config([sharing for sharing, _ in pools])
     layouts = {"config.yaml": json.dumps({"version": "v1", "mig-configs": mig_configs(pools)})}
@@ -46,16 +46,16 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
     return {
         "driver": {"enabled": False},
         "toolkit": {"enabled": False},
-        # As environment of the plugin a strategy would beat that of each config.
+        # A strategy set here becomes an environment variable, which overrides the plugin's configuration.
         "mig": {"strategy": ""},
         "migManager": {
             "enabled": True,
-            # An A100 in a cloud can be reset by a reboot only.
+            # In a cloud, only a reboot resets an A100.
             "env": [{"name": "WITH_REBOOT", "value": "true"}],
             "config": {
                 "create": True,
                 "name": _named("tandem-mig-layouts", layouts),
-                "default": UNCUT,
+                "default": UNPARTITIONED,
                 "data": layouts,
             },
             "gpuClientsConfig": {"name": clients_name},
@@ -69,11 +69,11 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
                 "data": plugin,
             },
         },
-        # The operator does nothing for a node without the labels of feature discovery, which is a release of its own.
+        # The operator ignores nodes without the labels of feature discovery, which is installed as a separate release.
         "nfd": {"enabled": False},
         "gfd": {"enabled": True},
         "daemonsets": {"tolerations": tolerations(None)},
-        # Needs the resources of a Prometheus.
+        # A ServiceMonitor needs the custom resources of the Prometheus Operator.
         "dcgmExporter": {"serviceMonitor": {"enabled": False}},
         "operator": {"cleanupCRD": False, "upgradeCRD": True},
         "extraObjects": [
@@ -83,33 +83,35 @@ def values(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, Any]:
 
 
 def _plugin_config(sharings: Sequence[Sharing]) -> tuple[str, dict[str, str]]:
-    """Name and texts of the plugin's one configuration. It is the default, for the reason of `plugin_chart.values`.
+    """Name of the default configuration, and all configurations of the plugin by name: a single one.
 
-    Raises `ValueError` where pools need different ones: there is one operator in a cluster, and it has one default.
+    `plugin_chart.values` says why. Raises `ValueError` if pools need different ones: a cluster has one operator, which
+    has one default.
     """
     texts = {sharing.config_name: json.dumps(sharing.plugin_config()) for sharing in sharings}
     if len(texts) != 1:
         raise ValueError(
-            f"pools with MIG need one configuration of the device plugin (got {', '.join(sorted(texts))}). "
+            f"pools with MIG have different device plugin configurations: {', '.join(sorted(texts))}. "
             "Give them the same strategy and replicas."
         )
     return next(iter(texts)), texts
 
 
 def mig_configs(pools: Sequence[tuple[Sharing, Gpu]]) -> dict[str, list[dict[str, Any]]]:
-    """What the MIG manager does for each value of the node label: all usual layouts of the pools' cards, and their own.
+    """The MIG manager's configuration for each value of the node label.
 
-    So another layout is another label, and nodes that have the old one keep a layout that is known.
+    It has every common layout of the pools' GPUs, and the pools' own. So a layout change only changes a label, and the
+    MIG manager still knows the layout of nodes with the old label.
     """
     found: dict[str, mig.Layout] = {}
     for sharing, gpu in pools:
         for layout in (*mig.layouts(gpu), *mig.presets(gpu).values(), sharing.layout_of(gpu)):
             found |= {mig.name(layout): layout} if layout else {}
-    cut = {
+    partitioned = {
         name: [{"devices": "all", "mig-enabled": True, "mig-devices": {p.name: count for p, count in layout}}]
         for name, layout in sorted(found.items())
     }
-    return {UNCUT: [{"devices": "all", "mig-enabled": False}], **cut}
+    return {UNPARTITIONED: [{"devices": "all", "mig-enabled": False}], **partitioned}
 
 
 def _named(prefix: str, data: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""The chart of the NVIDIA device plugin, for GPUs that stay whole: one release for each pool of nodes."""
+"""The Helm chart of the NVIDIA device plugin, for GPUs without MIG: one release per pool of nodes."""
 
 import hashlib
 import json
@@ -19,35 +19,39 @@ CHART = Chart(
 
 
 def values(pool: str, sharing: Sharing, mode_taint: pulumi.Input[str] | None = None) -> dict[str, Any]:
-    """Values of the chart. No chart value `migStrategy` and the like: as environment it would beat the configuration.
+    """The chart's values for one pool.
 
-    There is one configuration, and it is the default. The plugin's config-manager starts every node with the default,
-    whatever a label says, and then changes it by a signal from which the plugin does not recover (docs/decisions/0001).
+    They never set `migStrategy` or similar chart values. Those become environment variables, which override the
+    plugin's configuration.
+
+    The map has a single configuration, and it is the default. The plugin's config-manager starts every node with the
+    default, whatever its label says. It then applies the labelled one with a signal from which the plugin does not
+    recover (docs/decisions/0001).
     """
     return {
         "config": {"default": sharing.config_name, "map": {sharing.config_name: json.dumps(sharing.plugin_config())}},
         "nodeSelector": {POOL_LABEL: pool, **WHOLE_GPU_LABELS},
-        # In place of the chart's terms, among them `nvidia.com/gpu.present`: the GPU Operator sets that label to
-        # `false` on every node that feature discovery has not seen yet, which would stop the plugin once more.
+        # Replaces the chart's own terms, one of which requires `nvidia.com/gpu.present`. The GPU Operator sets that
+        # label to `false` until feature discovery has seen the node, which would stop the plugin.
         "affinity": _on_nodes_of(pool),
-        # The plugin stays while the mode of its node changes.
+        # Tolerates every mode: the plugin must keep running while its node changes mode.
         "tolerations": tolerations(None),
-        # Feature discovery sets the label on which the MPS daemon is scheduled.
+        # GPU feature discovery sets the node label that the MPS daemon's DaemonSet selects.
         "gfd": {"enabled": True},
-        # A release of its own: another one here would fight it over the nodes' labels.
+        # Installed as a separate release. A second instance would overwrite its node labels.
         "nfd": {"enabled": False},
-        # Engine and cluster disagree after an update whose answer was lost. Values that were never used before are an
-        # update in any case, also when the mode is taken back (tests/engine/test_switch.py).
+        # If the reply to an update is lost, Pulumi's state and the cluster disagree. A value that was never used before
+        # forces an update, even when you switch back to the previous mode (tests/engine/test_switch.py).
         **({} if mode_taint is None else {"podAnnotations": {MODE_TAINT: mode_taint}}),
     }
 
 
 def fingerprint(pool: str, sharing: Sharing) -> str:
-    """Eight characters that change with anything that restarts the pods of a pool's release."""
-    told = json.dumps([CHART.version, values(pool, sharing)], sort_keys=True)
-    return hashlib.sha256(told.encode()).hexdigest()[:8]
+    """Eight characters that change whenever a change restarts the plugin pods of this pool."""
+    release = json.dumps([CHART.version, values(pool, sharing)], sort_keys=True)
+    return hashlib.sha256(release.encode()).hexdigest()[:8]
 
 
 def _on_nodes_of(pool: str) -> dict[str, Any]:
-    chosen = {"matchExpressions": [{"key": POOL_LABEL, "operator": "In", "values": [pool]}]}
-    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [chosen]}}}
+    term = {"matchExpressions": [{"key": POOL_LABEL, "operator": "In", "values": [pool]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}}

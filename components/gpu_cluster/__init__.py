@@ -1,4 +1,4 @@
-"""GpuCluster: network, EKS control plane, system nodes and add-ons, ready for GPU nodes."""
+"""GpuCluster: network, EKS control plane, system nodes and add-ons."""
 
 import hashlib
 import json
@@ -25,11 +25,11 @@ __all__ = ["GpuCluster", "GpuClusterArgs"]
 LOG_DAYS = 7
 CONTROL_PLANE_LOGS = ["api", "audit", "authenticator"]
 EBS_CSI_ACCOUNT = "ebs-csi-controller-sa"
-"""ServiceAccount of the driver's controller, fixed by the add-on."""
+"""ServiceAccount of the driver's controller; the add-on fixes the name."""
 
 
 def _replace_failed_addons(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """Gives kube-proxy and vpc-cni, which `eks.Cluster` makes, the options of the add-ons made here."""
+    """Gives kube-proxy and vpc-cni, which `eks.Cluster` creates, the options of the add-ons created here."""
     if child.type_ != "aws:eks/addon:Addon":
         return None
     child.opts.replace_on_changes = [FAILED]
@@ -38,7 +38,9 @@ def _replace_failed_addons(child: pulumi.ResourceTransformArgs) -> pulumi.Resour
 
 
 class GpuCluster(pulumi.ComponentResource):
-    """An EKS cluster with everything that GPU nodes and models need, and no GPU yet.
+    """An EKS cluster with everything that GPU nodes and models need, but without GPU nodes.
+
+    It raises `pulumi.RunError` during the deployment if AWS does not offer enough zones.
 
     ```python
     from tandem import GpuCluster, GpuClusterArgs
@@ -48,29 +50,31 @@ class GpuCluster(pulumi.ComponentResource):
     """
 
     cluster_name: pulumi.Output[str]
-    """Name of the cluster, known once the control plane and its network add-ons are there."""
+    """Name of the EKS cluster. It resolves once the control plane and its network add-ons are ready."""
     kubeconfig: pulumi.Output[str]
-    """kubeconfig as JSON text; secret."""
+    """The kubeconfig as JSON text (secret). It calls `aws eks get-token`, so it needs the AWS CLI."""
     node_subnet_ids: pulumi.Output[list[str]]
-    """Subnets for nodes, one a zone, known once their way to the internet is there."""
+    """IDs of the subnets for nodes, one per zone. They resolve once the subnets' internet routes exist."""
     zone_names: pulumi.Output[list[str]]
-    """Their zones, in the same order."""
+    """Availability zones of `node_subnet_ids`, in the same order, e.g. `["us-east-1a", "us-east-1b"]`."""
 
     security_group_id: pulumi.Output[str]
-    """EKS's own security group, which control plane and nodes share."""
+    """ID of the security group that EKS creates for control plane and nodes."""
 
     kubernetes_provider: k8s.Provider
-    """For whatever goes into the cluster."""
+    """Provider for Kubernetes resources in this cluster."""
     system_nodes: aws.eks.NodeGroup
-    """Nodes without a taint: wait for them where a pod of yours needs one."""
+    """Untainted nodes. Depend on them if your pods need to run on untainted nodes."""
     dns: aws.eks.Addon
-    """coredns: wait for it where pods look up names."""
+    """The coredns add-on. Depend on it if your pods look up names."""
     pod_identity_agent: aws.eks.Addon
-    """Hands out the roles of ServiceAccounts: what uses one must come after it, and go before."""
+    """The agent that gives pods the IAM roles of their ServiceAccounts. Depend on it if your pods use such a role, so
+    that they start after the agent and are deleted before it.
+    """
     storage_driver: aws.eks.Addon
-    """The EBS CSI driver: wait for it where pods mount volumes."""
+    """The EBS CSI driver. Depend on it if your pods mount EBS volumes."""
     control_plane: eks.Cluster
-    """The eks component itself."""
+    """The underlying `pulumi_eks.Cluster`."""
 
     def __init__(self, name: str, args: GpuClusterArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("GpuCluster"), name, None, opts)
@@ -89,7 +93,7 @@ class GpuCluster(pulumi.ComponentResource):
 
         self.kubernetes_provider = self._kubernetes_provider()
         self.system_nodes = self._system_nodes()
-        # A DaemonSet, which has nothing to wait for: nodes find it when they boot.
+        # A DaemonSet, so it does not have to wait for nodes: its pods start when nodes join.
         self.pod_identity_agent = self._addon("eks-pod-identity-agent", versions.POD_IDENTITY_AGENT)
         self.dns = self._addon("coredns", versions.COREDNS, needs=[self.system_nodes])
         self.storage_driver = self._storage_driver()
@@ -107,24 +111,27 @@ class GpuCluster(pulumi.ComponentResource):
     def zones_of_pool(
         self, pool: str, demand: Demand, volume_zone: pulumi.Output[str] | None = None
     ) -> pulumi.Output[list[str]]:
-        """The zones of the cluster in which the nodes of a pool may run: they sell its instance types. Only that of its
-        volumes, if it has some.
+        """The cluster's zones in which a pool's nodes can run, because AWS offers its instance types there.
 
-        A node group stays in its zones for as long as one of them sells its types.
+        With `volume_zone`, only that zone counts. A node group keeps its zones as long as one of them offers its types.
+        Raises `pulumi.RunError` during the deployment if no zone offers them.
         """
         if volume_zone is None:
             return zones_of_pool(self._market, pool, demand, self.zone_names)
         return zones_of_pool(self._market, pool, demand, volume_zone.apply(lambda zone: [zone]), bound=True)
 
     def subnets_in(self, zones: pulumi.Output[list[str]]) -> pulumi.Output[list[str]]:
-        """The subnets for nodes in these zones. A preview knows them, also while a subnet is added in another zone."""
+        """IDs of the node subnets in these zones. A preview knows them even while a subnet is added in another zone.
+
+        Raises `pulumi.RunError` during the deployment for a zone without a subnet.
+        """
 
         def pick(known: Sequence[list[str]]) -> pulumi.Output[list[str]]:
             wanted, here = known
-            if strange := [zone for zone in wanted if zone not in here]:
+            if missing := [zone for zone in wanted if zone not in here]:
                 raise pulumi.RunError(
-                    f"cluster.zones: the stack has no subnet in {', '.join(strange)} any more, where model files are "
-                    "on a volume. Keep that zone, or write `cache: node` first."
+                    f"cluster.zones: {', '.join(missing)} has a volume with model files, but no subnet any more. "
+                    "Keep that zone, or set `cache: node` and run `pulumi up` first."
                 )
             return pulumi.Output.all(
                 *(id for id, zone in zip(self._node_subnet_ids, here, strict=True) if zone in wanted)
@@ -133,21 +140,21 @@ class GpuCluster(pulumi.ComponentResource):
         return pulumi.Output.all(zones, self.zone_names).apply(pick)
 
     def _control_plane(self, net: Network) -> eks.Cluster:
-        """The control plane, with the arguments that were run against the real provider.
+        """The control plane, with arguments that were tested against the real `pulumi-eks` provider.
 
-        No default security groups: EKS's own serves control plane and nodes. No self-managed add-ons: ours would
-        conflict with them. coredns is not made in here: it would wait 20 minutes for nodes (pulumi-eks#1819).
+        No default security groups: control plane and nodes use the one that EKS creates. No self-managed add-ons: they
+        would conflict with ours. coredns is created later: here it would wait 20 minutes for nodes (pulumi-eks#1819).
         """
         args = self._args
         public = bool(args.public_access_cidrs)
         return eks.Cluster(
-            # The name is frozen: eks.Cluster hands no alias on to its children, a rename would replace them all.
+            # Do not rename: eks.Cluster does not pass aliases to its children, so all of them would be replaced.
             f"{self._name}-cluster",
             name=args.cluster_name,
             version=args.kubernetes,
             vpc_id=net.vpc.id,
-            # No others, ever: EKS accepts only subnets in the very zones with which a cluster was created
-            # (aws/containers-roadmap#2258). Nodes may run in any zone of the VPC.
+            # These can never change: EKS accepts only subnets in the zones in which it created the cluster
+            # (aws/containers-roadmap#2258). Nodes can run in any zone of the VPC.
             subnet_ids=net.subnet_ids[:CONTROL_PLANE_ZONES],
             skip_default_node_group=True,
             skip_default_security_groups=True,
@@ -157,12 +164,12 @@ class GpuCluster(pulumi.ComponentResource):
             bootstrap_self_managed_addons=False,
             vpc_cni_options=eks.VpcCniOptionsArgs(
                 addon_version=versions.VPC_CNI[args.kubernetes],
-                # Without it NetworkPolicies are accepted and do nothing.
+                # Without it, the cluster accepts NetworkPolicies but does not enforce them.
                 enable_network_policy=True,
                 configuration_values={
                     "env": {
                         "ADDITIONAL_ENI_TAGS": json.dumps(self._tags),
-                        # `strict` refuses every connection of a pod without a policy, also those of coredns
+                        # `strict` blocks every connection of a pod without a policy, including those of coredns
                         # (amazon-vpc-cni-k8s v1.22.4 README).
                         "NETWORK_POLICY_ENFORCING_MODE": "standard",
                     }
@@ -179,7 +186,7 @@ class GpuCluster(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions.merge(
                 self._child,
                 pulumi.ResourceOptions(
-                    # EKS makes a log group that nobody deletes, when it finds none of that name.
+                    # Without a log group of that name, EKS creates one that nothing ever deletes.
                     depends_on=[self._log_group()] if args.logs else None,
                     transforms=[
                         _replace_failed_addons,
@@ -200,10 +207,10 @@ class GpuCluster(pulumi.ComponentResource):
         )
 
     def _kubeconfig(self) -> pulumi.Output[str]:
-        """The kubeconfig, with the credentials of the AWS provider.
+        """The kubeconfig, with the profile and role of the AWS provider.
 
-        Not by `provider_credential_opts`: the component leaves the profile out of what it returns (pulumi-eks,
-        nodejs/eks/cluster/cluster.ts, `kubeconfigWithoutProfile`), and `get_kubeconfig` fails under stock mocks.
+        `provider_credential_opts` cannot do this: `eks.Cluster` returns a kubeconfig without the profile (pulumi-eks,
+        nodejs/eks/cluster/cluster.ts, `kubeconfigWithoutProfile`). And `get_kubeconfig` fails under Pulumi's mocks.
         """
         options = {"--role-arn": self._args.role_arn, "--profile": self._args.profile}
         words = [word for option, value in options.items() if value for word in (option, value)]
@@ -214,9 +221,9 @@ class GpuCluster(pulumi.ComponentResource):
         )
 
     def _from_control_plane(self, attribute: str) -> pulumi.Output[str]:
-        """An attribute of the EKS cluster inside the component; its name where mocks know no inner cluster.
+        """An attribute of the EKS cluster inside `eks.Cluster`, or the cluster's name under mocks without one.
 
-        A plain name instead would hide a replacement of the control plane from node groups and add-ons.
+        A plain string would not tell node groups and add-ons that the control plane is replaced.
         """
         fallback = self._args.cluster_name
         return self.control_plane.eks_cluster.apply(
@@ -232,7 +239,7 @@ class GpuCluster(pulumi.ComponentResource):
         return k8s.Provider(
             f"{self._name}-kubernetes",
             kubeconfig=self.kubeconfig,
-            # The endpoint changes with the control plane: a constant would hide that every object is gone.
+            # A new control plane has a new endpoint, so Pulumi recreates every object. A constant would prevent that.
             cluster_identifier=self._from_control_plane("endpoint"),
             opts=self._child,
         )
@@ -242,7 +249,7 @@ class GpuCluster(pulumi.ComponentResource):
         return managed_node_group(
             f"{self._name}-system",
             cluster_name=self.cluster_name,
-            # Those of the control plane: a zone that is added later would replace the group.
+            # Only the control plane's zones: otherwise a zone that you add later would replace the group.
             subnet_ids=self._node_subnet_ids[:CONTROL_PLANE_ZONES],
             shape=NodeShape(
                 ami_type=versions.SYSTEM_AMI_TYPES[args.system_arch],
@@ -267,7 +274,9 @@ class GpuCluster(pulumi.ComponentResource):
         identity: aws.eks.AddonPodIdentityAssociationArgs | None = None,
         needs: Sequence[pulumi.Resource] = (),
     ) -> aws.eks.Addon:
-        """An EKS add-on. One with a Deployment needs the system nodes: without, it waits 20 minutes and degrades."""
+        """An EKS add-on. If it has a Deployment, it needs the system nodes: else it waits 20 minutes and becomes
+        degraded.
+        """
         return aws.eks.Addon(
             f"{self._name}-{addon}",
             addon_name=addon,
@@ -280,7 +289,7 @@ class GpuCluster(pulumi.ComponentResource):
             tags=self._tags,
             opts=pulumi.ResourceOptions.merge(
                 self._child,
-                # Deleted first: the name of an add-on is fixed.
+                # Deleted before its replacement is created, because an add-on's name is fixed.
                 pulumi.ResourceOptions(depends_on=[*needs], replace_on_changes=[FAILED], delete_before_replace=True),
             ),
         )
@@ -304,13 +313,13 @@ class GpuCluster(pulumi.ComponentResource):
             versions.EBS_CSI_DRIVER,
             values={"controller": {"extraVolumeTags": self._tags}},
             identity=aws.eks.AddonPodIdentityAssociationArgs(role_arn=role.arn, service_account=EBS_CSI_ACCOUNT),
-            # On destroy the driver must still detach volumes, for which it needs a node, its policy, and the agent
-            # that gives it the role: else pod, node and volume wait in a circle.
+            # During destroy, the driver still has to detach volumes. For that it needs a node, its policy, and the
+            # agent that gives it the role. Otherwise pod, node and volume wait for each other forever.
             needs=[self.system_nodes, policy, self.pod_identity_agent],
         )
 
     def _default_storage_class(self) -> k8s.storage.v1.StorageClass:
-        """EKS marks none as default since 1.30."""
+        """The default storage class. Since Kubernetes 1.30, EKS marks none as default."""
         return k8s.storage.v1.StorageClass(
             f"{self._name}-gp3",
             metadata=k8s.meta.v1.ObjectMetaArgs(
@@ -326,7 +335,7 @@ class GpuCluster(pulumi.ComponentResource):
 
 
 def _with_arguments(kubeconfig: str, words: Sequence[str]) -> str:
-    """The kubeconfig with more arguments for `aws eks get-token`; as it is where mocks know none."""
+    """The kubeconfig with extra arguments for `aws eks get-token`. Under mocks it is empty and stays so."""
     if not kubeconfig:
         return kubeconfig
     config = json.loads(kubeconfig)
@@ -335,7 +344,7 @@ def _with_arguments(kubeconfig: str, words: Sequence[str]) -> str:
 
 
 def _entry_name(arn: str) -> str:
-    """Name of an admin's entry, by its ARN: whatever else changes in the list, this one is left alone."""
+    """Name of an admin's access entry, derived from its ARN: so changes to other admins do not affect it."""
     return f"admin-{hashlib.sha256(arn.encode()).hexdigest()[:8]}"
 
 
@@ -349,9 +358,10 @@ def _admin_entry(arn: str, tags: dict[str, str]) -> eks.AccessEntryArgs:
 
 
 def _admit_by_entries_alone(child: pulumi.ResourceTransformArgs) -> pulumi.ResourceTransformResult | None:
-    """Stops EKS from making an entry for the creator: no state has that one, and ours for the same ARN would fail.
+    """Stops EKS from creating an access entry for the creator.
 
-    A transform, since `eks.Cluster` always sends true (pulumi-eks 4.4, nodejs/eks/cluster/cluster.ts).
+    No Pulumi state would contain that entry, and our own for the same ARN would fail. It has to be a transform because
+    `eks.Cluster` always sends true (pulumi-eks 4.4, nodejs/eks/cluster/cluster.ts).
     """
     if child.type_ != "aws:eks/cluster:Cluster":
         return None

@@ -1,4 +1,4 @@
-"""What a user of GpuCluster says about it."""
+"""GpuClusterArgs: the inputs of GpuCluster."""
 
 import ipaddress
 from collections.abc import Mapping, Sequence
@@ -15,62 +15,69 @@ from sharing.zones import Demand
 class GpuClusterArgs:
     """Inputs of GpuCluster.
 
-    Raises `ValueError` for a value that no field takes, an unknown Kubernetes version, fewer than two zones, or a
-    network that EKS cannot use.
+    Raises `ValueError` for a value of the wrong type, a Kubernetes version without pinned add-ons, fewer than two zones
+    or one system node, a wrong number of `zone_names`, or a `cidr` that a VPC cannot use.
     """
 
     cluster_name: str
-    """Name of the EKS cluster in the account; a change replaces it."""
+    """Name of the EKS cluster, unique in account and region. A change replaces the cluster."""
     kubernetes: str = versions.KUBERNETES
-    """Kubernetes version; one for which `sharing.versions` pins add-ons."""
+    """Kubernetes version, e.g. `"1.36"`. It must be one for which tandem pins add-ons."""
     support: Support = "standard"
-    """EKS support that may be paid for."""
+    """EKS support tier, `standard` or `extended`. `extended` costs six times as much per hour."""
     zones: int = 2
-    """Availability zones, at least two."""
+    """Number of availability zones, at least 2."""
     zone_names: Sequence[str] = ()
-    """These zones, as many as `zones` says; else those that sell most of what the nodes need."""
+    """Names of the zones, e.g. `["us-east-1a", "us-east-1b"]`: exactly `zones` of them. If empty, the zones that offer
+    most of the nodes' instance types.
+    """
     demands: Sequence[Demand] = ()
-    """Instance types of the GPU nodes, by which zones are chosen."""
+    """Instance types of the GPU nodes. They decide which zones are chosen."""
     cidr: str = "10.0.0.0/16"
-    """Network of the VPC, between /16 and /22."""
+    """IPv4 range of the VPC, from /16 to /22."""
     nat: Nat = "single"
-    """NAT gateways; `none` puts nodes into public subnets with public addresses and no ingress."""
+    """NAT gateways: `single`, `per-zone` or `none`. With `none`, nodes run in public subnets and have public
+    addresses, but accept no connections from outside.
+    """
     public_access_cidrs: Sequence[str] = ("0.0.0.0/0",)
-    """Who may reach the Kubernetes API from outside the VPC; empty: nobody."""
+    """CIDR ranges that can reach the Kubernetes API from outside the VPC. An empty list disables public access."""
     admins: Sequence[str] = ()
-    """IAM roles and users that administer the cluster: all of them, whoever creates it among them. Empty: EKS admits
-    the one that creates it, and later additions may not name that one."""
+    """ARNs of all IAM roles and users that administer the cluster, including the one that creates it. If empty, EKS
+    admits its creator; a list that you add later must then not include the creator.
+    """
     profile: str | None = None
-    """Profile of the AWS configuration that the kubeconfig uses; that of the AWS provider."""
+    """AWS CLI profile that the kubeconfig uses. Pass the AWS provider's profile."""
     role_arn: str | None = None
-    """Role that the kubeconfig assumes; that of the AWS provider."""
+    """ARN of the IAM role that the kubeconfig assumes. Pass the AWS provider's role."""
     logs: bool = False
-    """Control-plane logs, in a log group of ours that goes with the stack."""
+    """Whether to keep control-plane logs, for 7 days. The log group belongs to the stack and is deleted with it."""
     system_types: Sequence[str] = ("t3.medium",)
-    """EC2 types of the system nodes."""
+    """EC2 instance types of the system nodes."""
     system_arch: str = "amd64"
-    """Their architecture: `amd64` or `arm64`."""
+    """Architecture of `system_types`: `amd64` or `arm64`."""
     system_nodes: int = 2
-    """How many system nodes."""
+    """Number of system nodes. Two survive the loss of a zone."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on everything that can carry tags, also on what controllers make."""
+    """Tags on every resource that supports tags, including those that controllers create."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, zones=2, system_nodes=1)
         if self.kubernetes not in versions.AMI_KUBERNETES:
             fix = did_you_mean(self.kubernetes, versions.AMI_KUBERNETES)
-            raise ValueError(f"GpuClusterArgs.kubernetes {self.kubernetes!r} has no pinned add-ons. {fix}")
+            raise ValueError(f"GpuClusterArgs.kubernetes is {self.kubernetes!r}, which has no pinned add-ons. {fix}")
         if self.zone_names and len(self.zone_names) != self.zones:
-            found = f"{len(self.zone_names)} names for {self.zones} zones"
-            raise ValueError(f"GpuClusterArgs.zone_names must be as many as `zones` ({found}). Name every zone once.")
+            found = f"{len(self.zone_names)} names, but `zones` is {self.zones}"
+            raise ValueError(f"GpuClusterArgs.zone_names has {found}. Name every zone once.")
         if not _is_vpc_cidr(self.cidr):
             bounds = "an IPv4 network from /16 to /22 without host bits"
-            raise ValueError(f"GpuClusterArgs.cidr must be {bounds} (got {self.cidr!r}). Pass '10.0.0.0/16'.")
+            raise ValueError(
+                f"GpuClusterArgs.cidr must be {bounds}, not {self.cidr!r}. Pass, for example, '10.0.0.0/16'."
+            )
 
 
 def _is_vpc_cidr(text: str) -> bool:
-    """Whether it is a network that a VPC takes, with room for six subnets."""
+    """Whether a VPC accepts this range."""
     try:
         found = ipaddress.IPv4Network(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The network of a cluster: a VPC with public subnets in every zone and, unless nodes are public, private ones."""
+"""The network of a cluster: a VPC with public subnets in every zone and, with NAT, private ones for the nodes."""
 
 import ipaddress
 from collections.abc import Sequence
@@ -12,19 +12,19 @@ from sharing.names import with_name
 from sharing.setup import Nat
 
 SUBNET_SLOTS = 16
-"""Equal parts of the VPC's range: a public and a private one for each of at most six zones, some spare."""
+"""Number of equal parts of the VPC's range: one public and one private part per zone, for at most eight zones."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Network:
-    """What the rest of a cluster needs of its network."""
+    """The parts of the network that the rest of the cluster uses."""
 
     vpc: aws.ec2.Vpc
     zone_names: pulumi.Output[list[str]]
     subnet_ids: list[pulumi.Output[str]]
-    """The subnets of nodes and control plane, one in each zone. The control plane does not wait for their routes."""
+    """Subnets of nodes and control plane, one per zone. The control plane does not wait for their routes."""
     node_subnet_ids: list[pulumi.Output[str]]
-    """The same, known once their way to the internet is there: a node that boots earlier cannot join."""
+    """The same subnets, but resolved only once their internet routes exist. A node that boots earlier cannot join."""
 
 
 def network(
@@ -37,10 +37,10 @@ def network(
     tags: dict[str, str],
     child: pulumi.ResourceOptions,
 ) -> Network:
-    """Registers the network `name`; every resource gets the options `child`.
+    """Registers the network `name`. Every resource gets the options `child`.
 
-    Zones are chosen once. Each public subnet keeps the zone with which it was created, whatever AWS sells there later,
-    and everything else takes its zone from that subnet. A new subnet avoids the zones of those before it.
+    Zones are chosen once. Each public subnet keeps the zone in which it was created, even if AWS's offers change.
+    Everything else takes its zone from that subnet. A new subnet avoids the zones of the subnets before it.
     """
     vpc = aws.ec2.Vpc(
         f"{name}-vpc",
@@ -98,7 +98,7 @@ def network(
 
 
 def _ranges(cidr: str, zones: int) -> tuple[list[str], list[str]]:
-    """The ranges of the public and of the private subnets, which stay where they are when a zone is added."""
+    """The ranges of the public and the private subnets. They stay the same when you add a zone."""
     whole = ipaddress.ip_network(cidr)
     parts = [str(part) for part in whole.subnets(new_prefix=whole.prefixlen + SUBNET_SLOTS.bit_length() - 1)]
     half = SUBNET_SLOTS // 2
@@ -158,7 +158,7 @@ def _s3_endpoint(
     tags: dict[str, str],
     child: pulumi.ResourceOptions,
 ) -> aws.ec2.VpcEndpoint:
-    """Free, and image layers of ECR come through it instead of NAT."""
+    """Free of charge. Image layers from ECR come through it instead of through NAT."""
     return aws.ec2.VpcEndpoint(
         name,
         vpc_id=vpc.id,
@@ -171,5 +171,5 @@ def _s3_endpoint(
 
 
 def _region_of(arn: str | None) -> str:
-    """`arn:aws:ec2:REGION:…`; stock mocks know no ARN."""
+    """The region in `arn:aws:ec2:REGION:…`. Pulumi's mocks have no ARN."""
     return arn.split(":")[3] if arn else "region"

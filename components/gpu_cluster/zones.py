@@ -1,4 +1,4 @@
-"""What AWS sells in which zone, asked in time; and the zones of a cluster and of its pools, chosen by it once."""
+"""Chooses the availability zones of a cluster and its pools, by the instance types that AWS offers in each zone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,23 +12,24 @@ from sharing.setup import ZONES_WITHOUT_EKS
 from sharing.zones import Demand, Group, NoZoneError, Offers, choose, place, unsold
 
 Groups = dict[str, list[Group]]
-"""The node groups that are there, by the pool that they are of."""
+"""The cluster's existing node groups, by pool."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Market:
-    """What AWS says before anything is created. Stock mocks say nothing: then every zone sells everything."""
+    """What AWS reports before anything is created. Pulumi's mocks report nothing: then every zone offers every type."""
 
     demands: Sequence[Demand]
-    """The types that were asked for; the system nodes' first."""
+    """The required instance types, those of the system nodes first."""
     zones: pulumi.Output[list[str]]
-    """Zones in which EKS runs, by name; those that are not `available` now come last."""
+    """Names of the zones in which EKS runs. Zones that are not `available` now come last."""
     offers: pulumi.Output[Offers]
+    """The zones that offer each instance type."""
     groups: pulumi.Output[Groups]
 
 
 def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOptions) -> Market:
-    """Asks AWS for zones, offers and node groups; nothing here waits for a resource, so that a preview knows it all."""
+    """Looks up zones, offers and node groups in AWS. No lookup waits for a resource, so a preview knows them all."""
     opts = pulumi.InvokeOptions(parent=child.parent)
     zones = _zones(opts)
     offers = pulumi.Output.all(zones, _offers(demands, opts)).apply(lambda known: _within(*known))
@@ -38,22 +39,22 @@ def ask(cluster_name: str, demands: Sequence[Demand], child: pulumi.ResourceOpti
 def next_zone(
     market: Market, count: int, names: Sequence[str], taken: Sequence[pulumi.Output[str]]
 ) -> pulumi.Output[str]:
-    """The zone of the next subnet: of those named, or else of those that sell most of what the nodes need."""
+    """The zone of the next subnet: one of `names`, or else of the zones that offer most of the required types."""
 
     def pick(known: Sequence[Any]) -> str:
         zones, offers, *before = known
         if not zones:
             return names[len(before)] if names else f"zone-{len(before)}"
-        if strange := [name for name in names if name not in zones]:
+        if unknown := [name for name in names if name not in zones]:
             raise _error(
-                f"cluster.zone-names: EKS does not run in {', '.join(strange)}, or this account does not have it. "
-                f"Choose among {', '.join(zones)}."
+                f"cluster.zone-names: {', '.join(unknown)} cannot be used: EKS does not run there, or this account has "
+                f"no access. Choose from {', '.join(zones)}."
             )
         chosen = choose(names or zones, count, market.demands, offers, before)
         if len(chosen) <= len(before):
             raise _error(
-                f"cluster.zones: EKS runs in {len(zones)} zones of this account ({', '.join(zones)}), and the stack "
-                f"wants {count}. Write `zones: {len(zones)}` or fewer."
+                f"cluster.zones: {count} is too large; EKS runs in {len(zones)} zones of this account "
+                f"({', '.join(zones)}). Set `zones` to {len(zones)} or less."
             )
         return chosen[len(before)]
 
@@ -61,13 +62,13 @@ def next_zone(
 
 
 def settled(names: Sequence[str], zones: Sequence[pulumi.Output[str]]) -> pulumi.Output[list[str]]:
-    """The zones of the subnets; an error where other ones are named than a stack that is up has."""
+    """The zones of the subnets. Raises `pulumi.RunError` if `names` differs from the zones of a deployed stack."""
 
     def check(found: Sequence[str]) -> list[str]:
         if names and set(names) != set(found):
             raise _error(
-                f"cluster.zone-names: the stack's subnets are in {', '.join(found)}, and a subnet does not move. "
-                "Keep these in the list; you can add zones, and remove those that were added last."
+                f"cluster.zone-names: the deployed subnets are in {', '.join(found)} and cannot move. "
+                "Keep these zones; you can add zones, and remove those that you added last."
             )
         return list(found)
 
@@ -77,28 +78,30 @@ def settled(names: Sequence[str], zones: Sequence[pulumi.Output[str]]) -> pulumi
 def zones_of_pool(
     market: Market, pool: str, demand: Demand, zones: pulumi.Output[list[str]], *, bound: bool = False
 ) -> pulumi.Output[list[str]]:
-    """The zones of a pool's nodes, among `zones`; an error where none of them sells its types, or, for a group that is
-    there and keeps its types, a warning. `bound` says that the only zone is that of a volume.
+    """The zones of a pool's nodes, out of `zones`. `bound` means that a volume fixes the only zone.
+
+    Raises `pulumi.RunError` if none of the zones offers the pool's instance types. For an existing node group that
+    keeps its types, it is only a warning.
     """
 
     def pick(known: Sequence[Any]) -> list[str]:
         has, offers, groups = known
         found: list[Group] = groups.get(pool, [])
-        # After a failed replacement there are two: the newer one has the types that are asked for.
+        # After a failed replacement there are two groups; the newer one has the required types.
         group = next((one for one in found if one.types == set(demand.types)), found[0] if found else None)
         try:
             placed = place(demand, has, offers, group, bound=bound)
         except NoZoneError as reason:
             raise _error(str(reason)) from None
         if not any(demand.met_in(zone, offers) for zone in placed):
-            pulumi.log.warn(f"{unsold(demand, placed, offers, bound=bound)} Nodes that stop do not come back.")
+            pulumi.log.warn(f"{unsold(demand, placed, offers, bound=bound)} Nodes that stop cannot be replaced.")
         return placed
 
     return pulumi.Output.all(zones, market.offers, market.groups).apply(pick)
 
 
 def _error(message: str) -> Exception:
-    # The language host shows this one without a traceback.
+    # Pulumi's language host shows a RunError without a traceback.
     return pulumi.RunError(message)
 
 
@@ -107,12 +110,12 @@ def _zones(opts: pulumi.InvokeOptions) -> pulumi.Output[list[str]]:
         return aws.get_availability_zones_output(
             state=state,
             exclude_zone_ids=list(ZONES_WITHOUT_EKS),
-            # No local zones: they must be opted into.
+            # Excludes local zones, which require opt-in.
             filters=[aws.GetAvailabilityZonesFilterArgs(name="opt-in-status", values=["opt-in-not-required"])],
             opts=opts,
         ).apply(lambda answer: list(answer.names or ()))
 
-    # While a zone is out of order, a stack that lives there must not become an error.
+    # An outage of a zone must not make a stack that uses it invalid.
     return pulumi.Output.all(found("available"), found(None)).apply(
         lambda both: list(dict.fromkeys([*both[0], *both[1]]))
     )
@@ -122,7 +125,7 @@ def _offers(demands: Sequence[Demand], opts: pulumi.InvokeOptions) -> pulumi.Out
     def sold(demand: Demand) -> pulumi.Output[list[tuple[str, str]] | None]:
         return aws.ec2.get_instance_type_offerings_output(
             location_type="availability-zone",
-            # One call for each demand: EC2 takes at most 200 values in a filter.
+            # One call per demand: EC2 accepts at most 200 values in a filter.
             filters=[aws.ec2.GetInstanceTypeOfferingsFilterArgs(name="instance-type", values=sorted(demand.types))],
             opts=opts,
         ).apply(
@@ -147,12 +150,12 @@ def _offers(demands: Sequence[Demand], opts: pulumi.InvokeOptions) -> pulumi.Out
 
 
 def _within(zones: Sequence[str], offers: Offers) -> Offers:
-    """The offers without zones that no stack can take, such as local zones."""
+    """The offers in zones that a stack can use, so without local zones."""
     return offers and {name: [zone for zone in sold if zone in zones] for name, sold in offers.items()}
 
 
 def _groups(cluster_name: str, opts: pulumi.InvokeOptions) -> pulumi.Output[Groups]:
-    """The cluster's groups. It is looked up in a list: a question about a cluster that is not there would fail."""
+    """The cluster's node groups. First looks for the cluster in a list, because describing a missing one fails."""
 
     def names(clusters: Sequence[str]) -> pulumi.Output[list[str]]:
         if cluster_name not in clusters:

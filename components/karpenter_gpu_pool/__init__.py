@@ -1,4 +1,4 @@
-"""KarpenterGpuPool: GPU nodes that come when pods wait, counted by shares, and all that Karpenter needs for it."""
+"""KarpenterGpuPool: installs Karpenter, which launches GPU nodes for waiting pods and counts GPU shares."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ NAMESPACE = "kube-system"
 SERVICE_ACCOUNT = "karpenter"
 TIMEOUT_SECONDS = 600
 MESSAGE_SECONDS = 300
-"""How long an interruption is worth knowing; as in Karpenter's own documents."""
+"""How long the queue keeps an interruption message. Same value as in Karpenter's CloudFormation template."""
 DELETE_TIMEOUT = "30m"
-"""A pool goes when its last node has: `manifests.TERMINATION_GRACE_PERIOD`, and EC2's own time."""
+"""A pool is deleted once its last node is: `manifests.TERMINATION_GRACE_PERIOD` plus EC2's own time."""
 EVENTS = {
     "health": ("aws.health", "AWS Health Event"),
     "spot": ("aws.ec2", "EC2 Spot Instance Interruption Warning"),
@@ -34,35 +34,37 @@ EVENTS = {
     "state": ("aws.ec2", "EC2 Instance State-change Notification"),
     "reservation": ("aws.ec2", "EC2 Capacity Reservation Instance Interruption Warning"),
 }
-"""What Karpenter wants to hear of, by source and kind. Source: cloudformation.yaml of v1.14.1."""
+"""Events that Karpenter handles: source and detail type. Source: cloudformation.yaml of Karpenter v1.14.1."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterGpuPoolArgs:
     """Inputs of KarpenterGpuPool.
 
-    Raises `ValueError` for a value that no field takes, pools of one name or none, a tag that is Karpenter's own, and a
-    sharing mode that the GPU or Karpenter does not support.
+    Raises `ValueError` for a value of the wrong type, an empty list of pools, two pools with the same name, a tag that
+    Karpenter reserves, and a sharing mode that the GPU or Karpenter does not support.
     """
 
     cluster_name: pulumi.Input[str]
-    """EKS cluster that the nodes join, one with access entries. An Output of the cluster, so that they go first."""
+    """Name of the EKS cluster that the nodes join. It must use access entries. Pass an output of the cluster, so that
+    the nodes are deleted before it.
+    """
     node_subnet_ids: pulumi.Input[Sequence[pulumi.Input[str]]]
-    """Subnets that the nodes may run in."""
+    """IDs of the subnets in which nodes can run."""
     security_group_id: pulumi.Input[str]
-    """Security group of the nodes: EKS's own of the cluster."""
+    """ID of the nodes' security group: the one that EKS created for the cluster."""
     pools: Sequence[KarpenterPool]
-    """The kinds of node, one at least; their names must differ."""
+    """The pools of nodes: at least one, each with its own name."""
     controller_replicas: int = 2
-    """Controllers. No more than there are system nodes: a second one on the only node would block every upgrade."""
+    """Number of controller pods. Use at most one per system node: two on the only node would block every upgrade."""
     controller_depends_on: Sequence[pulumi.Resource] = ()
-    """What the controller cannot work without, where it is of the same program: system nodes, Pod Identity agent, DNS,
-    storage driver. On destroy they stay until Karpenter has terminated its instances.
+    """Resources of the same program that the controller needs: system nodes, Pod Identity agent, DNS, storage driver.
+    During `destroy` they stay until Karpenter has terminated its instances.
     """
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on everything that can carry tags, also on what Karpenter makes."""
+    """Tags on every resource that supports tags, including those that Karpenter creates."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """More values for the controller's chart, merged last."""
+    """Extra values for the controller's Helm chart, merged last."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -71,9 +73,9 @@ class KarpenterGpuPoolArgs:
 
 
 class KarpenterGpuPool(pulumi.ComponentResource):
-    """Karpenter, and pools of GPU nodes that it brings and takes away. One for a cluster: it installs the controller.
+    """Installs Karpenter, and pools of GPU nodes that it launches and terminates. Use one per cluster.
 
-    Goes in this order: pools with their nodes, node classes, controller, its permissions, the nodes' role.
+    It is deleted in this order: pools with their nodes, node classes, controller, its permissions, the nodes' role.
 
     ```python
     from tandem import KarpenterGpuPool, KarpenterGpuPoolArgs, KarpenterPool, TimeSlicing
@@ -89,9 +91,9 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     """
 
     node_pool_names: pulumi.Output[list[str]]
-    """Names of the NodePools, known once they are ready."""
+    """Names of the NodePools, e.g. `["gpu"]`. They resolve once the NodePools are ready."""
     node_role_arn: pulumi.Output[str]
-    """ARN of the nodes' role."""
+    """ARN of the nodes' IAM role."""
 
     def __init__(self, name: str, args: KarpenterGpuPoolArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("KarpenterGpuPool"), name, None, opts)
@@ -106,8 +108,9 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             "controller",
             versions.KARPENTER_REPOSITORY,
             values=pulumi.Output.all(args.cluster_name, queue.name, _arn_of(queue)).apply(self._values),
-            # The CRDs outlive it: their own release, uninstalled, deletes every NodePool at once. Its identity too: a
-            # pod gets credentials only if the association is there when it starts, and needs them to terminate nodes.
+            # The CRDs must outlive the controller: uninstalling their release deletes every NodePool at once. So must
+            # its identity: a pod gets credentials only if the association exists when it starts, and it needs them to
+            # terminate nodes.
             needs=[crds, *identity, *args.controller_depends_on],
         )
         pools = self._pools(node_role, [controller, *joining])
@@ -118,8 +121,9 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         self.register_outputs({"nodePoolNames": self.node_pool_names, "nodeRoleArn": self.node_role_arn})
 
     def _node_role(self) -> tuple[aws.iam.Role, list[pulumi.Resource]]:
-        """The nodes' role, and what lets nodes with it join. Not a node group's: EKS makes the entry for those itself,
-        and a second one is refused.
+        """The nodes' role, and the policies and access entry that let nodes with this role join.
+
+        A node group's role would not do: EKS creates its access entry itself, and rejects a second one.
         """
         name = f"{self._name}-nodes"
         role = self._role(name, trust(EC2, self._child))
@@ -140,7 +144,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         return role, [*joining, entry]
 
     def _queue(self) -> aws.sqs.Queue:
-        """Where EventBridge writes what is about to happen to instances; without it a spot node goes unannounced."""
+        """The queue to which EventBridge sends warnings about instances. Without it, spot nodes stop without notice."""
         name = f"{self._name}-interruptions"
         queue = aws.sqs.Queue(
             name,
@@ -170,7 +174,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         return queue
 
     def _identity(self, node_role: aws.iam.Role, queue: aws.sqs.Queue) -> list[pulumi.Resource]:
-        """The controller's role with its policies, and what hands it to the controller's pods."""
+        """The controller's role with its policies, and the association that gives the role to the controller's pods."""
         name = f"{self._name}-controller"
         role = self._role(f"{name}-role", trust(POD_IDENTITY, self._child, tags_sessions=True))
         scope = pulumi.Output.all(self._args.cluster_name, node_role.arn, _arn_of(queue)).apply(_scope)
@@ -211,7 +215,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
             chart=chart,
             version=versions.KARPENTER_CHART,
             values=values,
-            # The controller's own copy of the CRDs would never be upgraded.
+            # Helm would never upgrade the copy of the CRDs in the controller's chart.
             skip_crds=True,
             atomic=True,
             timeout=TIMEOUT_SECONDS,
@@ -226,12 +230,12 @@ class KarpenterGpuPool(pulumi.ComponentResource):
     def _pools(
         self, node_role: aws.iam.Role, needs: Sequence[pulumi.Resource]
     ) -> list[k8s.apiextensions.CustomResource]:
-        """For each pool node class, overlays, NodePool: each needs what comes before it, for as long as it lives.
+        """For each pool a node class, overlays and a NodePool. Each depends on the ones before it.
 
-        The class needs the controller, and with it all that it needs: it terminates the instances, deletes the instance
-        profile that holds the nodes' role, and only then drops the finalizers. Without policies and access entry nodes
-        never register, and what runs on them cannot be drained. The overlays are there before the pool and stay until
-        it has gone: a second without one, and every pod gets a node of its own.
+        The class needs the controller and its dependencies, which drop the class's finalizers only after cleaning up:
+        they terminate the instances and delete the instance profile with the nodes' role. Without policies and access
+        entry, nodes never register and their pods cannot be drained. The overlays exist before the pool and until it is
+        deleted: without them, even for a second, every pod gets a node of its own.
         """
         pools, weight = [], 1
         for pool in self._args.pools:
@@ -251,8 +255,8 @@ class KarpenterGpuPool(pulumi.ComponentResource):
                 for overlay in manifests.node_overlays(pool, weight)
             ]
             weight += len(overlays)
-            anew = pool.mode_taint or pool.sharing.config_name
-            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays, anew))
+            mode = pool.mode_taint or pool.sharing.config_name
+            pools.append(self._object(f"{pool.name}-pool", manifests.node_pool(pool), overlays, mode))
         return pools
 
     def _object(
@@ -262,7 +266,7 @@ class KarpenterGpuPool(pulumi.ComponentResource):
         needs: Sequence[pulumi.Resource],
         replaced_with: pulumi.Input[str] | None = None,
     ) -> k8s.apiextensions.CustomResource:
-        """Registers an object; it is deleted, with all that it brought, before a new one comes for `replaced_with`."""
+        """Registers an object. If `replaced_with` changes, it is deleted with its nodes before a new one is created."""
         return k8s.apiextensions.CustomResource(
             f"{self._name}-{part}",
             api_version=manifest["apiVersion"],
@@ -282,28 +286,29 @@ class KarpenterGpuPool(pulumi.ComponentResource):
 
 
 def values(cluster: str, queue: str, region: str, replicas: int) -> dict[str, Any]:
-    """Values of the chart `karpenter`. It has no schema: a misspelt path does nothing, so a test knows them all."""
+    """Values of the chart `karpenter`. It has no schema and ignores a misspelt path, so a test checks every path."""
     return {
         "replicas": replicas,
         "serviceAccount": {"create": True, "name": SERVICE_ACCOUNT},
         "settings": {
             "clusterName": cluster,
             "interruptionQueue": queue,
-            # Without it Karpenter counts cards, and brings a node for every pod.
+            # Without it, Karpenter counts GPUs and launches a node for every pod.
             "featureGates": {"nodeOverlay": True},
         },
         "controller": {
-            # It would ask the metadata service, which one hop does not reach.
+            # Otherwise it asks the instance metadata service, which pods cannot reach with a hop limit of one.
             "env": [{"name": "AWS_REGION", "value": region}],
             "resources": {"requests": {"cpu": "250m", "memory": "512Mi"}, "limits": {"memory": "1Gi"}},
         },
-        # The chart insists on zones, and counts those of tainted GPU nodes: the second controller would be Pending.
+        # The chart's default requires an even spread over zones, including those of tainted GPU nodes. The second
+        # controller would stay Pending.
         "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": ZONE_LABEL, "whenUnsatisfiable": "ScheduleAnyway"}],
     }
 
 
 def _arn_of(queue: aws.sqs.Queue) -> pulumi.Output[str]:
-    """Stock mocks know no ARN."""
+    """ARN of the queue; a placeholder under Pulumi's mocks, which have no ARN."""
     return queue.arn.apply(lambda arn: arn or "arn:aws:sqs:region:account:queue")
 
 

@@ -1,7 +1,6 @@
-"""What Karpenter is told, as plain Kubernetes objects: which nodes a pool may have, and what they offer.
+"""Karpenter's Kubernetes objects: which nodes a pool can have, and what they offer.
 
-Most mistakes in these objects are accepted in silence, so what was found by running Karpenter's core stands beside the
-field that it explains.
+Karpenter silently accepts most errors in these objects. Comments on a field say what we found by running its core.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,41 +31,43 @@ Manifest = dict[str, Any]
 NODE_POOL_LABEL = "karpenter.sh/nodepool"
 GPU_COUNT_LABEL = "karpenter.k8s.aws/instance-gpu-count"
 WAIT_UNTIL_READY = {"pulumi.com/waitFor": "condition=Ready"}
-"""Without the feature gate an overlay never gets a condition: then the update fails, instead of nodes being bought."""
+"""Without the feature gate, an overlay never becomes Ready. The update then fails before any node is launched."""
 CONSOLIDATE_AFTER = "10m"
-"""How long a node stays empty before it goes: a model's pod is away for seconds while its release is updated."""
+"""How long a node must be empty before it is terminated. While a release is updated, its node is empty for seconds."""
 EXPIRE_AFTER = "720h"
-"""Karpenter's own default, written down."""
+"""Same as Karpenter's default: 30 days."""
 TERMINATION_GRACE_PERIOD = "10m"
-"""How long a node may take to drain. Unset, one pod or volume that does not go would hold a `destroy` for ever."""
+"""Maximum time to drain a node. Without it, one pod or volume that cannot be removed would block `destroy` forever."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class KarpenterPool:
-    """One kind of GPU node that Karpenter may bring.
+    """A pool of GPU nodes that Karpenter launches.
 
-    Raises `ValueError` for a value that no field takes, and instance types that are unknown or have different GPUs.
+    Raises `ValueError` for a value of the wrong type, a number that is too small, and instance types that are unknown
+    or have different GPUs.
     """
 
     name: str
-    """Name of the NodePool, and value of the node label `tandem/pool`, by which models find the nodes."""
+    """Name of the NodePool, and value of its nodes' label `tandem/pool`, which models select."""
     sharing: Sharing
-    """How the cards are shared, e.g. `TimeSlicing(replicas=2)`: what Karpenter counts a node for."""
+    """The sharing mode, e.g. `TimeSlicing(replicas=2)`. Karpenter counts the shares that it creates."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the nodes' taint `tandem/mode`, the mode's name when absent."""
+    """Value of the nodes' taint `tandem/mode`. Defaults to the name of the mode's configuration, e.g. `timeslice-2`."""
     instance_types: Sequence[str] = ("g4dn.xlarge",)
-    """EC2 types, all with the same GPU; several make spot capacity likelier."""
+    """EC2 instance types, all with the same GPU. With several, spot capacity is more likely."""
     capacity: Capacity = "spot"
     """`spot` or `on-demand`."""
     on_demand_fallback: bool = False
-    """Whether a pool on spot may buy on-demand. Karpenter does so without a word, also where the account lacks the
-    service-linked role for spot (karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go)."""
+    """Whether a spot pool can fall back to on-demand. Karpenter does so without notice, even if the account merely
+    lacks the service-linked role for spot (karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go).
+    """
     max_nodes: int = 1
-    """Most nodes. Not GPUs: Karpenter would count shares."""
+    """Maximum number of nodes. A limit on GPUs would count shares."""
     volume_gib: int = 100
-    """Root volume in GiB: AMI, model files, and unpacked images on types without local NVMe."""
+    """Size of the root volume in GiB. It holds the AMI, model files and, without local NVMe, unpacked images."""
     zone: pulumi.Input[str] | None = None
-    """The one zone of the nodes, where a model's volume lives there; any zone of the subnets without it."""
+    """The only zone of the nodes, e.g. that of a model's volume. Defaults to all zones of the subnets."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -82,10 +83,13 @@ def node_class(
     security_group_id: pulumi.Input[str],
     tags: Mapping[str, str],
 ) -> Manifest:
-    """The EC2NodeClass: image, disk, network and role of the nodes. `role` is a name: an ARN is accepted and fails."""
+    """The EC2NodeClass: image, disk, network and role of the nodes.
+
+    `role` is the role's name. Karpenter also accepts an ARN, but then fails to launch nodes.
+    """
     spec: Manifest = {
         "role": role,
-        # The alias picks the NVIDIA image for types with a GPU. A date, since `latest` would replace nodes by itself.
+        # The alias selects the NVIDIA AMI for types with a GPU. `latest` would replace nodes on every AMI release.
         "amiSelectorTerms": [{"alias": f"al2023@v{AMI_DATE}"}],
         "subnetSelectorTerms": _terms(subnet_ids),
         "securityGroupSelectorTerms": [{"id": security_group_id}],
@@ -109,15 +113,16 @@ def node_class(
         "tags": dict(tags),
     }
     if all(known.local_nvme_gb for known in alike(pool.instance_types)):
-        # Images, containers and logs onto the local disks. Model files stay on the root volume, which every type has.
+        # Puts images, containers and logs on the local disks. Model files stay on the root volume, which every type
+        # has.
         spec["instanceStorePolicy"] = "RAID0"
     return _object("karpenter.k8s.aws/v1", "EC2NodeClass", pool.name, spec)
 
 
 def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
-    """A NodeOverlay for each number of GPUs: the shares that the device plugin will report, in place of the cards.
+    """One NodeOverlay per number of GPUs. It replaces the GPUs by the shares that the device plugin will advertise.
 
-    Weights are all different: of two equal ones Karpenter drops one, by the alphabet.
+    All weights differ: of two overlays with the same weight, Karpenter ignores the one that is later in the alphabet.
     """
     types = alike(pool.instance_types)
     found = []
@@ -125,7 +130,7 @@ def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
         same = [known for known in types if known.gpus == gpus]
         spec = {
             "weight": weight,
-            # Never empty: an overlay without requirements holds for every type there is.
+            # Never empty: an overlay without requirements applies to every instance type.
             "requirements": [_in(NODE_POOL_LABEL, pool.name), _in(TYPE_LABEL, *(known.name for known in same))],
             "capacity": overlay_capacity(pool.sharing, same[0]),
         }
@@ -134,7 +139,7 @@ def node_overlays(pool: KarpenterPool, first_weight: int = 1) -> list[Manifest]:
 
 
 def node_pool(pool: KarpenterPool) -> Manifest:
-    """The NodePool: which types, what they are labelled and tainted with, how many, and when one goes."""
+    """The NodePool: its instance types, labels, taints and limits, and when Karpenter terminates a node."""
     types = alike(pool.instance_types)
     capacity = ("spot", "on-demand") if pool.capacity == "spot" and pool.on_demand_fallback else (pool.capacity,)
     requirements = [
@@ -142,11 +147,11 @@ def node_pool(pool: KarpenterPool) -> Manifest:
         _in("kubernetes.io/arch", types[0].arch),
         _in("karpenter.sh/capacity-type", *capacity),
         _in(TYPE_LABEL, *pool.instance_types),
-        # Only counts that have an overlay; g6f reports 0.
+        # Only GPU counts that have an overlay. g6f types report 0.
         _in(GPU_COUNT_LABEL, *sorted({str(reported_gpus(known)) for known in types}, key=int)),
     ]
     if pool.zone is not None:
-        # Karpenter would follow the volume of one pod, and bring a second node elsewhere for a pod without one.
+        # Otherwise Karpenter follows one pod's volume, and launches a second node elsewhere for a pod without one.
         requirements.append(_in(ZONE_LABEL, pool.zone))
     spec = {
         "template": {
@@ -163,11 +168,10 @@ def node_pool(pool: KarpenterPool) -> Manifest:
             },
         },
         "disruption": {
-            # A node with a loaded model is not empty. The other policies move models to cheaper nodes, and each then
-            # loads for minutes.
+            # Other policies move models to cheaper nodes, where each model takes minutes to load.
             "consolidationPolicy": "WhenEmpty",
             "consolidateAfter": CONSOLIDATE_AFTER,
-            # What is left, a new AMI or a changed pool, replaces one node at a time.
+            # A new AMI or a changed pool replaces one node at a time.
             "budgets": [{"nodes": "1"}],
         },
         "limits": limits(pool.sharing, types, pool.max_nodes),
@@ -176,25 +180,29 @@ def node_pool(pool: KarpenterPool) -> Manifest:
 
 
 def check(pools: Sequence[KarpenterPool], tags: Mapping[str, str]) -> None:
-    """Raises `ValueError` for what Karpenter would take and not do, or do wrong."""
+    """Raises `ValueError` for settings that Karpenter accepts but ignores or handles wrongly."""
     names = [pool.name for pool in pools]
     if not names or len(set(names)) != len(names):
-        raise ValueError(f"pools need different names, and at least one pool (got {names}). Name each pool once.")
+        raise ValueError(
+            f"KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not {names}. "
+            "Pass each pool once."
+        )
     for key in tags:
         if key.startswith(CONTROLLERS_TAGS):
-            raise ValueError(f"the tag '{key}' is Karpenter's own. Leave it out.")
+            raise ValueError(f"KarpenterGpuPoolArgs.tags has '{key}', which Karpenter reserves. Remove it.")
     for pool in pools:
         if pool.sharing.needs_mig_manager:
-            reason = "Karpenter's nodes are not partitioned (gpu-operator#2415)"
-            raise ValueError(f"pool '{pool.name}': {reason}. Use another mode.")
-        # More shares than the card takes would be promised to pods that then wait on a node that is paid.
+            reason = "nodes of Karpenter cannot be partitioned for MIG (gpu-operator#2415)"
+            raise ValueError(f"pool '{pool.name}': {reason}. Use another sharing mode.")
+        # With more shares than the GPU supports, pods would wait forever on a node that you pay for.
         if problems := pool.sharing.check(alike(pool.instance_types)[0].gpu):
             raise ValueError(f"pool '{pool.name}': {problems[0]}")
 
 
 def _labels(sharing: Sharing, gpu: Gpu, pool: str) -> dict[str, str]:
-    """What the nodes have when they join: Karpenter knows no label that something sets later, as feature discovery sets
-    the one of the MPS daemon minutes after the boot.
+    """Labels of the nodes when they join. Karpenter does not know labels that are set later.
+
+    One of those is the MPS daemon's label, which feature discovery sets minutes after the node boots.
     """
     mps = {MPS_LABEL: "true"} if sharing.needs_mps_daemon else {}
     return {POOL_LABEL: pool, GPU_PRESENT_LABEL: "true", **sharing.node_labels(gpu), **mps}

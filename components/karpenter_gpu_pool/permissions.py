@@ -1,7 +1,7 @@
-"""What Karpenter's controller may do in AWS: the statements of its official policies, scoped to one cluster.
+"""AWS permissions of Karpenter's controller: the statements of its official policies, scoped to one cluster.
 
-Source: aws/karpenter-provider-aws v1.14.1, getting-started cloudformation.yaml. There they are six managed policies;
-two have the same effect and keep within IAM's 6,144 characters each. A test compares them statement by statement.
+Source: aws/karpenter-provider-aws v1.14.1, getting-started cloudformation.yaml, which has six managed policies. Two
+with the same statements fit IAM's limit of 6,144 characters per policy. A test compares them statement by statement.
 """
 
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 Statement = dict[str, Any]
 INSTANCE_PARTS = ("fleet", "instance", "volume", "network-interface", "launch-template", "spot-instances-request")
-"""What Karpenter creates, and tags as it does so."""
+"""Kinds of resource that Karpenter creates and tags."""
 DISCOVERED = (
     "CapacityReservations",
     "Images",
@@ -30,13 +30,13 @@ NODE_POOL, NODE_CLASS = "karpenter.sh/nodepool", "karpenter.k8s.aws/ec2nodeclass
 
 @dataclass(frozen=True, kw_only=True)
 class Scope:
-    """Where the controller acts, and on what."""
+    """The resources on which the controller can act."""
 
     cluster: str
     """Name of the EKS cluster."""
     node_role_arn: str
     queue_arn: str
-    """`arn:PARTITION:sqs:REGION:ACCOUNT:…`: it tells the other three as well."""
+    """`arn:PARTITION:sqs:REGION:ACCOUNT:…`, from which partition, region and account are taken."""
 
     @property
     def partition(self) -> str:
@@ -55,12 +55,12 @@ class Scope:
         return f"arn:{self.partition}:eks:{self.region}:{self.account}:cluster/{self.cluster}"
 
     def ec2(self, *kinds: str, account: str = "*") -> list[str]:
-        """ARNs of everything of these kinds in the region."""
+        """ARN patterns for all EC2 resources of these kinds in the region."""
         return [f"arn:{self.partition}:ec2:{self.region}:{account}:{kind}/*" for kind in kinds]
 
     @property
     def profiles(self) -> list[str]:
-        """ARNs of every instance profile of the account."""
+        """ARN patterns for all instance profiles of the account."""
         return [f"arn:{self.partition}:iam::{self.account}:instance-profile/*"]
 
     def _part(self, index: int) -> str:
@@ -68,7 +68,7 @@ class Scope:
 
 
 def node_statements(scope: Scope) -> list[Statement]:
-    """Launching, tagging and terminating instances that belong to the cluster."""
+    """Statements for launching, tagging and terminating the cluster's instances."""
     launch = ["RunInstances", "CreateFleet"]
     requested = {"StringEquals": _owned("Request", scope), "StringLike": _any("Request", NODE_POOL)}
     existing = {"StringEquals": _ours("Resource", scope), "StringLike": _any("Resource", NODE_POOL)}
@@ -108,7 +108,7 @@ def node_statements(scope: Scope) -> list[Statement]:
 
 
 def account_statements(scope: Scope) -> list[Statement]:
-    """Instance profiles for the nodes' role, the queue, and what has to be looked up."""
+    """Statements for instance profiles with the nodes' role, for the queue, and for lookups."""
     region = "topology.kubernetes.io/region"
     requested = {**_owned("Request", scope), f"aws:RequestTag/{region}": scope.region}
     existing = {**_ours("Resource", scope), f"aws:ResourceTag/{region}": scope.region}
@@ -165,21 +165,21 @@ def account_statements(scope: Scope) -> list[Statement]:
             [f"arn:{scope.partition}:ssm:{scope.region}::parameter/aws/service/*"],
         ),
         _allow("AllowPricingReadActions", ["pricing:GetProducts"], ["*"]),
-        # Without it an EC2NodeClass never goes (karpenter-provider-aws#9185).
+        # Without it, an EC2NodeClass is never deleted (karpenter-provider-aws#9185).
         _allow("AllowUnscopedInstanceProfileListAction", ["iam:ListInstanceProfiles"], ["*"]),
         _allow("AllowInstanceProfileReadActions", ["iam:GetInstanceProfile"], scope.profiles),
     ]
 
 
 PARTS: dict[str, Callable[[Scope], list[Statement]]] = {"nodes": node_statements, "account": account_statements}
-"""The two policies of the controller."""
+"""The statements of the controller's two policies."""
 
 
 def queue_statements(queue_arn: str, rule_arns: Sequence[str]) -> list[Statement]:
-    """Who may write to the queue of interruptions: EventBridge for these rules, and nobody in the clear.
+    """The queue's policy: only EventBridge can send messages, only for these rules, and only over TLS.
 
-    Karpenter's template allows rules of every account, and sqs.amazonaws.com, which writes nothing here. EventBridge
-    sends the ARN and the account of a rule (EventBridge User Guide, cross-service-confused-deputy-prevention).
+    Karpenter's template is wider: it allows rules of every account, and sqs.amazonaws.com, which sends nothing here.
+    EventBridge passes a rule's ARN and account (EventBridge User Guide, cross-service-confused-deputy-prevention).
     """
     account = queue_arn.split(":")[4]
     return [
@@ -205,7 +205,7 @@ def queue_statements(queue_arn: str, rule_arns: Sequence[str]) -> list[Statement
 
 
 def document(statements: list[Statement]) -> str:
-    """A policy of these statements, without white space."""
+    """The policy document with these statements, as compact JSON."""
     return json.dumps({"Version": "2012-10-17", "Statement": statements}, separators=(",", ":"))
 
 
@@ -221,12 +221,12 @@ def _ec2(*calls: str) -> list[str]:
 
 
 def _ours(kind: str, scope: Scope) -> dict[str, Any]:
-    """The tag by which the cluster's own things are known."""
+    """Condition on the tag of resources that belong to the cluster."""
     return {f"aws:{kind}Tag/kubernetes.io/cluster/{scope.cluster}": "owned"}
 
 
 def _owned(kind: str, scope: Scope) -> dict[str, Any]:
-    """Both tags that Karpenter puts on what it creates."""
+    """Condition on both tags that Karpenter sets on resources that it creates."""
     return {**_ours(kind, scope), f"aws:{kind}Tag/eks:eks-cluster-name": scope.cluster}
 
 

@@ -1,4 +1,4 @@
-"""OllamaPair: two or more models, each an Ollama server of its own on one share of a GPU."""
+"""OllamaPair: an Ollama server for each of two or more models, each on its own share of a GPU."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,34 +18,37 @@ from sharing.names import OLLAMA_NAMESPACE, OLLAMA_PORT, TOKEN
 __all__ = ["ModelClients", "OllamaModel", "OllamaPair", "OllamaPairArgs"]
 
 RELEASE_SECONDS = 2700
-"""Time for image and model to come over a slow line; a model that fails to load says so much earlier."""
+"""Time to download image and model over a slow connection. A model that cannot load fails much earlier."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OllamaPairArgs:
     """Inputs of OllamaPair.
 
-    Raises `ValueError` for no model, and for two models with one id.
+    Raises `ValueError` for a value of the wrong type, an empty list of models, and two models with the same id.
     """
 
     models: Sequence[OllamaModel]
-    """The models; their ids must differ."""
+    """The models: at least one, each with its own id."""
     namespace: str = OLLAMA_NAMESPACE
-    """Namespace of the releases."""
+    """Namespace of the models, created by this component."""
     clients: ModelClients = field(default_factory=ModelClients)
-    """Pods that may ask the models, besides those in `namespace`."""
+    """Pods outside `namespace` that can send requests to the models."""
     tags: Mapping[str, str] = field(default_factory=dict)
-    """Tags on the volumes."""
+    """Tags on the EBS volumes."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
         ids = [model.served.id for model in self.models]
         if not ids or len(set(ids)) != len(ids):
-            raise ValueError(f"models need different ids, and at least one model (got {ids}). Pass each an `id`.")
+            raise ValueError(
+                f"OllamaPairArgs.models must have at least one model and no duplicate ids, not {ids}. "
+                "Pass each model its own `id`."
+            )
 
 
 class OllamaPair(pulumi.ComponentResource):
-    """Serves one or more models next to each other on shares of a GPU. Each has all of its layers there, or fails.
+    """Serves one or more models side by side on shares of a GPU. A model that does not fit entirely on its share fails.
 
     ```python
     from tandem import OllamaModel, OllamaPair, OllamaPairArgs
@@ -56,7 +59,7 @@ class OllamaPair(pulumi.ComponentResource):
     """
 
     urls: pulumi.Output[dict[str, str]]
-    """In-cluster URL of each model, by id."""
+    """In-cluster URL of each model, by id, e.g. `{"llama2-7b": "http://llama2-7b.ollama:11434"}`."""
     services: pulumi.Output[dict[str, str]]
     """Name of each model's Service, by id."""
     ports: pulumi.Output[dict[str, int]]
@@ -67,18 +70,18 @@ class OllamaPair(pulumi.ComponentResource):
         self._name, self._args = name, args
         namespace = k8s.core.v1.Namespace(
             f"{name}-namespace",
-            # `restricted` refuses root.
+            # `restricted` would reject pods that run as root.
             metadata=k8s.meta.v1.ObjectMetaArgs(name=args.namespace, labels=pod_security("baseline")),
             opts=pulumi.ResourceOptions(parent=self),
         ).metadata.name
-        # A server that starts before it answers the whole cluster.
+        # Without it, a server accepts requests from the entire cluster, so it must exist before the first server.
         policy = network_policy(
             f"{name}-incoming",
             namespace,
             to_models(args.clients),
             pulumi.ResourceOptions(parent=self),
         )
-        # Named by its content: a pod that reads another script is another pod.
+        # Named after its content, so that a changed script restarts the pods.
         script = k8s.core.v1.ConfigMap(
             f"{name}-model-watch",
             metadata=k8s.meta.v1.ObjectMetaArgs(name=f"model-watch-{digest(watch_script())}", namespace=namespace),
@@ -106,7 +109,7 @@ class OllamaPair(pulumi.ComponentResource):
         disk = ModelDisk(model=id, cache=model.cache, size_gib=size, zone=model.zone)
         child = pulumi.ResourceOptions(parent=self)
         claim = claim_disk(f"{self._name}-{id}", disk, namespace, self._args.namespace, self._args.tags, child)
-        # No deleted_with: the pods must go before their claim, their volume and their nodes.
+        # No deleted_with: the pods must be deleted before their claim, their volume and their nodes.
         return k8s.helm.v3.Release(
             f"{self._name}-{id}",
             name=id,
@@ -121,5 +124,5 @@ class OllamaPair(pulumi.ComponentResource):
 
 
 def _service(release: k8s.helm.v3.Release, id: str) -> pulumi.Output[str]:
-    """The Service's name, known once its release is there: a URL that is known earlier answers nobody."""
+    """The Service's name, resolved once its release is ready. Before that, its URL would not work."""
     return release.status.apply(lambda _: id)

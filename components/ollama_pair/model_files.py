@@ -1,7 +1,7 @@
-"""Where the files of a model are kept: a directory of the node's disk, or an EBS volume of its own.
+"""The storage of a model's files: a directory on the node's disk, or an EBS volume of its own.
 
-Both reach the pod through a claim. So the models' namespace needs no right to mount directories of the host, which Pod
-Security refuses from `baseline` on.
+Pods mount both through a PersistentVolumeClaim. A direct mount of a host directory would violate Pod Security level
+`baseline`.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from sharing.names import EBS_CSI_TAG, NODE_MODELS_DIRECTORY, ZONE_LABEL, with_n
 from sharing.setup import Cache
 
 NOMINAL_SIZE = "1Gi"
-"""Size of a directory as Kubernetes wants one; it limits nothing."""
+"""Nominal size of a directory. Kubernetes requires one but does not enforce it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +40,12 @@ def claim_disk(
     tags: Mapping[str, str],
     child: pulumi.ResourceOptions,
 ) -> pulumi.Output[str]:
-    """Registers the disk and a claim on it; returns the claim's name.
+    """Registers the disk and a claim on it, and returns the claim's name.
 
-    Pulumi owns the PersistentVolume: nothing is provisioned behind its back, and nothing is left behind. It is deleted
-    in this order: release, claim, PersistentVolume, EBS volume. Files in a node's directory go with the node.
+    Pulumi owns the PersistentVolume, so nothing is provisioned dynamically and nothing is left behind. The order of
+    deletion is release, claim, PersistentVolume, EBS volume. Files in a node's directory are deleted with the node.
     """
-    # Another name for each kind of disk: the next claim exists before the release gives up the last one.
+    # Each kind of disk has its own claim name. On a switch, the new claim exists before the release drops the old one.
     claim_name = f"{disk.model}-{'models' if disk.cache == 'volume' else 'node'}"
     size = f"{disk.size_gib}Gi" if disk.cache == "volume" else NOMINAL_SIZE
     meta = k8s.meta.v1.ObjectMetaArgs
@@ -78,7 +78,7 @@ def claim_disk(
 
 
 def _directory(disk: ModelDisk) -> dict[str, Any]:
-    """A directory of whatever node the pod is on. Kubelet makes it for root, with mode 0755."""
+    """A directory on the pod's current node. Kubelet creates it for root, with mode 0755."""
     path = f"{NODE_MODELS_DIRECTORY}/{disk.model}"
     return {"host_path": k8s.core.v1.HostPathVolumeSourceArgs(path=path, type="DirectoryOrCreate")}
 
@@ -100,8 +100,8 @@ def _ebs_volume(name: str, disk: ModelDisk, tags: Mapping[str, str], child: pulu
 
 
 def _in_zone(zone: pulumi.Input[str] | None) -> k8s.core.v1.VolumeNodeAffinityArgs:
-    there = k8s.core.v1.NodeSelectorRequirementArgs(
+    in_zone = k8s.core.v1.NodeSelectorRequirementArgs(
         key=ZONE_LABEL, operator="In", values=[pulumi.Output.from_input(zone).apply(str)]
     )
-    terms = [k8s.core.v1.NodeSelectorTermArgs(match_expressions=[there])]
+    terms = [k8s.core.v1.NodeSelectorTermArgs(match_expressions=[in_zone])]
     return k8s.core.v1.VolumeNodeAffinityArgs(required=k8s.core.v1.NodeSelectorArgs(node_selector_terms=terms))

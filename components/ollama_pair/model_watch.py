@@ -1,13 +1,16 @@
-"""Runs beside an Ollama server, as a native sidecar: has its model lost the GPU?
+"""Runs next to an Ollama server, as a native sidecar, and checks whether the model still has its GPU.
 
-Shipped to the cluster as it is, so it needs nothing but Python's standard library. Only an error that the server
-reports for the model counts as lost. A timeout, a 503, a refused connection or a wait in the queue means busy.
+It runs in the cluster and uses only Python's standard library. A model counts as lost only if the server reports an
+error for it. A timeout, a 503, a refused connection or a wait in the queue means that the server is busy.
 
-It shares a folder with the server's container. There `started`, which `model_start.sh` writes, says that the model was
-loaded; `ready` is what the sidecar's readiness probe looks for; `lost` asks `model_start.sh` to end the server.
+Sidecar and server share a folder with three files:
+
+- `started`: `model_start.sh` writes it once the model is loaded.
+- `ready`: the sidecar's readiness probe checks for it.
+- `lost`: asks `model_start.sh` to stop the server.
 
 Environment: MODEL (name), CONTEXT (its context length), SERVER (URL), DIRECTORY (the shared folder), PERIOD_SECONDS,
-RETRY_SECONDS (after an error), LOAD_SECONDS and TOKEN_SECONDS (for an answer), IDLE_SECONDS (see `Watch.look`).
+RETRY_SECONDS (after an error), LOAD_SECONDS and TOKEN_SECONDS (for a reply), IDLE_SECONDS (see `Watch.look`).
 """
 
 import json
@@ -23,11 +26,11 @@ from pathlib import Path
 from typing import Any
 
 ERRORS = 3
-"""Errors in a row, with no answer between them, after which the server has to start again."""
+"""Number of consecutive errors after which the server is restarted."""
 STILL_BUSY = ("no slots available", "not responding", "timed out")
-"""Words of errors that say the runner is alive, or that nobody knows (ollama v0.32.15 llm/llama_server.go)."""
+"""Parts of errors which mean that the runner is alive or unknown (ollama v0.32.15 llm/llama_server.go)."""
 SETTLE_SECONDS = 1
-"""Time for the server to note the end of a request."""
+"""Time in which the server registers the end of a request."""
 
 
 class ModelError(Exception):
@@ -35,32 +38,32 @@ class ModelError(Exception):
 
 
 class BusyError(Exception):
-    """The server gives no answer now, which says nothing of the model."""
+    """The server gives no usable reply now. That says nothing about the model."""
 
 
 class Server:
-    """The Ollama server."""
+    """A client of the Ollama server."""
 
     def __init__(self, url: str, model: str) -> None:
         self._url, self._model = url, model
 
     def loaded(self) -> list[dict[str, Any]]:
-        """The models in memory, as `/api/ps` lists them. Raises `BusyError`."""
+        """The models in memory, as `/api/ps` lists them. Raises `BusyError` or `ModelError`."""
         models: list[dict[str, Any]] = self._ask("/api/ps", None, 10).get("models") or []
         return models
 
     def load(self, seconds: float) -> None:
-        """Checks that the model's runner is alive, and starts one if not. It takes no slot and touches no cache.
+        """Checks that the model's runner is alive, and starts one if it is not. It uses no slot and no cache.
 
-        A generate request without a prompt; the scheduler pings the runner first (ollama v0.32.15 server/sched.go,
-        needsReload). Without options and keep_alive, it changes neither.
+        It sends a generate request without a prompt, for which the scheduler first pings the runner (ollama v0.32.15
+        server/sched.go, needsReload). The request leaves options and keep_alive unchanged, because it has neither.
         """
         self._ask("/api/generate", {"model": self._model, "stream": False}, seconds)
 
     def say_a_token(self, seconds: float) -> None:
-        """Uses the GPU for one token. It waits for a slot, and its prompt takes the place of the slot's cached one."""
-        asked = {"model": self._model, "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 1}}
-        self._ask("/api/generate", asked, seconds)
+        """Generates one token on the GPU. It waits for a slot, and its prompt replaces the slot's cached prompt."""
+        request = {"model": self._model, "prompt": "a", "raw": True, "stream": False, "options": {"num_predict": 1}}
+        self._ask("/api/generate", request, seconds)
 
     def _ask(self, path: str, body: Mapping[str, Any] | None, seconds: float) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
@@ -68,8 +71,8 @@ class Server:
             with urllib.request.urlopen(self._url + path, data, seconds) as answer:
                 found = json.load(answer)
         except urllib.error.HTTPError as error:
-            # 500 is what the scheduler and the runner answer with; 503 a full queue, 404 a missing model, 499 a client
-            # that left (server/routes.go, handleScheduleError).
+            # Scheduler and runner report errors as 500. Others mean a full queue (503), a missing model (404) or a
+            # disconnected client (499); see server/routes.go, handleScheduleError.
             message = reported(error)
             if error.code == 500 and message and not any(words in message for words in STILL_BUSY):
                 raise ModelError(message) from None
@@ -80,7 +83,7 @@ class Server:
 
 
 def reported(answer: urllib.error.HTTPError) -> str:
-    """The error that an answer names, printable and short; empty where it names none."""
+    """The error message in a reply, printable and at most 500 characters; empty if there is none."""
     try:
         message = str(json.load(answer)["error"])
     except (OSError, HTTPException, ValueError, KeyError, TypeError):
@@ -89,7 +92,7 @@ def reported(answer: urllib.error.HTTPError) -> str:
 
 
 class Watch:
-    """Looks at the model now and then, and keeps the files of the shared folder."""
+    """Checks the model periodically, and updates the files in the shared folder."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._server = Server(environment["SERVER"], environment["MODEL"])
@@ -99,17 +102,19 @@ class Watch:
         self._idle = float(environment["IDLE_SECONDS"])
         self._errors = 0
         self._expires: Any = None
-        """What `/api/ps` said after our last request: a client's request changes it."""
+        """The model's expiry that `/api/ps` reported after our last request. A client's request changes it."""
         self._used_at = time.monotonic()
 
     @property
     def has_errors(self) -> bool:
-        """Whether the last answer was an error."""
+        """Whether the last check found an error."""
         return self._errors > 0
 
     def look(self) -> None:
-        """One look. The GPU is used only when no client has used the model for a while, or after an error: a client's
-        next request finds its prompt in the cache, and its own answers show that the GPU is there.
+        """Checks the model once.
+
+        It uses the GPU only after an error, or if no client has used the model for IDLE_SECONDS. While a client is
+        active, its own replies prove that the GPU works, and its prompt must stay in the cache.
         """
         if not (self._folder / "started").exists():
             self._errors = 0
@@ -124,20 +129,20 @@ class Watch:
             self._errors = 0
             self._set_ready(True)
         except BusyError as busy:
-            print(f"no answer from {self._model}: {busy}; it counts as busy", flush=True)
+            print(f"{self._model} is busy: {busy}", flush=True)
             self._set_ready(not self._errors)
         except ModelError as error:
             self._lost(str(error))
 
     def settle(self) -> None:
-        """Notes what `/api/ps` says after our own request."""
+        """Records the model's expiry after our own request."""
         try:
             self._expires = self._entry(self._server.loaded()).get("expires_at")
         except BusyError:
             self._expires = None
 
     def _is_someone_elses(self) -> bool:
-        """Whether asking would put another model, or another setting of a client, out of memory."""
+        """Whether our request would unload another model, or this model with a client's settings."""
         loaded = self._server.loaded()
         if loaded and self._entry(loaded).get("expires_at") != self._expires:
             self._used_at = time.monotonic()
@@ -162,8 +167,8 @@ class Watch:
 
 
 def main(environment: Mapping[str, str]) -> None:
-    """Looks until the pod ends."""
-    # As process 1 it would ignore the signal, and hold up the pod's end.
+    """Checks the model until the pod stops."""
+    # Process 1 ignores SIGTERM by default, which would delay the end of the pod.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     watch, settle = Watch(environment), min(SETTLE_SECONDS, float(environment["RETRY_SECONDS"]))
     while True:

@@ -1,4 +1,4 @@
-"""The values of Ollama's chart for one model: its pod with the server, the start of its model, and the sidecar."""
+"""Helm values of the Ollama chart for one model: its server, the hook that loads the model, and the sidecar."""
 
 import hashlib
 from collections.abc import Mapping
@@ -19,73 +19,77 @@ from sharing.ollama import ALL_LAYERS, server_environment
 from sharing.setup import POD_CPU_MILLIS, Cache
 
 MODELS_DIRECTORY = "/root/.ollama/models"
-"""Where the server keeps models. `OLLAMA_MODELS` stays as it is: the mount goes over the directory instead."""
+"""Directory in which the server keeps models. The disk is mounted here, so `OLLAMA_MODELS` keeps its default."""
 WATCH_FOLDER = "/watch"
-"""Shared by the server's container and the sidecar that watches the model; `model_start.sh` knows it, too."""
+"""Folder that the server's container shares with the sidecar. `model_start.sh` uses the same path."""
 SCRIPT_FOLDER = "/script"
 WATCH_CPU_MILLIS = 10
-"""What the sidecar requests of what is planned for a model's pod."""
+"""CPU request of the sidecar, part of `POD_CPU_MILLIS`."""
 STOP_SECONDS = 30
-"""Requests under way may end; less than a spot node's two minutes."""
+"""Time for running requests to finish. It must be less than the two minutes' notice of a spot interruption."""
 
 
 @dataclass(frozen=True)
 class OllamaModel:
     """One model of the pair, e.g. `OllamaModel("llama2:7b", context=2048)`.
 
-    Raises `ValueError` for a value that no field takes, a model that the catalogue lacks, a volume without a zone, and
-    a volume that is smaller than the model.
+    Raises `ValueError` for a value of the wrong type, a number that is too small, an unknown model, a volume without a
+    zone, and a volume that is smaller than the model.
     """
 
     model: Model | str
-    """Its tag, e.g. `llama2:7b`, or a `Model` that the catalogue lacks."""
+    """The model's tag, e.g. `llama2:7b`, or your own `Model` if the catalogue does not have it."""
     _: KW_ONLY
     id: str | None = None
-    """Name of its release and Service; made of the tag when absent, e.g. `llama2-7b`."""
+    """Name of the release and the Service. Defaults to a name derived from the tag, e.g. `llama2-7b`."""
     context: int = 4096
-    """Tokens per request."""
+    """Context length of one request, in tokens."""
     slots: int = 1
-    """Requests at a time; each has its own KV cache."""
+    """Number of parallel requests. Each slot has its own KV cache."""
     kv_type: KvType | Literal["f16", "q8_0", "q4_0"] = KvType.F16
-    """How the KV cache is stored."""
+    """Data type of the KV cache."""
     batch: int | None = None
-    """Tokens per step; Ollama's choice when absent."""
+    """Tokens that are processed in one step (`num_batch`). Defaults to Ollama's own choice."""
     prompt_cache_mib: int = PROMPT_CACHE_MIB
-    """RAM for earlier prompts; 0 for none."""
+    """RAM for cached prompts, in MiB. 0 disables the cache."""
     cache: Cache = "node"
-    """Model files in a directory of the node's disk, or on an EBS volume of their own."""
+    """Storage of the model files: `node` (a directory on the node's disk) or `volume` (an EBS volume)."""
     volume_gib: int | None = None
-    """Size of that volume; made of the model's size when absent."""
+    """Size of the EBS volume in GiB. Defaults to a size that fits the model."""
     pool: str = "gpu"
-    """Value of the node label `tandem/pool` of the nodes to run on."""
+    """The pool to run on: the value of the label `tandem/pool` on its nodes."""
     ready_labels: Mapping[str, str] = field(default_factory=dict)
-    """Labels that its node gets once its shares are there, where it must not run before."""
+    """Extra node labels that the pod requires, e.g. the one that a node gets once its MIG slices are ready."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the taint `tandem/mode` that its pod tolerates, any when absent: nodes that get another evict it."""
+    """Value of the taint `tandem/mode` that the pod tolerates; any other value evicts it. Defaults to any value."""
     resource_name: str = GPU_RESOURCE
-    """What those nodes offer, and its pod requests one of."""
+    """Extended resource of which the pod requests one, e.g. `nvidia.com/gpu`."""
     page_cache_mib: int | None = None
-    """RAM for the page cache, through which the weights are loaded; room for all of them when absent."""
+    """RAM for the page cache that holds the weights while they load, in MiB. Defaults to the size of the weights."""
     running: bool = True
-    """False parks the model: release and volume stay, no pod runs."""
+    """False parks the model: its release and volume stay, but no pod runs."""
     zone: pulumi.Input[str] | None = None
-    """Zone of its volume, which must be that of the nodes; needed with `cache="volume"`."""
+    """Zone of the EBS volume, which must also be the nodes' zone. Required with `cache="volume"`."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """More values for the chart, merged last."""
+    """Extra Helm values, merged last."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
         check_least(self, context=1, slots=1, prompt_cache_mib=0)
         model = self.served.model
         if self.cache == "volume" and self.zone is None:
-            raise ValueError(f'{model.name} with cache="volume" needs the zone of its nodes. Pass `zone`.')
+            raise ValueError(
+                f'OllamaModel.zone of {model.name} is missing, but cache="volume" needs it. Pass the zone.'
+            )
         if self.volume_gib is not None and self.volume_gib * 2**30 < model.file_bytes:
-            found = f"its volume_gib is {self.volume_gib}"
-            raise ValueError(f"{model.name} does not fit its volume ({found}). Pass {model.volume_gib}, or nothing.")
+            raise ValueError(
+                f"OllamaModel.volume_gib is {self.volume_gib}, which is too small for {model.name}. "
+                f"Pass {model.volume_gib}, or leave it out."
+            )
 
     @cached_property
     def served(self) -> Served:
-        """The model with its settings, as the rules know it."""
+        """The model with its settings, as the rules in `sharing` use it."""
         model = find_model(self.model)
         return Served(
             id=self.id or model_id(model.name),
@@ -99,7 +103,7 @@ class OllamaModel:
 
 
 def chart_values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
-    """Values of the chart for one model. It has no schema: a misspelt path does nothing, so a test knows them all."""
+    """Helm values for one model. The chart has no schema and ignores a misspelt path, so a test checks every path."""
     served = model.served
     return {
         "fullnameOverride": served.id,
@@ -120,18 +124,20 @@ def chart_values(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.In
         "readinessProbe": {"initialDelaySeconds": 1, "periodSeconds": 2},
         "serviceAccount": {"create": True, "automount": False},
         "podSecurityContext": run_as(MODEL_USER),
-        # The root of the file system stays writable: NVIDIA's runtime puts the driver into ld.so.cache.
+        # The root file system stays writable, because NVIDIA's runtime adds the driver to ld.so.cache.
         "securityContext": UNPRIVILEGED,
         "terminationGracePeriodSeconds": STOP_SECONDS,
         "tests": {"enabled": False},
-        # A rolling update would wait for a share that the old pod holds.
+        # A rolling update would wait for the share that the old pod holds.
         "updateStrategy": {"type": "Recreate"},
     }
 
 
 def resources(model: OllamaModel) -> dict[str, Any]:
-    """Of the server's container. It requests what it keeps; the limit leaves room for the page cache, which the kernel
-    takes back before it kills anything.
+    """CPU and memory of the server's container.
+
+    The request covers the memory that the server keeps. The limit adds the page cache, which the kernel reclaims before
+    it kills a process.
     """
     kept = host.host_need(model.served).total - host.SIDECAR_MIB
     weights = -(-model.served.model.file_bytes // MIB)
@@ -143,18 +149,21 @@ def resources(model: OllamaModel) -> dict[str, Any]:
 
 
 def start_command(served: Served) -> list[str]:
-    """What the container runs once it has started: `model_start.sh` with the model's tag, layers and batch."""
+    """The container's postStart hook: `model_start.sh` with the model's tag, layers and batch size."""
     return ["/bin/sh", "-c", start_script(), "model_start", served.model.name, str(ALL_LAYERS), str(served.batch)]
 
 
 @cache
 def start_script() -> str:
-    """The hook that loads the model, as it is shipped."""
+    """Text of `model_start.sh`, the hook that loads the model."""
     return files(__package__).joinpath("model_start.sh").read_text(encoding="utf-8")
 
 
 def watch_container(served: Served) -> dict[str, Any]:
-    """The native sidecar: its readiness counts for the pod, and the chart has no place for other containers."""
+    """The sidecar, as an init container that keeps running: the chart supports no other extra containers.
+
+    Its readiness is part of the pod's readiness.
+    """
     settings = {
         "MODEL": served.model.name,
         "CONTEXT": str(served.effective_context),
@@ -162,12 +171,12 @@ def watch_container(served: Served) -> dict[str, Any]:
         "DIRECTORY": WATCH_FOLDER,
         "PERIOD_SECONDS": "30",
         "RETRY_SECONDS": "10",
-        # As long as a load over a slow line; a busy server keeps it waiting, which harms nobody.
+        # Long enough to load a model over a slow connection. To wait for a busy server does no harm.
         "LOAD_SECONDS": "900",
         "TOKEN_SECONDS": "20",
-        # A chat that pauses for less finds its prompt in the cache.
+        # A chat that pauses for less keeps its prompt in the cache.
         "IDLE_SECONDS": "300",
-        # NVIDIA's runtime gives this container no GPU.
+        # Stops NVIDIA's runtime from giving this container a GPU.
         "NVIDIA_VISIBLE_DEVICES": "void",
     }
     memory = {"memory": f"{host.SIDECAR_MIB}Mi"}
@@ -196,7 +205,7 @@ def watch_container(served: Served) -> dict[str, Any]:
 
 @cache
 def watch_script() -> str:
-    """The sidecar's script as it is shipped."""
+    """Text of `model_watch.py`, the sidecar's script."""
     return files(__package__).joinpath("model_watch.py").read_text(encoding="utf-8")
 
 
@@ -206,7 +215,7 @@ def digest(text: str) -> str:
 
 
 def _files(model: OllamaModel, claim: pulumi.Input[str], script: pulumi.Input[str]) -> dict[str, Any]:
-    """The volumes of the pod, and where the server has them."""
+    """The pod's volumes, and where the server's container mounts them."""
     items = [{"key": "model_watch.py", "path": "model_watch.py"}]
     volumes: list[dict[str, Any]] = [
         {"name": "watch", "emptyDir": {}},

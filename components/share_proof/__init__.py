@@ -1,4 +1,4 @@
-"""ShareProof: Jobs that succeed only when a node offers the expected shares, and pods on them get what they should."""
+"""ShareProof: Jobs that succeed only if a node offers the expected shares and pods can use them as expected."""
 
 from dataclasses import asdict
 from typing import Any, cast
@@ -28,9 +28,10 @@ __all__ = ["DEVICE_PLUGIN", "GPU_OPERATOR", "PluginPods", "ShareProof", "SharePr
 
 
 class ShareProof(pulumi.ComponentResource):
-    """Proves that the shares are real, again when mode, replicas, layout or GPU change. No model may hold them then.
+    """Proves that the GPU shares are real. It runs again when mode, replicas, layout or GPU change.
 
-    A failed proof fails the update with what was expected and what was found. The next update repeats it.
+    While it runs, no model can hold the shares. A failed proof fails the update, with the expected and the observed
+    result. The next update repeats it.
 
     ```python
     from tandem import Mps, ShareProof, ShareProofArgs
@@ -40,7 +41,9 @@ class ShareProof(pulumi.ComponentResource):
     """
 
     verified_shares: pulumi.Output[dict[str, Any]]
-    """The shares of one node, by resource; known once they are proved."""
+    """The shares of one node, by resource, e.g. `{"nvidia.com/gpu": {"per_node": 2, …}}`. It resolves once they are
+    proved.
+    """
 
     def __init__(self, name: str, args: ShareProofArgs, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__(TOKEN.format("ShareProof"), name, None, opts)
@@ -57,11 +60,11 @@ class ShareProof(pulumi.ComponentResource):
         scripts = k8s.core.v1.ConfigMap(
             f"{name}-scripts", metadata=meta(name="scripts", namespace=namespace), data=script_texts(), opts=child
         ).metadata.name
-        # The only ones with access to the API, and to nothing but nodes.
+        # Only this account can access the Kubernetes API, and only to read nodes.
         reader = self._account("node-prober", namespace)
         self._may_get_nodes(reader)
         prober = self._account("share-prober", namespace)
-        # Pods that start before it listen to the whole cluster.
+        # Without it, the pods accept connections from the entire cluster.
         policy = network_policy(f"{name}-incoming", namespace, to_proof(), child)
 
         node = self._job(
@@ -70,7 +73,7 @@ class ShareProof(pulumi.ComponentResource):
             node_job(expected, args, scripts, reader),
             pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[policy])),
         )
-        # While a plugin of the old mode still runs, pods would get its shares and fail for it.
+        # While the old mode's plugin still runs, the pods would get its shares and fail.
         after_node = pulumi.ResourceOptions.merge(again, pulumi.ResourceOptions(parent=self, depends_on=[node]))
         jobs = [node]
         jobs += [self._shares_job(one, mark, namespace, scripts, prober, after_node) for one in expected]
@@ -94,7 +97,7 @@ class ShareProof(pulumi.ComponentResource):
             f"{self._name}-{share}",
             metadata=meta(name=share, namespace=namespace),
             spec=k8s.core.v1.ServiceSpecArgs(
-                # No address of its own: it gives each pod a name, also before that is ready.
+                # Headless: only gives each pod a DNS name, even before the pod is ready.
                 cluster_ip="None",
                 publish_not_ready_addresses=True,
                 selector={PROOF_LABEL: share},
@@ -116,7 +119,7 @@ class ShareProof(pulumi.ComponentResource):
 
     def _may_get_nodes(self, account: pulumi.Input[str]) -> None:
         child, namespace = pulumi.ResourceOptions(parent=self), self._args.namespace
-        # Roles of the cluster have no namespace: the name keeps two proofs apart.
+        # ClusterRoles have no namespace, so the name separates two proofs.
         meta = k8s.meta.v1.ObjectMetaArgs(name=f"{namespace}-node-prober")
         role = k8s.rbac.v1.ClusterRole(
             f"{self._name}-role",
@@ -137,13 +140,15 @@ class ShareProof(pulumi.ComponentResource):
     def _job(
         self, part: str, meta: k8s.meta.v1.ObjectMetaArgs, spec: Manifest, opts: pulumi.ResourceOptions
     ) -> k8s.batch.v1.Job:
-        """A Job that stays as it was made until the expected shares or the taint change, or it has failed."""
+        """Registers a Job that is never updated. It is replaced if the expected shares or the taint change, or if it
+        failed.
+        """
         longer = minutes(spec["activeDeadlineSeconds"])
         meta.annotations = {"pulumi.com/replaceUnready": "true"}
-        # A new image or taint would replace the Job, and its pods would wait for shares that the models hold.
+        # Otherwise a new image or toleration would replace the Job, whose pods would wait for shares that models hold.
         once = pulumi.ResourceOptions(
             ignore_changes=["spec"],
-            # The next one may have the same name: of a switch that is taken back, or of a proof that failed.
+            # The replacement can have the same name: after a failed proof, or if you undo a switch.
             delete_before_replace=True,
             custom_timeouts=pulumi.CustomTimeouts(create=longer, update=longer),
         )

@@ -1,4 +1,4 @@
-"""What a node is expected to offer under a mode, as the share proof checks it: no Pulumi, nothing of Kubernetes."""
+"""The shares that a node is expected to offer under a mode, without Pulumi and Kubernetes."""
 
 import hashlib
 import json
@@ -11,49 +11,50 @@ from sharing.gpus import Gpu
 from sharing.modes import Sharing, sharing_strategy
 
 TOLERANCE = 0.1
-"""Part by which the memory that CUDA shows may differ from the catalogue's: drivers differ by 2 %, the next larger or
-smaller GPU or slice by half."""
+"""Accepted relative difference between the memory that CUDA reports and the catalogue's. Drivers differ by 2 %; the
+next larger or smaller GPU or slice differs by half.
+"""
 MOST_PODS = 16
-"""Pods of one proof. The smallest GPU nodes take 29 pods, of which daemons need a third."""
+"""Maximum number of pods in a proof. The smallest GPU nodes can run 29 pods, and daemons need a third of them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareExpectation:
-    """The shares of one resource on one node."""
+    """The expected shares of one resource on one node."""
 
     resource: str
-    """Extended resource that a pod requests."""
+    """Extended resource that a pod requests, e.g. `nvidia.com/gpu`."""
     gpu: str
-    """Name of the GPU in the catalogue."""
+    """Catalogue name of the GPU, e.g. `t4`."""
     title: str
-    """Its name as people write it."""
+    """Display name of the GPU, e.g. `T4`."""
     gpus_per_node: int
     per_node: int
     """Shares that the node offers."""
     per_device: int
-    """Pods that share one GPU, or one MIG slice."""
+    """Number of pods that share one GPU or one MIG slice."""
     device_mib: int
-    """Memory of that GPU or slice as CUDA shows it."""
+    """Memory of that GPU or slice in MiB, as CUDA reports it."""
     memory_mib: int | None
-    """Memory of one share; None where all see the entire GPU or slice."""
+    """Memory of one share in MiB. None if every share can use the entire GPU or slice."""
     enforced: bool
-    """Whether a process that takes more than that is refused."""
-    device: str = "card"
-    """What is shared: `card`, an entire GPU, or `slice`."""
+    """Whether an allocation beyond the share's memory fails."""
+    device: str = "gpu"
+    """Kind of device that is shared: `gpu` (an entire GPU) or `slice` (a MIG slice)."""
 
     @property
     def strategy(self) -> str:
-        """What feature discovery calls this way of sharing."""
+        """The sharing strategy, as feature discovery names it: `none`, `time-slicing` or `mps`."""
         return sharing_strategy(self.per_device, self.enforced)
 
     @property
     def pods(self) -> int:
-        """Pods that prove it: one a share, as long as the node has room for pods."""
+        """Number of pods in the proof: one per share, up to `MOST_PODS`."""
         return min(self.per_node, MOST_PODS)
 
     @property
     def limit_mib(self) -> int | None:
-        """What MPS lets one process allocate; None under every other mode."""
+        """Memory in MiB that one process can allocate under MPS. None under every other mode."""
         return self.memory_mib if self.strategy == "mps" else None
 
     @property
@@ -61,17 +62,17 @@ class ShareExpectation:
         """One line for logs and errors."""
         device = "slice" if self.device == "slice" else "GPU"
         if self.strategy == "none":
-            how = f"an entire {device} each"
+            how = f"one entire {device} each"
         elif self.limit_mib is not None:
-            how = f"{self.per_device} to a {device}, {self.limit_mib:,} MiB each, enforced"
+            how = f"{self.per_device} per {device}, {self.limit_mib:,} MiB each, enforced"
         else:
-            how = f"{self.per_device} to a {device}, each seeing all of its memory"
+            how = f"{self.per_device} per {device}, all of its memory visible to each"
         shares = f"{self.per_node} share{'s' if self.per_node > 1 else ''}"
         return f"{shares} of {self.resource} on a node with {self.gpus_per_node} {self.title}: {how}"
 
     def to_pods(self) -> PodExpectation:
-        """What the pods on the shares check."""
-        # Whether CUDA shows a client of MPS its share or the GPU is documented nowhere, so both are accepted.
+        """The expectation that the pods on the shares check."""
+        # NVIDIA does not document whether CUDA reports an MPS client's share or the entire GPU, so both are accepted.
         least = self.limit_mib or self.device_mib
         return PodExpectation(
             summary=self.summary,
@@ -84,7 +85,7 @@ class ShareExpectation:
 
 
 def expectations(sharing: Sharing, gpu: Gpu, gpus_per_node: int) -> tuple[ShareExpectation, ...]:
-    """What a node with that many GPUs offers under a mode, one expectation a resource."""
+    """The shares that a node with `gpus_per_node` GPUs offers under a mode, one expectation per resource."""
     return tuple(
         ShareExpectation(
             resource=shares.resource,
@@ -96,14 +97,14 @@ def expectations(sharing: Sharing, gpu: Gpu, gpus_per_node: int) -> tuple[ShareE
             device_mib=shares.unit_mib,
             memory_mib=shares.memory_mib,
             enforced=shares.enforced,
-            device="slice" if shares.profile else "card",
+            device="slice" if shares.profile else "gpu",
         )
         for shares in sharing.offers(gpu)
     )
 
 
 def node_expectation(sharing: Sharing, gpu: Gpu, expected: Sequence[ShareExpectation]) -> NodeExpectation:
-    """What the pod that reads the node checks."""
+    """The expectation that the pod that reads the node checks."""
     return NodeExpectation(
         summary="; ".join(one.summary for one in expected),
         allocatable={one.resource: one.per_node for one in expected},
@@ -112,9 +113,9 @@ def node_expectation(sharing: Sharing, gpu: Gpu, expected: Sequence[ShareExpecta
 
 
 def fingerprint(expected: Sequence[ShareExpectation]) -> str:
-    """Eight characters that change with mode, replicas, layout and GPU, and with nothing else.
+    """Eight characters that change only with mode, replicas, layout and GPU.
 
-    Memory is left out: a corrected catalogue is no reason to stop the models and prove again.
+    Memory is left out, because a corrected catalogue must not stop the models and repeat the proof.
     """
     same = [(one.strategy, one.gpu, one.resource, one.per_node, one.per_device, one.device) for one in expected]
     return hashlib.sha256(json.dumps(same).encode()).hexdigest()[:8]

@@ -1,4 +1,4 @@
-"""The Jobs of a share proof: one reads the node, the other holds its shares. And what their pods run."""
+"""The Jobs of a share proof: one reads the node, the other holds its shares."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -29,22 +29,26 @@ from sharing.names import (
 
 Manifest = dict[str, Any]
 SCRIPTS = ("cuda", "shares", "verdict", "node")
-"""Modules of `in_pod`, which run in the cluster, on their own."""
+"""Modules of `in_pod`, which run in the cluster without the rest of this package."""
 FOLDER = "/proof"
 DISRUPTED = {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-"""A pod that its node's shutdown, an eviction or a spot interruption ends is replaced, and counts as no failure.
+"""A pod that stops because of a node shutdown, an eviction or a spot interruption is replaced, and does not fail the
+Job.
 
-Only `Ignore`: a Job that ends by `FailJob` has a reason that Pulumi does not know, and waits for (pulumi-kubernetes
+The action is never `FailJob`: Pulumi does not know that reason and keeps waiting (pulumi-kubernetes
 provider/pkg/await/checker/job/check.go, collectJobConditionErrors).
 """
 EVICTED_LAST = {"karpenter.sh/do-not-disrupt": "true"}
-"""Karpenter evicts such a pod only when the grace period of its node ends, which is ten minutes. It drains the node all
-the same where the pool or the AMI has changed, or the node has expired: a longer proof then fails, and the next `up`
-repeats it (karpenter v1.14.1 pkg/controllers/disruption/types.go, EventualDisruptionClass; pkg/utils/pod).
+"""Karpenter evicts a pod with this annotation only when its node's grace period of ten minutes ends.
+
+It still drains the node if the pool or the AMI changes or the node expires. A proof that takes longer then fails, and
+the next `up` repeats it (karpenter v1.14.1 pkg/controllers/disruption/types.go, EventualDisruptionClass;
+pkg/utils/pod).
 """
 SHARE_MEMORY, NODE_MEMORY = "1Gi", "128Mi"
-"""Most that a pod of each kind takes: Python with a CUDA context (`sharing.host.RUNNER_MIB` is an engine with one), and
-Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22)."""
+"""Memory limits. A pod on a share is Python with a CUDA context (compare `sharing.host.RUNNER_MIB`, an engine with
+one). The pod that reads the node is Python alone, which takes 24 MiB (Python 3.11.7, 2026-11-22).
+"""
 CREDENTIALS = "/var/run/secrets/kubernetes.io/serviceaccount"
 
 
@@ -57,37 +61,39 @@ class PluginPods:
 
 
 DEVICE_PLUGIN = PluginPods(DEVICE_PLUGIN_NAMESPACE, f"app.kubernetes.io/name={PLUGIN_CHART}")
-"""Of the plugin's own chart, whatever its releases are called (templates/_helpers.tpl, selectorLabels)."""
+"""Pods of the plugin's own chart, for any release name (templates/_helpers.tpl, selectorLabels)."""
 GPU_OPERATOR = PluginPods(OPERATOR_NAMESPACE, "app=nvidia-device-plugin-daemonset")
-"""Of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
+"""Pods of the GPU Operator (assets/state-device-plugin/0500_daemonset.yaml)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShareProofArgs:
     """Inputs of ShareProof.
 
-    Raises `ValueError` for a value that no field takes, an unknown GPU, and a sharing mode that it does not support.
+    Raises `ValueError` for a value of the wrong type, an unknown GPU, and a sharing mode that the GPU does not support.
     """
 
     sharing: Sharing
-    """The mode, e.g. `Mps(replicas=2)`."""
+    """The sharing mode to prove, e.g. `Mps(replicas=2)`."""
     gpu: Gpu | str
-    """The GPU of the nodes, e.g. `"t4"`."""
+    """The nodes' GPU: a catalogue name, e.g. `"t4"`, or a `Gpu`."""
     gpus_per_node: int = 1
-    """GPUs of one node."""
+    """Number of GPUs per node."""
     instance_types: Sequence[str] = ()
-    """EC2 types of those nodes; any when absent. While one type takes the place of another, nodes of both are there."""
+    """EC2 instance types of the nodes to prove; empty for all. During a change of type, a pool has nodes of both types.
+    """
     pool: str = "gpu"
-    """Value of the node label `tandem/pool` of the nodes to prove."""
+    """The pool to prove: the value of the label `tandem/pool` on its nodes."""
     namespace: str = "share-proof"
-    """Namespace of the Jobs."""
+    """Namespace of the Jobs, created by this component."""
     mode_taint: pulumi.Input[str] | None = None
-    """Value of the nodes' taint `tandem/mode`, the mode's name when absent. Another one evicts the pods that tolerate
-    the old one, and proves again."""
+    """Value of the nodes' taint `tandem/mode`. Defaults to the name of the mode's configuration, e.g. `mps-2`. A new
+    value evicts pods that only tolerate the old one, and repeats the proof.
+    """
     plugin: PluginPods = field(default_factory=lambda: DEVICE_PLUGIN)
-    """The pods of the device plugin: an error names them where a node advertises no share."""
+    """The device plugin's pods. An error names them if a node advertises no share."""
     tolerations: Sequence[Mapping[str, str]] = ()
-    """For taints of the nodes besides `nvidia.com/gpu` and `tandem/mode`, as Kubernetes writes tolerations."""
+    """Kubernetes tolerations for taints of the nodes other than `nvidia.com/gpu` and `tandem/mode`."""
 
     def __post_init__(self) -> None:
         check_arguments(self)
@@ -105,7 +111,7 @@ def shares_job(
     scripts: pulumi.Input[str],
     account: pulumi.Input[str],
 ) -> Manifest:
-    """Spec of the Job that holds every expected share of one node at the same time, one pod each."""
+    """Spec of the Job whose pods hold every expected share of one node at the same time, one pod per share."""
     together = {
         "labelSelector": {"matchLabels": {PROOF_LABEL: share}},
         "topologyKey": "kubernetes.io/hostname",
@@ -118,9 +124,9 @@ def shares_job(
         "LIMIT_SECONDS": str(PODS_SECONDS),
         "BACK_SECONDS": str(waits(args.sharing).back),
         "STEP_SECONDS": str(STEP_SECONDS),
-        # Under MPS the mode is what it should be, and who gets no context does not reach the MPS daemon.
+        # Under MPS, EXCLUSIVE_PROCESS is the correct mode. A pod without a context does not reach the MPS daemon.
         "EXCLUSIVE_SECONDS": str(0 if expected.strategy == "mps" else EXCLUSIVE_SECONDS),
-        # What of the driver NVIDIA's runtime mounts; the plugin says which device.
+        # Parts of the driver that NVIDIA's runtime mounts. The device plugin selects the device.
         "NVIDIA_DRIVER_CAPABILITIES": "compute,utility",
     }
     container = _container("shares", environment, SHARE_MEMORY)
@@ -143,7 +149,7 @@ def shares_job(
 def node_job(
     expected: Sequence[ShareExpectation], args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input[str]
 ) -> Manifest:
-    """Spec of the Job that reads what the node says it offers."""
+    """Spec of the Job that reads what the node advertises."""
     environment = {
         "EXPECTATION": json.dumps(asdict(node_expectation(args.sharing, find_gpu(args.gpu), expected))),
         "LIMIT_SECONDS": str(NODE_SECONDS),
@@ -165,7 +171,7 @@ def node_job(
 
 
 def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
-    """A Job that tries once within `deadline` seconds, and stays: gone, it would be made again by the next update."""
+    """A Job that runs once, for at most `deadline` seconds. It is kept, or the next update would create it again."""
     return {
         "backoffLimit": 0,
         "podFailurePolicy": {"rules": [DISRUPTED]},
@@ -175,7 +181,7 @@ def _once(labels: Mapping[str, str], pod: Manifest, deadline: int) -> Manifest:
 
 
 def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input[str], container: Manifest) -> Manifest:
-    # As the package that they are here: `python -m in_pod.shares`.
+    # Mounted as the package `in_pod`, for `python -m in_pod.shares`.
     items = [{"key": f"{script}.py", "path": f"in_pod/{script}.py"} for script in SCRIPTS]
     labels = args.sharing.node_labels(find_gpu(args.gpu))
     return {
@@ -183,7 +189,7 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
         "serviceAccountName": account,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 5,
-        # Not on a node of the mode before, that is about to go, nor on one that has still to be cut.
+        # Excludes nodes of the previous mode, which will be deleted, and nodes that are not partitioned yet.
         "nodeSelector": {POOL_LABEL: args.pool, **labels, **args.sharing.ready_labels},
         "affinity": _of_types(args.instance_types),
         "tolerations": [
@@ -196,7 +202,7 @@ def _pod(args: ShareProofArgs, scripts: pulumi.Input[str], account: pulumi.Input
 
 
 def _of_types(names: Sequence[str]) -> Manifest:
-    """Affinity to nodes of these types."""
+    """Affinity to nodes of these instance types."""
     if not names:
         return {}
     chosen = {"matchExpressions": [{"key": TYPE_LABEL, "operator": "In", "values": [*names]}]}
@@ -211,26 +217,26 @@ def _container(script: str, environment: Mapping[str, pulumi.Input[str]], memory
         "workingDir": FOLDER,
         "env": [{"name": name, "value": value} for name, value in environment.items()],
         "resources": {"requests": {"cpu": "10m", "memory": "64Mi"}, "limits": {"memory": memory}},
-        # The root of the file system stays writable on shares: NVIDIA's runtime puts the driver into ld.so.cache.
+        # The root file system stays writable on shares, because NVIDIA's runtime adds the driver to ld.so.cache.
         "securityContext": {**UNPRIVILEGED},
         "volumeMounts": [{"name": "scripts", "mountPath": FOLDER, "readOnly": True}],
-        # The end of the log is the reason that `pulumi up` shows.
+        # `pulumi up` shows the end of the log as the reason.
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
 
 
 def _user(sharing: Sharing) -> int:
-    """User of the pods on shares. MPS serves one user at a time: the proof must go through the models' server."""
+    """User of the pods on shares. MPS serves one user at a time, so under MPS it is the models' user."""
     return MODEL_USER if sharing.needs_mps_daemon else NOBODY
 
 
 def security_level(sharing: Sharing) -> str:
-    """Pod Security level of the namespace: the strictest that takes that user."""
+    """Pod Security level of the namespace: the strictest one that allows the pods' user."""
     return "baseline" if _user(sharing) == ROOT else "restricted"
 
 
 @cache
 def script_texts() -> dict[str, str]:
-    """The scripts as they are shipped, by file name."""
+    """Texts of the scripts, by file name."""
     folder = files(__package__) / "in_pod"
     return {f"{name}.py": (folder / f"{name}.py").read_text(encoding="utf-8") for name in SCRIPTS}

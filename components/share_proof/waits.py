@@ -1,42 +1,42 @@
-"""How long the parts of a share proof wait: a pod less than its Job, and the Job less than Pulumi."""
+"""Timeouts of a share proof: a pod's is shorter than its Job's, and the Job's is shorter than Pulumi's."""
 
 from dataclasses import dataclass
 
 from sharing.modes import Sharing
 
 NODE_COMES_SECONDS = 600
-"""Time for a GPU node to come, also in place of one that a spot interruption took."""
-CUT_SECONDS = 900
-"""Time for a node to get its MIG slices: images of the GPU Operator, its validators, and a reboot."""
+"""Time for a GPU node to start, also as a replacement after a spot interruption."""
+PARTITION_SECONDS = 900
+"""Time for a node to get its MIG slices: the GPU Operator's images, its validators, and a reboot."""
 NODE_SECONDS = 600
-"""Time for a node to advertise its shares, once the pod that reads it runs."""
+"""Time for a node to advertise its shares, once the pod that reads the node runs."""
 PODS_SECONDS = 300
 """Time for all pods to start."""
 EXCLUSIVE_SECONDS = 60
-"""Time for a GPU to leave EXCLUSIVE_PROCESS mode. The MPS daemon's pod has 30 seconds to end."""
+"""Time for a GPU to leave EXCLUSIVE_PROCESS mode. The MPS daemon's pod has 30 seconds to stop."""
 STEP_SECONDS = 90
-"""Time for one answer of one pod: longer than `EXCLUSIVE_SECONDS`."""
+"""Time for one reply of one pod. It must be longer than `EXCLUSIVE_SECONDS`."""
 STEPS = 4
-"""Three questions, and the verdict."""
+"""Steps of a proof: three questions and the verdict."""
 MARGIN_SECONDS = 120
-"""Time to pull the image, start a container, and end it."""
+"""Time to pull the image, and to start and stop the container."""
 
 
 @dataclass(frozen=True)
 class Waits:
-    """The waits of one proof, in seconds. Each includes one interruption, after which a pod starts on a new node."""
+    """Timeouts of one proof in seconds. Each allows for one interruption, after which a pod starts on a new node."""
 
     ready: int
-    """For a node to come, and to be ready for the proof."""
+    """Time for a node to start and be ready for the proof."""
 
     @property
     def back(self) -> int:
-        """How long the pods on shares wait for one that was interrupted."""
+        """Time for which the pods on shares wait for an interrupted pod to start again."""
         return self.ready + PODS_SECONDS
 
     @property
     def pod(self) -> int:
-        """The longest life of a pod on a share: all pods start, one is interrupted, and all answer again."""
+        """Longest lifetime of a pod on a share: all pods start, one is interrupted, and all are questioned again."""
         return PODS_SECONDS + self.back + 2 * STEPS * STEP_SECONDS
 
     @property
@@ -46,15 +46,15 @@ class Waits:
 
     @property
     def node_job(self) -> int:
-        """Deadline of the Job that reads the node, which starts before the node is there."""
+        """Deadline of the Job that reads the node. The Job is created before the node exists."""
         return 2 * (self.ready + NODE_SECONDS + MARGIN_SECONDS)
 
 
 def waits(sharing: Sharing) -> Waits:
-    """The waits under a mode: longer where a GPU has to be cut first."""
-    return Waits(ready=NODE_COMES_SECONDS + (CUT_SECONDS if sharing.needs_mig_manager else 0))
+    """The timeouts of a proof under a mode. They are longer if GPUs have to be partitioned first."""
+    return Waits(ready=NODE_COMES_SECONDS + (PARTITION_SECONDS if sharing.needs_mig_manager else 0))
 
 
 def minutes(deadline: int) -> str:
-    """How long Pulumi waits for a Job with that deadline: the Job is to say why it failed before Pulumi gives up."""
+    """Pulumi's timeout for a Job with this deadline, e.g. `20m`: longer, so that the Job can report its failure."""
     return f"{-(-deadline // 60) + 5}m"

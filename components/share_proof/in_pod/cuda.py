@@ -1,6 +1,6 @@
-"""One GPU, or the share of one that a pod has, through the driver's own library: no CUDA toolkit, nothing compiled.
+"""Access to a pod's GPU or GPU share through the driver's library, without the CUDA toolkit and without compiling.
 
-Shipped to the cluster with `shares`: Python's standard library alone.
+It runs in the cluster with `shares` and uses only Python's standard library.
 """
 
 import ctypes
@@ -9,33 +9,33 @@ from dataclasses import dataclass
 from typing import Any
 
 LIBRARY = "libcuda.so.1"
-"""The driver's, which NVIDIA's container runtime mounts."""
+"""The driver's library, which NVIDIA's container runtime mounts."""
 FULL = "CUDA_ERROR_OUT_OF_MEMORY"
 MIB = 2**20
 
 
 @dataclass(frozen=True)
 class Sight:
-    """What a pod sees of its device; memory in MiB."""
+    """A pod's view of its device, with memory in MiB."""
 
     devices: int
-    """Number of devices, of which it looked at the first."""
+    """Number of visible devices. The other fields describe the first one."""
     name: str
     uuid: str
-    """Of the card, or of the MIG slice."""
+    """UUID of the GPU or the MIG slice."""
     total_mib: int
-    """By the device's properties."""
+    """Total memory by the device's properties."""
     info_total_mib: int
-    """By `cuMemGetInfo`, which llama.cpp goes by."""
+    """Total memory by `cuMemGetInfo`, which llama.cpp uses."""
     info_free_mib: int
 
 
 class CudaError(Exception):
-    """A call of the driver failed: which, and the driver's name for the error."""
+    """A call of the driver failed. The message has the function and the driver's name of the error."""
 
 
 class Share:
-    """The one device of this pod through libcuda, its context held until the process ends. Raises `CudaError`."""
+    """The pod's only device, with a context that is held until the process ends. Raises `CudaError`."""
 
     def __init__(self) -> None:
         try:
@@ -48,12 +48,12 @@ class Share:
         self._call("cuDeviceGetCount", ctypes.byref(count))
         self._count = count.value
         self._call("cuDeviceGet", ctypes.byref(self._device), 0)
-        # The primary context, as CUDA's runtime (and so Ollama) uses it.
+        # The primary context, which CUDA's runtime (and therefore Ollama) also uses.
         self._call("cuDevicePrimaryCtxRetain", ctypes.byref(context), self._device)
         self._call("cuCtxSetCurrent", context)
 
     def look(self) -> Sight:
-        """What can be seen of the device now."""
+        """Reads the device's current state."""
         name, id = ctypes.create_string_buffer(256), (ctypes.c_ubyte * 16)()
         total, free, info_total = ctypes.c_size_t(), ctypes.c_size_t(), ctypes.c_size_t()
         self._call("cuDeviceGetName", name, len(name), self._device)
@@ -70,7 +70,7 @@ class Share:
         )
 
     def allocate(self, mib: int) -> str | None:
-        """Takes memory; returns the driver's name for its refusal, or None."""
+        """Allocates memory. Returns None, or the driver's name of the error if it refuses."""
         pointer = ctypes.c_uint64()
         code = self._driver.cuMemAlloc_v2(ctypes.byref(pointer), ctypes.c_size_t(mib * MIB))
         if code:
@@ -79,7 +79,7 @@ class Share:
         return None
 
     def free(self) -> None:
-        """Gives all of it back."""
+        """Frees all allocated memory."""
         while self._held:
             self._call("cuMemFree_v2", self._held.pop())
 

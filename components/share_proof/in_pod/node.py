@@ -1,11 +1,10 @@
-"""Runs in one pod on a GPU node: does the node offer what is expected? Asks the Kubernetes API, and nothing else.
+"""Runs in one pod on a GPU node, and checks that the node offers the expected shares. It only uses the Kubernetes API.
 
-Shipped to the cluster as it is, so it needs nothing but Python's standard library. After a change of mode the device
-plugin and feature discovery need a while, so it looks until all is as expected twice in a row, or the time is up.
+It runs in the cluster and uses only Python's standard library. After a change of mode, the device plugin and feature
+discovery need time. So it checks until all is as expected twice in a row, or the time is up.
 
-Environment: EXPECTATION (JSON, see `NodeExpectation`), NODE (name of the node that the pod runs on), LIMIT_SECONDS,
-PAUSE_SECONDS, API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`), PLUGIN_NAMESPACE and PLUGIN_SELECTOR (the
-plugin's pods).
+Environment: EXPECTATION (JSON, see `NodeExpectation`), NODE (name of the pod's node), LIMIT_SECONDS, PAUSE_SECONDS,
+API_SERVER, CREDENTIALS (folder with `token` and `ca.crt`), PLUGIN_NAMESPACE and PLUGIN_SELECTOR (the plugin's pods).
 """
 
 import http.client
@@ -23,20 +22,20 @@ from typing import Any
 
 ANSWER_SECONDS = 10
 LOOKS = 2
-"""Times in a row that all must be as expected: the plugin restarts after its labels have changed."""
+"""Number of consecutive checks that must succeed, because the plugin restarts after its labels change."""
 PROBED = "nvidia.com/"
 
 
 @dataclass(frozen=True)
 class NodeExpectation:
-    """What the node is expected to offer."""
+    """The shares and labels that the node is expected to have."""
 
     summary: str
     """One line for logs and errors."""
     allocatable: Mapping[str, int]
     """Shares by resource."""
     labels: Mapping[str, str]
-    """What feature discovery and the MIG manager say of it."""
+    """Labels that feature discovery and the MIG manager set."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +47,16 @@ class Plugin:
 
 
 def differences(expected: NodeExpectation, node: Mapping[str, Any]) -> list[str]:
-    """What the node offers that is not as expected, as text."""
+    """Findings: each resource and label of the node that is not as expected."""
     offered, labels = node.get("status", {}).get("allocatable", {}), node["metadata"].get("labels", {})
     return [
         *(
-            f"it advertises {offered.get(resource, 'no')} {resource}; {shares} are expected"
+            f"it advertises {offered.get(resource, 'no')} {resource}, expected {shares}"
             for resource, shares in expected.allocatable.items()
             if offered.get(resource) != str(shares)
         ),
         *(
-            f"its label {label} is {labels.get(label, 'missing')}; expected: {value}"
+            f"its label {label} is {labels.get(label, 'missing')}, expected {value}"
             for label, value in expected.labels.items()
             if labels.get(label) != value
         ),
@@ -65,7 +64,7 @@ def differences(expected: NodeExpectation, node: Mapping[str, Any]) -> list[str]
 
 
 def seen(expected: NodeExpectation, node: Mapping[str, Any]) -> str:
-    """The facts in one line of JSON: everything that is expected."""
+    """The proof as one line of JSON: the node's shares and labels."""
     offered, labels = node["status"]["allocatable"], node["metadata"]["labels"]
     return json.dumps(
         {
@@ -80,15 +79,15 @@ def seen(expected: NodeExpectation, node: Mapping[str, Any]) -> str:
 def prove(
     expected: NodeExpectation, node: str, look: Callable[[], Any], limit: float, pause: float, plugin: Plugin
 ) -> tuple[bool, str]:
-    """Looks until all is as expected or the time is up; returns which, and what to print."""
-    until, good, found = time.monotonic() + limit, 0, ["no look at it succeeded"]
+    """Checks the node until all is as expected or the time is up. Returns whether it succeeded, and what to print."""
+    until, good, found = time.monotonic() + limit, 0, ["the node could not be read"]
     last: dict[str, Any] | None = None
     while True:
         try:
             last = dict(look())
             found = differences(expected, last)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            found = [f"the API server gives no answer: {error}"]
+            found = [f"the API server cannot be reached: {error}"]
         good = 0 if found else good + 1
         if last is not None and good == LOOKS:
             return True, seen(expected, last)
@@ -98,33 +97,36 @@ def prove(
     lines = [
         f"expected: {expected.summary}",
         f"found: node {node}, for {limit:g} s",
-        *(f"- {one}" for one in found or ["all as expected, but only at the very end"]),
+        *(f"- {one}" for one in found or ["all as expected, but only in the last check"]),
         *remedy(expected, node, last, plugin),
-        "Then run `pulumi up` again; it repeats the proof.",
+        "Then run `pulumi up` again to repeat the proof.",
     ]
     return False, "\n".join(lines)
 
 
 def remedy(expected: NodeExpectation, node: str, seen: Mapping[str, Any] | None, plugin: Plugin) -> list[str]:
-    """What to do. A plugin that advertises 0 of a resource has registered it and lost it, and does not register again:
-    only a new pod helps (NVIDIA/k8s-device-plugin issue 1645)."""
+    """The remedy, as lines of text.
+
+    A plugin that advertises 0 of a resource has lost its registration and never registers again. Only a new pod helps
+    (NVIDIA/k8s-device-plugin issue 1645).
+    """
     if seen is None:
-        return ["Check that the API server answers: `kubectl get nodes`."]
+        return ["Check the API server with `kubectl get nodes`."]
     offered = seen.get("status", {}).get("allocatable", {})
     pods = f"-n {plugin.namespace} {{}} -l {plugin.selector} --field-selector spec.nodeName={node}"
     if any(offered.get(resource) in (None, "0") for resource in expected.allocatable):
         return [
-            "The NVIDIA device plugin's pod on this node advertises no share. Replace it:",
+            "The NVIDIA device plugin on this node advertises no share. Replace its pod:",
             f"`kubectl {pods.format('delete pod')}`",
         ]
     return [
-        "The device plugin and feature discovery set this. Read their logs:",
+        "The device plugin and feature discovery set these values. Find their pods and read their logs:",
         f"`kubectl {pods.format('get pod')}`",
     ]
 
 
 def reader(server: str, credentials: Path, node: str) -> Callable[[], Any]:
-    """A function that reads the node with the pod's own token, which Kubernetes renews in its file."""
+    """A function that reads the node with the pod's token. It rereads the token, because Kubernetes renews it."""
     authority = credentials / "ca.crt"
     tls = ssl.create_default_context(cafile=str(authority)) if server.startswith("https:") else None
 
@@ -150,7 +152,7 @@ def _message(body: bytes) -> str:
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """0 when the node offers what is expected, 1 when it does not; the last thing printed says why."""
+    """Returns 0 if the node is as expected, else 1. The last output is the proof or the reason."""
     expected = NodeExpectation(**json.loads(environment["EXPECTATION"]))
     node = environment["NODE"]
     look = reader(environment["API_SERVER"], Path(environment["CREDENTIALS"]), node)

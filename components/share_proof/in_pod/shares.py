@@ -1,17 +1,17 @@
-"""Runs in each pod of a share proof, one pod a share: do all of them get what is expected, at the same time?
+"""Runs in each pod of a share proof, one pod per share, and checks that all shares work at the same time.
 
-Shipped to the cluster as it is, so it needs nothing but Python's standard library and the driver's libcuda.
+It runs in the cluster and uses only Python's standard library and the driver's libcuda.
 
-Pod 0 is the judge. The others come to it by the name that an Indexed Job gives it, for which no pod needs access to the
-Kubernetes API. Each opens its device and keeps it open until the judge has asked everything and gives all of them the
-same verdict: whichever pod's log is read, and whichever ends first, it says the same.
+Pod 0 is the judge. The other pods connect to it by the host name that an Indexed Job gives it, so no pod needs access
+to the Kubernetes API. Each pod keeps its device open until the judge has asked all questions and sends the same verdict
+to all. So every pod's log shows the verdict, whichever pod stops first.
 
-A pod that an eviction or a spot interruption ends comes again, perhaps on another node: the others wait for it, the
-judge asks everything once more, and a new judge is looked for by its name.
+A pod that is evicted or interrupted is replaced, perhaps on another node. The others wait for the replacement, and the
+judge asks all questions again. A replaced judge is found by its name.
 
 Environment: EXPECTATION (JSON, see `PodExpectation`), JOB_COMPLETION_INDEX, JUDGE (host of pod 0), SERVICE (host that
-resolves to every pod that runs), PORT, LIMIT_SECONDS (for all pods to come), BACK_SECONDS (for an interrupted one to
-come again), STEP_SECONDS (for one answer), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
+resolves to every running pod), PORT, LIMIT_SECONDS (for all pods to start), BACK_SECONDS (for an interrupted pod to
+start again), STEP_SECONDS (for one reply), EXCLUSIVE_SECONDS (for the GPU to leave EXCLUSIVE_PROCESS mode).
 """
 
 import contextlib
@@ -38,26 +38,26 @@ from .verdict import (
 )
 
 UNAVAILABLE = "CUDA_ERROR_DEVICE_UNAVAILABLE"
-GONE = "interrupted"
+INTERRUPTED = "interrupted"
 HELLO_SECONDS = 5
 PAUSE_SECONDS = 0.2
 
 
 class Pod(Protocol):
-    """A pod that the judge questions: `ask` returns at once, `receive` when the answer is there."""
+    """A pod that the judge questions. `ask` returns immediately; `receive` waits for the reply."""
 
     def ask(self, question: str) -> None: ...
     def receive(self, until: float | None = None) -> Answer: ...
 
 
 class LocalPod:
-    """The pod of this process. Answers hold `error` where the driver failed, which ends the questions."""
+    """The pod of this process. A reply has `error` if the driver failed, and then the judge stops asking."""
 
     def __init__(self, expected: PodExpectation, exclusive: float) -> None:
         self._expected, self._exclusive = expected, exclusive
         self._share: Share | None = None
         self.question = ""
-        """The last one: what hangs, if anything does."""
+        """The last question, to report it if the driver hangs."""
 
     def ask(self, question: str) -> None:
         self.question = question
@@ -67,7 +67,7 @@ class LocalPod:
         try:
             self._share = self._share or open_share(self._exclusive)
             if self.question == "look":
-                # What an interrupted round has taken.
+                # Frees memory that an interrupted round allocated.
                 self._share.free()
                 return asdict(self._share.look())
             if self.question == "within":
@@ -80,7 +80,9 @@ class LocalPod:
 
 
 def open_share(exclusive: float) -> Share:
-    """The pod's share. Tries again while a GPU that was shared by MPS is still in EXCLUSIVE_PROCESS mode."""
+    """Opens the pod's share. Retries for `exclusive` seconds while the GPU is still in EXCLUSIVE_PROCESS mode after
+    MPS.
+    """
     until = time.monotonic() + exclusive
     while True:
         try:
@@ -92,7 +94,7 @@ def open_share(exclusive: float) -> Share:
 
 
 class Interrupted(Exception):
-    """Pods that went away while they were asked."""
+    """Pods stopped before they replied."""
 
     def __init__(self, indexes: list[int]) -> None:
         super().__init__(indexes)
@@ -100,14 +102,14 @@ class Interrupted(Exception):
 
 
 class RemotePod:
-    """Another pod, at the end of a connection with one JSON object a line."""
+    """Another pod, over a connection with one JSON object per line."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._stream = connection.makefile("rw", encoding="utf-8", newline="\n")
 
     def send(self, message: Mapping[str, Any]) -> None:
-        with contextlib.suppress(OSError):  # a pod that went away is noticed when its answer is received
+        with contextlib.suppress(OSError):  # `receive` notices that a pod has stopped
             self._stream.write(json.dumps(message) + "\n")
             self._stream.flush()
 
@@ -119,10 +121,10 @@ class RemotePod:
         try:
             answer = json.loads(self._stream.readline() or "null")
         except TimeoutError:
-            return {"error": "hung: it gave no answer"}
+            return {"error": "hung and did not reply"}
         except (OSError, ValueError):
             answer = None
-        return answer if isinstance(answer, dict) else {"error": GONE}
+        return answer if isinstance(answer, dict) else {"error": INTERRUPTED}
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -131,7 +133,7 @@ class RemotePod:
 
 
 def run_judge(expected: PodExpectation, here: LocalPod, port: int, limit: float, back: float, step: float) -> Answer:
-    """The judge's part: waits for the pods, questions them, gives all the verdict and returns it."""
+    """Acts as the judge: waits for the pods, questions them, and sends all of them the verdict. Returns the verdict."""
     others: dict[int, RemotePod] = {}
     patience, lost = Patience(limit, back), list[int]()
     with socket.create_server(("", port), backlog=expected.pods) as server:
@@ -147,7 +149,7 @@ def run_judge(expected: PodExpectation, here: LocalPod, port: int, limit: float,
                 break
             except Interrupted as interrupted:
                 lost = interrupted.indexes
-                print(f"{format_pods(lost)}: {GONE}; waiting for the replacement", file=sys.stderr, flush=True)
+                print(f"{format_pods(lost)}: {INTERRUPTED}; waiting for the replacement", file=sys.stderr, flush=True)
                 patience.renew()
                 for index in lost:
                     others.pop(index).close()
@@ -159,7 +161,7 @@ def run_judge(expected: PodExpectation, here: LocalPod, port: int, limit: float,
 
 
 class Patience:
-    """Until when pods may come: at first, and once more when one was interrupted."""
+    """The deadline for pods to start: `limit` seconds at first, and `back` seconds once after an interruption."""
 
     def __init__(self, limit: float, back: float) -> None:
         self._limit, self._back = limit, back
@@ -167,20 +169,20 @@ class Patience:
         self._is_renewed = False
 
     def renew(self) -> None:
-        """The first interruption gives time for a new node; further ones have what is left of it."""
+        """Extends the deadline after the first interruption. Further interruptions do not extend it again."""
         if not self._is_renewed:
             self.until, self._is_renewed = time.monotonic() + self._back, True
 
     def exhausted(self, missing: list[int], lost: list[int]) -> str:
-        """Who did not come in time, as text."""
+        """The finding about pods that did not start in time."""
         if set(missing) & set(lost):
             were = "were" if len(missing) > 1 else "was"
-            return f"{format_pods(missing)} {were} {GONE} and did not start again within {self._back:g} s"
+            return f"{format_pods(missing)} {were} {INTERRUPTED} and did not start again within {self._back:g} s"
         return f"{format_pods(missing)} did not start within {self._limit:g} s"
 
 
 def gather(server: socket.socket, wanted: int, until: float, came: dict[int, RemotePod]) -> None:
-    """Adds the pods that come in time, by index. A pod that comes again replaces itself; strangers are sent away."""
+    """Accepts pods until all are connected or the time is up. A new pod replaces the old one with its index."""
     while len(came) < wanted - 1:
         server.settimeout(max(until - time.monotonic(), 0.01))
         try:
@@ -198,42 +200,42 @@ def gather(server: socket.socket, wanted: int, until: float, came: dict[int, Rem
 
 
 def examine(expected: PodExpectation, pods: Mapping[int, Pod], step: float) -> tuple[list[str], dict[int, Answer]]:
-    """Questions the pods; returns what is not as expected, as text, and what each saw. Raises `Interrupted`."""
+    """Questions the pods. Returns the findings, and each pod's reply about its device. Raises `Interrupted`."""
 
     def ask(question: str, chosen: Iterable[int]) -> dict[int, Answer]:
         for index in chosen:
             pods[index].ask(question)
         until = time.monotonic() + step
         answers = {index: pods[index].receive(until) for index in chosen}
-        if away := [index for index, answer in answers.items() if answer.get("error") == GONE]:
-            raise Interrupted(away)
+        if stopped := [index for index, answer in answers.items() if answer.get("error") == INTERRUPTED]:
+            raise Interrupted(stopped)
         return answers
 
-    # All at once: from here on every pod holds its context.
+    # All pods at once: from now on, each of them holds a context.
     seen = ask("look", list(pods))
     found = _failed(seen) or [*find_misplaced(expected, seen), *find_missized(expected, seen)]
     if found:
         return found, seen
     if expected.limit_mib is not None:
-        # One after the other: on a GPU without limits the first would take what then refuses the second.
+        # One pod at a time: without limits, the first allocation could make the second one fail.
         above: dict[int, Answer] = {}
         for index in pods:
             above |= ask("above", [index])
         found += _failed(above) or group_by_finding(
             {
-                index: f"could take {expected.above_mib:,} MiB, more than its share"
+                index: f"allocated {expected.above_mib:,} MiB, more than its share"
                 if answer["refused"] is None
-                else f"was refused more than it may take by {answer['refused']}, not {FULL}"
+                else f"expected {FULL} for an allocation beyond its share, but got {answer['refused']}"
                 for index, answer in above.items()
                 if answer["refused"] != FULL
             }
         )
     if not found:
-        # All hold theirs at the end: the shares add up.
+        # All pods hold their memory at the end, so the shares exist at the same time.
         within = ask("within", list(pods))
         found = _failed(within) or group_by_finding(
             {
-                index: f"could not take {expected.within_mib:,} MiB of its share: {answer['refused']}"
+                index: f"could not allocate {expected.within_mib:,} MiB of its share: {answer['refused']}"
                 for index, answer in within.items()
                 if answer["refused"] is not None
             }
@@ -254,8 +256,9 @@ def run_member(
     limit: float,
     back: float,
 ) -> Answer:
-    """The part of every other pod: comes to the judge, answers it, and returns its verdict. A judge that goes away is
-    replaced, like every pod, so its successor is looked for.
+    """Acts as any other pod: connects to the judge, answers its questions, and returns its verdict.
+
+    A judge that stops is replaced like every pod, so this connects again.
     """
     patience, found = Patience(limit, back), f"pod 0, which collects the results, did not start within {limit:g} s"
     while (there := connect(judge, patience.until)) is not None:
@@ -265,16 +268,14 @@ def run_member(
         if verdict is not None:
             return verdict
         patience.renew()
-        found = (
-            f"pod 0, which collects the results, was {GONE} without a verdict and did not start again within {back:g} s"
-        )
+        found = f"pod 0, which collects the results, was {INTERRUPTED} and did not start again within {back:g} s"
         time.sleep(PAUSE_SECONDS)
-    facts = [f"{_running(service)} of {expected.pods} pods run"]
+    facts = [f"{_running(service)} of {expected.pods} pods are running"]
     return {"kept": False, "text": format_failure(expected, facts, [found])}
 
 
 def answer(judge: RemotePod, here: LocalPod) -> Answer | None:
-    """Answers the judge's questions; returns its verdict, or None when it goes away."""
+    """Answers the judge's questions. Returns its verdict, or None if the judge stops."""
     while True:
         message = judge.receive()
         if "question" in message:
@@ -288,7 +289,7 @@ def answer(judge: RemotePod, here: LocalPod) -> Answer | None:
 
 
 def connect(judge: tuple[str, int], until: float) -> RemotePod | None:
-    """A connection to the judge, which may start later and be unknown to DNS until then; None when it does not."""
+    """A connection to the judge, or None if it does not start in time. Until it starts, DNS does not know it."""
     while time.monotonic() < until:
         try:
             return RemotePod(socket.create_connection(judge, timeout=HELLO_SECONDS))
@@ -298,7 +299,7 @@ def connect(judge: tuple[str, int], until: float) -> RemotePod | None:
 
 
 def _running(service: str) -> int:
-    """Pods that have an address: a headless Service resolves to all of them."""
+    """Number of pods with an address: a headless Service resolves to all of them."""
     try:
         return len(socket.gethostbyname_ex(service)[2])
     except OSError:
@@ -306,11 +307,11 @@ def _running(service: str) -> int:
 
 
 def watch(seconds: float, here: LocalPod, expected: PodExpectation, index: int) -> None:
-    """Ends this process when a call of the driver never returns: nothing else can."""
+    """Ends this process after `seconds` if a call of the driver never returns, because nothing else can stop it."""
 
     def give_up() -> None:
-        found = [f"pod {index} hung in the driver when asked {here.question!r}"]
-        print(format_failure(expected, [f"no end within {seconds:g} s"], found), file=sys.stderr, flush=True)
+        found = [f"pod {index} hung in the driver during step {here.question!r}"]
+        print(format_failure(expected, [f"no verdict within {seconds:g} s"], found), file=sys.stderr, flush=True)
         os._exit(1)
 
     timer = threading.Timer(seconds, give_up)
@@ -319,14 +320,14 @@ def watch(seconds: float, here: LocalPod, expected: PodExpectation, index: int) 
 
 
 def main(environment: Mapping[str, str]) -> int:
-    """0 when all is as expected, 1 when it is not; the last thing printed says why."""
+    """Returns 0 if all shares are as expected, else 1. The last output is the proof or the reason."""
     given = json.loads(environment["EXPECTATION"])
     expected = PodExpectation(**{**given, "sees_mib": tuple(given["sees_mib"])})
     index, port = int(environment["JOB_COMPLETION_INDEX"]), int(environment["PORT"])
     limit, step = float(environment["LIMIT_SECONDS"]), float(environment["STEP_SECONDS"])
     back, exclusive = float(environment["BACK_SECONDS"]), float(environment["EXCLUSIVE_SECONDS"])
     here = LocalPod(expected, exclusive)
-    # Three questions and a verdict, and all of it once more after an interruption.
+    # Three questions and a verdict, all of them twice because of a possible interruption.
     watch(limit + back + 8 * step, here, expected, index)
     if index == 0:
         verdict = run_judge(expected, here, port, limit, back, step)

@@ -1,6 +1,6 @@
-"""What a share proof expects of its pods, and what it says of them: findings, and what to do.
+"""The expectation of a share proof, and its verdict: findings and remedies.
 
-Shipped to the cluster with `shares`: Python's standard library alone.
+It runs in the cluster with `shares` and uses only Python's standard library.
 """
 
 import json
@@ -9,100 +9,102 @@ from dataclasses import dataclass
 from typing import Any
 
 SMALL_MIB = 64
-"""Allocated where no limit is expected: the share works at all."""
+"""Memory that a pod without a limit allocates, to show that its share works."""
 CONTEXT_MIB = 400
-"""Left of an MPS share for the context itself, which counts against the limit; a guess above what contexts take."""
+"""Memory reserved for the CUDA context, which counts towards an MPS limit. A generous estimate."""
 MOST_LINES = 8
-"""Findings listed one by one: of a failed container's log, Kubernetes keeps 2,048 bytes."""
+"""Maximum number of findings in a verdict. Kubernetes keeps 2,048 bytes of a failed container's log."""
 
 Answer = dict[str, Any]
 REMEDIES = (
     (
         "did not start",
-        "Too few shares are free. List the pods that hold them: `kubectl get pods -A -o wide`.",
+        "Too few shares are free. Find the pods that hold them with `kubectl get pods -A -o wide`, and stop them.",
     ),
     (
         "cannot load",
         "The container has no NVIDIA driver. Use an NVIDIA variant of the EKS AMI on these nodes.",
     ),
     ("CUDA_ERROR_MPS", "Read the log of the MPS control daemon on this node."),
-    ("hung", "Under MPS, a process waits while processes of another user hold the server. Stop those processes."),
+    ("hung", "Under MPS, a process waits while another user's processes use the MPS server. Stop those processes."),
     (
         "CUDA_ERROR_DEVICE_UNAVAILABLE",
         "Another process holds the GPU, or the GPU is still in EXCLUSIVE_PROCESS mode. "
         "Stop other GPU pods on the node. If none is left, run `nvidia-smi -c 0` on the node, or replace the node.",
     ),
     ("CUDA_ERROR_NO_DEVICE", "The device plugin gave the pod no GPU. Read the plugin's log on this node."),
-    ("are expected", "The device plugin shares GPUs in another way. Check the node's labels nvidia.com/*."),
-    ("of memory visible", "The node has another GPU, or other slices, than planned. Check its instance type."),
-    ("devices visible", "The pod got devices that it did not request. Read the device plugin's log on this node."),
-    ("more than its share", "Memory is not limited: the pod does not use the MPS daemon. Read the daemon's log."),
-    ("of its share", "Another process holds memory of the GPU, or the shares are too small. Use fewer replicas."),
+    ("per device", "The device plugin uses another sharing mode. Check the node's labels nvidia.com/*."),
+    ("of memory visible", "The node's GPU or MIG slices are not as planned. Check its instance type."),
+    ("devices visible", "The pod has devices that it did not request. Read the device plugin's log on this node."),
+    (
+        "more than its share",
+        "Memory is not limited, because the pod does not use the MPS daemon. Read the daemon's log.",
+    ),
+    (
+        "of its share",
+        "Another process uses GPU memory, or the shares are too small. Stop that process or use fewer replicas.",
+    ),
 )
-"""What to do, by words of a finding."""
+"""Remedies, by words in a finding."""
 
 
 @dataclass(frozen=True)
 class PodExpectation:
-    """What the pods are expected to find."""
+    """The result that the pods are expected to find."""
 
     summary: str
     """One line for logs and errors."""
     shares: int
     """Shares of the resource on the node."""
     pods: int
-    """Pods of this proof: one a share, or fewer where the node takes no more."""
+    """Pods of this proof: one per share, or fewer if the node cannot run as many."""
     per_device: int
-    """Shares of one card, or of one MIG slice."""
+    """Shares per GPU or MIG slice."""
     sees_mib: tuple[int, int]
-    """Least and most memory that a pod may see."""
+    """Minimum and maximum memory in MiB that a pod can see."""
     limit_mib: int | None
-    """What one process may allocate, where that is enforced by MPS."""
+    """Memory in MiB that one process can allocate, if MPS enforces a limit."""
 
     @property
     def above_mib(self) -> int:
-        """An allocation that must fail."""
+        """Size in MiB of an allocation that must fail."""
         return (self.limit_mib or 0) + SMALL_MIB
 
     @property
     def within_mib(self) -> int:
-        """An allocation that must succeed in all pods at once."""
+        """Size in MiB of an allocation that must succeed in all pods at once."""
         if self.limit_mib is None:
             return SMALL_MIB
         return max(min(self.limit_mib * 4 // 5, self.limit_mib - CONTEXT_MIB), self.limit_mib // 4)
 
 
 def find_misplaced(expected: PodExpectation, seen: Mapping[int, Answer]) -> list[str]:
-    """Pods with more than one device, and devices with another number of pods than expected."""
+    """Findings about pods with more than one device, and about devices with an unexpected number of pods."""
     found = group_by_finding(
-        {
-            index: f"{one['devices']} devices visible instead of one"
-            for index, one in seen.items()
-            if one["devices"] != 1
-        }
+        {index: f"{one['devices']} devices visible, expected 1" for index, one in seen.items() if one["devices"] != 1}
     )
     all_taken = expected.pods == expected.shares
     for id, pods in _by_device(seen).items():
         if len(pods) > expected.per_device or (all_taken and len(pods) < expected.per_device):
             found.append(
-                f"{id} has {len(pods)} of the pods ({format_pods(pods)}); {expected.per_device} are expected on each"
+                f"{id} has {len(pods)} of the pods ({format_pods(pods)}), expected {expected.per_device} per device"
             )
     return found
 
 
 def find_missized(expected: PodExpectation, seen: Mapping[int, Answer]) -> list[str]:
-    """Pods that see more or less memory than a share of the expected GPU shows."""
+    """Findings about pods that see more or less memory than a share of the expected GPU."""
     least, most = expected.sees_mib
     wrong = {}
     for index, one in seen.items():
         sizes = [size for size in (one["total_mib"], one["info_total_mib"]) if not least <= size <= most]
         if sizes:
-            wrong[index] = f"{sizes[0]:,} MiB of memory visible, not {least:,} to {most:,}"
+            wrong[index] = f"{sizes[0]:,} MiB of memory visible, expected {least:,} to {most:,} MiB"
     return group_by_finding(wrong)
 
 
 def format_verdict(expected: PodExpectation, found: list[str], seen: Mapping[int, Answer], came: int) -> str:
-    """The verdict as text: one line of JSON when all is as expected, else what was expected, found, and what to do."""
+    """The verdict as text: one line of JSON if all shares are as expected, else the failure with its remedies."""
     looked = {index: one for index, one in seen.items() if "uuid" in one}
     by_device = _by_device(looked)
     if not found:
@@ -123,10 +125,10 @@ def format_verdict(expected: PodExpectation, found: list[str], seen: Mapping[int
 
 
 def format_failure(expected: PodExpectation, facts: list[str], found: list[str]) -> str:
-    """What was expected and found, what differs, what to do."""
+    """A failure as text: the expectation, the facts, the findings and the remedies."""
     remedies = [remedy for word, remedy in REMEDIES if any(word in one for one in found)]
     lines = [f"expected: {expected.summary}", f"found: {'; '.join(facts)}", *(f"- {one}" for one in found), *remedies]
-    return "\n".join([*lines, "Then run `pulumi up` again; it repeats the proof."])
+    return "\n".join([*lines, "Then run `pulumi up` again to repeat the proof."])
 
 
 def _by_device(seen: Mapping[int, Answer]) -> dict[str, list[int]]:
@@ -137,7 +139,7 @@ def _by_device(seen: Mapping[int, Answer]) -> dict[str, list[int]]:
 
 
 def group_by_finding(statements: Mapping[int, str]) -> list[str]:
-    """The same said of several pods is said once."""
+    """The findings, with one line for all pods that have the same finding."""
     said: dict[str, list[int]] = {}
     for index, statement in statements.items():
         said.setdefault(statement, []).append(index)
