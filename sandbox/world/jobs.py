@@ -132,10 +132,10 @@ def _differences(things: Things, node: Thing, promise: dict[str, Any], resources
     for resource, count in counts.items():
         found = offers[resource].count if resource in offers else "no"
         if found != count:
-            yield f"it advertises {found} {resource}; {count} are expected"
+            yield f"it advertises {found} {resource}, expected {count}"
     for label, value in promise.get("labels", {}).items():
         if labels.get(label) != value:
-            yield f"its label {label} is {labels.get(label, 'missing')}; expected: {value}"
+            yield f"its label {label} is {labels.get(label, 'missing')}, expected {value}"
     for resource in sorted(resources & offers.keys()):
         if promise.get("limit_mib") and offers[resource].strategy != "mps":
             yield f"a process was given more than the {promise['limit_mib']:,} MiB of its share of {resource}"

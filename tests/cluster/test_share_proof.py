@@ -248,8 +248,8 @@ def test_the_nodes_reader_runs_on_a_gpu_node_whose_shares_are_all_taken(
             1,
             [
                 "expected: 4 shares of nvidia.com/gpu on a node with 1 T4",
-                "- it advertises 2 nvidia.com/gpu; 4 are expected",
-                "- its label nvidia.com/gpu.replicas is 2; expected: 4",
+                "- it advertises 2 nvidia.com/gpu, expected 4",
+                "- its label nvidia.com/gpu.replicas is 2, expected 4",
             ],
         ),
         (4, "share-prober", 1, [f'User "{PROBER}" cannot get resource "nodes"']),

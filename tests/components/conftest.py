@@ -1,4 +1,4 @@
-"""One way to build each component, for the tests that hold for all of them."""
+"""A builder for each component, for tests that apply to all components."""
 
 import asyncio
 from collections.abc import Callable
@@ -36,7 +36,7 @@ PAIR = (
 
 
 class Mocks(pulumi.runtime.Mocks):
-    """Pulumi's stock mocks, as its documentation shows them. Notes type, name and inputs of what is made."""
+    """Mocks as in Pulumi's documentation. They record type, name and inputs of each resource."""
 
     def __init__(self) -> None:
         self.made: list[tuple[str, str, dict[str, Any]]] = []
@@ -82,7 +82,7 @@ def _karpenter(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.Compone
 def _sharing(name: str, opts: pulumi.ResourceOptions | None) -> pulumi.ComponentResource:
     pools = [
         PoolSharing(sharing=TimeSlicing(), gpu="t4", pool=f"{name}-gpu"),
-        PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-cut"),
+        PoolSharing(sharing=BALANCED, gpu="rtx-pro-server-6000", pool=f"{name}-mig"),
     ]
     return DevicePluginSharing(name, DevicePluginSharingArgs(pools=pools), opts)
 
@@ -116,7 +116,7 @@ BUILDERS: dict[str, Builder] = {
 
 @pytest.fixture(autouse=True)
 def event_loop_of_the_thread() -> None:
-    """Pulumi's `set_mocks` wants one; a test that ran `asyncio.run` before has taken it away."""
+    """Pulumi's `set_mocks` needs an event loop. A test that called `asyncio.run` earlier has removed it."""
     try:
         asyncio.get_event_loop()
     except RuntimeError:

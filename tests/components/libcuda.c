@@ -1,5 +1,5 @@
-// A driver that only pretends: as much of libcuda as a share proof calls, behaving as environment variables say.
-// Codes and names are those of cuda.h.
+// A fake driver: the functions of libcuda that a share proof calls. Environment variables set its behaviour.
+// Codes and names are from cuda.h.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +40,7 @@ int cuDeviceGet(int *device, int ordinal) { *device = 7; return ordinal < number
 int cuDevicePrimaryCtxRetain(void **context, int device) {
     if (device != 7) return 101;
     while (getenv("FAKE_HANG")) pause();
-    // In EXCLUSIVE_PROCESS mode, with another process on the GPU, for as long as that file is there.
+    // EXCLUSIVE_PROCESS mode with another process on the GPU, as long as that file exists.
     if (getenv("FAKE_EXCLUSIVE") && access(getenv("FAKE_EXCLUSIVE"), F_OK) == 0) {
         char seen[4096];
         snprintf(seen, sizeof seen, "%s.seen", getenv("FAKE_EXCLUSIVE"));
@@ -59,7 +59,7 @@ int cuDeviceGetName(char *name, int size, int device) {
     return SUCCESS;
 }
 
-int cuDeviceGetUuid_v2(unsigned char *id, int device) { memset(id, number("FAKE_CARD", 0xAA), 16); return SUCCESS; }
+int cuDeviceGetUuid_v2(unsigned char *id, int device) { memset(id, number("FAKE_GPU", 0xAA), 16); return SUCCESS; }
 
 int cuDeviceTotalMem_v2(size_t *bytes, int device) { *bytes = number("FAKE_MIB", 15110) * MIB; return SUCCESS; }
 

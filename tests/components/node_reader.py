@@ -14,9 +14,9 @@ from components.share_proof.jobs import script_texts
 def read_node(
     folder: Path, server: str, node: str, expected: NodeExpectation, *, token: str, limit: str
 ) -> tuple[int, str]:
-    """Runs the reader to its end in `folder`, where its scripts and `token` are put; its status and what it printed.
+    """Runs the reader in `folder`, with its scripts and `token`. Returns its exit status and its output.
 
-    `limit` is how long it waits for what is expected, in seconds. The certificate of an https server lies in `folder`.
+    `limit` is its timeout in seconds. The certificate of an https server is in `folder`.
     """
     (folder / "in_pod").mkdir(parents=True)
     for name, text in script_texts().items():

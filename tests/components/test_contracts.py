@@ -1,4 +1,4 @@
-"""What holds for every component, wherever it is built: parents, names, tokens, outputs, providers, tags."""
+"""The contract of every component: parents, names, tokens, outputs, providers, tags."""
 
 import inspect
 import json
@@ -17,7 +17,7 @@ import components
 from sandbox.graph import STACK_TYPE, Graph, Resource, Secret, holds_secret
 from sandbox.preview.program import run
 from tests.conftest import Golden
-from tests.program.conftest import told
+from tests.program.conftest import described
 
 Builder = Callable[[str, pulumi.ResourceOptions | None], pulumi.ComponentResource]
 NAMES = ("one", "two")
@@ -30,11 +30,11 @@ TOKENS = {
     "ShareProof": "tandem:index:ShareProof",
     "SpotGpuNodeGroup": "tandem:index:SpotGpuNodeGroup",
 }
-"""Frozen: users' resources are known by these. A rename needs an alias and a line in the changelog."""
+"""Frozen, because they identify users' resources. A rename needs an alias and a line in the changelog."""
 
 
 class Outer(pulumi.ComponentResource):
-    """Somebody else's component, with providers of its own."""
+    """A user's component with its own providers."""
 
     def __init__(self, build: Builder) -> None:
         super().__init__("somebody:index:Outer", "outer")
@@ -53,7 +53,7 @@ def graph(builders: dict[str, Builder], component: str) -> Graph:
 
 @pytest.fixture
 def own(graph: Graph, component: str) -> list[Resource]:
-    """The two components themselves."""
+    """The two instances of the component."""
     return [resource for resource in graph if resource.type == TOKENS[component]]
 
 
@@ -79,19 +79,22 @@ def test_every_component_is_exported_and_has_a_frozen_token_and_a_builder(builde
         assert f"{name}Args" in components.__all__
 
 
-def test_a_component_registers_what_its_golden_says(
+def test_a_component_registers_the_resources_of_its_golden(
     builders: dict[str, Builder], component: str, golden: Golden
 ) -> None:
-    """`--regen` writes `tests/golden/components`. What a caller leaves out is there with its default."""
+    """`--regen` writes `tests/golden/components`. Arguments that a caller omits appear with their defaults."""
     graph = run(lambda: builders[component]("one", None), project="test", stack="test")
-    golden(f"components/{component}.json", f"{json.dumps(told(graph), indent=1, sort_keys=True, ensure_ascii=False)}\n")
+    golden(
+        f"components/{component}.json",
+        f"{json.dumps(described(graph), indent=1, sort_keys=True, ensure_ascii=False)}\n",
+    )
 
 
 def test_a_component_registers_under_its_token_and_its_name(own: list[Resource]) -> None:
     assert [resource.name for resource in own] == list(NAMES)
 
 
-def test_everything_a_component_makes_lies_below_it(graph: Graph, component: str) -> None:
+def test_every_resource_of_a_component_is_its_descendant(graph: Graph, component: str) -> None:
     for resource in graph:
         above = [parent.type for parent in graph.ancestors(resource.urn)]
         ours = resource.type == TOKENS[component] or TOKENS[component] in above
@@ -123,20 +126,21 @@ def test_children_use_the_providers_that_the_outer_component_was_given(graph: Gr
             assert provider.endswith("::their-cluster"), child.urn
 
 
-def test_what_goes_into_a_new_cluster_uses_that_clusters_provider(builders: dict[str, Builder]) -> None:
+def test_resources_in_a_new_cluster_use_that_clusters_provider(builders: dict[str, Builder]) -> None:
     graph = run(lambda: builders["GpuCluster"]("made", None), project="test", stack="test")
     inside = [resource for resource in graph if resource.type.startswith("kubernetes:")]
     assert inside
     assert all(graph.effective_options(one.urn)["provider"].endswith("::made-kubernetes") for one in inside)
 
 
-def test_nothing_is_deleted_with_something_else(graph: Graph, component: str) -> None:
-    # A destroy that stops would leave it in the cluster and out of the state: tests/engine/test_commands_of_pulumi.py.
+def test_no_resource_uses_deleted_with(graph: Graph, component: str) -> None:
+    # An interrupted destroy would drop it from the state but not from the cluster:
+    # tests/engine/test_commands_of_pulumi.py.
     for resource in [*graph.of_type(TOKENS[component]), *below(graph, component)]:
         assert "deletedWith" not in graph.effective_options(resource.urn)
 
 
-def test_everything_that_can_carry_tags_carries_the_tag_set(graph: Graph, component: str, tags: dict[str, str]) -> None:
+def test_every_taggable_resource_has_the_tags(graph: Graph, component: str, tags: dict[str, str]) -> None:
     for resource in below(graph, component):
         if resource.type.startswith("aws:") and "tags" in inputs_of(resource.type):
             assert tags.items() <= dict(resource.inputs.get("tags", {})).items(), resource.urn
@@ -153,10 +157,10 @@ def inputs_of(token: str) -> set[str]:
     return set(inspect.signature(kind._internal_init).parameters)
 
 
-def test_no_secret_stands_in_the_clear(graph: Graph, component: str) -> None:
+def test_no_secret_is_stored_as_plain_text(graph: Graph, component: str) -> None:
     for resource in below(graph, component):
         if resource.constructed:
-            continue  # the eks component's own provider: its kubeconfig holds no credential, only how to get one
+            continue  # the provider inside eks.Cluster: its kubeconfig has no credential, only a command that gets one
         if "kubeconfig" in resource.inputs:
             assert isinstance(resource.inputs["kubeconfig"], Secret)
         assert "apiVersion" not in str(resource.inputs.get("kubeconfig", ""))
@@ -165,7 +169,7 @@ def test_no_secret_stands_in_the_clear(graph: Graph, component: str) -> None:
             assert holds_secret(value) == (key == "kubeconfig"), key
 
 
-def test_children_wait_for_nothing_that_lies_above_them(graph: Graph, component: str) -> None:
+def test_children_do_not_depend_on_their_ancestors(graph: Graph, component: str) -> None:
     for resource in below(graph, component):
         above = {parent.urn for parent in graph.ancestors(resource.urn)}
         assert not above & set(resource.dependencies), resource.urn

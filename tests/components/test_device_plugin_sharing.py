@@ -1,4 +1,4 @@
-"""DevicePluginSharing: which chart it installs, and what that is told."""
+"""DevicePluginSharing: the charts that it installs, and their values."""
 
 import json
 from dataclasses import replace
@@ -32,7 +32,7 @@ def pool(sharing: Sharing, gpu: Gpu = T4, name: str = "gpu") -> PoolSharing:
 
 
 def releases(*pools: PoolSharing) -> dict[str, Resource]:
-    """Releases by their names in the cluster, without feature discovery's."""
+    """Releases by their names in the cluster, without feature discovery."""
     found = {one.inputs["name"]: one for one in built(*pools).of_type("kubernetes:helm.sh/v3:Release")}
     del found["node-feature-discovery"]
     return found
@@ -43,11 +43,11 @@ def operator_values(*sharings: Mig, gpu: Gpu = RTX) -> dict[str, Any]:
     return dict(releases(*pools)["gpu-operator"].inputs["values"])
 
 
-def test_each_pool_with_whole_gpus_has_a_release_and_all_pools_with_mig_have_the_operator() -> None:
+def test_each_pool_without_mig_has_a_release_and_all_pools_with_mig_share_the_operator() -> None:
     found = releases(
         pool(TimeSlicing(), T4, "slow"),
         pool(TimeSlicing(), T4, "alike"),
-        pool(Mig(), RTX, "cut"),
+        pool(Mig(), RTX, "mig"),
         pool(Mig(), H100, "more"),
     )
     assert {name: (one.inputs["chart"], one.inputs["namespace"]) for name, one in found.items()} == {
@@ -58,7 +58,7 @@ def test_each_pool_with_whole_gpus_has_a_release_and_all_pools_with_mig_have_the
 
 
 @pytest.mark.real_world(
-    behaviour="The device plugin starts on every node in the configuration that its chart calls the default.",
+    behaviour="The device plugin starts on every node with the configuration that its chart calls the default.",
     source="k8s-device-plugin v0.20.0, cmd/config-manager/main.go, SyncableConfig.Get; "
     "NVIDIA/k8s-device-plugin issue 1645",
 )
@@ -77,7 +77,7 @@ def test_the_only_configuration_of_a_release_is_its_default(sharing: Sharing) ->
     behaviour="The GPU Operator runs nothing on nodes labelled `nvidia.com/gpu.deploy.operands: false`.",
     source="gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled and updateGPUStateLabels",
 )
-def test_a_release_serves_the_nodes_of_its_pool_and_none_that_the_operator_serves() -> None:
+def test_a_release_runs_on_the_nodes_of_its_pool_and_on_none_of_the_operators() -> None:
     [release] = releases(pool(Mps(), T4, "fast")).values()
     values = release.inputs["values"]
     assert values["nodeSelector"] == {"tandem/pool": "fast", "nvidia.com/gpu.deploy.operands": "false"}
@@ -88,13 +88,13 @@ def test_a_release_serves_the_nodes_of_its_pool_and_none_that_the_operator_serve
 
 def test_pools_with_mig_that_need_different_configurations_are_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"got mig-mixed, mig-single-x2\)\. Give them the same strategy and replicas\."
+        ValueError, match=r"configurations: mig-mixed, mig-single-x2\. Give them the same strategy and replicas\."
     ):
         operator_values(BALANCED, Mig(replicas=2))
     assert operator_values(BALANCED, Mig(strategy="mixed"))["devicePlugin"]["config"]["default"] == "mig-mixed"
 
 
-def test_the_fingerprint_of_a_release_changes_with_what_restarts_its_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_fingerprint_of_a_release_changes_if_its_pods_restart(monkeypatch: pytest.MonkeyPatch) -> None:
     first = fingerprint("gpu", Mps())
     assert fingerprint("gpu", Mps()) == first
     assert len({first, fingerprint("gpu", Mps(replicas=3)), fingerprint("other", Mps())}) == 3
@@ -102,13 +102,13 @@ def test_the_fingerprint_of_a_release_changes_with_what_restarts_its_pods(monkey
     assert fingerprint("gpu", Mps()) != first
 
 
-def test_a_changed_content_changes_the_name_of_its_config_map_alone() -> None:
+def test_changed_content_only_changes_the_name_of_its_own_config_map() -> None:
     def names(*, sharing: Mig) -> tuple[str, str]:
-        told = operator_values(sharing)
-        return told["migManager"]["config"]["name"], told["devicePlugin"]["config"]["name"]
+        values = operator_values(sharing)
+        return values["migManager"]["config"]["name"], values["devicePlugin"]["config"]["name"]
 
     layouts, configs = names(sharing=Mig())
-    assert names(sharing=Mig(layout="all-2g.48gb")) == (layouts, configs), "another usual layout is another label only"
+    assert names(sharing=Mig(layout="all-2g.48gb")) == (layouts, configs), "another common layout only changes a label"
     assert names(sharing=Mig(replicas=2)) == (layouts, names(sharing=Mig(replicas=2))[1])
     assert names(sharing=Mig(replicas=2))[1] != configs
     partial = names(sharing=Mig(layout=[Slices(profile="1g.24gb", count=3)]))
@@ -116,7 +116,7 @@ def test_a_changed_content_changes_the_name_of_its_config_map_alone() -> None:
     assert partial[1] == configs
 
 
-def test_layouts_are_written_as_the_mig_manager_reads_them() -> None:
+def test_layouts_have_the_format_of_the_mig_manager() -> None:
     partial = Mig(
         strategy="mixed", layout=[Slices(profile="1g.24gb+me", count=1), Slices(profile="2g.48gb-me", count=1)]
     )

@@ -1,4 +1,4 @@
-"""What components ask AWS for their roles."""
+"""The components' lookups in AWS for trust policies."""
 
 import json
 from types import SimpleNamespace
@@ -22,10 +22,10 @@ class Parent:
 
 
 class Provider:
-    """Stands for an AWS provider."""
+    """A stand-in for an AWS provider."""
 
 
-def test_one_question_for_the_account_serves_all_roles_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_account_is_looked_up_once_for_all_roles_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def answer(opts: pulumi.InvokeOptions) -> SimpleNamespace:
@@ -37,6 +37,6 @@ def test_one_question_for_the_account_serves_all_roles_of_a_provider(monkeypatch
     parents: list[Any] = [Parent(one), Parent(one), Parent(other), Parent(None), Parent(None)]
     policies = [json.loads(iam.trust(iam.EKS, pulumi.ResourceOptions(parent=parent))) for parent in parents]
     accounts = [policy["Statement"][0]["Condition"]["StringEquals"]["aws:SourceAccount"] for policy in policies]
-    # A default provider has no object that could be remembered.
+    # A default provider has no object that could be the key of a cache.
     assert accounts == ["1" * 12, "1" * 12, "2" * 12, "3" * 12, "4" * 12]
     assert asked == [parents[0], parents[2], parents[3], parents[4]]

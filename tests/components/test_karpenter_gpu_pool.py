@@ -1,4 +1,4 @@
-"""KarpenterGpuPool: permissions as in the official documents, manifests that Karpenter takes as they are meant."""
+"""KarpenterGpuPool: permissions as in the official template, and manifests that Karpenter handles as intended."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def scope(partition: str, region: str, cluster: str = "demo") -> Scope:
 
 
 def listed(statement: dict[str, Any]) -> dict[str, Any]:
-    """A statement in which one and a list of one are the same, and no list has an order."""
+    """A statement in which a value equals a list with this value, and the order of lists does not matter."""
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -37,7 +37,7 @@ def listed(statement: dict[str, Any]) -> dict[str, Any]:
 
 
 def official(here: Scope) -> dict[str, dict[str, Any]]:
-    """Every statement of the official policies, by its name, for a cluster."""
+    """Every statement of the official policies for a cluster, by its Sid."""
     text = OFFICIAL.read_text(encoding="utf-8")
     for placeholder, value in {
         "${AWS::Partition}": here.partition,
@@ -54,14 +54,14 @@ def official(here: Scope) -> dict[str, dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("partition", "region"), PLACES)
-def test_the_controller_may_do_what_the_official_documents_allow_and_nothing_else(partition: str, region: str) -> None:
+def test_the_controller_has_exactly_the_permissions_of_the_official_template(partition: str, region: str) -> None:
     here = scope(partition, region)
     ours = [listed(one) for part in PARTS.values() for one in part(here)]
     assert {one["Sid"]: one for one in ours} == official(here)
     assert len(ours) == len(official(here)) == 18
 
 
-def test_each_policy_keeps_within_iams_size_with_the_longest_names() -> None:
+def test_each_policy_fits_iams_limit_with_the_longest_names() -> None:
     here = scope("aws-us-gov", "us-gov-west-1", "c" * 48)
     for part, statements in PARTS.items():
         text = document(statements(here))
@@ -69,7 +69,7 @@ def test_each_policy_keeps_within_iams_size_with_the_longest_names() -> None:
         assert len(text) <= 6144, part
 
 
-def test_only_eventbridge_writes_to_the_queue_for_our_rules_and_nobody_in_the_clear() -> None:
+def test_only_eventbridge_can_send_to_the_queue_for_our_rules_and_over_tls() -> None:
     rules = ["arn:aws:events:us-east-1:123456789012:rule/spot", "arn:aws:events:us-east-1:123456789012:rule/state"]
     allowed, denied = queue_statements("arn:aws:sqs:us-east-1:123456789012:q", rules)
     assert (allowed["Effect"], allowed["Action"]) == ("Allow", "sqs:SendMessage")
@@ -90,10 +90,10 @@ def requirements(pool: KarpenterPool) -> dict[str, list[str]]:
 
 
 @pytest.mark.real_world(
-    behaviour="Karpenter buys on-demand where it is allowed and spot is not to be had, with no more than an event.",
+    behaviour="Karpenter launches on-demand nodes if allowed and spot is unavailable. It only records an event.",
     source="karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go (MarkCapacityTypeUnavailable)",
 )
-def test_a_pool_takes_its_types_alone_and_buys_on_demand_only_where_that_is_allowed() -> None:
+def test_a_pool_launches_only_its_types_and_on_demand_only_if_that_is_allowed() -> None:
     pool = replace(ONE, instance_types=("g4dn.xlarge", "g4dn.12xlarge"))
     assert requirements(pool) == {
         "kubernetes.io/os": ["linux"],
@@ -115,7 +115,7 @@ def test_a_pool_takes_its_types_alone_and_buys_on_demand_only_where_that_is_allo
 
 
 class Partitioned(TimeSlicing):
-    """A mode that needs its cards cut."""
+    """A mode that needs partitioned GPUs."""
 
     needs_mig_manager: ClassVar[bool] = True
 
@@ -124,10 +124,10 @@ class Partitioned(TimeSlicing):
     ("pools", "tags", "message"),
     [
         ([], {}, "at least one pool"),
-        ([ONE, replace(ONE, capacity="on-demand")], {}, r"different names.*\['gpu', 'gpu'\]"),
-        ([ONE], {"karpenter.sh/nodepool": "x"}, "the tag 'karpenter.sh/nodepool' is Karpenter's own"),
-        ([ONE], {"kubernetes.io/cluster/demo": "owned"}, "is Karpenter's own"),
-        ([replace(ONE, sharing=Partitioned())], {}, "are not partitioned"),
+        ([ONE, replace(ONE, capacity="on-demand")], {}, r"no duplicate names, not \['gpu', 'gpu'\]"),
+        ([ONE], {"karpenter.sh/nodepool": "x"}, "'karpenter.sh/nodepool', which Karpenter reserves"),
+        ([ONE], {"kubernetes.io/cluster/demo": "owned"}, "which Karpenter reserves"),
+        ([replace(ONE, sharing=Partitioned())], {}, "cannot be partitioned for MIG"),
         (
             [replace(ONE, sharing=Mps(replicas=17), instance_types=("p3.2xlarge",))],
             {},
@@ -135,7 +135,7 @@ class Partitioned(TimeSlicing):
         ),
     ],
 )
-def test_what_karpenter_would_take_in_silence_is_refused(
+def test_settings_that_karpenter_would_silently_ignore_are_refused(
     pools: list[KarpenterPool], tags: dict[str, str], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):

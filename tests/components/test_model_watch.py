@@ -1,4 +1,4 @@
-"""What the sidecar makes of a server's answers, one by one; tests/ollama asks the real server."""
+"""The sidecar's reaction to each reply of a server. tests/ollama uses the real server."""
 
 import json
 import threading
@@ -12,7 +12,7 @@ from components.ollama_pair.model_watch import Watch
 
 
 class Server(ThreadingHTTPServer):
-    """Answers every question for the model alike."""
+    """Gives the same reply to every request for the model."""
 
     answer: tuple[int, dict[str, str]] = (200, {})
 
@@ -77,7 +77,7 @@ def test_only_an_error_of_the_model_counts(
     assert not (tmp_path / "lost").exists()
 
 
-def test_an_answer_between_errors_begins_the_count_again(server: Server, watch: Watch, tmp_path: Path) -> None:
+def test_a_reply_between_errors_resets_the_count(server: Server, watch: Watch, tmp_path: Path) -> None:
     for status in (LOST, LOST, (200, {}), LOST, LOST):
         server.answer = status
         watch.look()
@@ -88,7 +88,7 @@ def test_an_answer_between_errors_begins_the_count_again(server: Server, watch: 
     assert "llama-server process has terminated" in (tmp_path / "lost").read_text()
 
 
-def test_a_busy_server_between_errors_is_no_answer(server: Server, watch: Watch, tmp_path: Path) -> None:
+def test_a_busy_server_between_errors_does_not_reset_the_count(server: Server, watch: Watch, tmp_path: Path) -> None:
     for status in (LOST, LOST, (503, {"error": "server busy"}), LOST):
         server.answer = status
         watch.look()

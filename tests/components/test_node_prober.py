@@ -1,4 +1,4 @@
-"""The reader of the node as it runs in the cluster, against a server that answers as the Kubernetes API does."""
+"""The node's reader as it runs in the cluster, against a server that answers like the Kubernetes API."""
 
 import json
 import socket
@@ -26,7 +26,7 @@ Answer = tuple[int, dict[str, Any]]
 
 
 def node(shares: str | None = "4", **labels: str) -> Answer:
-    """A node that offers so many shares; labels by the last part of their name."""
+    """A node that offers `shares`. Labels are given by the last part of their name."""
     changed = {label: labels.get(label.rpartition(".")[2].replace("-", "_"), value) for label, value in LABELS.items()}
     allocatable = {"cpu": "4", **({} if shares is None else {"nvidia.com/gpu": shares})}
     present = {label: value for label, value in changed.items() if value}
@@ -34,7 +34,7 @@ def node(shares: str | None = "4", **labels: str) -> Answer:
 
 
 class Server(ThreadingHTTPServer):
-    """Gives one answer after the other, the last one again and again."""
+    """Gives one answer after the other, and repeats the last one."""
 
     daemon_threads = True
 
@@ -68,7 +68,7 @@ def server() -> Iterator[Server]:
 
 
 def read(server: Server, folder: Path, *answers: Answer, limit: str = "60") -> tuple[int, str]:
-    """Runs the reader to its end; returns its status and what it printed."""
+    """Runs the reader. Returns its exit status and its output."""
     server.answers = list(answers)
     return run(server.server_port, folder, limit)
 
@@ -77,11 +77,11 @@ def run(port: int, folder: Path, limit: str) -> tuple[int, str]:
     return read_node(folder, f"http://127.0.0.1:{port}", "gpu-0", EXPECTED, token="secret\n", limit=limit)
 
 
-def test_a_node_that_offers_what_is_expected_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:
+def test_a_node_with_the_expected_shares_is_proved_by_a_second_look(server: Server, tmp_path: Path) -> None:
     status, text = read(server, tmp_path, node())
     assert status == 0, text
     assert json.loads(text) == {
-        "proved": "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each, enforced",
+        "proved": "4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each, enforced",
         "node": "gpu-0",
         "allocatable": {"nvidia.com/gpu": "4"},
         "labels": LABELS,
@@ -89,7 +89,7 @@ def test_a_node_that_offers_what_is_expected_is_proved_by_a_second_look(server: 
     assert server.asked == [("/api/v1/nodes/gpu-0", "Bearer secret")] * 2
 
 
-def test_a_node_that_still_changes_is_waited_for(server: Server, tmp_path: Path) -> None:
+def test_the_reader_waits_for_a_node_that_still_changes(server: Server, tmp_path: Path) -> None:
     forbidden = 403, {"message": 'nodes "gpu-0" is forbidden'}
     changing = (forbidden, node("1", replicas="1"), node(), node(None), node())
     status, text = read(server, tmp_path, *changing)
@@ -100,27 +100,30 @@ def test_a_node_that_still_changes_is_waited_for(server: Server, tmp_path: Path)
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (node("2"), "- it advertises 2 nvidia.com/gpu; 4 are expected"),
-        (node(None), "- it advertises no nvidia.com/gpu; 4 are expected"),
-        (node("8"), "- it advertises 8 nvidia.com/gpu; 4 are expected"),
+        (node("2"), "- it advertises 2 nvidia.com/gpu, expected 4"),
+        (node(None), "- it advertises no nvidia.com/gpu, expected 4"),
+        (node("8"), "- it advertises 8 nvidia.com/gpu, expected 4"),
         (
             node(sharing_strategy="time-slicing"),
-            "- its label nvidia.com/gpu.sharing-strategy is time-slicing; expected: mps",
+            "- its label nvidia.com/gpu.sharing-strategy is time-slicing, expected mps",
         ),
-        (node(replicas=""), "- its label nvidia.com/gpu.replicas is missing; expected: 4"),
-        ((403, {"message": "nodes is forbidden"}), "- the API server gives no answer: 403 nodes is forbidden"),
-        ((200, {"metadata": {}}), "- it advertises no nvidia.com/gpu; 4 are expected"),
+        (node(replicas=""), "- its label nvidia.com/gpu.replicas is missing, expected 4"),
+        (
+            (403, {"message": "nodes is forbidden"}),
+            "- cannot read the node from the API server: 403 nodes is forbidden",
+        ),
+        ((200, {"metadata": {}}), "- it advertises no nvidia.com/gpu, expected 4"),
     ],
 )
-def test_a_node_that_offers_something_else_is_refused_with_expectation_and_fact(
+def test_a_node_with_other_shares_fails_with_expected_and_observed_values(
     server: Server, tmp_path: Path, answer: Answer, said: str
 ) -> None:
     status, text = read(server, tmp_path, answer, limit="0.2")
     assert status == 1
-    assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each")
+    assert text.startswith("expected: 4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each")
     assert "found: node gpu-0, for 0.2 s" in text
     assert said in text
-    assert text.endswith("Then run `pulumi up` again; it repeats the proof.")
+    assert text.endswith("Then run `pulumi up` again to repeat the proof.")
 
 
 @pytest.mark.slow
@@ -128,12 +131,12 @@ def test_a_node_that_offers_something_else_is_refused_with_expectation_and_fact(
     behaviour="A device plugin whose shares the kubelet lost advertises 0 until its pod is replaced",
     source="NVIDIA/k8s-device-plugin issue 1645; kubelet devicemanager/manager.go, PluginDisconnected",
 )
-def test_a_node_with_no_share_is_refused_with_the_plugins_pod_and_the_command_that_helps(
+def test_a_node_without_shares_fails_with_a_command_that_replaces_the_plugins_pod(
     server: Server, tmp_path: Path
 ) -> None:
     status, text = read(server, tmp_path, node("0"), limit="0.2")
     assert status == 1
-    assert "- it advertises 0 nvidia.com/gpu; 4 are expected" in text
+    assert "- it advertises 0 nvidia.com/gpu, expected 4" in text
     command = (
         "`kubectl -n nvidia-device-plugin delete pod -l app.kubernetes.io/name=nvidia-device-plugin "
         "--field-selector spec.nodeName=gpu-0`"
@@ -142,10 +145,10 @@ def test_a_node_with_no_share_is_refused_with_the_plugins_pod_and_the_command_th
     assert "delete" not in read(server, tmp_path / "other", node("2"), limit="0.2")[1]
 
 
-def test_a_server_that_does_not_answer_is_told(tmp_path: Path) -> None:
+def test_a_server_that_does_not_answer_is_reported(tmp_path: Path) -> None:
     with socket.socket() as deaf:
         deaf.bind(("127.0.0.1", 0))
         status, text = run(deaf.getsockname()[1], tmp_path, limit="0.2")
     assert status == 1
-    assert "- the API server gives no answer: " in text
+    assert "- cannot read the node from the API server: " in text
     assert "refused" in text

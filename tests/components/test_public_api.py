@@ -55,7 +55,7 @@ PUBLIC = COMPONENTS | {
     "Slices",
     "TimeSlicing",
 }
-"""A name that goes breaks programs of users: it needs a line in the changelog."""
+"""To remove a name breaks users' programs and needs a line in the changelog."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 TURNS = TimeSlicing(replicas=2)
 
@@ -77,7 +77,7 @@ def test_the_example_of_each_component_runs_under_stock_mocks(name: str) -> None
     assert f"tandem:index:{name}" in [kind for kind, _, _ in mocks.made]
 
 
-def test_the_package_says_what_each_args_class_raises() -> None:
+def test_every_args_class_documents_its_errors() -> None:
     for name in PUBLIC - COMPONENTS:
         kind = getattr(tandem, name)
         if hasattr(kind, "__post_init__"):
@@ -111,32 +111,35 @@ def proof(**changed: Any) -> ShareProofArgs:
 SPOT = KarpenterPool(name="spot", sharing=TURNS)
 T4 = PoolSharing(sharing=TURNS, gpu="t4")
 WRONG: list[tuple[Callable[[], object], str]] = [
-    (lambda: cluster(nat="nonee"), "GpuClusterArgs.nat must be one of none, single, per-zone (got 'nonee'). Did you "),
-    (lambda: cluster(zones="2"), "GpuClusterArgs.zones must be a whole number (got '2'). Pass a whole number."),
-    (lambda: cluster(zones=True), "GpuClusterArgs.zones must be a whole number (got True). Pass a whole number."),
-    (lambda: cluster(zones=1), "GpuClusterArgs.zones must be at least 2 (got 1). Pass 2."),
-    (lambda: cluster(logs="yes"), "GpuClusterArgs.logs must be True or False (got 'yes'). Pass True or False."),
-    (lambda: cluster(kubernetes="1.63"), "GpuClusterArgs.kubernetes '1.63' has no pinned add-ons. Did you mean 1.36"),
-    (lambda: cluster(zone_names=["a"]), "GpuClusterArgs.zone_names must be as many as `zones` (1 names for 2 zones)."),
-    (lambda: cluster(admins="me"), "GpuClusterArgs.admins must be a list of text (got 'me'). Pass a list of text."),
+    (lambda: cluster(nat="nonee"), "GpuClusterArgs.nat must be one of none, single, per-zone, not 'nonee'. Did you "),
+    (lambda: cluster(zones="2"), "GpuClusterArgs.zones must be a whole number, not '2'. Pass a whole number."),
+    (lambda: cluster(zones=True), "GpuClusterArgs.zones must be a whole number, not True. Pass a whole number."),
+    (lambda: cluster(zones=1), "GpuClusterArgs.zones is 1, but the minimum is 2. Pass 2 or more."),
+    (lambda: cluster(logs="yes"), "GpuClusterArgs.logs must be True or False, not 'yes'. Pass True or False."),
+    (
+        lambda: cluster(kubernetes="1.63"),
+        "GpuClusterArgs.kubernetes is '1.63', which has no pinned add-ons. Did you mean 1.36",
+    ),
+    (lambda: cluster(zone_names=["a"]), "GpuClusterArgs.zone_names has 1 names, but `zones` is 2. Name"),
+    (lambda: cluster(admins="me"), "GpuClusterArgs.admins must be a list of text, not 'me'. Pass a list of text."),
     (lambda: cluster(cidr="10.0.0.0/8"), "GpuClusterArgs.cidr must be an IPv4 network from /16 to /22 without host "),
     (lambda: cluster(cidr="10.0.0.1/16"), "GpuClusterArgs.cidr must be an IPv4 network from /16 to /22 without host "),
-    (lambda: cluster(tags=["a"]), "GpuClusterArgs.tags must be a mapping (got ['a']). Pass a mapping."),
-    (lambda: cluster(tags={"a": 1}), "GpuClusterArgs.tags must be a mapping (got {'a': 1}). Pass a mapping."),
-    (lambda: cluster(profile=1), "GpuClusterArgs.profile must be text or None (got 1). Pass text or None."),
+    (lambda: cluster(tags=["a"]), "GpuClusterArgs.tags must be a mapping, not ['a']. Pass a mapping."),
+    (lambda: cluster(tags={"a": 1}), "GpuClusterArgs.tags must be a mapping, not {'a': 1}. Pass a mapping."),
+    (lambda: cluster(profile=1), "GpuClusterArgs.profile must be text or None, not 1. Pass text or None."),
     (
         lambda: nodes(capacity="sport"),
-        "SpotGpuNodeGroupArgs.capacity must be one of spot, on-demand (got 'sport'). Did",
+        "SpotGpuNodeGroupArgs.capacity must be one of spot, on-demand, not 'sport'. Did",
     ),
     (
         lambda: nodes(instance_types=["g4dn.xlrage"]),
         "unknown GPU instance type 'g4dn.xlrage'. Did you mean g4dn.xlarge",
     ),
-    (lambda: nodes(min=2), "SpotGpuNodeGroupArgs.desired must lie between min and max (got 2, 1, 1). Pass the three"),
-    (lambda: nodes(volume_gib=8), "SpotGpuNodeGroupArgs.volume_gib must be at least 45 (got 8). Pass 45."),
+    (lambda: nodes(min=2), "SpotGpuNodeGroupArgs.desired is 1, but min is 2 and max is 1. Pass the three"),
+    (lambda: nodes(volume_gib=8), "SpotGpuNodeGroupArgs.volume_gib is 8, but the minimum is 45. Pass 45 or more."),
     (
         lambda: nodes(sharing="mps"),
-        "SpotGpuNodeGroupArgs.sharing must be Exclusive or TimeSlicing or Mig or Mps (got 'm",
+        "SpotGpuNodeGroupArgs.sharing must be Exclusive or TimeSlicing or Mig or Mps, not 'm",
     ),
     (
         lambda: nodes(sharing=Mps(replicas=17), instance_types=["p3.2xlarge"]),
@@ -144,40 +147,52 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: KarpenterPool(name="a", sharing=TURNS, max_nodes=0),
-        "KarpenterPool.max_nodes must be at least 1 (got 0).",
+        "KarpenterPool.max_nodes is 0, but the minimum is 1.",
     ),
     (lambda: KarpenterPool(name="a", sharing=TURNS, instance_types=["x"]), "unknown GPU instance type 'x'."),
     (lambda: nodes(instance_types=["g4dn.xlarge", "g6.xlarge"]), "instance types must have the same GPU (got g4dn.xl"),
-    (lambda: karpenter(), "pools need different names, and at least one pool (got []). Name each pool once."),
+    (
+        lambda: karpenter(),
+        "KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not []. Pass",
+    ),
     (
         lambda: karpenter(SPOT, SPOT),
-        "pools need different names, and at least one pool (got ['spot', 'spot']). Name each",
+        "KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not ['spot', 'spot']. Pass",
     ),
-    (lambda: karpenter(SPOT, controller_replicas=0), "KarpenterGpuPoolArgs.controller_replicas must be at least 1"),
+    (lambda: karpenter(SPOT, controller_replicas=0), "KarpenterGpuPoolArgs.controller_replicas is 0, but"),
     (lambda: PoolSharing(sharing=TURNS, gpu="t44"), "unknown GPU 't44'. Did you mean t4"),
     (lambda: proof(gpu="l44"), "unknown GPU 'l44'. Did you mean l4"),
-    (lambda: proof(gpus_per_node=0), "ShareProofArgs.gpus_per_node must be at least 1 (got 0). Pass 1."),
-    (lambda: sharing(), "pools need different names, and at least one pool (got []). Name each pool once."),
-    (lambda: sharing(T4, T4), "pools need different names, and at least one pool (got ['gpu', 'gpu']). Name each pool"),
+    (lambda: proof(gpus_per_node=0), "ShareProofArgs.gpus_per_node is 0, but the minimum is 1. Pass 1 or more."),
+    (lambda: sharing(), "DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not []."),
+    (
+        lambda: sharing(T4, T4),
+        "DevicePluginSharingArgs.pools must have at least one pool and no duplicate names, not ['gpu', 'g",
+    ),
     (
         lambda: sharing(T4, values={"gpu-operater": {}}),
-        "DevicePluginSharingArgs.values is for none of the charts (got 'gpu-operater'). Did you mean gpu-operator",
+        "DevicePluginSharingArgs.values has an unknown chart 'gpu-operater'. Did you mean gpu-operator",
     ),
     (lambda: OllamaModel("llama2:70bb"), "unknown model 'llama2:70bb'. Did you mean llama2:"),
-    (lambda: model(context="2k"), "OllamaModel.context must be a whole number (got '2k'). Pass a whole number."),
-    (lambda: model(context=0), "OllamaModel.context must be at least 1 (got 0). Pass 1."),
-    (lambda: model(kv_type="q5"), "OllamaModel.kv_type must be KvType or one of f16, q8_0, q4_0 (got 'q5')."),
-    (lambda: model(cache="volume"), 'llama2:7b with cache="volume" needs the zone of its nodes. Pass `zone`.'),
+    (lambda: model(context="2k"), "OllamaModel.context must be a whole number, not '2k'. Pass a whole number."),
+    (lambda: model(context=0), "OllamaModel.context is 0, but the minimum is 1. Pass 1 or more."),
+    (lambda: model(kv_type="q5"), "OllamaModel.kv_type must be KvType or one of f16, q8_0, q4_0, not 'q5'."),
+    (
+        lambda: model(cache="volume"),
+        'OllamaModel.zone of llama2:7b is missing, but cache="volume" needs it. Pass the zone.',
+    ),
     (
         lambda: model(cache="volume", zone="z", volume_gib=1),
-        "llama2:7b does not fit its volume (its volume_gib is 1). P",
+        "OllamaModel.volume_gib is 1, which is too small for llama2:7b. Pass",
     ),
-    (lambda: OllamaPairArgs(models=[]), "models need different ids, and at least one model (got [])."),
+    (
+        lambda: OllamaPairArgs(models=[]),
+        "OllamaPairArgs.models must have at least one model and no duplicate ids, not [].",
+    ),
     (
         lambda: OllamaPairArgs(models=[model(), model()]),
-        "models need different ids, and at least one model (got ['llam",
+        "OllamaPairArgs.models must have at least one model and no duplicate ids, not ['llam",
     ),
-    (lambda: ModelClients(namespaces="chat"), "ModelClients.namespaces must be a list of text (got 'chat')."),
+    (lambda: ModelClients(namespaces="chat"), "ModelClients.namespaces must be a list of text, not 'chat'."),
 ]
 
 
@@ -188,7 +203,7 @@ def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[
 
 
 @pytest.mark.parametrize(
-    ("build", "name", "least"),
+    ("build", "name", "minimum"),
     [
         (cluster, "zones", 2),
         (cluster, "system_nodes", 1),
@@ -204,15 +219,15 @@ def test_a_wrong_value_is_refused_at_construction_with_its_fix(build: Callable[[
         (proof, "gpus_per_node", 1),
     ],
 )
-def test_the_least_of_a_number_is_accepted_and_one_less_is_not(
-    build: Callable[..., object], name: str, least: int
+def test_the_minimum_of_a_number_is_accepted_and_one_less_is_not(
+    build: Callable[..., object], name: str, minimum: int
 ) -> None:
-    with pytest.raises(ValueError, match=rf"\.{name} must be at least {least} "):
-        build(**{name: least - 1})
-    build(**{name: least, **({"desired": 1} if name == "max" else {})})
+    with pytest.raises(ValueError, match=rf"\.{name} is {minimum - 1}, but the minimum is {minimum}\. "):
+        build(**{name: minimum - 1})
+    build(**{name: minimum, **({"desired": 1} if name == "max" else {})})
 
 
-def test_outputs_are_accepted_where_a_field_takes_one() -> None:
+def test_a_field_with_an_input_type_accepts_outputs() -> None:
     later: pulumi.Output[str] = pulumi.Output.from_input("later")
     assert nodes(cluster_name=later, mode_taint=later).mode_taint is later
     assert model(zone=later, cache="volume").zone is later
@@ -229,7 +244,7 @@ def test_a_model_has_the_settings_of_a_stack_file_and_a_volume_of_its_size() -> 
     assert volume.inputs["size"] == 4 + 4
 
 
-def test_values_of_the_caller_come_last() -> None:
+def test_the_callers_values_override_ours() -> None:
     assert merge_values({"a": {"b": 1, "c": [1]}, "d": 1}, {"a": {"c": [2]}, "e": {}, "d": None}) == {
         "a": {"b": 1, "c": [2]},
         "d": None,
@@ -237,7 +252,7 @@ def test_values_of_the_caller_come_last() -> None:
     }
 
 
-def test_every_component_with_charts_takes_more_values_for_them() -> None:
+def test_every_component_with_charts_accepts_extra_values() -> None:
     more = {"priorityClassName": "high", "nodeSelector": {"team": "ml"}}
 
     def program() -> None:

@@ -1,4 +1,4 @@
-"""The prober as it runs in the cluster: the shipped files, real processes, real sockets, a driver that pretends."""
+"""The prober as it runs in the cluster: the shipped files, real processes, real sockets, and a fake driver."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from sharing.gpus import gpus
 from sharing.modes import Exclusive, Mps, Sharing, TimeSlicing
 
 LONG, SHORT = "60", "2"
-"""Limits in seconds that no test is to reach, and that a test is to reach."""
+"""Limits in seconds: one that no test reaches, and one that a test reaches."""
 WHOLE_MIB = 15110
 Fakes = Mapping[int, Mapping[str, str]]
 SLICES = ShareExpectation(
@@ -38,13 +38,13 @@ SLICES = ShareExpectation(
 )
 
 
-def expected_of(sharing: Sharing, cards: int = 1) -> ShareExpectation:
-    [one] = expectations(sharing, gpus()["t4"], cards)
+def expected_of(sharing: Sharing, count: int = 1) -> ShareExpectation:
+    [one] = expectations(sharing, gpus()["t4"], count)
     return one
 
 
 TIME_SLICES, MPS = expected_of(TimeSlicing(replicas=3)), expected_of(Mps(replicas=3))
-OTHER_CARDS = {1: {"FAKE_CARD": "187"}, 2: {"FAKE_CARD": "204"}}
+OTHER_GPUS = {1: {"FAKE_GPU": "187"}, 2: {"FAKE_GPU": "204"}}
 ENFORCED = {"FAKE_LIMIT_MIB": str(MPS.limit_mib)}
 
 
@@ -56,7 +56,7 @@ def cluster(tmp_path: Path, driver: Path) -> Iterator["Pods"]:
 
 
 class Pods:
-    """The pods of one proof, each a process with the shipped files and nothing else of ours."""
+    """The pods of one proof, each a process with only the shipped files."""
 
     def __init__(self, folder: Path, driver: Path) -> None:
         self._folder, self._driver = folder, driver
@@ -106,21 +106,21 @@ class Pods:
         some: Fakes | None = None,
         back: str = LONG,
     ) -> "Ends":
-        """All pods, with drivers that behave alike but for some."""
+        """Runs all pods. Their fake drivers are set up by `every`, and those of `some` pods differ."""
         for index in range(expected.pods):
             self.start(expected, index, {**(every or {}), **(some or {}).get(index, {})}, back=back)
         return self.ends()
 
     def replace(self, expected: ShareExpectation, index: int, fake: Mapping[str, str]) -> int:
-        """Starts a pod again once it has ended, as its Job does; returns how it ended."""
+        """Starts a pod again once it has stopped, as its Job does. Returns the exit status of the stopped one."""
         status = self._processes[index].wait()
         self.start(expected, index, fake)
         return status
 
     def ends(self) -> "Ends":
-        """Exit status and last words of each pod, once all have ended."""
-        told = {index: process.communicate()[0].strip() for index, process in self._processes.items()}
-        return {index: (self._processes[index].returncode, text) for index, text in told.items()}
+        """Exit status and output of each pod, once all have stopped."""
+        output = {index: process.communicate()[0].strip() for index, process in self._processes.items()}
+        return {index: (self._processes[index].returncode, text) for index, text in output.items()}
 
     def is_alive(self, index: int) -> bool:
         return self._processes[index].poll() is None
@@ -135,7 +135,7 @@ Ends = dict[int, tuple[int, str]]
 
 
 def free_port() -> int:
-    """Not of those from which outgoing connections get theirs: one that waits for the judge could meet itself."""
+    """A port outside the ephemeral range: a pod that waits for the judge could otherwise connect to itself."""
     while True:
         port = random.randrange(20000, 32000)
         with suppress(OSError), socket.create_server(("", port)):
@@ -143,7 +143,7 @@ def free_port() -> int:
 
 
 def proved(ends: Ends) -> dict[str, Any]:
-    """What all pods say alike when all is as expected."""
+    """The proof that all pods print if all is as expected."""
     [(status, text)] = set(ends.values())
     assert status == 0, text
     summary: dict[str, Any] = json.loads(text)
@@ -151,60 +151,60 @@ def proved(ends: Ends) -> dict[str, Any]:
 
 
 def refused(ends: Ends) -> str:
-    """What all pods say alike when it is not."""
+    """The failure that all pods print if it is not."""
     [(status, text)] = set(ends.values())
     assert status == 1, text
     return text
 
 
-def test_one_pod_with_the_whole_card_is_proved(cluster: Pods) -> None:
+def test_one_pod_with_the_entire_gpu_is_proved(cluster: Pods) -> None:
     summary = proved(cluster.run(expected_of(Exclusive())))
     assert [device["pods"] for device in summary["devices"].values()] == [[0]]
     assert (summary["info_total_mib"], summary["refused_mib"]) == ([WHOLE_MIB], None)
 
 
-def test_whole_cards_of_a_node_with_two_are_proved(cluster: Pods) -> None:
-    summary = proved(cluster.run(expected_of(Exclusive(), cards=2), some={1: {"FAKE_CARD": "187"}}))
+def test_two_entire_gpus_of_a_node_are_proved(cluster: Pods) -> None:
+    summary = proved(cluster.run(expected_of(Exclusive(), count=2), some={1: {"FAKE_GPU": "187"}}))
     assert sorted(summary["devices"]) == [f"{a * 8}-{a * 4}-{a * 4}-{a * 4}-{a * 12}" for a in ("a", "b")]
 
 
-def test_time_slices_that_see_the_whole_card_are_proved(cluster: Pods) -> None:
+def test_time_slices_that_see_the_entire_gpu_are_proved(cluster: Pods) -> None:
     summary = proved(cluster.run(TIME_SLICES))
     assert [device["pods"] for device in summary["devices"].values()] == [[0, 1, 2]]
-    assert summary["proved"].startswith("3 shares of nvidia.com/gpu on a node with 1 T4: 3 to a GPU, each seeing all")
+    assert summary["proved"].startswith("3 shares of nvidia.com/gpu on a node with 1 T4: 3 per GPU, all of its memory")
 
 
 @pytest.mark.parametrize("visible", [5120, WHOLE_MIB])
-def test_mps_shares_are_proved_whether_cuda_shows_the_share_or_the_card(cluster: Pods, visible: int) -> None:
+def test_mps_shares_are_proved_whether_cuda_shows_the_share_or_the_gpu(cluster: Pods, visible: int) -> None:
     summary = proved(cluster.run(MPS, every={**ENFORCED, "FAKE_INFO_MIB": str(visible)}))
     assert (summary["total_mib"], summary["info_total_mib"]) == ([WHOLE_MIB], [visible])
-    # Of a share of 5,120 MiB, all three held four fifths at once, and none could take 64 MiB more than it.
+    # All three pods held four fifths of a share of 5,120 MiB at once, and none could allocate 64 MiB more than a share.
     assert (summary["held_mib"], summary["refused_mib"]) == (4096, 5184)
 
 
 def test_mig_slices_are_proved_to_be_three_devices(cluster: Pods) -> None:
-    summary = proved(cluster.run(SLICES, every={"FAKE_MIB": "4864"}, some=OTHER_CARDS))
+    summary = proved(cluster.run(SLICES, every={"FAKE_MIB": "4864"}, some=OTHER_GPUS))
     assert [device["pods"] for device in summary["devices"].values()] == [[0], [1], [2]]
 
 
 @pytest.mark.slow
 def test_slices_that_are_shared_in_time_are_proved(cluster: Pods) -> None:
     shared = replace(SLICES, per_node=4, per_device=2, memory_mib=None, enforced=False)
-    other = {"FAKE_CARD": "187"}
+    other = {"FAKE_GPU": "187"}
     summary = proved(cluster.run(shared, every={"FAKE_MIB": "4864"}, some={2: other, 3: other}))
     assert sorted(device["pods"] for device in summary["devices"].values()) == [[0, 1], [2, 3]]
 
 
 @pytest.mark.slow
-def test_more_shares_than_a_node_takes_pods_are_proved_with_some(cluster: Pods) -> None:
+def test_more_shares_than_a_node_can_run_pods_are_proved_with_fewer_pods(cluster: Pods) -> None:
     many = expected_of(TimeSlicing(replicas=40))
     summary = proved(cluster.run(many))
     assert [len(device["pods"]) for device in summary["devices"].values()] == [MOST_PODS]
 
 
 EXPECTED = {
-    "whole card": expected_of(Exclusive()),
-    "two whole cards": expected_of(Exclusive(), cards=2),
+    "entire GPU": expected_of(Exclusive()),
+    "two entire GPUs": expected_of(Exclusive(), count=2),
     "time slices": TIME_SLICES,
     "mps": MPS,
     "slices": SLICES,
@@ -213,32 +213,32 @@ REFUSED = yaml.safe_load((Path(__file__).parent / "refused_shares.yaml").read_te
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_not_as_expected_is_refused_by_every_pod(cluster: Pods, case: str) -> None:
+def test_every_pod_reports_a_node_that_is_not_as_expected(cluster: Pods, case: str) -> None:
     row = REFUSED[case]
     text = refused(cluster.run(EXPECTED[row["expected"]], every=row.get("every"), some=row.get("some")))
     assert [part for part in row["says"] if part not in text] == [], text
     assert text.startswith("expected: ")
-    assert text.endswith("Then run `pulumi up` again; it repeats the proof.")
+    assert text.endswith("Then run `pulumi up` again to repeat the proof.")
 
 
 @pytest.mark.slow
-def test_too_many_pods_on_a_card_are_refused_even_where_not_all_shares_are_taken(cluster: Pods) -> None:
-    two_cards = expected_of(TimeSlicing(replicas=10), cards=2)
-    assert "has 16 of the pods" in refused(cluster.run(two_cards))
+def test_too_many_pods_on_a_gpu_fail_even_if_not_all_shares_are_used(cluster: Pods) -> None:
+    two_gpus = expected_of(TimeSlicing(replicas=10), count=2)
+    assert "has 16 of the pods" in refused(cluster.run(two_gpus))
 
 
 def test_an_allocation_above_the_share_that_succeeds_is_refused(cluster: Pods, tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     without_limit = {"FAKE_LIMIT_MIB": "15110", "FAKE_LEDGER": str(ledger)}
     text = refused(cluster.run(MPS, every=ENFORCED, some={1: without_limit}))
-    # Given back at once: kept, it would be what refuses the next pod, not a limit.
+    # Freed at once. Otherwise the next pod would fail for lack of memory instead of its limit.
     assert ledger.read_text().split() == ["5184", "-5184"]
-    assert "3 to a GPU, 5,120 MiB each, enforced" in text
-    assert "- pod 1: could take 5,184 MiB, more than its share" in text
+    assert "3 per GPU, 5,120 MiB each, enforced" in text
+    assert "- pod 1: allocated 5,184 MiB, more than its share" in text
     assert "does not use the MPS daemon" in text
 
 
-def test_no_driver_in_the_container_is_told(cluster: Pods, tmp_path: Path) -> None:
+def test_a_container_without_a_driver_is_reported(cluster: Pods, tmp_path: Path) -> None:
     text = refused(cluster.run(TIME_SLICES, every={"LD_LIBRARY_PATH": str(tmp_path)}))
     assert "pods 0, 1, 2: cannot load libcuda.so.1" in text
     assert "NVIDIA variant of the EKS AMI" in text
@@ -257,11 +257,11 @@ def test_no_driver_in_the_container_is_told(cluster: Pods, tmp_path: Path) -> No
             "still in EXCLUSIVE_PROCESS mode",
         ),
         ({"FAKE_INIT": "4242"}, "cuInit: CUDA error 4242", "run `pulumi up` again"),
-        ({"FAKE_COUNT": "2"}, "2 devices visible instead of one", "did not request"),
+        ({"FAKE_COUNT": "2"}, "2 devices visible, expected 1", "did not request"),
     ],
 )
 @pytest.mark.parametrize("index", [0, 2])
-def test_what_the_driver_says_to_one_pod_is_what_all_say(
+def test_a_driver_error_of_one_pod_is_reported_by_all(
     cluster: Pods, index: int, fake: dict[str, str], said: str, way: str
 ) -> None:
     text = refused(cluster.run(TIME_SLICES, some={index: fake}))
@@ -270,7 +270,7 @@ def test_what_the_driver_says_to_one_pod_is_what_all_say(
 
 
 @pytest.mark.slow
-def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
+def test_a_pod_that_never_starts_is_named(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {}, limit=SHORT)
     ends = cluster.ends()
     text = refused(ends)
@@ -280,22 +280,22 @@ def test_a_pod_that_never_comes_is_named(cluster: Pods) -> None:
 
 
 @pytest.mark.slow
-def test_those_that_came_are_told_who_did_not(cluster: Pods) -> None:
+def test_pods_that_started_report_the_one_that_did_not(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 0, {}, limit="4")
     assert "pod 2 did not start within 4 s" in refused(cluster.ends())
 
 
 @pytest.mark.slow
-def test_a_judge_that_never_comes_is_named_with_the_pods_that_run(cluster: Pods) -> None:
+def test_a_judge_that_never_starts_is_named_with_the_running_pods(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {}, limit=SHORT)
     text = refused(cluster.ends())
-    assert "found: 1 of 3 pods run" in text
+    assert "found: 1 of 3 pods are running" in text
     assert "pod 0, which collects the results, did not start within 2 s" in text
 
 
 @pytest.mark.slow
-def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
+def test_a_pod_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={1: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(1) == (3, "")
     [last] = {text.partition("waiting for the replacement")[2].strip() or text for _, text in ends.values()}
@@ -303,15 +303,12 @@ def test_a_pod_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
 
 
 @pytest.mark.slow
-def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> None:
+def test_a_judge_that_stops_and_is_not_replaced_is_named(cluster: Pods) -> None:
     ends = cluster.run(MPS, every=ENFORCED, some={0: {"FAKE_DIE": "1"}}, back=SHORT)
     assert ends.pop(0) == (3, "")
     for status, text in ends.values():
         assert status == 1
-        assert (
-            "pod 0, which collects the results, was interrupted without a verdict and did not start again within 2 s"
-            in text
-        )
+        assert "pod 0, which collects the results, was interrupted and did not start again within 2 s" in text
 
 
 @pytest.mark.slow
@@ -320,7 +317,7 @@ def test_a_judge_that_dies_and_does_not_come_back_is_named(cluster: Pods) -> Non
     behaviour="A pod of a Job that a node's shutdown or an eviction ends is replaced by a pod of the same index",
     source="kubernetes v1.36 pkg/controller/job/pod_failure_policy.go and indexed_job_utils.go",
 )
-def test_a_pod_that_is_interrupted_in_the_middle_and_replaced_is_waited_for(cluster: Pods, index: int) -> None:
+def test_the_pods_wait_for_the_replacement_of_an_interrupted_pod(cluster: Pods, index: int) -> None:
     for one in range(MPS.pods):
         cluster.start(MPS, one, {**ENFORCED, **({"FAKE_DIE": "1"} if one == index else {})})
     assert cluster.replace(MPS, index, ENFORCED) == 3
@@ -328,12 +325,12 @@ def test_a_pod_that_is_interrupted_in_the_middle_and_replaced_is_waited_for(clus
     assert {status for status, _ in ends.values()} == {0}, ends
     summaries = [json.loads(text.splitlines()[-1]) for _, text in ends.values()]
     assert all(one == summaries[0] for one in summaries)
-    # What the others held of the round before is given back: all shares add up again.
+    # The other pods have freed the memory of the interrupted round, so all of them could allocate again.
     assert summaries[0]["held_mib"] == 4096
 
 
 @pytest.mark.slow
-def test_a_pod_that_comes_again_before_the_others_have_come_takes_its_own_place(cluster: Pods) -> None:
+def test_a_pod_that_restarts_before_the_others_have_started_replaces_itself(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     with patient_connection(cluster.port) as interrupted:
         interrupted.sendall(b'{"index": 1}\n')
@@ -356,19 +353,19 @@ def test_a_gpu_that_leaves_exclusive_process_mode_in_time_is_proved(cluster: Pod
 
 
 @pytest.mark.slow
-def test_a_call_of_the_driver_that_never_returns_is_told_and_ended(cluster: Pods) -> None:
+def test_a_driver_call_that_never_returns_is_reported_and_ended(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 1, {})
     cluster.start(TIME_SLICES, 2, {"FAKE_HANG": "1"}, limit=SHORT, back=SHORT, step="1")
     cluster.start(TIME_SLICES, 0, {}, step="3")
     ends = cluster.ends()
-    assert "pod 2 hung in the driver when asked 'look'" in ends[2][1]
-    assert "processes of another user hold the server" in ends[2][1]
+    assert "pod 2 hung in the driver during step 'look'" in ends[2][1]
+    assert "another user's processes use the MPS server" in ends[2][1]
     del ends[2]
-    assert "- pod 2: hung: it gave no answer" in refused(ends)
+    assert "- pod 2: hung and did not reply" in refused(ends)
 
 
 @pytest.mark.slow
-def test_a_stranger_at_the_judges_door_changes_nothing(cluster: Pods) -> None:
+def test_the_judge_ignores_strangers(cluster: Pods) -> None:
     cluster.start(TIME_SLICES, 0, {})
     for hello in (b"GET / HTTP/1.1\r\n\r\n", b'{"index": 0}\n', b'{"index": 99}\n', b'{"index": "1"}\n', b"[1]\n", b""):
         with patient_connection(cluster.port) as stranger:
@@ -389,7 +386,7 @@ def patient_connection(port: int) -> socket.socket:
 
 
 @pytest.mark.slow
-def test_many_findings_fit_what_kubernetes_keeps_of_a_log(cluster: Pods) -> None:
+def test_many_findings_fit_into_the_part_of_a_log_that_kubernetes_keeps(cluster: Pods) -> None:
     many = expected_of(TimeSlicing(replicas=40))
     text = refused(cluster.run(many, some={index: {"FAKE_MIB": str(index)} for index in range(MOST_PODS)}))
     assert "- and 8 more" in text

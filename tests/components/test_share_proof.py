@@ -1,4 +1,4 @@
-"""What the share proof makes of a promise, and what makes it prove again."""
+"""The Jobs of a share proof, and the changes that repeat it."""
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
@@ -51,39 +51,39 @@ def environment(job: dict[str, Any]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("sharing", "cards", "pods", "words"),
+    ("sharing", "count", "pods", "summary"),
     [
-        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: an entire GPU each"),
-        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: an entire GPU each"),
-        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 to a GPU, each seeing all"),
+        (Exclusive(), 1, 1, "1 share of nvidia.com/gpu on a node with 1 T4: one entire GPU each"),
+        (Exclusive(), 4, 4, "4 shares of nvidia.com/gpu on a node with 4 T4: one entire GPU each"),
+        (TimeSlicing(replicas=3), 2, 6, "6 shares of nvidia.com/gpu on a node with 2 T4: 3 per GPU, all of its memory"),
         (
             Mps(replicas=4),
             1,
             4,
-            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 to a GPU, 3,840 MiB each, enforced",
+            "4 shares of nvidia.com/gpu on a node with 1 T4: 4 per GPU, 3,840 MiB each, enforced",
         ),
-        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 to a GPU"),
+        (TimeSlicing(replicas=40), 1, MOST_PODS, "40 shares of nvidia.com/gpu on a node with 1 T4: 40 per GPU"),
     ],
 )
-def test_a_pod_proves_each_share_up_to_a_bound(sharing: Sharing, cards: int, pods: int, words: str) -> None:
-    [expected] = expectations(sharing, T4, cards)
-    told = expected.to_pods()
-    assert (expected.pods, told.pods) == (pods, pods)
-    assert told.summary.startswith(words)
+def test_each_share_has_a_pod_up_to_a_maximum(sharing: Sharing, count: int, pods: int, summary: str) -> None:
+    [expected] = expectations(sharing, T4, count)
+    to_pods = expected.to_pods()
+    assert (expected.pods, to_pods.pods) == (pods, pods)
+    assert to_pods.summary.startswith(summary)
 
 
 @pytest.mark.real_world(
-    behaviour="Pulumi reads a failed Job only by the reasons BackoffLimitExceeded and DeadlineExceeded",
+    behaviour="Pulumi recognises a failed Job only by the reasons BackoffLimitExceeded and DeadlineExceeded",
     source="pulumi-kubernetes provider/pkg/await/checker/job/check.go, collectJobConditionErrors",
 )
 @pytest.mark.parametrize("job_of", [of_shares, of_node])
-def test_an_interrupted_pod_is_replaced_and_no_failure_has_a_reason_that_pulumi_does_not_know(
+def test_an_interrupted_pod_is_replaced_and_every_failure_has_a_reason_that_pulumi_knows(
     job_of: Callable[[ShareProofArgs], dict[str, Any]],
 ) -> None:
     job = job_of(args())
     [rule] = job["spec"]["podFailurePolicy"]["rules"]
     assert rule == {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]}
-    # Kubernetes refuses a policy with any other.
+    # Kubernetes rejects a podFailurePolicy with any other restart policy.
     assert pod_of(job)["restartPolicy"] == "Never"
 
 
@@ -95,27 +95,27 @@ def seconds(timeout: str) -> int:
 SLICED = args(Mig(), gpu=gpus()["rtx-pro-server-6000"])
 
 
-@pytest.mark.parametrize("given", [args(), SLICED], ids=["whole", "cut"])
-def test_each_wait_is_longer_than_the_one_inside_it(given: ShareProofArgs) -> None:
-    told, deadline = environment(of_shares(given)), of_shares(given)["spec"]["activeDeadlineSeconds"]
-    step, coming, back = (float(told[f"{name}_SECONDS"]) for name in ("STEP", "LIMIT", "BACK"))
-    # The MPS daemon's pod has Kubernetes' default grace of 30 seconds to end.
+@pytest.mark.parametrize("given", [args(), SLICED], ids=["entire", "partitioned"])
+def test_each_timeout_is_longer_than_the_ones_inside_it(given: ShareProofArgs) -> None:
+    settings, deadline = environment(of_shares(given)), of_shares(given)["spec"]["activeDeadlineSeconds"]
+    step, start, back = (float(settings[f"{name}_SECONDS"]) for name in ("STEP", "LIMIT", "BACK"))
+    # The MPS daemon's pod has Kubernetes' default grace period of 30 seconds to stop.
     exclusive = float(environment(of_shares(args(TimeSlicing())))["EXCLUSIVE_SECONDS"])
     assert 30 < exclusive < step
-    # Three questions and a verdict; all of it again after one pod was interrupted and has come back.
-    attempt = coming + 4 * step
-    pod = coming + 4 * step + back + 4 * step
-    assert back > 600, "a new spot node comes within ten minutes"
+    # Three questions and a verdict; all of them again after one pod was interrupted and replaced.
+    attempt = start + 4 * step
+    pod = start + 4 * step + back + 4 * step
+    assert back > 600, "a new spot node starts within ten minutes"
     assert attempt < pod < deadline
     for job in graph_of(given).of_type(JOB):
         deadline = plain(job.inputs)["spec"]["activeDeadlineSeconds"]
         assert deadline + 120 < seconds(job.options["customTimeouts"]["create"])
     reads, deadline = environment(of_node(given)), of_node(given)["spec"]["activeDeadlineSeconds"]
-    # The node comes and is read, is taken away, comes again and is read.
+    # The node starts and is read, is interrupted, is replaced and read again.
     assert 2 * (600 + float(reads["LIMIT_SECONDS"])) < deadline
 
 
-def test_a_proof_waits_longer_where_gpus_are_cut() -> None:
+def test_a_proof_waits_longer_if_gpus_are_partitioned() -> None:
     for job_of in (of_node, of_shares):
         longer = job_of(SLICED)["spec"]["activeDeadlineSeconds"] - job_of(args())["spec"]["activeDeadlineSeconds"]
         # Images of the operator, validators, and a reboot of some minutes.
@@ -123,16 +123,16 @@ def test_a_proof_waits_longer_where_gpus_are_cut() -> None:
 
 
 @pytest.mark.real_world(
-    behaviour="The MIG manager labels a node `nvidia.com/mig.config.state=success` once its GPUs are cut",
+    behaviour="The MIG manager labels a node `nvidia.com/mig.config.state=success` once its GPUs are partitioned",
     source="mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go, setState",
 )
-def test_no_pod_of_the_proof_runs_on_a_node_that_has_still_to_be_cut() -> None:
+def test_no_pod_of_the_proof_runs_on_a_node_that_is_not_partitioned_yet() -> None:
     for job_of in (of_node, of_shares):
         assert pod_of(job_of(SLICED))["nodeSelector"]["nvidia.com/mig.config.state"] == "success"
         assert "nvidia.com/mig.config.state" not in pod_of(job_of(args()))["nodeSelector"]
 
 
-def test_pods_on_shares_have_no_token_and_no_more_rights_than_cuda_needs() -> None:
+def test_pods_on_shares_have_no_token_and_only_the_privileges_that_cuda_needs() -> None:
     for sharing, user in ((TimeSlicing(), 65534), (Exclusive(), 65534), (Mps(), 0)):
         pod = pod_of(of_shares(args(sharing)))
         assert pod["automountServiceAccountToken"] is False
@@ -143,7 +143,7 @@ def test_pods_on_shares_have_no_token_and_no_more_rights_than_cuda_needs() -> No
         assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def test_the_nodes_reader_asks_for_no_share_and_alone_may_read_nodes() -> None:
+def test_the_nodes_reader_requests_no_share_and_only_it_can_read_nodes() -> None:
     graph, pod = graph_of(args()), pod_of(of_node(args()))
     [container] = pod["containers"]
     assert container["resources"]["limits"] == {"memory": "128Mi"}
@@ -163,7 +163,7 @@ PROVED_AGAIN = {
     "exclusive": args(Exclusive()),
     "replicas": args(Mps(replicas=2)),
     "gpu": args(gpu=L4),
-    "cards of a node": args(gpus_per_node=4),
+    "GPUs per node": args(gpus_per_node=4),
 }
 NOT_PROVED_AGAIN = {
     "policy": args(Mps(replicas=4, allocation_policy="distributed")),
@@ -175,19 +175,19 @@ NOT_PROVED_AGAIN = {
 
 
 @pytest.mark.parametrize("what", PROVED_AGAIN)
-def test_jobs_are_new_when_the_promise_is_another(what: str) -> None:
+def test_the_jobs_are_new_if_the_expected_shares_change(what: str) -> None:
     assert not set(jobs(PROVED_AGAIN[what])) & set(jobs(args()))
 
 
 @pytest.mark.parametrize("what", NOT_PROVED_AGAIN)
-def test_jobs_stay_as_they_are_when_anything_else_changes(what: str) -> None:
+def test_the_jobs_stay_if_anything_else_changes(what: str) -> None:
     assert set(jobs(NOT_PROVED_AGAIN[what])) == set(jobs(args()))
     for job in graph_of(NOT_PROVED_AGAIN[what]).of_type(JOB):
         assert job.options["ignoreChanges"] == ("spec",)
 
 
 @pytest.mark.parametrize("preview", [True, False])
-def test_what_is_promised_is_known_when_the_jobs_are_done_and_not_before(preview: bool) -> None:
+def test_the_verified_shares_are_known_only_once_the_jobs_are_done(preview: bool) -> None:
     graph = run(lambda: ShareProof("proof", args()), project="test", stack="test", preview=preview)
     [proof] = graph.of_type("tandem:index:ShareProof")
     verified = plain(graph.outputs[proof.urn])["verifiedShares"]
@@ -197,7 +197,7 @@ def test_what_is_promised_is_known_when_the_jobs_are_done_and_not_before(preview
         assert verified["nvidia.com/gpu"] == asdict(expectations(Mps(replicas=4), T4, 1)[0])
 
 
-def test_the_fingerprint_tells_resources_apart() -> None:
+def test_the_fingerprint_differs_between_resources() -> None:
     [one] = expectations(TimeSlicing(replicas=2), T4, 1)
     other = replace(one, resource="nvidia.com/mig-1g.10gb", device="slice")
     assert len({fingerprint([one]), fingerprint([other]), fingerprint([one, other])}) == 3

@@ -1,4 +1,4 @@
-"""The components in users' own tests: Pulumi's stock mocks, which answer invokes with nothing and make no children."""
+"""The components in users' own tests, with Pulumi's mocks: invokes return nothing, and components have no children."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -48,14 +48,14 @@ OUTPUTS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def made() -> list[tuple[str, str, dict[str, Any]]]:
-    """Type, name and inputs of all that is made."""
+    """Type, name and inputs of every resource."""
     stock = Mocks()
     pulumi.runtime.set_mocks(stock, project="theirs", stack="test")
     return stock.made
 
 
 def outputs_of(build: Callable[[], pulumi.ComponentResource], names: list[str]) -> dict[str, Any]:
-    """Values of a component's outputs once everything is made."""
+    """Values of a component's outputs once all resources are registered."""
     found: dict[str, Any] = {}
 
     @pulumi.runtime.test
@@ -81,7 +81,7 @@ def test_nodes_are_public_without_nat() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stack", ["dev", "timeslice", "mps", "exclusive", "mig", "mig-mixed", "karpenter"])
-def test_a_whole_stack_is_made(stack: str, made: list[tuple[str, str, dict[str, Any]]]) -> None:
+def test_an_entire_stack_is_registered(stack: str, made: list[tuple[str, str, dict[str, Any]]]) -> None:
     plan = judge_file(ROOT / f"Pulumi.{stack}.yaml").plan()
     pulumi.runtime.test(lambda: deploy(plan))()  # type: ignore[no-untyped-call]  # pulumi.runtime.test has none
     kinds = Counter(kind for kind, _, _ in made)

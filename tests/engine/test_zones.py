@@ -124,11 +124,11 @@ def test_named_zones_are_taken_and_only_what_was_added_last_may_go(nothing: Rais
     run = stack.preview()
     assert run.code != 0, "`pulumi up` stops here, with nothing created"
     assert run.errors[0].strip() == (
-        "cluster.zone-names: EKS does not run in us-east-1c, or this account does not have it. "
-        "Choose among us-east-1a, us-east-1b, us-east-1d, us-east-1e, us-east-1f."
+        "cluster.zone-names: us-east-1c cannot be used: EKS does not run there, or this account has no access. "
+        "Choose from us-east-1a, us-east-1b, us-east-1d, us-east-1e, us-east-1f."
     )
     stack.configure({"cluster": {"zone-names": ["us-east-1f", "us-east-1b"]}})
     stack.comes_up()
     assert letters(stack, SUBNET, "private") == "bf"
     stack.configure({"cluster": {"zone-names": ["us-east-1a", "us-east-1b"]}})
-    assert "the stack's subnets are in us-east-1f, us-east-1b, and a subnet does not move" in stack.refuses()
+    assert "the deployed subnets are in us-east-1f, us-east-1b and cannot move" in stack.refuses()

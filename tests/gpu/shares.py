@@ -25,10 +25,10 @@ LIMIT_SECONDS = 60
 def prove_shares(mode: str, machine: Machine, folder: Path, total_mib: int) -> Result:
     """Two processes without limits, which see the whole GPU; or two clients of MPS, of which each gets its part."""
     if mode == "time-slicing":
-        words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, each seeing all of its memory"
+        words = f"{SHARES} shares of one GPU: {SHARES} per GPU, all of its memory visible to each"
         return prove(expectation(words, total_mib, None), folder, {})
     limit = total_mib // SHARES
-    words = f"{SHARES} shares of one GPU: {SHARES} to a GPU, {limit:,} MiB each, enforced"
+    words = f"{SHARES} shares of one GPU: {SHARES} per GPU, {limit:,} MiB each, enforced"
     with mps_daemon(total_mib, SHARES) as clients:
         found = prove(expectation(words, total_mib, limit), folder, clients)
         servers = [one["mib"] for one in machine.processes() if "mps-server" in one["program"]]

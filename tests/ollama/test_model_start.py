@@ -142,7 +142,7 @@ def test_an_unreachable_registry_does_not_matter_when_the_model_is_on_the_disk(s
     stub.fails("pull", "\x1b[?25lpulling manifest \x1b[KError: dial tcp: lookup registry.ollama.ai: no such host")
     run = stub.start()
     assert run.exit_code == 0
-    assert "cannot pull llama2:7b, going on with the copy on the disk: Error: dial tcp: lookup" in run.log
+    assert "cannot pull llama2:7b, so using the copy on the disk: Error: dial tcp: lookup" in run.log
     assert len(stub.calls("pull")) == 1
 
 
@@ -152,7 +152,7 @@ def test_a_registry_that_comes_up_later_is_tried_again(stub: Stub) -> None:
     run = stub.start("20", "20")
     assert run.exit_code == 0
     assert len(stub.calls("pull")) == 4
-    assert run.log.count("cannot pull llama2:7b yet: Error: no such host") == 3
+    assert run.log.count("cannot pull llama2:7b yet, trying again: Error: no such host") == 3
 
 
 ABSENT = "Error: model 'llama2:7b' not found"
@@ -164,8 +164,8 @@ SPINNING = "\x1b[1G⠙ Error: 500: cudaMalloc failed: out of memory\nunable to a
 @pytest.mark.parametrize(
     ("fails", "message", "last_call"),
     [
-        ({"ps": "Error: could not connect"}, "the Ollama server did not answer within 1 s: Error: could not", "ps"),
-        ({"show": ABSENT, "pull": NOWHERE}, f"cannot pull {TAG} and it is not on the disk: {NOWHERE}", "show"),
+        ({"ps": "Error: could not connect"}, "the Ollama server did not respond within 1 s: Error: could not", "ps"),
+        ({"show": ABSENT, "pull": NOWHERE}, f"cannot pull {TAG}, and it is not on the disk: {NOWHERE}", "show"),
         ({"create": "Error: no space left"}, f"cannot set num_gpu and num_batch of {TAG}: Error: no space", "create"),
         ({"run": SPINNING}, f"{TAG} did not load: Error: 500: cudaMalloc failed: out of memory unable to", "run"),
         ({"run": "Killed\n"}, f"{TAG} did not load: Killed", "run"),
@@ -189,10 +189,10 @@ CPU = "100% CPU"
 @pytest.mark.parametrize(
     ("processor", "sees_gpu", "message"),
     [
-        ("", False, f"{TAG} did not load: the server gave no error, but holds no model"),
-        (CPU, False, f"no layer of {TAG} is on a GPU: no GPU is visible in the container"),
-        (CPU, True, "but Ollama does not use it: see 'inference compute' in its log"),
-        ("Unknown", False, f"cannot tell where {TAG} is"),
+        ("", False, f"{TAG} did not load: the server reported no error, but has no model in memory"),
+        (CPU, False, f"{TAG} has no layer on a GPU: the container has no GPU"),
+        (CPU, True, "but Ollama does not use it. See 'inference compute' in its log"),
+        ("Unknown", False, f"{TAG} runs on an unknown processor"),
         *(
             (part, False, f"{TAG} spilled: some of its layers are on the CPU")
             for part in ("48%/52% CPU/GPU", "1%/99% CPU/GPU", "100%/0% CPU/GPU", "0%/100% CPU/GPU")
@@ -334,9 +334,9 @@ def server(tmp_path: Path) -> Iterator[Server]:
 def test_a_real_server_without_a_gpu_fails_the_start(server: Server) -> None:
     run = server.start()
     assert run.exit_code == 1
-    assert run.message.startswith(f"no layer of {OWN} is on a GPU: no GPU is visible in the container")
+    assert run.message.startswith(f"{OWN} has no layer on a GPU: the container has no GPU")
     assert "100% CPU" in run.message
-    assert "going on with the copy on the disk" in run.log
+    assert "so using the copy on the disk" in run.log
 
 
 def check_that_starting_again_adds_nothing(server: Server) -> None:
@@ -397,7 +397,7 @@ def engine_arguments(server: Server) -> str:
     [
         ("full", 14900, "", "100% GPU"),
         ("partial", 14900, f"{OWN} spilled: some of its layers are on the CPU", ""),
-        ("none", 0, f"no layer of {OWN} is on a GPU", "but Ollama does not use it"),
+        ("none", 0, f"{OWN} has no layer on a GPU", "but Ollama does not use it"),
         ("out of memory", 14900, f"{OWN} did not load: Error: ", "cudaMalloc failed: out of memory"),
     ],
 )

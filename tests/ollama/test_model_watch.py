@@ -130,7 +130,7 @@ def test_a_model_that_answers_is_ready_and_is_not_loaded_again(server: Server, s
 def test_an_answer_that_takes_ten_minutes_is_no_reason_to_restart(server: Server, sidecar: Sidecar) -> None:
     engine(server, "hold").touch()
     client = ask(server)
-    sidecar.wait(lambda: sidecar.log().count("it counts as busy") >= 4)
+    sidecar.wait(lambda: sidecar.log().count(" is busy: ") >= 4)
     check_alive(sidecar)
     engine(server, "hold").unlink()
     client.join()
@@ -171,7 +171,7 @@ def test_a_client_that_stops_reading_is_no_reason_to_restart(server: Server, sid
         client.sendall(
             b"POST /api/generate HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
         )
-        sidecar.wait(lambda: sidecar.log().count("it counts as busy") >= 4)
+        sidecar.wait(lambda: sidecar.log().count(" is busy: ") >= 4)
         check_alive(sidecar)
 
 

@@ -64,7 +64,7 @@ def graph_of(name: str) -> Graph:
     return program_graph(plan_of(name))
 
 
-def told(graph: Graph) -> dict[str, Any]:
+def described(graph: Graph) -> dict[str, Any]:
     """Resources by the part of their URN that is the same in every stack, and what `pulumi up` shows."""
     shown = {"outputs": masked(graph.stack_outputs), "logs": [f"{log.severity}: {log.message}" for log in graph.logs]}
     return {"stack": shown} | {

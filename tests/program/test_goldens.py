@@ -13,16 +13,16 @@ from typing import Any
 
 from components.share_proof.jobs import script_texts
 from tandem.planned.plan import program_graph
-from tests.program.conftest import VARIANTS, plan_of, told
+from tests.program.conftest import VARIANTS, described, plan_of
 
 GOLDEN = Path(__file__).resolve().parent.parent / "golden"
 BASE = "timeslice"
 
 
 @cache
-def told_of(stack: str) -> dict[str, Any]:
+def described_under_base(stack: str) -> dict[str, Any]:
     """What a stack registers under the name of the base."""
-    return told(program_graph(replace(plan_of(stack), stack=BASE)))
+    return described(program_graph(replace(plan_of(stack), stack=BASE)))
 
 
 def difference(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
@@ -36,18 +36,18 @@ def difference(base: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def without_scripts(told: dict[str, Any]) -> Any:
+def without_scripts(stack: dict[str, Any]) -> Any:
     """Without the texts of the proof's scripts, which the golden of the base has."""
-    text = json.dumps(told)
+    text = json.dumps(stack)
     for script in script_texts().values():
         text = text.replace(json.dumps(script), '"…"')
     return json.loads(text)
 
 
 def test_a_stack_registers_what_its_golden_says(any_stack: str, regen: bool) -> None:
-    now, (base, _) = told_of(any_stack), VARIANTS.get(any_stack, (BASE, {}))
+    now, (base, _) = described_under_base(any_stack), VARIANTS.get(any_stack, (BASE, {}))
     if any_stack != BASE:
-        now = without_scripts(difference(told_of(base), now))
+        now = without_scripts(difference(described_under_base(base), now))
     path = GOLDEN / f"{any_stack}.json"
     if regen:
         path.write_text(json.dumps(now, indent=1, sort_keys=True, ensure_ascii=False) + "\n", encoding="utf-8")

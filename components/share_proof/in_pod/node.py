@@ -80,14 +80,14 @@ def prove(
     expected: NodeExpectation, node: str, look: Callable[[], Any], limit: float, pause: float, plugin: Plugin
 ) -> tuple[bool, str]:
     """Checks the node until all is as expected or the time is up. Returns whether it succeeded, and what to print."""
-    until, good, found = time.monotonic() + limit, 0, ["the node could not be read"]
+    until, good, found = time.monotonic() + limit, 0, ["the node was never read"]
     last: dict[str, Any] | None = None
     while True:
         try:
             last = dict(look())
             found = differences(expected, last)
         except (OSError, ValueError, http.client.HTTPException) as error:
-            found = [f"the API server cannot be reached: {error}"]
+            found = [f"cannot read the node from the API server: {error}"]
         good = 0 if found else good + 1
         if last is not None and good == LOOKS:
             return True, seen(expected, last)

@@ -165,17 +165,17 @@ def told_otherwise(replicas: int) -> Callable[[Switching], object]:
 
 
 WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
-    "fewer shares": (told_otherwise(1), "it advertises 1 nvidia.com/gpu; 2 are expected"),
-    "more shares": (told_otherwise(3), "it advertises 3 nvidia.com/gpu; 2 are expected"),
+    "fewer shares": (told_otherwise(1), "it advertises 1 nvidia.com/gpu, expected 2"),
+    "more shares": (told_otherwise(3), "it advertises 3 nvidia.com/gpu, expected 2"),
     "another mode": (
         with_plugin(
             lambda values: values["config"]["map"].update({TURNS.config_name: json.dumps(MPS.plugin_config())})
         ),
-        "its label nvidia.com/gpu.sharing-strategy is mps; expected: time-slicing",
+        "its label nvidia.com/gpu.sharing-strategy is mps, expected time-slicing",
     ),
     "no feature discovery": (
         with_plugin(lambda values: values.update(gfd={"enabled": False})),
-        "its label nvidia.com/gpu.replicas is missing; expected: 2",
+        "its label nvidia.com/gpu.replicas is missing, expected 2",
     ),
     "no plugin": (
         lambda account: account.drop(tokens.RELEASE, "kube-system/plugin"),
@@ -196,7 +196,8 @@ def test_the_node_is_read_and_promise_and_fact_are_told(account: Switching, case
 
 
 @pytest.mark.parametrize(
-    ("change", "words"), [(told_otherwise(3), "advertises 3 nvidia.com/gpu; 2 are"), (None, "more than the .* MiB")]
+    ("change", "words"),
+    [(told_otherwise(3), "advertises 3 nvidia.com/gpu, expected 2"), (None, "more than the .* MiB")],
 )
 def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
     account: Switching, change: Callable[[Switching], object] | None, words: str
