@@ -6,7 +6,6 @@
 `tests/test_documents.py` runs the check.
 """
 
-import contextlib
 import datetime
 import json
 import re
@@ -15,19 +14,22 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import architecture
+import cli
 import emulation
+import errors
+import modes
 import real_world
 import records
 import regions
+import samples
 import yaml
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter
 from pydantic.fields import FieldInfo
 
-from sharing import mig, tables
+from sharing import tables
 from sharing.assessment import assess
-from sharing.gpus import Gpu, InstanceType, gpus, instance_types
-from sharing.matrix import WAYS, Cell, cells, cheapest
-from sharing.modes import MOST_TIME_SLICES, Shares, Sharing, TimeSlicing, mode_names
+from sharing.modes import TimeSlicing, mode_names
 from sharing.setup import Setup
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
@@ -64,14 +66,6 @@ POOLS_COMMENT = (
     "    # Or a list of pools, each with these keys, a `name`, and its own `sharing`: "
     "see docs/how-to/use-several-pools.md."
 )
-WHEN = {
-    "exclusive": "models that must never wait for each other; what sharing is compared with",
-    "timeslice": "chat that is mostly idle",
-    "mps": "steady load on both; unverified with Ollama (ollama#9765)",
-    "mig-single": "models of one size that must not feel each other; unverified with Ollama (ollama#13800)",
-    "mig-mixed": "the same for models of unequal size",
-}
-"""When to choose a way of sharing: the one column of the comparison that no rule says."""
 
 
 def main(arguments: list[str]) -> int:
@@ -99,13 +93,22 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Every derived document with the text that it should have."""
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
+    for scheme in architecture.SCHEMES:
+        yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", architecture.draw(scheme)
     yield DECISIONS / "README.md", records.index(DECISIONS)
     yield REAL_WORLD, real_world.document(ROOT)
     yield REFERENCE / "regions.md", regions.document()
+    yield REFERENCE / "cli.md", cli.document()
+    yield REFERENCE / "errors.md", errors.document()
     yield _with_table(EMULATION, "rules", _markdown(emulation.rows()))
-    yield _with_table(ROOT / "README.md", "costs", costs_table())
+    yield _with_table(ROOT / "docs" / "tutorials" / "first-deployment.md", "costs", costs_table())
+    yield _with_table(ROOT / "docs" / "tutorials" / "first-plan.md", "plan", samples.plan("dev"))
     yield _with_table(ROOT / "docs" / "how-to" / "before-your-first-up.md", "checks", checks_table())
-    yield _with_table(REFERENCE / "sharing-modes.md", "modes", modes_table())
+    found = modes.find(_setup("timeslice", _day()))
+    yield _with_table(REFERENCE / "sharing-modes.md", "modes", _markdown(modes.comparison(found)))
+    yield _with_table(ROOT / "README.md", "cost", cost_of_dev())
+    yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
+    yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
     yield _with_table(REFERENCE / "changes.md", "changes", changes_table())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
 
@@ -192,12 +195,19 @@ def checks_table() -> str:
     return _markdown(rows)
 
 
+def cost_of_dev() -> str:
+    """What the cheapest stack costs, in one sentence."""
+    bill = assess(_setup("dev", _day())).cost
+    assert bill is not None
+    total, dedicated = bill.usd_per_hour, bill.dedicated_usd_per_hour
+    return f"The stack `dev` costs up to ${total:.2f} per hour, or ${dedicated:.2f} with a GPU for each model.\n"
+
+
 def costs_table() -> str:
     """What each stack costs, on the day of the price table."""
     rows = [("stack", "$ per hour", "$ per month", "a GPU for each model", "GPU nodes")]
-    day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
     for stack in STACKS:
-        setup = _setup(stack, day)
+        setup = _setup(stack, _day())
         bill, pool = assess(setup).cost, setup.pools[0]
         assert bill is not None
         by = ", by Karpenter" if pool.provisioner == "karpenter" else ""
@@ -205,89 +215,6 @@ def costs_table() -> str:
         dedicated = f"{bill.dedicated_usd_per_hour:.2f}"
         rows.append((f"`{stack}`", f"{bill.usd_per_hour:.2f}", f"{bill.usd_per_month:,.0f}", dedicated, nodes))
     return _markdown(rows)
-
-
-def modes_table() -> str:
-    """The ways of sharing side by side, as the modes answer and the rules judge the pair of the stack `timeslice`."""
-    day = datetime.date.fromisoformat(tables.read("gpu_prices").date)
-    found = list(cells(_setup("timeslice", day)))
-    head = ("way", "a share's memory", "isolation", "shares of a GPU", "GPUs that hold the pair")
-    rows = [(*head, "cheapest, $ per hour", "when to choose")]
-    for way in WAYS:
-        planned = [cell for cell in found if cell.way == way and cell.plans]
-        sharing, shares = planned[0].pool.sharing, planned[0].pool.offers[0]
-        strategy = f", `strategy: {sharing.strategy}`" if sharing.strategy else ""
-        name = f"`{sharing.mode}`{strategy}"
-        rows.append(
-            (name, _memory(shares), _isolation(shares), _counts(way), _cards(planned), _cheap(planned), WHEN[way])
-        )
-    return _markdown(rows)
-
-
-def _memory(shares: Shares) -> str:
-    if shares.memory_mib is None:
-        return "the whole card, first come"
-    if shares.profile:
-        return "the slice's"
-    return "the whole card" if shares.memory_mib == shares.unit_mib else "an equal part"
-
-
-def _isolation(shares: Shares) -> str:
-    if not shares.enforced:
-        return "none: neighbours' sum must fit"
-    if shares.profile:
-        return "in hardware"
-    return "alone on the card" if shares.sharers == 1 else "memory, per process"
-
-
-def _counts(way: str) -> str:
-    """How many shares a card can have: of most cards, then of those that can have fewer."""
-    most: dict[str, int] = {}
-    least = MOST_TIME_SLICES
-    for gpu in gpus().values():
-        counts = [sum(shares.per_gpu for shares in sharing.offers(gpu)) for sharing in _sharings(way, gpu)]
-        if gpu.vendor == "nvidia" and counts:
-            most[gpu.title], least = max(counts), min(least, *counts)
-    bound = max(most.values())
-    fewer = ", ".join(f"{least}–{count} on {title}" for title, count in most.items() if count < bound)
-    return (f"{least}–{bound}" if least < bound else f"{bound}") + (f" ({fewer})" if fewer else "")
-
-
-def _sharings(way: str, gpu: Gpu) -> Iterator[Sharing]:
-    """Every setting that `gpu` takes for a way of sharing."""
-    mode, _, strategy = way.partition("-")
-    settings: list[dict[str, Any]] = [{"replicas": count} for count in range(2, MOST_TIME_SLICES + 1)]
-    if strategy:
-        written = [[{"profile": each.name, "count": count} for each, count in cut] for cut in mig.layouts(gpu)]
-        settings = [{"strategy": strategy, "layout": layout} for layout in written]
-    for setting in settings:
-        with contextlib.suppress(ValidationError):
-            sharing: Sharing = TypeAdapter(Sharing).validate_python({"mode": mode, **setting})
-            if not sharing.check(gpu):
-                yield sharing
-
-
-def _cards(planned: Sequence[Cell]) -> str:
-    """The cards and the number of types on which the pair plans."""
-    known = dict.fromkeys(_card(each) for each in instance_types().values() if each.gpu.vendor == "nvidia")
-    holding = dict.fromkeys(_card(cell.instance) for cell in planned)
-    types = len({cell.instance.name for cell in planned})
-    others = [card for card in known if card not in holding]
-    cards = f"all but {', '.join(others)}" if len(others) < len(holding) else ", ".join(holding)
-    only = {cell.pool.provisioner for cell in planned}
-    return f"{cards} ({types} types{'' if len(only) > 1 else f', {only.pop()} alone'})"
-
-
-def _card(instance: InstanceType) -> str:
-    return instance.gpu.name.partition("/")[0].upper()
-
-
-def _cheap(planned: Sequence[Cell]) -> str:
-    spot, full = cheapest(planned, "spot"), cheapest(planned, "on-demand")
-    assert spot, "a way of sharing that holds the pair nowhere is none"
-    assert full, "what plans has a price"
-    nodes = [f"{cell.nodes} × {cell.instance.name}" for cell in (spot, full)]
-    return f"{spot.usd_per_hour:.2f} spot ({nodes[0]}), {full.on_demand_usd_per_hour:.2f} on demand ({nodes[1]})"
 
 
 def changes_table() -> str:
@@ -337,6 +264,10 @@ def _markdown(rows: Sequence[tuple[str, ...]]) -> str:
     head, *body = rows
     lines = [head, tuple("---" for _ in head), *body]
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def _day() -> datetime.date:
+    return datetime.date.fromisoformat(tables.read("gpu_prices").date)
 
 
 def _setup(stack: str, day: datetime.date) -> Setup:

@@ -19,29 +19,38 @@ class SharesOutputs(_Outputs):
     """Shares of one kind."""
 
     resource: str
+    """Extended resource that a pod requests, e.g. `nvidia.com/gpu`."""
     per_gpu: int
+    """Shares of one GPU."""
     total: int | None = None
     """On all nodes of the pool."""
     memory_mib: int | None = None
     """Of one share; None where the shares have the GPU's memory in common."""
     enforced: bool | None = None
+    """Whether a process that takes more memory than its share is refused."""
 
 
 class PoolOutputs(_Outputs):
     """A pool of GPU nodes."""
 
     mode: str
+    """The sharing mode."""
     nodes: int
     """0 for a parked pool."""
     shares: tuple[SharesOutputs, ...]
+    """One entry for each kind of share."""
     config: str | None = None
     """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
     cut: str | None = None
     """What each GPU is partitioned into (`Sharing.cut`)."""
     gpu: str | None = None
+    """Name of the GPU in `tandem gpus`."""
     instance_types: tuple[str, ...] | None = None
+    """EC2 instance types that the nodes may have."""
     capacity: Capacity | None = None
+    """`spot` or `on-demand`."""
     provisioner: Provisioner | None = None
+    """What creates the nodes: `node-group` or `karpenter`."""
 
     @property
     def per_gpu(self) -> int:
@@ -53,35 +62,45 @@ class CostOutputs(_Outputs):
     """The bill."""
 
     usd_per_hour: float
+    """Of the running stack."""
     dedicated_usd_per_hour: float
+    """Of the same stack with a GPU for each model."""
     price_date: str
+    """Date of the oldest price of a GPU node."""
 
 
 class FitOutputs(_Outputs):
     """How a model fits its share."""
 
     needs_mib: int
+    """Predicted GPU memory."""
     share_mib: int | None = None
+    """Memory of its share; None where the shares have the GPU's memory in common."""
 
 
 class StackOutputs(_Outputs):
     """A whole stack."""
 
     pools: dict[str, PoolOutputs] = Field(min_length=1)
+    """By the pools' names; the only pool is called `gpu`."""
     endpoints: dict[str, Any]
     """URLs of the models' Services by the models' ids."""
     cluster_name: str | None = None
+    """Name of the EKS cluster."""
     kubeconfig: Any = None
-    """Secret."""
+    """Secret: `pulumi stack output kubeconfig --show-secrets` prints it as JSON."""
     verified_shares: dict[str, Any] = {}
     """What the proof of each pool has counted."""
     cost: CostOutputs | None = None
+    """The bill of the plan."""
     fit: dict[str, FitOutputs] = {}
     """By the models' ids."""
     mode: str | None = None
-    """As the next two, of the only pool: `pools` has them of each."""
+    """The sharing mode of the only pool. Stacks with several pools have it in `pools` only."""
     shares: tuple[SharesOutputs, ...] | None = None
+    """The shares of the only pool."""
     resource_names: tuple[str, ...] | None = None
+    """Extended resources that pods may request, if there is only one pool."""
 
 
 def describe(plan: Plan) -> dict[str, Any]:

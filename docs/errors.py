@@ -1,0 +1,56 @@
+"""The reference of errors: what a stack file with each error of `errors.yaml` gets as an answer."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from stacks.stack_file.judge import judge_file
+
+ROOT = Path(__file__).resolve().parent.parent
+HEAD = """# Errors
+
+A stack file is checked as a whole: all errors are shown at once, and nothing is deployed. `tandem plan` and `pulumi up`
+show the same errors. An error starts with the key that is wrong, and ends with the fix. `tandem plan --json` has the
+errors in `problems`.
+
+A command that cannot start prints one error, or one object with the key `error` if it got `--json`.
+[Command line](cli.md) lists the exit codes.
+
+`make docs` writes the examples from the code. Each starts from the stack `dev` and changes what is shown. For errors of
+a deployment, see [troubleshoot](../how-to/troubleshoot.md).
+"""
+
+
+def document() -> str:
+    """Every example with its answer."""
+    rows = yaml.safe_load((ROOT / "docs" / "errors.yaml").read_text(encoding="utf-8"))
+    return HEAD + "".join(line for row in rows for line in _example(row))
+
+
+def _example(row: dict[str, Any]) -> Iterator[str]:
+    changed = [f"{key}: {_flow(value)}" for key, value in row["change"].items()]
+    yield "\n".join([f"\n## {row['title']}\n", "```yaml", *changed, "```", "", ""])
+    said = [str(problem) for problem in problems(row["change"])]
+    assert any(row["error"] in text for text in said), (row["title"], said)
+    yield "\n".join(["```text", *said, "```", ""])
+
+
+def _flow(value: object) -> str:
+    return yaml.safe_dump(value, default_flow_style=True, width=100).removesuffix("...\n").strip()
+
+
+def problems(change: dict[str, Any]) -> Iterator[object]:
+    """What is wrong with the stack `dev` after the change."""
+    values = yaml.safe_load((ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8"))
+    for section, content in change.items():
+        key = section if section.startswith("aws:") else f"tandem:{section}"
+        before = values["config"].get(key)
+        merged = isinstance(content, dict) and isinstance(before, dict)
+        values["config"][key] = {**before, **content} if merged else content
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "Pulumi.dev.yaml")
+        path.write_text(yaml.safe_dump(values), encoding="utf-8")
+        yield from judge_file(path).problems
