@@ -13,7 +13,6 @@ TOKENIZER_BYTES = {
     "mistral3": 7_882_000,
     "qwen25vl": 5_951_000,
     "qwen3vl": 5_951_000,
-    "qwen3vlmoe": 5_951_000,
     "gemma3": 15_785_000,
 }
 """Headers of files that hold a picture encoder too: as in text-only files with the same tokenizer."""

@@ -20,9 +20,10 @@ from sharing.memory import need
 from sharing.models import KvType, largest_vocabulary
 from stacks.program import load_plan
 from stacks.stack_file.judge import Judged, RefusedError, judge, judge_file
-from stacks.stack_file.provider_keys import HONOURED, REFUSED
+from stacks.stack_file.provider_keys import HONOURED, REFUSED, refuse_keys
 from stacks.stack_file.shape import SECTIONS, StackConfig
 from stacks.stack_file.yaml import Source
+from tests.conftest import Golden
 
 ROOT = Path(__file__).parents[2]
 STACKS = sorted(path.name for path in ROOT.glob("Pulumi.*.yaml"))
@@ -456,3 +457,9 @@ def test_every_key_of_the_provider_is_honoured_or_refused_with_its_reason() -> N
     keys = [name for name in inspect.signature(aws.ProviderArgs.__init__).parameters if "self" not in name]
     known = {*HONOURED, *(f"aws:{key}" for key in REFUSED)}
     assert {f"aws:{to_camel(key)}" for key in keys} <= known
+
+
+def test_what_is_said_about_every_key_of_the_provider(golden: Golden) -> None:
+    keys = [*inspect.signature(aws.ProviderArgs.__init__).parameters, "asumeRole"]
+    problems = refuse_keys(f"aws:{to_camel(key)}" for key in keys if "self" not in key)
+    golden("provider-keys.txt", "".join(f"{problem}\n" for problem in problems))

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from typing import Any
+from unittest.mock import create_autospec
 
 import boto3
 import pytest
@@ -11,6 +12,7 @@ from tandem.account import clean_up
 from tandem.account.deletion import Deletion
 from tandem.deployed.aws import leftovers
 from tandem.deployed.aws.session import Account
+from tandem.deployed.aws.things import Owner
 from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Run
@@ -114,6 +116,34 @@ def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emul
     storage.put_bucket_tagging(Bucket="models", Tagging={"TagSet": pairs(OURS)})
     (thing,) = cleaning.look().things
     assert (thing.kind, thing.id, thing.usd_per_day) == ("other", "arn:aws:s3:::models", None)
+
+
+HERE = "us-east-1:123456789012"
+SERVICES_OWN = f"""
+    arn:aws:ec2:{HERE}:instance/i-1 arn:aws:ec2:{HERE}:launch-template/lt-1 arn:aws:ec2:{HERE}:vpc-endpoint/vpce-1
+    arn:aws:ec2:{HERE}:network-interface/eni-1 arn:aws:ec2:{HERE}:natgateway/nat-1 arn:aws:ec2:{HERE}:volume/vol-1
+    arn:aws:ec2:{HERE}:elastic-ip/eipalloc-1 arn:aws:ec2:us-east-1::snapshot/snap-1 arn:aws:ec2:{HERE}:subnet/subnet-1
+    arn:aws:ec2:{HERE}:security-group/sg-1 arn:aws:ec2:{HERE}:security-group-rule/sgr-1 arn:aws:ec2:{HERE}:vpc/vpc-1
+    arn:aws:ec2:{HERE}:route-table/rtb-1 arn:aws:ec2:{HERE}:internet-gateway/igw-1 arn:aws:eks:{HERE}:cluster/c
+    arn:aws:eks:{HERE}:nodegroup/c/n/1 arn:aws:eks:{HERE}:addon/c/vpc-cni/1 arn:aws:eks:{HERE}:access-entry/c/role/1/r/1
+    arn:aws:eks:{HERE}:podidentityassociation/c/a-1 arn:aws:iam::123456789012:role/r arn:aws:sqs:{HERE}:queue
+    arn:aws:iam::123456789012:policy/p arn:aws:iam::123456789012:instance-profile/p arn:aws:events:{HERE}:rule/r
+    arn:aws:logs:{HERE}:log-group:/aws/eks/c/cluster
+""".split()
+"""Formats: AWS's Service Authorization Reference, "Resource types" of EC2, EKS, IAM, EventBridge, SQS and Logs."""
+NOBODYS = f"""
+    arn:aws:s3:::bucket arn:aws:sns:{HERE}:topic arn:aws:eks:{HERE}:fargateprofile/c/f/1
+    arn:aws:ec2:{HERE}:vpn-gateway/vgw-1 arn:aws:dynamodb:{HERE}:table/t arn:aws:logs:{HERE}:log-group:/mine
+""".split()
+
+
+def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> None:
+    tags = [{"Key": key, "Value": value} for key, value in OURS.items()]
+    page = {"ResourceTagMappingList": [{"ResourceARN": arn, "Tags": tags} for arn in SERVICES_OWN + NOBODYS]}
+    account = create_autospec(Account, instance=True)
+    account.pages.return_value = [page]
+    owner = Owner(stack="timeslice", own_tags=OURS, cluster=CLUSTER, region=REGION, by_cluster=False)
+    assert [thing.id for thing in leftovers._others(account, owner)] == NOBODYS
 
 
 @pytest.mark.slow
