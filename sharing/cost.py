@@ -23,6 +23,8 @@ class Line:
     item: str
     usd_per_hour: float
     note: str = ""
+    doubt: str = ""
+    """The part of the note that says why this is not the exact price."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +39,8 @@ class Cost:
     models: int
     dedicated_usd_per_hour: float
     """The whole stack again, at the same capacity type, with one GPU for each model."""
+    awake_usd_per_hour: float
+    """The bill when every parked pool has its nodes again."""
     first_start_gib: float
     """What the first start pulls from the internet: images and model files. Parked pools start nothing."""
     first_start_usd: float
@@ -84,12 +88,14 @@ def cost(setup: Setup) -> Cost:
     pulled = _first_start_gib(setup)
     through_nat = 0.0 if setup.nat == "none" else pulled
     lines = tuple(_lines(setup))
+    is_awake = len(setup.awake) == len(setup.pools)
     return Cost(
         lines=lines,
         cheapest_usd_per_hour=sum(line.usd_per_hour for line in lines) - _cheaper_types(setup),
         replacing_usd_per_hour=sum(line.usd_per_hour for line in lines) + _added_nodes(setup),
         models=len(setup.tenants),
         dedicated_usd_per_hour=sum(line.usd_per_hour for line in _lines(_dedicated(setup))),
+        awake_usd_per_hour=sum(line.usd_per_hour for line in (lines if is_awake else _lines(_awake(setup)))),
         first_start_gib=pulled,
         first_start_usd=through_nat * prices.service("nat-gateway-gb", setup.region).usd_per_hour,
         price_region=", ".join(dict.fromkeys(price.region for price in gpu)),
@@ -114,26 +120,28 @@ def _lines(setup: Setup) -> Iterator[Line]:
     yield _volumes(setup)
     if gateways := {"none": 0, "single": 1, "per-zone": setup.zones}[setup.nat]:
         hourly = prices.service("nat-gateway-hour", setup.region)
-        yield Line(item=f"NAT gateway × {gateways}", usd_per_hour=gateways * hourly.usd_per_hour, note=hourly.note)
+        yield _line(f"NAT gateway × {gateways}", gateways, hourly)
     nodes = setup.system_nodes + sum(map(setup.nodes_of, setup.pools))
     if addresses := gateways or nodes:
         hourly = prices.service("public-ipv4-hour", setup.region)
-        yield Line(item=f"public IPv4 × {addresses}", usd_per_hour=addresses * hourly.usd_per_hour, note=hourly.note)
+        yield _line(f"public IPv4 × {addresses}", addresses, hourly)
+
+
+def _line(item: str, units: float, price: prices.Price, *words: str) -> Line:
+    """So many units at a price; the words stand in the note before what is doubtful about the price."""
+    return Line(item=item, usd_per_hour=units * price.usd_per_hour, note=_notes(*words, price.note), doubt=price.note)
 
 
 def _control_plane(setup: Setup) -> Line:
     support = "extended" if in_extended_support(setup.kubernetes, setup.today) else "standard"
     price = prices.service(f"eks-{support}", setup.region)
-    item = f"control plane, Kubernetes {setup.kubernetes}"
-    return Line(item=item, usd_per_hour=price.usd_per_hour, note=_notes(f"{support} support", price.note))
+    return _line(f"control plane, Kubernetes {setup.kubernetes}", 1, price, f"{support} support")
 
 
 def _system_nodes(setup: Setup) -> Line:
     offers = {name: prices.system_node(name, setup.region, setup.book) for name in setup.system_types}
     dearest = max(offers, key=lambda name: offers[name].usd_per_hour)
-    note = _notes("on-demand", offers[dearest].note)
-    usd = setup.system_nodes * offers[dearest].usd_per_hour
-    return Line(item=f"system nodes {setup.system_nodes} × {dearest}", usd_per_hour=usd, note=note)
+    return _line(f"system nodes {setup.system_nodes} × {dearest}", setup.system_nodes, offers[dearest], "on-demand")
 
 
 def gpu_nodes(pool: Pool, setup: Setup) -> Line:
@@ -142,9 +150,8 @@ def gpu_nodes(pool: Pool, setup: Setup) -> Line:
     dearest = _dearest(pool, setup)
     several = "dearest of its types" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
-    note = _notes(pool.capacity, several, seen, price.note)
     name = f" ({pool.name})" if pool.listed else ""
-    return Line(item=f"GPU nodes {nodes} × {dearest}{name}", usd_per_hour=nodes * price.usd_per_hour, note=note)
+    return _line(f"GPU nodes {nodes} × {dearest}{name}", nodes, price, pool.capacity, several, seen)
 
 
 def _dearest(pool: Pool, setup: Setup) -> str:
@@ -226,13 +233,18 @@ def _volumes(setup: Setup) -> Line:
     roots = setup.system_nodes * SYSTEM_VOLUME_GIB + sum(setup.nodes_of(pool) * pool.volume_gib for pool in setup.pools)
     gib = roots + sum(tenant.volume_gib for tenant in setup.tenants)
     month = prices.service("ebs-gp3", setup.region)
-    return Line(item=f"EBS gp3 {gib} GiB", usd_per_hour=gib * month.usd_per_hour / HOURS_PER_MONTH, note=month.note)
+    return _line(f"EBS gp3 {gib} GiB", gib / HOURS_PER_MONTH, month)
 
 
 def _first_start_gib(setup: Setup) -> float:
     images = artifacts.images_mib() / 1024
     files = sum(tenant.served.model.file_bytes for pool in setup.awake for tenant in setup.tenants_of(pool))
     return sum(map(setup.nodes_of, setup.pools)) * images + files / 2**30
+
+
+def _awake(setup: Setup) -> Setup:
+    """The same stack with the planned nodes in each parked pool."""
+    return replace(setup, pools=tuple(replace(pool, desired=pool.desired or pool.max) for pool in setup.pools))
 
 
 def _dedicated(setup: Setup) -> Setup:

@@ -1,6 +1,7 @@
 """The `tandem` command: where it begins and ends."""
 
 # No more than what Python itself has at hand: whoever presses Ctrl-C while this file is imported sees a traceback.
+import codecs
 import gc
 import io
 import os
@@ -30,6 +31,8 @@ COMMANDS = {
     "report": ("report", "report what `bench` measured, in Markdown and HTML"),
 }
 """The commands in the order of `--help`: the room of each, and what it does."""
+SUBSTITUTES = {"×": "x", "–": "-", "→": ">", "·": "-", "±": "+-", "…": "...", "✓": "ok", "█": "#", "▓": "=", "░": "."}
+"""What is shown in place of characters that an encoding lacks; as wide, where columns stand behind it."""
 QUICK = ("plan", "choose", "modes", "models", "gpus")
 """Commands that end before garbage could matter."""
 
@@ -51,10 +54,11 @@ def entry() -> None:
     # the end, is a fifth of the time of a refusal.
     gc.disable()
     sys.unraisablehook = _heard_again
+    codecs.register_error("tandem", _substitute)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # A `?` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
-            stream.reconfigure(errors="replace")
+            # An `x` in place of a `×`, where the locale or a pipe has another encoding than UTF-8.
+            stream.reconfigure(errors="tandem")
     end_on_signals()
     try:
         code = main()
@@ -83,6 +87,13 @@ def entry() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     gc.freeze()
     sys.exit(code)
+
+
+def _substitute(error: UnicodeError) -> "tuple[str, int]":
+    """What stands for characters that the encoding of the output lacks."""
+    assert isinstance(error, UnicodeEncodeError)
+    lacking = error.object[error.start : error.end]
+    return "".join(SUBSTITUTES.get(character, "?") for character in lacking), error.end
 
 
 def end_on_signals() -> None:

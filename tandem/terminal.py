@@ -2,7 +2,8 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO, TypeAlias
@@ -13,7 +14,6 @@ from tandem.extras import missing
 # rich, the rules and YAML are imported where they are used: most of the time of an answer is imports.
 if TYPE_CHECKING:
     from rich.console import Console
-    from rich.status import Status
     from rich.table import Table
 
     from stacks.stack_file.judge import Judged
@@ -24,6 +24,8 @@ INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
 SCHEMA_VERSION = 1
+PATIENCE_SECONDS = 5.0
+"""Time without output after which a command in a pipe says what it does."""
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 """What `add_subparsers` returns; argparse has no public name for it."""
 
@@ -168,10 +170,28 @@ def _console_class() -> "type[Console]":
 
 
 @contextmanager
-def status(text: str) -> "Iterator[Status]":
-    """A line on stderr about what is going on while the block runs, on a terminal alone."""
-    with open_console(stderr=True).status(in_markup(text)) as shown:
-        yield shown
+def status(text: str) -> Iterator[None]:
+    """Says on stderr what is going on while the block runs: in place on a terminal, else a line every few seconds."""
+    console = open_console(stderr=True)
+    if console.is_terminal:
+        with console.status(f"{in_markup(text)} …"):
+            yield
+        return
+    is_over = threading.Event()
+
+    def repeat() -> None:
+        seconds = 0.0
+        while not is_over.wait(PATIENCE_SECONDS):
+            seconds += PATIENCE_SECONDS
+            print_line(f"{text} … {seconds:.0f} s", sys.stderr)
+
+    thread = threading.Thread(target=repeat, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
 
 
 @contextmanager
@@ -228,6 +248,53 @@ def announce(console: "Console", word: str, text: str, style: str) -> None:
         say(console, 0, word, one_line(text), style)
     else:
         line(console, f"{word} {one_line(text)}")
+
+
+def print_folded(console: "Console", text: str, *, bold: str = "", style: str = "", indent: int = 2) -> None:
+    """Text folded to the width of the console, with later lines further in; its part `bold`, or all, in the style."""
+    from rich.text import Text
+
+    shown = Text(_fold(text, console.width, indent + len(text) - len(text.lstrip())), style="" if bold else style)
+    if bold:
+        shown.highlight_words([bold], f"bold {style}".strip())
+    console.print(shown, soft_wrap=True)
+
+
+def print_rows(
+    console: "Console",
+    rows: Sequence[Sequence[str]],
+    *,
+    right: Collection[int] = (),
+    indent: int = 2,
+    bold: str = "",
+) -> None:
+    """Rows in columns; those in `right` hold numbers, which are never cut. The last column is text, and is folded."""
+    *widths, text = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lead = indent + sum(width + 2 for width in widths)
+    has_room = lead + min(text, 24) <= console.width
+    for *cells, last in rows:
+        padded = [f"{cell:{'>' if at in right else '<'}{widths[at]}}" for at, cell in enumerate(cells)]
+        before = " " * indent + "  ".join(padded)
+        if has_room:
+            print_folded(console, f"{before}  {last}".rstrip(), bold=bold, indent=lead - indent)
+        else:
+            print_folded(console, before, bold=bold)
+            if last:
+                print_folded(console, " " * (indent + 2) + last, indent=0)
+
+
+def _fold(text: str, width: int, indent: int) -> str:
+    import textwrap
+
+    return textwrap.fill(
+        printable(text), width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
+    )
+
+
+def in_words(names: Sequence[str]) -> str:
+    """E.g. `a, b and c`."""
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def say(console: "Console", indent: int, word: str, text: str, style: str) -> None:

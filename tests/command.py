@@ -61,6 +61,8 @@ def _main(arguments: tuple[str, ...], cwd: Path, added: dict[str, str], out: io.
     env = {key: value for key, value in os.environ.items() if key not in OF_THE_USER}
     with (
         mock.patch.dict(os.environ, {**env, **added}, clear=True),
+        # What a busy machine takes long for prints no more than what an idle one does.
+        mock.patch("tandem.terminal.PATIENCE_SECONDS", 10_000.0),
         contextlib.chdir(cwd),
         contextlib.redirect_stdout(out),
         contextlib.redirect_stderr(err),

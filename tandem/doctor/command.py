@@ -39,7 +39,7 @@ def add(commands: Commands) -> None:
 
 def _run(parsed: argparse.Namespace) -> int:
     """Examines what the arguments name, prints it, and returns the exit code."""
-    with status("checking this machine, the account and the stack …"):
+    with status("checking this machine, the account and the stack"):
         case = _case(parsed)
         answers = examine(case)
     if parsed.json:

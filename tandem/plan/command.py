@@ -16,6 +16,7 @@ from tandem.terminal import (
     open_console,
     print_json,
     print_line,
+    status,
     tell,
 )
 
@@ -45,6 +46,10 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="refuse also what is not judged: an unknown offer, a budget without prices",
     )
+    parser.add_argument(
+        "-v", "--verbose", action="store_true", help="also show memory, cost, quotas and startup in full"
+    )
+    parser.add_argument("--resources", action="store_true", help="also list the resources as a tree")
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
         "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
@@ -82,7 +87,7 @@ def _run(parsed: argparse.Namespace) -> int:
         tell(judged)
         print_line(NOTHING_STOPPED, sys.stdout)
         return FAILED
-    _show(judged, switch)
+    _show(judged, switch, parsed)
     return FINE
 
 
@@ -105,24 +110,31 @@ def _switched(plan: "Plan", file: Path, outputs: Path | None) -> "Switches":
     return switches(plan.setup, runs, proof=plan.config.proof)
 
 
-def _show(judged: "Judged", switch: "Switches | None") -> None:
-    accepted = judged.plan()
+def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespace) -> None:
+    plan = judged.plan()
 
     from tandem.plan import screen
     from tandem.planned.plan import run
 
     console = open_console()
-    screen.headline(console, judged.name, accepted)
-    tell(judged)
-    screen.rules(console, accepted)
-    sys.stdout.flush()
-    with console.status("running the program in this process …"):
-        planned = run(accepted)
-    screen.resources(console, planned, is_up=switch is not None)
+    with status(f"Planning {judged.name}"):
+        planned = run(plan)
+    screen.show(console, plan, planned, is_up=switch is not None)
+    if parsed.verbose:
+        from tandem.plan import details
+
+        details.show(console, plan, planned)
+    if parsed.resources:
+        from tandem.plan import tree
+
+        tree.show(console, planned.graph)
     if switch:
         from tandem.plan import switch_screen
 
         switch_screen.show(console, switch)
+    if judged.assessment.warnings:
+        console.print()
+    tell(judged)
 
 
 def _unread(stack: str, message: str) -> "PlanReport":

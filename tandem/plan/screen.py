@@ -1,196 +1,159 @@
-"""A plan for people: verdict, fit and cost first, then what would be created and how long it takes."""
+"""A plan for people, on one screen: verdict and price, memory of each GPU, cost, startup. `details` has the rest."""
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
-from rich.tree import Tree
 
-from sandbox.graph import Graph, Resource
 from sharing.assessment import Fit
-from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
-from sharing.modes import Shares
-from sharing.quotas import needs
+from sharing.cost import HOURS_PER_MONTH, Cost, Line
+from sharing.prices import FRESH_DAYS
 from sharing.setup import Pool, Setup
-from sharing.slices import in_mig
 from stacks.stack_file.judge import Plan
 from tandem.planned.plan import Planned
-from tandem.planned.startup import Startup
-from tandem.terminal import in_markup, new_table
+from tandem.planned.startup import name_stages
+from tandem.terminal import in_words, line, print_folded, print_rows
 
-STACK_TYPE = "pulumi:pulumi:Stack"
-
-
-def headline(console: Console, file: str, plan: Plan) -> None:
-    """An accepted stack in one line."""
-    bill, pools = plan.assessment.cost, plan.setup.pools
-    assert bill is not None
-    nodes = [
-        f"{plan.setup.nodes_of(pool)} × {' or '.join(pool.instance_types)}, {pool.sharing.mode}"
-        + (", parked" if pool not in plan.setup.awake else "")
-        for pool in pools
-    ]
-    if pools[0].listed:
-        nodes = [f"{node} ({pool.name}, {pool.capacity})" for node, pool in zip(nodes, pools, strict=True)]
-    *others, last = nodes
-    told = f"{', '.join(others)} and {last}" if others else last
-    models = len(plan.setup.tenants)
-    about = "about " if bill.unpriced else "up to " if bill.cheapest_usd_per_hour < bill.usd_per_hour else ""
-    console.print(
-        f"[bold green]ok[/] {in_markup(file)}: {models} model{'s' * (models != 1)} on {told}, "
-        f"{about}[bold]${bill.usd_per_hour:.3f}[/] per hour ({_prices(bill, plan.setup.region)})",
-        soft_wrap=not console.is_terminal,
-    )
+TITLES = {"exclusive": "one model per GPU", "timeslice": "time-slicing", "mps": "MPS", "mig": "MIG"}
+"""The sharing modes as sentences name them."""
+MOST_NAMED = 3
+"""Models that the verdict names; of more it says how many."""
+BAR = 24
+"""Characters of a bar that stands for a whole GPU."""
+FILLS, FREE = "█▓", "░"
+"""Models take turns in how their part of a bar is filled, so that neighbours can be told apart."""
 
 
-def _prices(bill: Cost, region: str) -> str:
-    """Where the GPU prices of the bill come from, and how old they are."""
-    unknown = f"; no price known for {' and '.join(bill.unpriced)} in {region}" if bill.unpriced else ""
-    return f"{bill.price_origin}{unknown}"
-
-
-def rules(console: Console, plan: Plan) -> None:
-    """Fit and cost of an accepted stack."""
-    assessment = plan.assessment
-    assert assessment.cost is not None
-    console.print()
+def show(console: Console, plan: Plan, planned: Planned, *, is_up: bool = False) -> None:
+    """The plan of an accepted stack. Of a deployed one the switch says how long it takes."""
+    starts = not is_up and not planned.is_parked
+    _verdict(console, plan)
+    _price(console, plan, f"; ready in about {planned.startup.minutes:.0f} minutes" if starts else "")
     for pool in plan.setup.pools:
-        if fits := [fit for fit in assessment.fits if fit.pool == pool]:
-            _fit(console, pool, fits, plan.setup.region)
-    _cost(console, assessment.cost, is_parked=not plan.setup.awake)
-    _quotas(console, plan.setup)
-
-
-def resources(console: Console, planned: Planned, *, is_up: bool = False) -> None:
-    """The resources of the stack and, unless it is up, the time to the first token."""
-    _tree(console, planned.graph)
-    if not is_up and not planned.is_parked:
-        _first_token(console, planned.startup)
-
-
-def _fit(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None:
-    gpu, offers = pool.smallest.gpu, pool.offers
-    derived = " (derived)" if gpu.cuda_is_derived else ""
-    each = " + ".join(_share_count(shares) for shares in offers)
-    name = f" on {pool.name}" if pool.listed else ""
-    table = new_table(f"Fit{name}, in MiB: {gpu.title} with {gpu.cuda_mib:,}{derived} for CUDA, {each} per GPU")
-    table.add_column("model", no_wrap=True)
-    for title in ("context", "slots", "weights", "KV", "CUDA, buffers", "needs", "may use"):
-        table.add_column(title, justify="right")
-    for fit in fits:
-        table.add_row(*_fit_row(fit))
-    margins = sorted(round(fit.verdict.need.margin) for fit in fits)
-    margin = f"{margins[0]}" if margins[0] == margins[-1] else f"{margins[0]} to {margins[-1]}"
-    caption = f"A margin of {margin} MiB is added to each need."
-    if not offers[0].enforced:
-        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib)
-        most = f"at most {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB are taken together"
-        caption += f" Memory is not divided{' within a slice' if offers[0].profile else ''}: {most}."
-    table.caption = caption
-    table.caption_justify = "left"
-    console.print(table)
+        _memory(console, plan.setup, pool, [fit for fit in plan.assessment.fits if fit.pool == pool])
+    _cost(console, plan.setup, bill_of(plan))
     console.print()
-    if offers[0].profile:
-        models = tuple(fit.tenant.served for fit in fits)
-        choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
-        console.print(f"The cheapest that hold these models in MIG, on demand: {'; '.join(choices)}\n", highlight=False)
+    if starts:
+        first, *others = [f"{name} {minutes:.1f}" for name, minutes in name_stages(planned.startup.path, plan.setup)]
+        print_folded(console, f"Startup  {' → '.join([f'{first} min', *others])}", bold="Startup")
+    print_folded(console, f"{len(planned.graph)} resources with the stack itself. List: --resources. Details: -v.")
 
 
-def _share_count(shares: Shares) -> str:
-    kind = (
-        f"slice{'s' * (shares.per_gpu > 1)} {shares.profile}"
-        if shares.profile
-        else "share" + "s" * (shares.per_gpu > 1)
-    )
-    return f"{shares.per_gpu} {kind}"
+def bill_of(plan: Plan) -> Cost:
+    """The bill of an accepted stack."""
+    assert plan.assessment.cost is not None
+    return plan.assessment.cost
 
 
-def _fit_row(fit: Fit) -> tuple[str, ...]:
-    served, need = fit.tenant.served, fit.verdict.need
-    may_use = f"{fit.verdict.share_mib:,}" if fit.verdict.share_mib is not None else "the rest"
-    # What is shown adds up: the rest takes the rounding.
-    rest = round(need.total) - round(need.weights) - round(need.kv)
-    numbers = (served.effective_context, served.effective_slots, need.weights, need.kv, rest, need.total)
-    place = f"\n  on {fit.verdict.shares.profile}" if fit.verdict.shares.profile else ""
-    return (in_markup(served.id) + place, *(f"{number:,.0f}" for number in numbers), may_use)
+def describe_nodes(setup: Setup, pool: Pool) -> str:
+    """E.g. `1 × g4dn.xlarge (T4, spot), time-slicing`."""
+    nodes = f"{setup.nodes_of(pool)} × {' or '.join(pool.instance_types)} ({pool.smallest.gpu.title}, {pool.capacity})"
+    slices = " + ".join(f"{shares.per_gpu} × {shares.profile}" for shares in pool.offers if shares.profile)
+    sharing = f"{TITLES[pool.sharing.mode]} {slices}".rstrip()
+    return f"{nodes}, {sharing}{'' if pool in setup.awake else ', parked'}"
 
 
-def _cost(console: Console, bill: Cost, *, is_parked: bool) -> None:
-    table = new_table("Cost")
-    table.add_column("item")
-    table.add_column("$/hour", justify="right")
-    table.add_column("note")
-    for line in bill.lines:
-        table.add_row(line.item, f"{line.usd_per_hour:.4f}", line.note)
-    table.add_section()
-    table.add_row("[bold]together[/]", f"[bold]{bill.usd_per_hour:.4f}[/]", f"${bill.usd_per_month:,.0f} per month")
-    least, most = f"{bill.cheapest_usd_per_hour:.3f}", f"{bill.usd_per_hour:.3f}"
-    if least != most:
-        table.add_row("with the cheapest types", f"{bill.cheapest_usd_per_hour:.4f}", f"${least}–{most} per hour")
-    peak = "at most, for some minutes: old and new nodes run side by side"
-    table.add_row("while nodes are replaced", f"{bill.replacing_usd_per_hour:.4f}", peak)
-    if not is_parked:
-        table.add_row("a model", f"{bill.per_model_hour:.4f}", "an equal part of the whole")
-        saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
-        saving = f"${saved:,.0f} per month more" if saved >= 0.5 else "the same"
-        table.add_row("a GPU for each model", f"{bill.dedicated_usd_per_hour:.4f}", f"the whole stack: {saving}")
-    first = f"First start: {bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT. "
-    table.caption = first * bool(bill.first_start_gib) + UNCOUNTED
-    table.caption_justify = "left"
-    console.print(table)
+def dollars(least: float, most: float, digits: int = 3) -> str:
+    """A price or, where its ends differ, a range: `$0.464–0.575`."""
+    low, high = f"{least:,.{digits}f}", f"{most:,.{digits}f}"
+    return f"${high}" if low == high else f"${low}–{high}"
 
 
-def _quotas(console: Console, setup: Setup) -> None:
-    """The vCPUs that the account must allow; `tandem quota` asks the account."""
-    told = [
-        f"{need.quota.title} {need.most} ({need.replacing} while nodes are replaced)"
-        for need in needs(setup)
-        if need.quota.unit == "vCPU"
-    ]
-    when = "" if setup.awake else " when it wakes"
-    console.print(f"vCPU quotas needed{when}: {'; '.join(told)}\n", highlight=False)
+def _verdict(console: Console, plan: Plan) -> None:
+    """Which models run on which nodes, in one sentence."""
+    setup, names = plan.setup, [tenant.served.model.name for tenant in plan.setup.tenants]
+    models = in_words(names) if 0 < len(names) <= MOST_NAMED else f"{len(names)} models"
+    pools = [describe_nodes(setup, pool) for pool in setup.pools]
+    nodes = f"{len(pools)} pools" if len(pools) > 1 else pools[0]
+    print_folded(console, f"✓ {plan.stack}: {models} on {nodes}", bold=f"✓ {plan.stack}:", style="green")
 
 
-def _tree(console: Console, graph: Graph) -> None:
-    roots = [resource for resource in graph if resource.type == STACK_TYPE]
-    count = len(graph) - len(roots)
-    tree = Tree(f"[bold]{count} resources[/]")
-    for root in roots:
-        _branch(tree, graph, root)
-    console.print(tree)
+def _price(console: Console, plan: Plan, ready: str) -> None:
+    bill = bill_of(plan)
+    hour = bill.cheapest_usd_per_hour, bill.usd_per_hour
+    month = bill.cheapest_usd_per_hour * HOURS_PER_MONTH, bill.usd_per_month
+    price = f"{'about ' if bill.unpriced else ''}{dollars(*hour)} per hour"
+    print_folded(console, f"  {price}, {dollars(*month, digits=0)} per month{ready}", bold=price)
+    unknown = f"; no price known for {in_words(bill.unpriced)} in {plan.setup.region}" if bill.unpriced else ""
+    is_old = bill.price_age_days > FRESH_DAYS
+    newer = "; run `tandem prices`" if is_old else ""
+    print_folded(console, f"  {bill.price_origin}{unknown}{newer}", style="yellow" if is_old else "")
 
 
-def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
-    """Components as branches; what lies directly below one, counted by type."""
-    children = graph.children(parent.urn)
-    for child in children:
-        if graph.children(child.urn):
-            branch = tree.add(f"{_kind(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
-            _branch(branch, graph, child)
-    leaves = Counter(_kind(child.type) for child in children if not graph.children(child.urn))
-    if leaves:
-        tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))
+def _memory(console: Console, setup: Setup, pool: Pool, fits: Sequence[Fit]) -> None:
+    """A bar for each GPU, and what each model takes of it."""
+    console.print()
+    if pool.listed:
+        empty = "" if fits else ", without models"
+        print_folded(console, f"{pool.name}: {describe_nodes(setup, pool)}{empty}", bold=f"{pool.name}:")
+    if not fits:
+        return
+    bar = min(BAR, console.width - 36)
+    for title, needs, total in _loads(setup, pool, fits):
+        free = f"{_gib(sum(needs))} of {_gib(total)} GiB"
+        line(console, f"{title}  {_draw_bar([need / total for need in needs], bar)}  {free}")
+    print_rows(console, [_model_row(fit) for fit in fits], right=(1,))
 
 
-def _below(graph: Graph, resource: Resource) -> int:
-    return sum(1 + _below(graph, child) for child in graph.children(resource.urn))
+def _loads(setup: Setup, pool: Pool, fits: Sequence[Fit]) -> Iterator[tuple[str, list[float], int]]:
+    """What is loaded on each GPU: its name, the MiB of each model, and the MiB that it has."""
+    total, needs = pool.smallest.gpu.cuda_mib, [fit.verdict.need.bound for fit in fits]
+    gpus = (setup.nodes_of(pool) or pool.planned_nodes) * pool.smallest.gpus
+    if pool.shares_per_node == pool.smallest.gpus:
+        yield from ((f"GPU {number}", [need], total) for number, need in enumerate(needs, 1))
+    elif gpus == 1:
+        yield "GPU memory", needs, total
+    elif pool.offers[0].profile:
+        yield f"{gpus} GPUs", needs, gpus * total
+    else:
+        # Which models meet on a GPU is up to the scheduler; the rules have counted the largest ones together.
+        yield f"fullest of {gpus} GPUs", [max(fit.verdict.crowd_mib for fit in fits)], total
 
 
-def _kind(token: str) -> str:
-    """`ec2 Subnet` for `aws:ec2/subnet:Subnet`, `kubernetes provider` for `pulumi:providers:kubernetes`."""
-    package, module, kind = token.split(":")
-    if package == "pulumi":
-        return f"{kind} provider"
-    area = module.split("/")[0]
-    return kind if area == "index" else f"{area.split('.')[0]} {kind}"
+def _draw_bar(parts: Sequence[float], width: int) -> str:
+    """A bar of that many characters, filled by parts of a whole."""
+    bar, filled = "", 0.0
+    for index, part in enumerate(parts):
+        filled += part
+        bar += FILLS[index % len(FILLS)] * (min(round(filled * width), width) - len(bar))
+    return bar + FREE * (width - len(bar))
 
 
-def _first_token(console: Console, estimate: Startup) -> None:
-    console.print(f"\n[bold]Time to first token: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f})[/]")
-    table = new_table("")
-    table.add_column("waits for")
-    table.add_column("minutes", justify="right")
-    for step in estimate.path:
-        if step.minutes >= 0.05:
-            table.add_row(in_markup(step.urn.rsplit("::", 1)[1]), f"{step.minutes:.1f}")
-    console.print(table)
+def _model_row(fit: Fit) -> tuple[str, str, str]:
+    served, verdict = fit.tenant.served, fit.verdict
+    need, slots = verdict.need, served.effective_slots
+    is_whole = verdict.shares.per_gpu == 1 and not verdict.shares.profile
+    limit = "" if verdict.share_mib is None or is_whole else f" of {_gib(verdict.share_mib)}"
+    context = f"{f'{slots} × ' if slots > 1 else ''}{served.effective_context:,}"
+    # What is shown adds up: buffers and the margin take the rounding.
+    weights, kv = (round(mib / 1024, 1) for mib in (need.weights, need.kv))
+    rest = round(need.bound / 1024, 1) - weights - kv
+    parts = f"weights {weights:.1f}, KV {kv:.1f}, rest {rest:.1f}; context {context}"
+    return served.model.name, f"{_gib(need.bound)}{limit} GiB", parts
+
+
+def _gib(mib: float) -> str:
+    return f"{mib / 1024:,.1f}"
+
+
+def _cost(console: Console, setup: Setup, bill: Cost) -> None:
+    """What costs most, line by line; disks, NAT gateways and addresses are one line."""
+    console.print()
+    line(console, "Cost per hour", "bold")
+    large = 2 + len(setup.pools)
+    rows = [(line.item, f"${line.usd_per_hour:.3f}", line.doubt) for line in bill.lines[:large]]
+    for index, pool in enumerate(setup.pools, 2):
+        item, usd, doubt = rows[index]
+        rows[index] = item, usd, ", ".join(filter(None, (pool.capacity, doubt)))
+    rows.append(_rest(bill.lines[large:]))
+    other = f"${bill.dedicated_usd_per_hour:.3f} with a GPU for each model" if setup.tenants else ""
+    if len(setup.awake) < len(setup.pools):
+        other = f"${bill.awake_usd_per_hour:.3f} when no pool is parked"
+    rows.append(("total", f"${bill.usd_per_hour:.3f}", other))
+    print_rows(console, rows, right=(1,), bold="total")
+
+
+def _rest(lines: Sequence[Line]) -> tuple[str, str, str]:
+    names = {"EBS": "disks", "NAT": "NAT", "public": "IPv4"}
+    item = ", ".join(names[line.item.split()[0]] for line in lines)
+    doubts = ", ".join(dict.fromkeys(line.doubt for line in lines if line.doubt))
+    return item, f"${sum(line.usd_per_hour for line in lines):.3f}", doubts

@@ -128,6 +128,8 @@ class CostReport(Report):
     lines: list[LineReport]
     per_model_hour: Price
     dedicated_usd_per_hour: Price
+    awake_usd_per_hour: Price
+    """When no pool is parked."""
     first_start_usd: Cents
     price_region: str
     price_date: str

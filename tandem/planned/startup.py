@@ -1,7 +1,7 @@
 """How long from `pulumi up` until every model answers: the longest path of the dependency graph, with typical times."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 
@@ -12,6 +12,17 @@ from sharing.artifacts import images_mib
 from sharing.setup import Setup, Tenant
 
 PAIR = "tandem:index:OllamaPair"
+CLUSTER = "tandem:index:GpuCluster"
+STAGES = {
+    "tandem:index:SpotGpuNodeGroup": "GPU nodes",
+    "tandem:index:KarpenterGpuPool": "Karpenter",
+    "tandem:index:DevicePluginSharing": "device plugin",
+    "tandem:index:ShareProof": "proof",
+    PAIR: "models",
+}
+"""What people call the components."""
+SHORTEST_STAGE = 0.05
+"""Minutes; what is shorter is not shown."""
 RELEASE = "kubernetes:helm.sh/v3:Release"
 NODE_CLAIM = "kubernetes:karpenter.sh/v1:NodeClaim"
 """A node of Karpenter's: no resource of the program, it comes while a model waits."""
@@ -48,6 +59,31 @@ def estimate_startup(graph: Graph, setup: Setup) -> Startup:
     path = max(paths, key=lambda steps: steps[-1].end) if paths else longest_path(graph, lambda each: times(each)[0])
     spread = math.sqrt(sum(times(graph[step.urn])[1] ** 2 for step in path))
     return Startup(minutes=path[-1].end, plus_minus=spread, path=tuple(path))
+
+
+def name_stages(path: Iterable[Step], setup: Setup) -> list[tuple[str, float]]:
+    """The steps as people name them, and their minutes: control plane, system nodes, device plugin, proof, model."""
+    minutes: dict[str, float] = {}
+    for step in path:
+        name = _stage(step.urn, setup)
+        minutes[name] = minutes.get(name, 0.0) + step.minutes
+    return [(name, length) for name, length in minutes.items() if length >= SHORTEST_STAGE]
+
+
+def _stage(urn: str, setup: Setup) -> str:
+    """Which part of the stack a resource belongs to, by the components above it."""
+    kinds, _, name = urn.split("::", 2)[2].rpartition("::")
+    component = kinds.split("$")[0]
+    if component == CLUSTER:
+        if "$eks:index:Cluster" in kinds:
+            return "control plane"
+        return "network" if "$aws:ec2/" in kinds else "system nodes"
+    served = [tenant for tenant in setup.tenants if component == PAIR and f"-{tenant.served.id}-" in f"{name}-"]
+    if served:
+        # The id of one model may be the beginning of another's.
+        tenant = max(served, key=lambda tenant: len(tenant.served.id))
+        return f"{tenant.served.model.name} ({weights_mib(tenant) / 1024:.1f} GiB)"
+    return STAGES.get(component, "others")
 
 
 @cache

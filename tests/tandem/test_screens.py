@@ -24,6 +24,8 @@ LONG = ("choose", "llama4:16x17b", "--context", "1048576", "--capacity", "spot")
 SCREENS = {
     **{f"plan-{name}": ("plan", name) for name in ("timeslice", "mps", "mig-mixed", "karpenter", "pools.yaml")},
     **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "one", "unpriced", "refused")},
+    "plan-verbose": ("plan", "mig-mixed", "--verbose", "--resources"),
+    "plan-verbose-pools": ("plan", "pools.yaml", "-v"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),

@@ -1,0 +1,113 @@
+"""What one screen has no room for: each number of memory and cost, quotas, and every step of the startup."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from sharing.assessment import Fit
+from sharing.cost import HOURS_PER_MONTH, UNCOUNTED, Cost
+from sharing.modes import Shares
+from sharing.quotas import needs
+from sharing.setup import Pool, Setup
+from sharing.slices import in_mig
+from stacks.stack_file.judge import Plan
+from tandem.plan.screen import bill_of, dollars
+from tandem.planned.plan import Planned
+from tandem.planned.startup import Startup
+from tandem.terminal import line, print_folded, print_rows
+
+
+def show(console: Console, plan: Plan, planned: Planned) -> None:
+    """All of it, each part under its title."""
+    for pool in plan.setup.pools:
+        if fits := [fit for fit in plan.assessment.fits if fit.pool == pool]:
+            _memory(console, pool, fits, plan.setup.region)
+    _cost(console, plan.setup, bill_of(plan))
+    _quotas(console, plan.setup)
+    if not planned.is_parked:
+        _startup(console, planned.startup)
+
+
+def _title(console: Console, text: str) -> None:
+    console.print()
+    line(console, text, "bold")
+
+
+def _memory(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> None:
+    gpu, offers = pool.smallest.gpu, pool.offers
+    _title(console, f"Memory{f' on {pool.name}' if pool.listed else ''}, in MiB")
+    derived = " (derived, not measured)" if gpu.cuda_is_derived else ""
+    each = " and ".join(_share_count(shares) for shares in offers)
+    print_folded(
+        console, f"  {gpu.title}: {gpu.nvml_mib:,}, of which CUDA can use {gpu.cuda_mib:,}{derived}; {each} per GPU"
+    )
+    print_rows(console, [(fit.tenant.served.model.name, _needs(fit)) for fit in fits])
+    if not offers[0].enforced:
+        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib)
+        unit = "slice" if offers[0].profile else "GPU"
+        most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB"
+        print_folded(console, f"  Nothing limits the memory of a model: {most}.")
+    if offers[0].profile:
+        models = tuple(fit.tenant.served for fit in fits)
+        choices = [f"{one.instance_type} {one.layout} ${one.usd_per_hour:.2f}" for one in in_mig(models, region)]
+        print_folded(console, f"  Cheapest for these models with MIG, on demand, per hour: {'; '.join(choices)}")
+
+
+def _share_count(shares: Shares) -> str:
+    kind = "slice" if shares.profile else "share"
+    return f"{shares.per_gpu} {kind}{'s' * (shares.per_gpu > 1)}{f' {shares.profile}' * bool(shares.profile)}"
+
+
+def _needs(fit: Fit) -> str:
+    served, need, share = fit.tenant.served, fit.verdict.need, fit.verdict.share_mib
+    # What is shown adds up: buffers take the rounding.
+    rest = round(need.bound) - round(need.weights) - round(need.kv) - round(need.margin)
+    limit = f" of its {share:,}" if share is not None else ""
+    return (
+        f"needs {need.bound:,.0f}{limit}: weights {need.weights:,.0f}, KV cache {need.kv:,.0f}, "
+        f"CUDA and buffers {rest:,}, margin {need.margin:,.0f}; "
+        f"context {served.effective_context:,}, slots {served.effective_slots}"
+    )
+
+
+def _cost(console: Console, setup: Setup, bill: Cost) -> None:
+    _title(console, "Cost per hour, in full")
+    rows = [(line.item, f"${line.usd_per_hour:.4f}", line.note) for line in bill.lines]
+    rows.append(("total", f"${bill.usd_per_hour:.4f}", f"${bill.usd_per_month:,.0f} per month"))
+    if bill.cheapest_usd_per_hour < bill.usd_per_hour:
+        span = f"{dollars(bill.cheapest_usd_per_hour, bill.usd_per_hour)} per hour"
+        rows.append(("with the cheapest types", f"${bill.cheapest_usd_per_hour:.4f}", span))
+    peak = "at most, for some minutes: old and new nodes run side by side"
+    rows.append(("while nodes are replaced", f"${bill.replacing_usd_per_hour:.4f}", peak))
+    if len(setup.awake) < len(setup.pools):
+        rows.append(("when no pool is parked", f"${bill.awake_usd_per_hour:.4f}", ""))
+    if setup.awake:
+        rows.append(("per model", f"${bill.per_model_hour:.4f}", "an equal part of the total"))
+        saved = (bill.dedicated_usd_per_hour - bill.usd_per_hour) * HOURS_PER_MONTH
+        saving = f"the whole stack: ${saved:,.0f} per month more" if saved >= 0.5 else "the whole stack: the same"
+        rows.append(("with a GPU for each model", f"${bill.dedicated_usd_per_hour:.4f}", saving))
+    print_rows(console, rows, right=(1,))
+    if bill.first_start_gib:
+        once = f"{bill.first_start_gib:.1f} GiB from the internet, ${bill.first_start_usd:.2f} for NAT"
+        print_folded(console, f"  First start: {once}.")
+    print_folded(console, f"  {UNCOUNTED}")
+
+
+def _quotas(console: Console, setup: Setup) -> None:
+    """The vCPUs that the account must allow; `tandem quota` asks the account."""
+    _title(console, f"vCPU quotas{'' if setup.awake else ' when no pool is parked'}")
+    for need in needs(setup):
+        if need.quota.unit == "vCPU":
+            peak = f"{need.most} vCPUs, {need.replacing} while nodes are replaced"
+            print_folded(console, f"  {need.quota.title}: {peak}")
+
+
+def _startup(console: Console, estimate: Startup) -> None:
+    _title(
+        console,
+        f"Startup: about {estimate.minutes:.0f} minutes (± {estimate.plus_minus:.0f}), step by step",
+    )
+    steps = [
+        (step.urn.rsplit("::", 1)[1], f"{step.minutes:.1f} min", "") for step in estimate.path if step.minutes >= 0.05
+    ]
+    print_rows(console, steps, right=(1,))

@@ -1,0 +1,51 @@
+"""The resources of a plan as a tree: components in the order of their startup, and what lies below them."""
+
+from collections import Counter
+
+from rich.console import Console
+from rich.tree import Tree
+
+from sandbox.graph import STACK_TYPE, Graph, Resource
+from tandem.planned.startup import CLUSTER, STAGES
+from tandem.terminal import in_markup
+
+ORDER = (CLUSTER, *STAGES)
+
+
+def show(console: Console, graph: Graph) -> None:
+    """Every component, with how many resources of which type it has."""
+    console.print()
+    tree = Tree(f"[bold]{len(graph)} resources[/], with the stack itself")
+    for root in graph:
+        if root.type == STACK_TYPE:
+            _branch(tree, graph, root)
+    console.print(tree)
+
+
+def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
+    """What lies directly below a component: single resources are counted by type, then come its own components."""
+    children = sorted(graph.children(parent.urn), key=lambda child: (_rank(child), child.urn))
+    leaves = Counter(_kind(child.type) for child in children if not graph.children(child.urn))
+    if leaves:
+        tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))
+    for child in children:
+        if graph.children(child.urn):
+            branch = tree.add(f"{_kind(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
+            _branch(branch, graph, child)
+
+
+def _rank(resource: Resource) -> int:
+    return ORDER.index(resource.type) if resource.type in ORDER else len(ORDER)
+
+
+def _below(graph: Graph, resource: Resource) -> int:
+    return sum(1 + _below(graph, child) for child in graph.children(resource.urn))
+
+
+def _kind(token: str) -> str:
+    """`ec2 Subnet` for `aws:ec2/subnet:Subnet`, `kubernetes provider` for `pulumi:providers:kubernetes`."""
+    package, module, kind = token.split(":")
+    if package == "pulumi":
+        return f"{kind} provider"
+    area = module.split("/")[0]
+    return kind if area == "index" else f"{area.split('.')[0]} {kind}"

@@ -1,0 +1,188 @@
+"""What `tandem plan` shows of an accepted stack: one screen, in any terminal and any encoding."""
+
+import os
+import re
+import subprocess
+import sys
+import time
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tandem import terminal
+from tests import several_pools
+from tests.command import ROOT, call, on_screen
+
+SHIPPED = sorted(path.name.split(".")[1] for path in ROOT.glob("Pulumi.*.yaml"))
+ANSI = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
+COLOUR = re.compile(r"\x1b\[[0-9;]*\b3[0-7]m")
+
+
+@cache
+def shown(stack: str, columns: int = 80, *more: str) -> str:
+    """The screen of a terminal, without the spinner that came before."""
+    code, screen = on_screen("plan", stack, *more, columns=columns)
+    assert code == 0
+    return screen.rpartition("\x1b[2K")[2]
+
+
+@cache
+def lines(stack: str, columns: int = 80, *more: str) -> list[str]:
+    """The same without colours."""
+    return ANSI.sub("", shown(stack, columns, *more)).rstrip("\n").split("\n")
+
+
+@pytest.fixture
+def parked(tmp_path: Path) -> str:
+    file = tmp_path / "Pulumi.parked.yaml"
+    file.write_text((ROOT / "Pulumi.timeslice.yaml").read_text().replace("desired: 1", "desired: 0"))
+    return str(file)
+
+
+@pytest.fixture
+def several(tmp_path: Path) -> str:
+    file = tmp_path / "Pulumi.several.yaml"
+    file.write_text(several_pools.stack_file())
+    return str(file)
+
+
+@pytest.mark.parametrize("stack", SHIPPED)
+def test_every_shipped_stack_fits_one_screen_of_80_columns_and_24_lines(stack: str) -> None:
+    found = lines(stack)
+    assert len(found) <= 24
+    assert max(map(len, found)) <= 80
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+@pytest.mark.parametrize("stack", [*SHIPPED, "several"])
+def test_a_plan_with_all_details_fits_any_width_and_cuts_nothing(stack: str, columns: int, several: str) -> None:
+    arguments = (several if stack == "several" else stack, columns, "--verbose", "--resources")
+    found = lines(*arguments) if stack != "several" else lines.__wrapped__(*arguments)
+    assert max(map(len, found)) <= columns, max(found, key=len)
+    assert "…" not in "\n".join(found)
+    # At any width there is every number that a wide terminal shows.
+    wide = lines.__wrapped__(arguments[0], 500, *arguments[2:]) if columns == 60 else found
+    assert numbers(found) == numbers(wide)
+
+
+def numbers(found: list[str]) -> list[str]:
+    return re.findall(r"\d[\d.,]*\d|\d", " ".join(found))
+
+
+def test_the_screen_says_verdict_price_memory_cost_and_startup_in_that_order() -> None:
+    text = "\n".join(lines("dev"))
+    order = [
+        "✓ dev: llama2:7b and mistral:7b on 1 ×",
+        "per hour, ",
+        "GPU prices of us-east-1, 2026-06-18",
+        "GPU memory  █",
+    ]
+    order += [
+        "  llama2:7b ",
+        "  mistral:7b ",
+        "Cost per hour",
+        "  control plane",
+        "  total ",
+        "Startup  network",
+        "72 resources",
+    ]
+    places = [text.find(part) for part in order]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
+def test_startup_is_told_in_the_order_in_which_people_think_of_it_and_adds_up() -> None:
+    [told] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
+    stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(told.split()).split(" → ")]
+    names, minutes = zip(*[(stage[1], float(stage[2])) for stage in stages if stage], strict=True)
+    # mistral:7b is 4.1 GB in Ollama's library, which is 3.8 GiB of 10^9 bytes each; its layers are 4,113,301,824 bytes.
+    assert names == ("network", "control plane", "system nodes", "device plugin", "proof", "mistral:7b (4.1 GiB)")
+    ready = call("plan", "timeslice", "--json").json["time_to_ready"]["minutes"]
+    assert sum(minutes) == pytest.approx(ready, abs=0.3)
+    assert f"ready in about {ready:.0f} minutes" in "\n".join(lines("timeslice"))
+
+
+@pytest.mark.parametrize(("stack", "bars"), [("dev", 1), ("exclusive", 2), ("mig", 1), ("karpenter", 1)])
+def test_a_gpus_bar_is_as_full_as_the_gpu(stack: str, bars: int) -> None:
+    found = [line for line in lines(stack) if "█" in line]
+    assert len(found) == bars
+    for line in found:
+        filled = line.count("█") + line.count("▓")
+        used, total = (float(number) for number in re.findall(r"([\d.]+) of ([\d.]+) GiB", line)[0])
+        assert filled + line.count("░") == 24
+        assert filled / 24 == pytest.approx(used / total, abs=1 / 24)
+    models = call("plan", stack, "--json").json["models"]
+    needed = sum(model["needs_mib"] + model["margin_mib"] for model in models) / 1024
+    assert sum(float(re.findall(r"([\d.]+) of", line)[0]) for line in found) == pytest.approx(needed, abs=0.1 * bars)
+
+
+def test_resources_are_listed_in_the_order_of_their_startup_and_counted_as_pulumi_does() -> None:
+    text = "\n".join(lines("dev", 80, "--resources"))
+    components = ["GpuCluster", "SpotGpuNodeGroup", "DevicePluginSharing", "ShareProof", "OllamaPair"]
+    assert re.findall(r"^[├└]── (\w+) tandem", text, flags=re.MULTILINE) == components
+    assert text.count("72 resources") == 2
+    assert len(call("plan", "dev", "--json").json["resources"]) == 72, "with the stack itself, as `pulumi up` counts"
+
+
+def test_a_parked_stack_says_what_waking_costs_and_nothing_about_a_startup(parked: str) -> None:
+    done = call("plan", parked, "--verbose")
+    report = call("plan", parked, "--json").json
+    assert "parked" in done.stdout
+    assert not re.search(r"ready in|Startup|First start|GPU for each model", done.stdout)
+    assert report["time_to_ready"] is None
+    assert (report["cost"]["first_start_usd"], report["cost"]["usd_per_hour"]) == (0.0, 0.2376)
+    # As `timeslice` costs with its node: one g4dn.2xlarge at $0.3269 and 100 GiB of gp3 at $0.08 a month.
+    assert report["cost"]["awake_usd_per_hour"] == 0.5754
+    assert "$0.575 when no pool is parked" in done.stdout
+
+
+def test_prices_that_may_have_changed_are_marked_in_the_headline() -> None:
+    assert re.search(r"\x1b\[33m  GPU prices of us-east-1, 2026-06-18, \d+ days ago; run `tandem prices`", shown("dev"))
+
+
+def test_colour_says_what_is_meant_and_a_pipe_or_no_color_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "\x1b[1;32m✓ dev:" in shown("dev")
+    assert not COLOUR.search(call("plan", "dev").stdout)
+    env = {**os.environ, "NO_COLOR": "1", "FORCE_COLOR": "1", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "tandem", "plan", "mps"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+    assert not COLOUR.search(done.stdout)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_an_encoding_without_the_symbols_gets_others_and_never_a_question_mark(encoding: str) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": encoding, "COLUMNS": "80"}
+    command = [sys.executable, "-m", "tandem", "plan", "dev", "--verbose", "--resources"]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, timeout=900, check=True)
+    text = done.stdout.decode(encoding)
+    assert text.startswith("ok dev: llama2:7b and mistral:7b on 1 " + {"ascii": "x", "latin-1": "×"}[encoding])
+    assert "GPU memory  ########========........" in text
+    assert "control plane 10.2 > system nodes" in text
+    assert "?" not in text
+    assert max(map(len, text.splitlines())) <= 81, "one more where a symbol has become two letters"
+
+
+def test_work_that_takes_long_says_so_in_a_pipe_and_stops_when_it_is_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 0.01)
+    said = ""
+    with terminal.status("Planning dev"):
+        while said.count("\n") < 2:
+            time.sleep(0.01)
+            said += capsys.readouterr().err
+    assert re.match(r"Planning dev … 0 s\nPlanning dev … 0 s\n", said)
+    capsys.readouterr()
+    time.sleep(0.05)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_json_has_no_progress_beside_it() -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    program = "from tandem import command, terminal; terminal.PATIENCE_SECONDS = 1e-4; command.entry()"
+    for more, is_told in ((["--json"], False), ([], True)):
+        command = [sys.executable, "-c", program, "plan", "dev", *more]
+        done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
+        assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_told
