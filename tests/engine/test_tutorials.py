@@ -1,0 +1,47 @@
+"""The commands of the tutorials that need `pulumi`, in the order of the pages."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tandem.sandbox.verbs import opened
+from tests import pages
+from tests.engine import command_line
+from tests.engine.emulated import Raise, Stack
+from tests.pages import TUTORIALS, commands
+
+
+def project(nothing: Raise, name: str) -> Stack:
+    """A clone, as far as the commands look."""
+    stack = nothing(name)
+    for file in pages.ROOT.glob("Pulumi.*.yaml"):
+        shutil.copy(file, stack.folder)
+    return stack
+
+
+def test_the_tutorial_of_the_sandbox_deploys_switches_and_leaves_nothing(nothing: Raise) -> None:
+    stack = project(nothing, "dev")
+    env = {**pages.environment(), "PYTHONPATH": command_line.environment()["PYTHONPATH"]}
+    said = [block.run(stack.folder, env).stdout for block in commands(TUTORIALS / "sandbox.md")]
+    assert "unchanged" in said[2]  # the second `up`
+    assert '"mps"' in said[4] or "mps" in said[4]  # the outputs, after the switch
+    assert "nothing is left" in said[5].lower()
+    assert not (stack.folder / "Pulumi.trial.yaml").exists()
+
+
+@pytest.mark.real_world(
+    behaviour="A stack of the tutorial is parked, woken and destroyed by the commands that it shows",
+    source="https://www.pulumi.com/docs/iac/cli/commands/",
+)
+def test_the_tutorial_of_the_first_deployment_works_in_the_emulated_cloud(nothing: Raise) -> None:
+    stack = project(nothing, "dev")
+    with opened(stack.place, pace=0) as sandbox:
+        sandbox.prepare(anew=True)
+        sandbox.pulumi.ask("stack", "rm", "dev", "--yes", "--preserve-config")  # the page makes it
+        env = {**sandbox.pulumi.environment(), "PULUMI_SKIP_CONFIRMATIONS": "true"}
+        for block in commands(TUTORIALS / "first-deployment.md"):
+            block.run(stack.place.folder, env)
+        found = sandbox.findings()
+    assert Path(stack.place.folder, "kubeconfig.json").read_text(encoding="utf-8").startswith("{")
+    assert (found.resources, found.things) == (0, 0)

@@ -1,0 +1,51 @@
+"""The commands of the README and the tutorials, as readers copy them."""
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+TUTORIALS = ROOT / "docs" / "tutorials"
+PAGES = (ROOT / "README.md", *sorted(TUTORIALS.glob("*.md")))
+BLOCK = re.compile(r"(?:^\*Not tested: (?P<reason>.+)\.\*\n\n)?^```(?P<head>.*)\n(?P<text>(?s:.*?))^```$", re.MULTILINE)
+EXIT_CODE = re.compile(r"# exit code (\d+)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of code in a page."""
+
+    head: str
+    """What follows the backticks: nothing for commands."""
+    text: str
+    reason: str | None
+    """Why a test does not run it; None where one does."""
+
+    def run(self, folder: Path, env: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+        """Runs the commands in a shell; fails unless they end with the exit code that the block names, or 0."""
+        [code] = EXIT_CODE.findall(self.text) or ["0"]
+        command = ["bash", "-e", "-c", self.text]
+        done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, stdin=subprocess.DEVNULL)
+        assert done.returncode == int(code), f"{self.text}{done.stdout}{done.stderr}"
+        return done
+
+
+def blocks(page: Path) -> list[Block]:
+    """Every block of code, in order."""
+    found = BLOCK.finditer(page.read_text(encoding="utf-8"))
+    return [Block(one["head"], one["text"], one["reason"]) for one in found]
+
+
+def commands(page: Path) -> list[Block]:
+    """The blocks of commands that a test runs."""
+    return [block for block in blocks(page) if not block.head and block.reason is None]
+
+
+def environment() -> dict[str, str]:
+    """What a reader has after `source .venv/bin/activate`."""
+    path = os.pathsep.join((str(Path(sys.prefix) / "bin"), os.environ["PATH"]))
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}

@@ -1,0 +1,87 @@
+"""Readers copy the commands of the README and the tutorials: these run, and the others exist."""
+
+import re
+import runpy
+import shlex
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from tests.pages import PAGES, ROOT, TUTORIALS, Block, blocks, commands, environment
+from tests.test_guides import assert_exists
+
+ELSEWHERE = {"sandbox.md", "first-deployment.md"}
+"""Pages whose commands need `pulumi`: `tests/engine/test_tutorials.py` runs them."""
+MAKE = re.compile(r"^make (\S+).*$", re.MULTILINE)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A folder with what a clone has, as far as the commands look."""
+    for file in ROOT.glob("Pulumi*.yaml"):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    activate = tmp_path / ".venv" / "bin" / "activate"
+    activate.parent.mkdir(parents=True)
+    activate.touch()  # the environment of the test is active already
+    return tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name not in ELSEWHERE], ids=lambda page: page.name)
+def test_commands_of_a_page_end_as_it_says(page: Path, project: Path) -> None:
+    for block in blocks(page):
+        if title := re.search(r'title="(.+)"', block.head):
+            (project / title[1]).write_text(block.text, encoding="utf-8")
+        if not block.head and block.reason is None:
+            said = Block("", MAKE.sub("", block.text), None).run(project, environment()).stdout
+        if block.head == "text" and page.name == "own-program.md":
+            assert said == block.text
+
+
+def test_targets_of_make_in_these_pages_are_steps_of_a_submission() -> None:
+    """So `.ci/run` runs them in a fresh clone."""
+    steps = set(runpy.run_path(str(ROOT / ".ci" / "steps.py"))["STEPS"])
+    named = {target for page in PAGES for block in commands(page) for target in MAKE.findall(block.text)}
+    assert named == {"plan", "test"}
+    assert named <= steps
+
+
+def test_what_is_not_tested_is_counted_and_has_a_reason() -> None:
+    reasons = Counter(block.reason for page in PAGES for block in blocks(page) if block.reason)
+    assert reasons == {
+        "needs an AWS account": 2,
+        "installs packages, and opens a browser to log in": 1,
+        "opens a browser to log in": 1,
+        "asks AWS": 2,
+        "needs the cluster": 3,
+    }
+    shown = [page.name for page in PAGES if "*Not tested: " in page.read_text(encoding="utf-8")]
+    assert shown == ["README.md", "first-deployment.md"]
+
+
+def test_commands_that_are_not_tested_exist() -> None:
+    lines = [line for page in PAGES for block in blocks(page) if block.reason for line in block.text.splitlines()]
+    assert len(lines) > 10
+    for line in lines:
+        if (words := shlex.split(line, comments=True))[0] != "source":
+            assert_exists(*words)
+
+
+def test_every_tutorial_has_commands() -> None:
+    assert [page.name for page in TUTORIALS.glob("*.md") if not commands(page)] == ["index.md"]
+
+
+@pytest.mark.slow
+def test_the_program_in_the_readme_runs_under_the_mocks_of_the_tutorial(project: Path) -> None:
+    [program] = [block.text for block in blocks(ROOT / "README.md") if block.head == "python"]
+    [test] = [block.text for block in blocks(TUTORIALS / "own-program.md") if "test_infra.py" in block.head]
+    (project / "program.py").write_text(test.partition("import infra")[0] + program, encoding="utf-8")
+    Block("", "python program.py", None).run(project, environment())
+
+
+def test_the_readme_fits_the_outline() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= 150
+    wanted = ["Why", "Try it without AWS", "Sharing modes", "Deploy to AWS", "Cost and cleanup", "Commands"]
+    assert re.findall(r"^## (.+)$", text, flags=re.MULTILINE)[: len(wanted)] == wanted
