@@ -17,4 +17,4 @@ def plan(stack: str) -> str:
     command = [sys.executable, "-m", "tandem", "plan", stack]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, encoding="utf-8", check=True)
     lines = [line.rstrip() for line in AGE.sub("", done.stdout).splitlines()]
-    return "\n".join(["```text", *lines[:24], "```", ""])
+    return "\n".join(["```text", *lines, "```", ""])
