@@ -23,6 +23,7 @@ from tandem.terminal import (
 if TYPE_CHECKING:
     from sharing.prices import Book
     from stacks.stack_file.judge import Judged, Plan
+    from stacks.stack_file.yaml import Source
     from tandem.plan.switch import Switches
     from tandem.planned.report import PlanReport
 
@@ -38,6 +39,8 @@ def add(commands: Commands) -> None:
         description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
     )
     add_stack(parser)
+    parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
+    parser.add_argument("--compare", metavar="MODES", help="compare sharing modes of the stack, e.g. timeslice,mps")
     parser.add_argument(
         "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
     )
@@ -67,6 +70,8 @@ def _run(parsed: argparse.Namespace) -> int:
     from stacks.stack_file.judge import judge_file
 
     is_up = parsed.running or parsed.outputs is not None
+    if parsed.others or parsed.compare is not None:
+        return _compare(parsed, is_up=is_up)
     try:
         path = existing(parsed.stack)
         judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
@@ -89,6 +94,34 @@ def _run(parsed: argparse.Namespace) -> int:
         return FAILED
     _show(judged, switch, parsed)
     return FINE
+
+
+def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
+    """Plans side by side; fails where a stack is refused, or no mode is accepted."""
+    if is_up or (parsed.others and parsed.compare):
+        raise CallError("a comparison takes several stacks, or one with --compare, without --running and --outputs.")
+
+    from stacks.stack_file.judge import judge
+    from tandem.plan import compare
+    from tandem.terminal import status
+
+    def judged(source: "Source", name: str) -> "Judged":
+        book = _live_prices(source.region) if parsed.live_prices else None
+        return judge(source, name, book=book, strict=parsed.strict)
+
+    names = compare.read_modes(parsed.compare) if parsed.compare is not None else []
+    paths = [existing(stack) for stack in (parsed.stack, *parsed.others)]
+    with status("Planning"):
+        options = compare.compare_modes(paths[0], names, judged) if names else compare.compare_stacks(paths, judged)
+    if parsed.json:
+        print_json(compare.as_dict(options))
+    else:
+        from tandem.plan import compare_screen
+
+        title = f"{paths[0].name} in {len(options)} sharing modes" if names else f"{len(options)} stacks"
+        compare_screen.show(open_console(), title, options)
+    refused = [option.judged.refused for option in options]
+    return FAILED if (all if names else any)(refused) else FINE
 
 
 def _live_prices(region: object) -> "Book | None":

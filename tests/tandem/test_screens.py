@@ -26,6 +26,8 @@ SCREENS = {
     **{f"plan-{name}": ("plan", f"{name}.yaml") for name in ("parked", "one", "unpriced", "refused")},
     "plan-verbose": ("plan", "mig-mixed", "--verbose", "--resources"),
     "plan-verbose-pools": ("plan", "pools.yaml", "-v"),
+    "plan-compare": ("plan", "one.yaml", "--compare", "timeslice,mps,exclusive,mig"),
+    "plan-stacks": ("plan", "one.yaml", "parked.yaml", "pools.yaml", "refused.yaml", "mig-mixed"),
     "plan-strict": ("plan", "unpriced.yaml", "--strict"),
     "plan-switch": ("plan", "mps", "--outputs", "outputs.json"),
     "plan-switch-none": ("plan", "timeslice", "--outputs", "outputs.json"),

@@ -24,6 +24,7 @@ CALLS = (
     *("models --filter lamma2:7b", "gpus --filter g4dn.xlarg3", "gpus --region eu-centrl-1"),
     *("models inspect none.gguf", "models inspect 'a b'", "models inspect m:1b --ollama host:1"),
     *("models inspect ./m.gguf --write dev", "models inspect m:1b --write nowhere"),
+    *("plan dev --compare mgi", "plan dev mps --compare mps", "plan dev nosuch", "plan dev mps --running"),
     *("plan timeslise", "plan MPS", "plan nosuch", "plan mps --running --outputs outputs.json"),
     *(f"{command} timeslise" for command in ("doctor", "leftovers", "quota", "prices", "verify", "watch", "bench")),
     *("chat timeslise", "chat", "chat --url a=http://h:1", "leftovers --yes", "leftovers --delete", "report none.json"),

@@ -72,7 +72,7 @@ def test_five_answers_make_a_stack_file_and_its_plan_is_shown(project: Path, ans
     rows = re.findall(r"^([1-3]) +\d+\.\d{3} +\d+  1 × \S+ +(\S+)", screen, re.MULTILINE)
     assert [number for number, _ in rows] == ["1", "2", "3"]
     assert reading.config.mode == rows[2][1]
-    assert screen.index("Wrote Pulumi.mine.yaml") < screen.index("Pulumi.mine.yaml: 2 models")
+    assert screen.index("Wrote Pulumi.mine.yaml") < screen.index("GPU memory")
 
 
 def test_a_wrong_answer_is_explained_and_the_question_asked_again(project: Path, answers: Answers) -> None:

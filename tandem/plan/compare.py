@@ -1,0 +1,170 @@
+"""Plans side by side: one stack in several sharing modes, or several stacks."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sharing.advice import with_room
+from sharing.choices import isolation
+from sharing.cost import Cost
+from sharing.judgement import Fit
+from sharing.matrix import WAYS
+from sharing.modes import Sharing, mode_names
+from sharing.problems import did_you_mean
+from sharing.setup import Pool, Setup
+from stacks.stack_file.judge import Judged
+from stacks.stack_file.shape import SECTIONS
+from stacks.stack_file.yaml import Source, read
+from tandem.planned.base_stack import sharing_values
+from tandem.planned.plan import Planned, run
+from tandem.planned.report import report
+from tandem.terminal import CallError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One of the plans that are compared."""
+
+    name: str
+    """The mode, or the stack."""
+    judged: Judged
+    planned: Planned | None
+    """None where it is refused."""
+
+    @property
+    def bill(self) -> Cost | None:
+        """What it costs; None where it is refused."""
+        return None if self.judged.refused else self.judged.assessment.cost
+
+    @property
+    def gpus(self) -> str:
+        """The GPUs of its nodes by pool, e.g. `2 × T4`."""
+        return ", ".join(
+            f"{self._nodes(pool) * pool.smallest.gpus} × {pool.smallest.gpu.title}" for pool in self._pools
+        )
+
+    @property
+    def isolation(self) -> str:
+        """What keeps its models apart, by pool."""
+        return ", ".join(dict.fromkeys(isolation(pool.offers[0]) for pool in self._pools))
+
+    @property
+    def shares(self) -> int:
+        """Shares of all its GPUs."""
+        return sum(self._nodes(pool) * pool.shares_per_node for pool in self._pools)
+
+    @property
+    def _pools(self) -> tuple[Pool, ...]:
+        return self.judged.setup.pools
+
+    def _nodes(self, pool: Pool) -> int:
+        """Nodes that run; of a parked pool, those that it would have."""
+        return self.judged.setup.nodes_of(pool) or pool.planned_nodes
+
+    @property
+    def tightest(self) -> float:
+        """The part of its memory that the model with the least room has left."""
+        return min(map(_room, self.judged.assessment.fits))
+
+
+def _room(fit: Fit) -> float:
+    verdict = fit.verdict
+    return verdict.room / (verdict.card_mib if verdict.share_mib is None else verdict.share_mib)
+
+
+Judge = Callable[[Source, str], Judged]
+"""Judges the values of a stack file, at the prices that were asked for; the text is the file's name."""
+
+
+def compare_stacks(paths: Sequence[Path], judge: Judge) -> list[Option]:
+    """The plans of several stack files."""
+    found = [judge(read(path, SECTIONS), path.name) for path in paths]
+    return [_plan(each.stack, each) for each in found]
+
+
+def compare_modes(path: Path, names: Sequence[str], judge: Judge) -> list[Option]:
+    """The plans of a stack file in several sharing modes, on the nodes that each needs. Raises `CallError`."""
+    source = read(path, SECTIONS)
+    found = judge(source, path.name)
+    pools = found.setup.pools
+    if len(pools) > 1 or pools[0].listed:
+        raise CallError(f"{path.name} has a list of pools, each with its own mode. Compare stack files instead.")
+    if not pools[0].known_types:
+        found.plan()  # which says that the instance types are unknown
+    return [_plan(name, _in_mode(source, found, name, judge)) for name in names]
+
+
+def read_modes(text: str) -> list[str]:
+    """The names of sharing modes, with commas between; raises `CallError` for an unknown one."""
+    known = list(dict.fromkeys((*mode_names(), *WAYS)))
+    names = list(dict.fromkeys(part.strip() for part in text.split(",")))
+    for name in names:
+        if name not in known:
+            raise CallError(f"unknown sharing mode '{name}'. {did_you_mean(name, known)}")
+    return names
+
+
+def _plan(name: str, judged: Judged) -> Option:
+    return Option(name, judged, None if judged.refused else run(judged.plan()))
+
+
+def _in_mode(source: Source, found: Judged, name: str, judge: Judge) -> Judged:
+    """The stack in that mode: as its file has it where it is the file's own, or else with settings that hold it."""
+    if name in _names_of(found.setup.pools[0].sharing):
+        return found
+    first: Judged | None = None
+    for tried in _trials(source, found.setup, name):
+        judged = judge(tried, found.name)
+        if not judged.refused:
+            return judged
+        first = first or judged
+    assert first is not None, "each mode has settings to try"
+    return first
+
+
+def _names_of(sharing: Sharing) -> tuple[str, str]:
+    """How the user may name the mode of these settings."""
+    return sharing.mode, f"{sharing.mode}-{sharing.strategy}"
+
+
+def _trials(source: Source, setup: Setup, name: str) -> Iterator[Source]:
+    """The stack file with each setting of a mode that may hold its models, the fewest nodes first."""
+    [pool] = setup.pools
+    models = tuple(tenant.served for tenant in setup.tenants)
+    written = source.sections.get("gpu-nodes")
+    for way in WAYS:
+        if way == name or way.startswith(f"{name}-"):
+            for sharing in WAYS[way](models, pool.smallest):
+                needed = with_room(replace(pool, sharing=sharing, min=0, max=1), setup)
+                counts = {"min": 0, "desired": needed.desired, "max": needed.max, "volume-gib": needed.volume_gib}
+                nodes = {**(written if isinstance(written, dict) else {}), **counts}
+                own = {"sharing": sharing_values(sharing), "gpu-nodes": nodes}
+                yield replace(source, sections={**source.sections, **own})
+
+
+def cheapest(options: Sequence[Option]) -> list[Option]:
+    """Those that cost the least, of those that serve a model if any does; none where all are refused."""
+    accepted = [option for option in options if option.planned]
+    compared = [option for option in accepted if option.judged.setup.awake] or accepted
+    prices = [round(option.bill.usd_per_hour, 6) if option.bill else 0.0 for option in compared]
+    return [option for option, usd in zip(compared, prices, strict=True) if usd == min(prices)]
+
+
+def as_dict(options: Sequence[Option]) -> dict[str, Any]:
+    """The comparison as `--json` prints it: each plan as `tandem plan --json` does, without its resources."""
+    best = cheapest(options)
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "options": [
+            {
+                "name": option.name,
+                "cheapest": option in best,
+                "isolation": None if option.judged.refused else option.isolation,
+                "plan": {**report(option.judged, option.planned).as_dict(), "resources": []},
+            }
+            for option in options
+        ],
+    }

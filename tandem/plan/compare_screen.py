@@ -1,0 +1,47 @@
+"""Plans side by side for people: a row for each, the cheapest marked, and below them why others are refused."""
+
+from collections.abc import Sequence
+
+from rich.console import Console
+
+from tandem.plan.compare import Option, cheapest
+from tandem.terminal import line, say
+
+HEAD = ("", "$/hour", "ready in", "isolation", "shares", "margin", "GPUs")
+TO_THE_RIGHT = ("$/hour", "ready in", "shares", "margin")
+
+
+def show(console: Console, title: str, options: Sequence[Option]) -> None:
+    """The table and the reasons."""
+    rows = [HEAD, *map(_row, options)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    best = cheapest(options)
+    line(console, title, "bold")
+    for row, option in zip(rows, [None, *options], strict=True):
+        cells = [
+            f"{cell:>{width}}" if name in TO_THE_RIGHT else f"{cell:<{width}}"
+            for name, cell, width in zip(HEAD[:-1], row, widths, strict=False)
+        ]
+        is_best = option in best
+        line(
+            console,
+            "  ".join([*cells, row[-1], "cheapest" * is_best]),
+            "green" if is_best else "" if option else "bold",
+        )
+    if priced := [option.bill for option in options if option.bill]:
+        most = ", with its most expensive instance types" * any(
+            bill.cheapest_usd_per_hour < bill.usd_per_hour for bill in priced
+        )
+        origins = "; ".join(dict.fromkeys(bill.price_origin for bill in priced))
+        say(console, 0, "$", f"is the whole stack{most}. {origins}.", "bold")
+    for option in options:
+        for problem in option.judged.problems:
+            say(console, 0, f"{option.name}:", str(problem), "red")
+
+
+def _row(option: Option) -> tuple[str, ...]:
+    if option.bill is None or option.planned is None:
+        return option.name, "refused", "", "", "", "", ""
+    ready = "parked" if option.planned.is_parked else f"{option.planned.startup.minutes:.0f} min"
+    usd = f"{option.bill.usd_per_hour:.3f}"
+    return option.name, usd, ready, option.isolation, str(option.shares), f"{option.tightest:.0%}", option.gpus

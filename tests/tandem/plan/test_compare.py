@@ -1,0 +1,132 @@
+"""`tandem plan --compare`, and several stacks: each row says what `tandem plan` says of that stack alone."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.command import ROOT, call, on_screen
+
+STACK = {
+    "aws:region": "us-east-1",
+    "tandem:sharing": {"mode": "timeslice", "replicas": 3},
+    "tandem:gpu-nodes": {"instance-types": ["g4dn.xlarge"], "max": 2},
+    "tandem:models": [{"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048}],
+    "tandem:cluster": {"nat": "none", "public-access-cidrs": ["0.0.0.0/0"]},
+}
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return written(tmp_path / "mine.yaml")
+
+
+def written(path: Path, **changes: object) -> Path:
+    config = {**STACK, **{f"tandem:{key}": value for key, value in changes.items()}}
+    path.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
+    return path
+
+
+def options(*arguments: str) -> dict[str, dict[str, Any]]:
+    found = json.loads(call("plan", *arguments, "--json").stdout)
+    return {option["name"]: option for option in found["options"]}
+
+
+def planned(path: Path) -> dict[str, Any]:
+    return dict(call("plan", str(path), "--json").json)
+
+
+def test_the_files_own_mode_is_planned_as_it_stands(file: Path) -> None:
+    own = options(str(file), "--compare", "timeslice,mps")["timeslice"]["plan"]
+    alone = planned(file)
+    assert own == {**alone, "resources": []}
+    assert own["pools"][0]["shares"][0]["per_gpu"] == 3
+
+
+def test_another_mode_is_planned_with_the_nodes_that_it_needs(file: Path) -> None:
+    found = options(str(file), "--compare", "exclusive,timeslice")
+    folder = file.parent / "by-hand"
+    folder.mkdir()
+    by_hand = written(
+        folder / file.name,
+        **{
+            "sharing": {"mode": "exclusive"},
+            "gpu-nodes": {"instance-types": ["g4dn.xlarge"], "desired": 2, "max": 2},
+        },
+    )
+    alone = planned(by_hand)
+    assert {key: found["exclusive"]["plan"][key] for key in ("cost", "time_to_ready", "models")} == {
+        key: alone[key] for key in ("cost", "time_to_ready", "models")
+    }
+    assert [found[name]["isolation"] for name in ("exclusive", "timeslice")] == ["own GPU", "none"]
+    assert [found[name]["cheapest"] for name in ("exclusive", "timeslice")] == [False, True]
+
+
+def test_a_mode_that_the_gpu_lacks_is_refused_and_the_others_are_shown(file: Path) -> None:
+    ended = call("plan", str(file), "--compare", "mps,mig", columns=80)
+    assert ended.returncode == 0
+    [mig] = [line for line in ended.stdout.splitlines() if line.startswith("mig ")]
+    assert mig.split() == ["mig", "refused"]
+    assert "T4 has no MIG" in ended.stdout
+    assert call("plan", str(file), "--compare", "mig").returncode == 1
+
+
+def test_a_budget_refuses_a_mode_that_exceeds_it(tmp_path: Path) -> None:
+    file = written(tmp_path / "mine.yaml", budget={"max-usd-per-hour": 1})
+    found = options(str(file), "--compare", "timeslice,exclusive")
+    assert [found[name]["plan"]["verdict"] for name in found] == ["ok", "refused"]
+    assert found["exclusive"]["plan"]["problems"][0]["path"] == "budget.max-usd-per-hour"
+
+
+def test_a_parked_stack_stays_parked_in_every_mode(tmp_path: Path) -> None:
+    nodes = {"instance-types": ["g4dn.xlarge"], "desired": 0, "max": 1}
+    file = written(tmp_path / "mine.yaml", **{"gpu-nodes": nodes})
+    found = options(str(file), "--compare", "timeslice,exclusive")
+    assert [option["plan"]["time_to_ready"] for option in found.values()] == [None, None]
+    assert [option["plan"]["pools"][0]["nodes"] for option in found.values()] == [0, 0]
+
+
+def test_a_parked_stack_is_no_cheaper_way_to_serve_models(file: Path) -> None:
+    parked = written(file.with_name("parked.yaml"), **{"gpu-nodes": {"desired": 0}})
+    assert {name: each["cheapest"] for name, each in options(str(file), str(parked)).items()} == {
+        "mine": True,
+        "parked": False,
+    }
+    assert all(each["cheapest"] for each in options(str(parked), str(parked)).values())
+
+
+def test_mig_is_tried_alike_and_mixed() -> None:
+    file = ROOT / "Pulumi.mig.yaml"
+    found = options(str(file), "--compare", "mig,mig-single,mig-mixed")
+    assert found["mig"]["plan"] == found["mig-single"]["plan"] == {**planned(file), "resources": []}
+    resources = {shares["resource"] for shares in found["mig-mixed"]["plan"]["pools"][0]["shares"]}
+    assert all(name.startswith("nvidia.com/mig-") for name in resources)
+
+
+def test_several_stacks_fail_where_one_is_refused(file: Path) -> None:
+    other = written(file.with_name("other.yaml"), budget={"max-usd-per-hour": 0.1})
+    assert call("plan", str(file), "dev").returncode == 0
+    ended = call("plan", str(file), str(other), "dev")
+    assert ended.returncode == 1
+    assert "other: budget.max-usd-per-hour" in ended.stdout
+    assert options(str(file), "dev")["mine"]["plan"] == {**planned(file), "resources": []}
+
+
+def test_a_list_of_pools_and_a_misspelt_type_are_errors(tmp_path: Path) -> None:
+    pools = written(tmp_path / "pools.yaml", **{"gpu-nodes": [{"name": "a"}]})
+    ended = call("plan", str(pools), "--compare", "mps")
+    assert (ended.returncode, ended.stdout) == (2, "")
+    assert "list of pools" in ended.stderr
+    wrong = written(tmp_path / "wrong.yaml", **{"gpu-nodes": {"instance-types": ["g4dn.xlage"]}})
+    assert call("plan", str(wrong), "--compare", "mps").returncode == 1
+
+
+@pytest.mark.parametrize("columns", [60, 80])
+def test_no_number_is_cut_on_a_narrow_screen(columns: int, file: Path) -> None:
+    code, screen = on_screen("plan", str(file), "--compare", "timeslice,exclusive", columns=columns)
+    assert code == 0
+    assert "…" not in screen
+    assert screen.count(" min ") == 2
