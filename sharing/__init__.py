@@ -1,1 +1,1 @@
-"""Rules: what can share a GPU, whether it fits, what it costs, whether it may run. No Pulumi, no network."""
+"""Rules: which models can share a GPU, whether they fit, and the cost. No Pulumi, no network."""

@@ -1,4 +1,4 @@
-"""Which change of a refused stack makes it valid: each is tried before it is offered, and the cheapest comes first."""
+"""Changes that make a refused stack valid: each is tried before it is offered, the cheapest first."""
 
 import itertools
 from bisect import bisect_left
@@ -14,18 +14,18 @@ from sharing.judgement import Judgement, is_judgeable, judge
 from sharing.memory import need
 from sharing.models import KvType, Served
 from sharing.modes import Exclusive, Mig, Sharing, every_mode
-from sharing.problems import Problem, in_short
+from sharing.problems import Problem, abbreviate
 from sharing.setting_paths import touches
 from sharing.settings import changed_settings
 from sharing.setup import Pool, Setup
-from sharing.slices import cuts
+from sharing.slices import each_layout
 
 SHORTEST_CONTEXT = 512
 CONTEXT_STEP = 256
 """Shorter contexts are offered in these steps, in tokens, and never below the shortest."""
 MOST_SINGLE = 3
-"""Models of a pool of which each is changed on its own, the largest first, before all are changed alike. Advice that
-changes more of them alike names them together."""
+"""How many models of a pool are changed one by one, the largest first, before all get the same change. Advice that
+changes more of them abbreviates their paths."""
 SMALLER_BATCHES = (1024, 512)
 """Below 512 a batch saves next to nothing and reads prompts much more slowly."""
 MOST_OFFERED = 4
@@ -42,14 +42,14 @@ class Advice:
     settings: tuple[str, ...]
     """What to write, e.g. `gpu-nodes.desired: 2`."""
     usd_per_hour: float | None
-    """What the whole stack costs then; None when that is not known."""
+    """What the entire stack then costs; None when that is unknown."""
     is_priced: bool = True
-    """Whether the region's own GPU prices are known; else they are those of another region, or estimates."""
+    """Whether GPU prices of this region are known; otherwise they are those of another region, or estimates."""
 
     @property
     def change(self) -> str:
-        """The settings in one line, those that many models share only once."""
-        first, *more = (f"`{setting}`" for setting in _in_short(self.settings))
+        """The settings in one line; a setting that many models share appears once."""
+        first, *more = (f"`{setting}`" for setting in _abbreviate(self.settings))
         return f"{first} with {' and '.join(more)}" if more else first
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ def advise(setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[st
 
 
 class _Search:
-    """A pool of a refused stack, and what counts as a valid one."""
+    """A pool of a refused stack, and the checks that a change must pass."""
 
     def __init__(self, setup: Setup, found: Judgement, pool: Pool, unreadable: Collection[str]) -> None:
         self.asked, self.setup, self.pool, self.unreadable = setup, _accepted_caches(setup, pool), pool, unreadable
@@ -93,7 +93,7 @@ class _Search:
         return [tried for kind in kinds if (tried := next(filter(self._accepts, kind), None))]
 
     def offers(self, accepted: Iterable[Setup]) -> list[Advice]:
-        """The changes sorted by price, then by what they leave doubtful."""
+        """The changes sorted by price, then by the number of new warnings."""
         ranked = sorted(accepted, key=lambda tried: (self.price(tried), self._doubts(tried)))
         return list({advice.settings: advice for advice in map(self._advice, ranked)}.values())
 
@@ -105,7 +105,7 @@ class _Search:
         return all(verdict.fits for verdict in judge_models(tried, new))
 
     def _lacks_memory(self, pool: Pool) -> bool:
-        """Whether all GPUs of the pool have less memory than its models need: quicker than a verdict on each."""
+        """Whether the GPUs of the pool have less memory in total than its models need: faster than judging each."""
         gpu = pool.smallest.gpu
         if gpu not in self._needs:
             self._needs[gpu] = sum(need(tenant.served, gpu).bound for tenant in self.setup.tenants_of(pool))
@@ -119,12 +119,12 @@ class _Search:
             yield self.failing
 
     def with_pool(self, pool: Pool, *, exact: bool = True) -> Setup:
-        """The stack with `pool` in the old one's place, with the disk that its models need and as many nodes."""
+        """The stack with `pool` instead of the old one, with the disk and the nodes that its models need."""
         pool = with_room(pool, self.setup, exact=exact)
         return replace(self.setup, pools=tuple(pool if each.name == pool.name else each for each in self.setup.pools))
 
     def with_models(self, changed: Models) -> Setup:
-        """The stack with these models in the place of those that were there."""
+        """The stack with these models instead of the old ones."""
         tenants = [*self.setup.tenants]
         for index, served in changed.items():
             tenants[index] = replace(tenants[index], served=served)
@@ -150,7 +150,7 @@ class _Search:
         if tried.max_usd_per_hour is None:
             return True
         found = judge(tried, self.unreadable)
-        # A budget that was judged stays so.
+        # A change must not turn a checked budget into an unchecked one.
         return not found.over_budget and (found.budget_is_open <= self._budget_is_open)
 
     def _new(self, tried: Setup) -> Pool:
@@ -160,7 +160,7 @@ class _Search:
         return pool_usd(self._new(tried), tried)
 
     def price(self, tried: Setup) -> Price:
-        """What the stack is sorted by: known prices first, then the lower one."""
+        """Sort key: known prices first, then the lower price."""
         return not self._is_priced(tried), round(self._usd(tried), 6)
 
     def _is_priced(self, tried: Setup) -> bool:
@@ -184,14 +184,14 @@ def concerns(problem: Problem, pool: Pool, setup: Setup) -> bool:
 
 
 def _accepted_caches(setup: Setup, pool: Pool) -> Setup:
-    """The stack without quantised caches that the engine refuses for models of `pool`: every change needs that."""
+    """The stack without quantised caches that the engine refuses for models of `pool`: every change needs this."""
     refused = [each for each in setup.tenants_of(pool) if not each.served.model.can_quantise_kv]
     f16 = {each.path: replace(each, served=replace(each.served, kv_type=KvType.F16)) for each in refused}
     return replace(setup, tenants=tuple(f16.get(each.path, each) for each in setup.tenants))
 
 
 def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
-    """`pool` with the disk and the nodes that its models need; `exact` also takes nodes away."""
+    """`pool` with the disk and the nodes that its models need; `exact` also removes nodes."""
     per_node = pool.shares_per_node
     nodes = max(-(-len(setup.tenants_of(pool)) // per_node), 1) if per_node else 1
     desired = pool.desired
@@ -207,7 +207,7 @@ def with_room(pool: Pool, setup: Setup, *, exact: bool = True) -> Pool:
 
 
 def _kinds(search: _Search) -> Iterator[Iterator[Setup]]:
-    """The kinds of changes, the gentlest first: of equally cheap ones it is offered first."""
+    """The kinds of changes, the least invasive first: among equally cheap ones it is offered first."""
     yield iter([search.with_pool(search.pool)])
     yield _fewer_replicas(search)
     yield _other_layout(search)
@@ -239,11 +239,11 @@ def _other_layout(search: _Search) -> Iterator[Setup]:
     pool, old = search.pool, search.pool.sharing
     if not isinstance(old, Mig):
         return iter(())
-    return search.cheapest_first(_shared(pool, sharing) for sharing in cuts(old, pool.smallest.gpu))
+    return search.cheapest_first(_shared(pool, sharing) for sharing in each_layout(old, pool.smallest.gpu))
 
 
 def _smaller_prompt_caches(search: _Search) -> Iterator[Setup]:
-    """Less RAM for earlier prompts, where the node has too little for all models: the largest caches that it holds."""
+    """Smaller prompt caches where the node lacks RAM for all models: the largest ones that fit."""
     if not any(host_rules.cpu_and_ram(search.setup)):
         return
     models = {
@@ -278,7 +278,7 @@ def _shorter(search: _Search, asked: Models) -> Iterator[Setup]:
 def _limited(
     search: _Search, asked: Models, limited: Callable[[Served, int], Served], limits: Sequence[int]
 ) -> Iterator[Setup]:
-    """The stack under the largest of `limits` with which all models fit; nothing where none of them helps."""
+    """The stack under the largest of `limits` with which all models fit; empty where none of them helps."""
 
     def tried(limit: int) -> Setup:
         return search.with_models({index: limited(served, limit) for index, served in asked.items()})
@@ -331,7 +331,7 @@ def _in_mode(search: _Search, pool: Pool, sharing: Sharing) -> Iterator[Pool]:
     """`pool` in another mode, with shares for all models on one node or on several."""
     yield _shared(pool, sharing)
     if isinstance(sharing, Mig):
-        yield from (_shared(pool, each) for each in cuts(sharing, pool.smallest.gpu))
+        yield from (_shared(pool, each) for each in each_layout(sharing, pool.smallest.gpu))
     elif sharing.replicas and not isinstance(sharing, Exclusive):
         all_on_one = max(-(-len(search.setup.tenants_of(pool)) // pool.smallest.gpus), 2)
         yield _shared(pool, sharing.model_copy(update={"replicas": all_on_one}))
@@ -343,7 +343,7 @@ def _other_type(search: _Search) -> Iterator[Setup]:
     for moved in _moved(search):
         pools.append(moved)
         if isinstance(moved.sharing, Mig):
-            pools += [_shared(moved, sharing) for sharing in cuts(moved.sharing, moved.smallest.gpu)]
+            pools += [_shared(moved, sharing) for sharing in each_layout(moved.sharing, moved.smallest.gpu)]
     return search.cheapest_first(pools)
 
 
@@ -351,15 +351,15 @@ def _moved(search: _Search) -> Iterator[Pool]:
     """The pool on each instance type that the region may offer."""
     pool, setup = search.pool, search.setup
     for name in instance_types():
-        # A pool that does not check its offers does so for the types that it has.
+        # `check-offers: false` is meant for the types that the pool already has.
         if name in pool.instance_types or offerings.offered(name, setup.region, setup.book) != "no":
             yield replace(pool, instance_types=(name,))
 
 
 def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setup]:
-    """Another type at once with another mode or fewer nodes, below the price of the best single change.
+    """Another type combined with another mode or fewer nodes, below the price of the best single change.
 
-    MIG is left out: a GPU whose slices hold the models holds them under time slicing, too.
+    MIG is left out: a GPU whose slices hold the models also holds them with time-slicing.
     """
     modes = [each for each in every_mode(search.pool.sharing) if not isinstance(each, Mig)]
     pools = [
@@ -373,12 +373,12 @@ def _cheaper_type_and_mode(search: _Search, best: Price | None) -> Iterator[Setu
 
 
 def _with_one_node(search: _Search, pool: Pool) -> Setup:
-    """The pool alone, with the least that it can cost."""
+    """The pool alone, at its lowest possible cost."""
     return replace(search.setup, pools=(replace(pool, min=0, desired=min(pool.desired, 1), max=1),))
 
 
 def _cheaper_capacity(search: _Search) -> Iterator[Setup]:
-    """Spot capacity alone. It helps against a budget only."""
+    """Spot capacity without fallback. It helps only against a budget."""
     pool = search.pool
     if pool.capacity == "on-demand" or pool.on_demand_fallback:
         yield search.with_pool(replace(pool, capacity="spot", on_demand_fallback=False))
@@ -389,12 +389,12 @@ def _shared(pool: Pool, sharing: Sharing) -> Pool:
     return replace(pool, sharing=sharing, sharing_path=pool.own_sharing_path)
 
 
-def _in_short(settings: Iterable[str]) -> Iterator[str]:
-    """The settings; one of many models with the same value only once, e.g. `models[0-47].slots: 1`."""
+def _abbreviate(settings: Iterable[str]) -> Iterator[str]:
+    """The settings; the same value for many models appears once, e.g. `models[0-47].slots: 1`."""
     alike: dict[tuple[str, str], list[str]] = {}
     for setting in settings:
         path, _, value = setting.partition(": ")
         model, _, key = path.rpartition(".")
         alike.setdefault((key if model.startswith("models[") else path, value), []).append(path)
     for (_, value), paths in alike.items():
-        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [in_short(paths)]))
+        yield from (f"{path}: {value}" for path in (paths if len(paths) <= MOST_SINGLE else [abbreviate(paths)]))

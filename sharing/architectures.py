@@ -1,4 +1,4 @@
-"""Model architectures, by what their layers keep of the tokens that they have seen.
+"""Model architectures, by the data that their layers keep per token.
 
 The names are those of `general.architecture` in GGUF files. Source: llama.cpp b10488, the engine of Ollama 0.32.15:
 `create_memory` in src/llama-model.cpp and `load_arch_hparams` of each architecture in src/models/. Check them when
@@ -26,9 +26,9 @@ RECURRENT_WITHOUT_HEADS = frozenset({"granitehybrid", "jamba", "kimi-linear", "l
 RECURRENT_BY_INTERVAL = frozenset({"qwen35", "qwen35moe", "qwen3next"})
 """Hybrids with full attention in every fourth layer, unless the file says otherwise."""
 RECURRENT_WITHOUT_FORWARD = frozenset({"nemotron_h", "nemotron_h_moe"})
-"""Hybrids that also have layers with neither attention nor a state: a feed-forward network alone."""
+"""Hybrids that also have layers with only a feed-forward network, without attention or state."""
 SAME_AS = {"gptoss": "gpt-oss", "olmo3": "olmo2"}
-"""What Ollama's converter calls architectures of llama.cpp: llama/compat/llama-ollama-compat.cpp of Ollama 0.32.15."""
+"""Names of Ollama's converter for llama.cpp's architectures: llama/compat/llama-ollama-compat.cpp of Ollama 0.32.15."""
 _INLINE_PROJECTOR = (
     "deepseekocr gemma3 gemma4 glmocr llama4 mistral3 nemotron_h_omni qwen25vl qwen35 qwen35moe qwen3vl qwen3vlmoe"
 )
@@ -41,11 +41,11 @@ class Window:
     """How an architecture mixes sliding-window layers with full ones, where its file does not list them."""
 
     every: int = 0
-    """One layer in so many is full; 0: the file must list them."""
+    """Every n-th layer is full; 0 means that the file must list them."""
     first: bool = False
     """The full layer is the first of them instead of the last."""
     tokens: int = 0
-    """The window, where the file need not say it."""
+    """The window, if the file may omit it."""
     optional: bool = False
     """Without a window in the file, all layers are full."""
 
@@ -74,7 +74,7 @@ WINDOWS = {
 GEMMA3N_OWN_KV = 20
 """Layers of gemma3n that have a cache of their own, whatever its file says: `n_layer_kv_from_start`."""
 EXAONE4_WINDOWED_LAYERS = 64
-"""Only the exaone4 of so many layers has windows."""
+"""Only the exaone4 with this number of layers has windows."""
 
 HYBRIDS = RECURRENT_WITHOUT_HEADS | RECURRENT_BY_INTERVAL | RECURRENT_WITHOUT_FORWARD
 KNOWN = PLAIN | ENCODERS | LATENT | HYBRIDS | set(WINDOWS) | set(SAME_AS)

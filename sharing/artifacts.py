@@ -1,7 +1,7 @@
 """Every container image and Helm chart that a stack can use, with the digest that its registry gave it.
 
-A test finds no image and no chart outside this table (tests/program/test_artifacts.py). Not in it: what EKS itself
-installs, which comes as a build of an add-on or of the AMI from the region's own registry.
+A test finds no image and no chart outside this table (tests/program/test_artifacts.py). Images that EKS
+itself installs are not listed: they are part of an add-on or of the AMI, from the registry of the region.
 """
 
 from dataclasses import dataclass
@@ -20,15 +20,15 @@ class Artifact:
     """Where it is published: registry and repository, or the chart repository and the chart's name."""
     version: str
     digest: str
-    """Of an image or a chart in a registry: of its manifest. Of another chart: of its package. Empty where unknown."""
+    """Digest of the manifest, or of the package for a chart outside a registry; empty if unknown."""
     pinned_by: str
-    """`digest` or `version`: what a stack names. A version that is published again brings other content."""
+    """`digest` or `version`: how a stack refers to it. A version that is published again has other content."""
     charts: tuple[str, ...]
-    """Names of the charts that start the image; none where a stack or a command names it itself."""
+    """Names of the charts that use the image; empty if a stack or a command uses it directly."""
     compressed_mib: float
-    """What a GPU node downloads of it; 0 where nobody measured, or where no GPU node pulls it."""
+    """Download size on a GPU node; 0 if not measured, or if no GPU node pulls it."""
     source: str
-    """Where the digest was read."""
+    """Source of the digest."""
 
     @property
     def reference(self) -> str:
@@ -51,5 +51,5 @@ def find(name: str) -> Artifact:
 
 
 def images_mib() -> float:
-    """What a new GPU node downloads before any model."""
+    """Download of a new GPU node before any model."""
     return sum(artifact.compressed_mib for artifact in known())

@@ -1,4 +1,4 @@
-"""All that the rules say of a setup: what refuses it, what is doubtful, what it costs, and what would make it valid."""
+"""The complete verdict on a setup: errors, warnings, cost, and changes that would make it valid."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,21 +15,21 @@ from sharing.setup import Pool, Setup
 __all__ = ["Assessment", "Fit", "assess"]
 
 MOST_CHEAPER = 3
-"""Changes that the problem of the budget offers."""
+"""Changes that an error about the budget offers."""
 MOST_NAMED = 3
-"""Models that one problem names; it counts the others."""
+"""Models that one error names; it counts the others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Assessment:
-    """The answer of the rules. Nothing may be created while `problems` is not empty."""
+    """The verdict of the rules. Nothing may be created while `problems` is not empty."""
 
     problems: tuple[Problem, ...]
     warnings: tuple[Problem, ...]
     fits: tuple[Fit, ...]
     """In the order of the models in the stack file."""
     cost: Cost | None
-    """None when a type is not known, so that nothing can be said."""
+    """None when a type is unknown."""
     advice: Mapping[str, tuple[Advice, ...]]
     """By pool: changes after which nothing refuses it or its models, the cheapest first."""
 
@@ -37,7 +37,7 @@ class Assessment:
 def assess(setup: Setup, unreadable: Collection[str] = ()) -> Assessment:
     """Applies every rule to `setup` and stops at none, so that all errors are reported at once.
 
-    `unreadable` names settings that stand in the file but could not be read: what rests on them is not judged.
+    `unreadable` names settings that are in the file but could not be read: rules that need them are skipped.
     """
     found = judge(setup, unreadable)
     advice = {pool.name: _advice(setup, found, pool, unreadable) for pool in setup.pools}
@@ -67,7 +67,7 @@ def _advised(fit: Fit, advice: Mapping[str, tuple[Advice, ...]]) -> Fit:
 
 
 def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> Iterator[Problem]:
-    """A problem for all models that break the same bound in the same way; the advice for a pool is given once."""
+    """One error for all models that exceed the same limit by the same amount; a pool's advice is given once."""
     alike: dict[tuple[str, str, str], list[Fit]] = {}
     for fit in found.misfits:
         alike.setdefault((fit.pool.name, fit.verdict.rule, fit.verdict.found), []).append(fit)
@@ -76,28 +76,28 @@ def _do_not_fit(found: Judgement, advice: Mapping[str, tuple[Advice, ...]]) -> I
         first = fits[0]
         path = advised.setdefault(pool, first.tenant.path)
         if not advice[pool]:
-            within, larger = (" within the budget", ", or write a larger budget") if found.limit else ("", "")
+            within, larger = (" within the budget", ", or raise the budget") if found.limit else ("", "")
             fix = (
-                f"No change of settings and no other instance type{within} makes it fit, and a model cannot be split "
-                f"over several GPUs. Use a smaller model{larger}."
+                f"No other settings or instance type{within} would fit, and a model cannot be split "
+                f"across GPUs. Use a smaller model{larger}."
             )
         elif path == first.tenant.path:
             fix = f"Write {'; or '.join(map(str, advice[pool]))}."
         else:
-            fix = f"Make the change that helps {path}."
+            fix = f"Apply the fix for {path}."
         rule = f"{bound} ({first.pool.sharing.mode} on {first.pool.smallest.gpu.title})"
         if _wants_several_gpus(first):
-            rule += "; a model runs on one GPU, even on a node with several"
-        yield Problem(first.tenant.path, f"{_names(fits)} {size}", rule, fix)
+            rule += "; a model runs on one GPU, even if its node has several"
+        yield Problem(first.tenant.path, f"{_names(fits)} ({size})", rule, fix)
 
 
 def _wants_several_gpus(fit: Fit) -> bool:
     """Whether a model is too large for one GPU of a node that has several."""
-    return fit.pool.smallest.gpus > 1 and fit.verdict.need.bound > fit.verdict.card_mib
+    return fit.pool.smallest.gpus > 1 and fit.verdict.need.bound > fit.verdict.unit_mib
 
 
 def _names(fits: list[Fit]) -> str:
-    """The models of a problem, e.g. `llama2:7b, mistral:7b and 3 more`."""
+    """The models of an error, e.g. `llama2:7b, mistral:7b and 3 more`."""
     names = list(dict.fromkeys(fit.tenant.served.model.name for fit in fits))[:MOST_NAMED]
     more = len(fits) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
@@ -107,15 +107,15 @@ def _old_prices(setup: Setup) -> list[Problem]:
     if setup.book is None or (days := setup.book.age_days(setup.today)) <= prices.FRESH_DAYS:
         return []
     fix = f"Run `tandem prices --region {setup.book.region}` again."
-    return [Problem("--live-prices", f"{days} days", f"should be at most {prices.FRESH_DAYS} days old", fix)]
+    return [Problem("--live-prices", f"{days} days", f"is older than {prices.FRESH_DAYS} days", fix)]
 
 
 def _budget_not_judged(setup: Setup, found: Judgement) -> list[Problem]:
-    """A budget is never compared with prices of another region."""
+    """Prices of another region never decide about a budget."""
     bill, limit = found.cost, found.limit
     if bill is None or not found.budget_is_open:
         return []
-    rule = f"is not judged: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
+    rule = f"is not checked: the price of {' and '.join(bill.unpriced)} in {setup.region} is unknown"
     return [Problem("budget.max-usd-per-hour", f"{limit}", rule, read_prices(setup.region), judged=False)]
 
 
@@ -123,7 +123,7 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
     bill, limit = found.cost, found.limit
     if bill is None or limit is None or not found.over_budget:
         return
-    # A total is known where the bill is.
+    # Where the bill is known, so is the total of each change.
     offered = sorted((each for pool in setup.pools for each in advice[pool.name]), key=attrgetter("usd_per_hour"))
     cheaper = [str(each) for each in offered[:MOST_CHEAPER]]
     if bill.usd_per_hour <= limit:
@@ -131,16 +131,18 @@ def _over_budget(setup: Setup, found: Judgement, advice: Mapping[str, tuple[Advi
         return
     largest = max(bill.lines, key=lambda line: line.usd_per_hour)
     rule = (
-        f"the stack costs ${bill.usd_per_hour:.4f} per hour, and up to ${bill.replacing_usd_per_hour:.4f} while its "
-        "nodes are replaced: more than its budget"
+        f"is less than the stack costs: ${bill.usd_per_hour:.4f} per hour, and up to "
+        f"${bill.replacing_usd_per_hour:.4f} while its nodes are replaced"
     )
-    fix = f"The most expensive line is {largest.item}, ${largest.usd_per_hour:.3f}. "
+    fix = f"The largest item is {largest.item} (${largest.usd_per_hour:.3f} per hour). "
     fix += f"Write {'; or '.join([*cheaper, _enough(bill)])}."
     yield Problem("budget.max-usd-per-hour", f"{limit}", rule, fix)
 
 
 def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float, cheaper: list[str]) -> Problem:
-    rule = f"the stack costs up to ${bill.replacing_usd_per_hour:.4f} per hour while its nodes are replaced"
+    rule = (
+        f"is less than the stack costs while its nodes are replaced: up to ${bill.replacing_usd_per_hour:.4f} per hour"
+    )
     fixes = [_enough(bill)]
     groups = [pool for pool in setup.pools if pool.provisioner == "node-group" and pool.replacement == "create-first"]
     others = tuple(replace(pool, replacement="delete-first") if pool in groups else pool for pool in setup.pools)
@@ -150,5 +152,5 @@ def _over_budget_while_replacing(setup: Setup, bill: Cost, limit: float, cheaper
 
 
 def _enough(bill: Cost) -> str:
-    """The smallest budget under which nothing refuses the bill."""
+    """The smallest budget that covers the bill."""
     return f"`budget.max-usd-per-hour: {bill.least_budget:.2f}`"

@@ -14,11 +14,11 @@ LATENT_ROPE = 64
 QUANTISED_BLOCK = 32
 """Values in a block of q8_0 and q4_0, which must divide a head. Source: llama.cpp `llama_init_from_model`."""
 FORCED_OFF = frozenset({"grok"})
-"""Architectures that get no flash attention, whatever is asked for. Source: llama.cpp `llama_init_from_model`."""
+"""Architectures that get no flash attention, regardless of the setting. Source: llama.cpp `llama_init_from_model`."""
 
 
 def has_kernel(key: int, value: int, heads: int, kv_heads: int) -> bool:
-    """Whether flash attention with heads of these sizes runs on the GPU; without a kernel it lands on the CPU."""
+    """Whether flash attention with heads of these sizes runs on the GPU; without a kernel it runs on the CPU."""
     if key in EQUAL_SIZES:
         return key == value
     group, multiple = heads // max(kv_heads, 1), GROUPED_SIZES.get((key, value), 0)

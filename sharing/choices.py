@@ -1,4 +1,4 @@
-"""The cheapest setups that hold given models: every instance type, mode and number of nodes, as spot and on demand."""
+"""The cheapest setups for given models: every instance type, mode and number of nodes, spot and on demand."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -16,24 +16,24 @@ from sharing.setup import Capacity, Setup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A setup that the rules accept, or would accept under a larger budget."""
+    """A setup that the rules accept, or would accept with a larger budget."""
 
     cell: Cell
 
     @property
     def setup(self) -> Setup:
-        """The whole stack."""
+        """The entire stack."""
         return self.cell.setup
 
     @property
     def bill(self) -> Cost:
-        """What the whole stack costs."""
+        """The cost of the entire stack."""
         assert self.cell.judgement.cost is not None, "every type of the catalogue has a price"
         return self.cell.judgement.cost
 
     @property
     def isolation(self) -> str:
-        """What keeps the models apart."""
+        """How the models are isolated."""
         return isolation(self.cell.pool.offers[0])
 
     @property
@@ -43,42 +43,42 @@ class Choice:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """What is doubtful about its price, then about its way of sharing."""
+        """Warnings about its price, then about its sharing mode."""
         found, region = [], self.setup.region
         if self.bill.unpriced:
-            found.append(f"The GPU price in {region} is unknown: this is one of {HOME_REGION}, or an estimate")
+            found.append(f"The GPU price in {region} is unknown: this is the one in {HOME_REGION}, or an estimate")
         if self.cell.pool.capacity == "spot" and not self.cell.is_spot:
             found.append("No spot price is known: the price is on-demand")
-        return (*found, *(warning.rule for warning in self.cell.warnings))
+        return (*found, *(warning.sentence for warning in self.cell.warnings))
 
     @property
     def rank(self) -> tuple[bool, float, int, str]:
-        """Where it stands: known prices come first, then the lower price, then the order of `WAYS`."""
+        """Sort key: known prices first, then the lower price, then the order of `WAYS`."""
         way, usd = [*WAYS].index(self.cell.way), round(self.bill.usd_per_hour, 6)
         return bool(self.bill.unpriced), usd, way, self.cell.instance.name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choices:
-    """All that was found, the cheapest first."""
+    """All setups that were tried, the cheapest first."""
 
     fitting: tuple[Choice, ...]
     """Setups that hold the models and cost no more than the budget. Without a budget, prices may be unknown."""
     over_budget: tuple[Choice, ...]
     """Setups that hold the models and cost more than the budget."""
     not_judged: tuple[Choice, ...]
-    """Setups that hold the models, but nobody knows whether they cost more than the budget."""
+    """Setups that hold the models, but whose price cannot be compared with the budget."""
     refused: tuple[Cell, ...]
 
     @property
     def refusal(self) -> Problem | None:
-        """What refuses every setup, so that no setup helps."""
+        """The error that all setups have in common, if any."""
         first, *others = (one.judgement.broken for one in self.refused)
         return next((problem for problem in first if all(problem in broken for broken in others)), None)
 
     @property
     def nearest_miss(self) -> Problem | None:
-        """What refuses the refused setup that comes nearest: the one whose models lack the least memory."""
+        """The error of the refused setup that comes closest: the one whose models lack the least memory."""
         misfits = [one for one in self.refused if not one.judgement.broken and one.judgement.misfits]
         nearest = min(misfits, key=lambda one: _lack(one.judgement), default=None)
         if nearest is None:
@@ -88,9 +88,9 @@ class Choices:
 
 
 def choose(setup: Setup, capacities: Sequence[Capacity]) -> Choices:
-    """Every setup for the models of `setup`, which has one pool, at its budget; all but the pool is as there.
+    """Every setup for the models and the budget of `setup`, which has one pool; only the pool changes.
 
-    A node group brings the nodes: Karpenter's cost the same.
+    A node group launches the nodes: those of Karpenter cost the same.
     """
     fitting: list[Choice] = []
     over_budget: list[Choice] = []
@@ -119,7 +119,7 @@ def _ranked(choices: list[Choice]) -> tuple[Choice, ...]:
 
 
 def isolation(shares: Shares) -> str:
-    """What keeps a model on such a share from its neighbours, in a word."""
+    """How a model on such a share is isolated from its neighbours, in one word."""
     if not shares.enforced:
         return "none"
     if shares.profile:
@@ -135,7 +135,7 @@ def _cells(setup: Setup, capacities: Sequence[Capacity]) -> Iterator[Cell]:
 
 
 def _at_each_price(tried: Setup, way: str, capacities: Sequence[Capacity]) -> Iterator[Cell]:
-    """The trial as spot and on demand; once where it is refused, or the spot price would be the on-demand price."""
+    """The trial as spot and on demand; only once if it is refused, or if no spot price is known."""
     [pool] = tried.pools
     for capacity in capacities:
         found = cell(replace(tried, pools=(replace(pool, capacity=capacity),)), way)
@@ -153,5 +153,5 @@ def _lack(found: Judgement) -> float:
 def _misfit(found: Cell, fit: Fit) -> Problem:
     nodes = f"{found.nodes} × {found.instance.name}" if found.nodes > 1 else found.instance.name
     rule = f"{fit.verdict.rule} ({found.way} on {nodes}, {found.instance.gpu.title})"
-    size = f"{fit.tenant.served.model.name} {fit.verdict.found}"
+    size = f"{fit.tenant.served.model.name} ({fit.verdict.found})"
     return Problem(fit.tenant.path, size, rule, "Use a smaller model, a shorter context or fewer slots.")

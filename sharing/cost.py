@@ -1,4 +1,4 @@
-"""Dollars: what a stack costs per hour, line by line, and what the same models cost on a GPU each."""
+"""Cost of a stack in USD per hour, line by line, and of the same models on dedicated GPUs."""
 
 import datetime
 import math
@@ -35,30 +35,30 @@ class Cost:
     cheapest_usd_per_hour: float
     """The bill with the GPU nodes of each pool at its cheapest instance type; the lines have the most expensive one."""
     replacing_usd_per_hour: float
-    """At most, while nodes are updated or replaced: with the nodes that run beside the others then."""
+    """The most that it costs while nodes are updated or replaced, including the extra nodes."""
     models: int
     dedicated_usd_per_hour: float
-    """The whole stack again, at the same capacity type, with one GPU for each model."""
+    """The cost of the same stack, at the same capacity type, with one GPU per model."""
     awake_usd_per_hour: float
-    """The bill when every parked pool has its nodes again."""
+    """The cost when every parked pool has its nodes again."""
     first_start_gib: float
-    """What the first start pulls from the internet: images and model files. Parked pools start nothing."""
+    """Download of the first start: images and model files. Parked pools start nothing."""
     first_start_usd: float
-    """What NAT takes for that, once."""
+    """NAT charge for that download, once."""
     price_region: str
-    """Region whose prices the GPU nodes are planned at; with several pools it may be several."""
+    """Region of the GPU prices; with several pools it may be more than one."""
     price_date: str
-    """Of the oldest of these prices."""
+    """Date of the oldest of these prices."""
     price_source: prices.Source
-    """Where those come from: the tables of this version, or AWS itself."""
+    """Where those prices are from: the built-in tables, or AWS."""
     price_age_days: int
-    """Days between then and the day of the plan."""
+    """Age of the oldest price on the day of the plan, in days."""
     unpriced: tuple[str, ...] = ()
-    """GPU instance types whose price in the stack's region is unknown: the bill has another price."""
+    """GPU instance types whose price in the stack's region is unknown: the bill uses another price."""
 
     @property
     def price_origin(self) -> str:
-        """Region, day, age and source of the GPU prices in words."""
+        """Region, date, age and source of the GPU prices, as text."""
         age = {0: "today", 1: "yesterday"}.get(self.price_age_days, f"{self.price_age_days:,} days ago")
         source = "read from AWS on " if self.price_source == "aws" else ""
         return f"GPU prices of {self.price_region}, {source}{self.price_date}, {age}"
@@ -73,7 +73,7 @@ class Cost:
 
     @property
     def least_budget(self) -> float:
-        """The smallest budget that is enough, also while nodes are replaced: dollars per hour, in whole cents."""
+        """The smallest budget that is enough, also while nodes are replaced: USD per hour, in whole cents."""
         return math.ceil(self.replacing_usd_per_hour * 100) / 100
 
     @property
@@ -107,7 +107,7 @@ def cost(setup: Setup) -> Cost:
 
 
 def in_extended_support(kubernetes: str, today: datetime.date) -> bool:
-    """Whether EKS asks the extended-support price for that version on that day."""
+    """Whether EKS charges the extended-support price for that version on that day."""
     rows = {row["version"]: row for row in tables.read("kubernetes_versions").rows}
     return kubernetes in rows and today >= datetime.date.fromisoformat(rows[kubernetes]["standard_until"])
 
@@ -140,26 +140,26 @@ def _control_plane(setup: Setup) -> Line:
 
 def _system_nodes(setup: Setup) -> Line:
     offers = {name: prices.system_node(name, setup.region, setup.book) for name in setup.system_types}
-    dearest = max(offers, key=lambda name: offers[name].usd_per_hour)
-    return _line(f"system nodes {setup.system_nodes} × {dearest}", setup.system_nodes, offers[dearest], "on-demand")
+    costliest = max(offers, key=lambda name: offers[name].usd_per_hour)
+    return _line(f"system nodes {setup.system_nodes} × {costliest}", setup.system_nodes, offers[costliest], "on-demand")
 
 
 def gpu_nodes(pool: Pool, setup: Setup) -> Line:
     """The GPU nodes of a pool of known types: as many as run, at the price of its most expensive type."""
     price, nodes = _node_price(pool, setup), setup.nodes_of(pool)
-    dearest = _dearest(pool, setup)
-    several = "dearest of its types" if len(pool.instance_types) > 1 else ""
+    costliest = _costliest(pool, setup)
+    several = "most expensive type" if len(pool.instance_types) > 1 else ""
     seen = f"seen {price.date}" if pool.capacity == "spot" and "on-demand" not in price.note else ""
     name = f" ({pool.name})" if pool.listed else ""
-    return _line(f"GPU nodes {nodes} × {dearest}{name}", nodes, price, pool.capacity, several, seen)
+    return _line(f"GPU nodes {nodes} × {costliest}{name}", nodes, price, pool.capacity, several, seen)
 
 
-def _dearest(pool: Pool, setup: Setup) -> str:
+def _costliest(pool: Pool, setup: Setup) -> str:
     return max(pool.instance_types, key=lambda name: _price(name, pool, setup).usd_per_hour)
 
 
 def _cheaper_types(setup: Setup) -> float:
-    """Dollars per hour less if each pool gets the cheapest of its types instead of the most expensive one."""
+    """Savings in USD per hour if each pool gets its cheapest type instead of the most expensive one."""
     found = 0.0
     for pool in setup.pools:
         each = [_price(name, pool, setup).usd_per_hour for name in pool.instance_types]
@@ -174,8 +174,8 @@ def unpriced(setup: Setup, *pools: Pool) -> tuple[str, ...]:
 
 
 def _node_price(pool: Pool, setup: Setup) -> prices.Price:
-    """The dearest of the pool's types: whichever comes up, it costs no more than planned."""
-    return _price(_dearest(pool, setup), pool, setup)
+    """The price of the pool's most expensive type: the node that starts costs no more."""
+    return _price(_costliest(pool, setup), pool, setup)
 
 
 def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
@@ -183,9 +183,9 @@ def _price(instance_type: str, pool: Pool, setup: Setup) -> prices.Price:
     if pool.capacity == "on-demand":
         return full
     if pool.on_demand_fallback:
-        return _noted(full, "may fall back to on-demand, planned at that")
+        return _noted(full, "on-demand price because of the fallback")
     seen = prices.spot(instance_type, setup.region, setup.book)
-    return seen or _noted(full, "no spot price known, planned at on-demand")
+    return seen or _noted(full, "no spot price known: on-demand price")
 
 
 @cache
@@ -194,7 +194,7 @@ def _noted(price: prices.Price, note: str) -> prices.Price:
 
 
 def _added_nodes(setup: Setup) -> float:
-    """Dollars per hour of the nodes that run beside the others while these are replaced, with disk and address."""
+    """USD per hour of the extra nodes that run during a replacement, with disk and address."""
     system = max(prices.system_node(name, setup.region, setup.book).usd_per_hour for name in setup.system_types)
     found = added_system_nodes(setup) * (system + _disk_and_address(SYSTEM_VOLUME_GIB, setup))
     for pool in setup.pools:
@@ -203,7 +203,7 @@ def _added_nodes(setup: Setup) -> float:
 
 
 def _beyond_planned(pool: Pool, setup: Setup) -> float:
-    """Dollars per hour that Karpenter may spend beyond the planned nodes where its types differ in GPUs."""
+    """USD per hour that Karpenter may spend beyond the planned nodes if its types differ in GPUs."""
     if pool.provisioner == "node-group" or not pool.has_unequal_counts:
         return 0.0
     disk = _disk_and_address(pool.volume_gib, setup)
@@ -214,7 +214,7 @@ def _beyond_planned(pool: Pool, setup: Setup) -> float:
 
 
 def pool_usd(pool: Pool, setup: Setup) -> float:
-    """Dollars per hour of the GPU nodes of a pool of known types, with their disks and addresses."""
+    """USD per hour of the GPU nodes of a pool of known types, with their disks and addresses."""
     return setup.nodes_of(pool) * _node_usd(pool, setup)
 
 
@@ -223,7 +223,7 @@ def _node_usd(pool: Pool, setup: Setup) -> float:
 
 
 def _disk_and_address(volume_gib: int, setup: Setup) -> float:
-    """Dollars per hour of what every node has besides the instance."""
+    """USD per hour of the disk and the address of a node."""
     month = prices.service("ebs-gp3", setup.region).usd_per_hour / HOURS_PER_MONTH
     address = prices.service("public-ipv4-hour", setup.region).usd_per_hour if setup.nat == "none" else 0.0
     return volume_gib * month + address
@@ -248,7 +248,7 @@ def _awake(setup: Setup) -> Setup:
 
 
 def _dedicated(setup: Setup) -> Setup:
-    """The same stack with as many nodes in each pool as give each of its models a GPU. A parked pool stays parked."""
+    """The same stack with enough nodes in each pool for one GPU per model. A parked pool stays parked."""
     pools = []
     for pool in setup.pools:
         nodes = -(-len(setup.tenants_of(pool)) // pool.smallest.gpus) if pool in setup.awake else 0

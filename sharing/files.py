@@ -1,4 +1,4 @@
-"""How every room puts files on the disk: whole or not at all, durably, and one writer at a time."""
+"""Writes files atomically, durably, and with one writer at a time."""
 
 import fcntl
 import os
@@ -9,17 +9,17 @@ from typing import BinaryIO
 
 
 class ChangedError(OSError):
-    """Somebody else changed the file meanwhile, so it was left as they wrote it."""
+    """Another process changed the file in the meantime, so it was not replaced."""
 
 
 def lock(path: Path, *, wait: bool = False, mode: int = 0o666) -> BinaryIO:
-    """Opens and locks the file at `path`, which is made if needed; raises `BlockingIOError` where another has it.
+    """Opens and locks the file at `path`, creating it if needed; raises `BlockingIOError` if another process has it.
 
     Close the file to unlock it. The kernel drops a flock with its process, however that ends (flock(2)), so no lock is
     ever stale. The holder may delete or rename the file.
     """
     while True:
-        # Not through a link: in a folder of several users it may lead to any file of yours.
+        # Not through a link: in a shared folder it may lead to any of your files.
         file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, mode), "r+b")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
@@ -29,24 +29,24 @@ def lock(path: Path, *, wait: bool = False, mode: int = 0o666) -> BinaryIO:
         except BaseException:
             file.close()
             raise
-        file.close()  # The holder before deleted or renamed the file after it was opened here.
+        file.close()  # The previous holder deleted or renamed the file after it was opened here.
 
 
 def write_whole(path: Path, content: str, *, mode: int = 0o666, replaces: bytes | None = None) -> None:
-    """Puts text at `path` at once: a reader, or a crash, meets the old file or the new one. Raises `OSError`.
+    """Replaces the file at `path` atomically: after a crash it is either the old or the new one. Raises `OSError`.
 
-    A new file has `mode` less the umask; an old one keeps its mode. With `replaces`, raises `ChangedError` where the
-    file has something else by now. A link is replaced, not followed: resolve it first where it should stay.
+    A new file has `mode` less the umask; an old one keeps its mode. With `replaces`, raises `ChangedError` if the
+    file has different content by now. A link is replaced, not followed: resolve it first where it should stay.
     """
     part = path.with_name(f".{path.name}.part")
     with lock(part, wait=True, mode=mode) as file:
         try:
-            file.truncate(0)  # what a process left that was killed
+            file.truncate(0)  # left by a killed process
             with suppress(FileNotFoundError):
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             append(file.fileno(), content)
             if replaces is not None and path.read_bytes() != replaces:
-                raise ChangedError(f"{path} was changed by somebody else meanwhile")
+                raise ChangedError(f"{path} was changed by another process")
             part.replace(path)
         except BaseException:
             part.unlink(missing_ok=True)
@@ -56,7 +56,7 @@ def write_whole(path: Path, content: str, *, mode: int = 0o666, replaces: bytes 
 def append(file: int, content: str) -> None:
     """Adds text to a file that is open for appending; on the disk when this returns. Raises `OSError`."""
     left = content.encode()
-    # A disk that fills up takes a part, and refuses the rest: some say so only at the fsync.
+    # A full disk may accept part of the text; some file systems report this only at the fsync.
     while left:
         left = left[os.write(file, left) :]
     os.fsync(file)

@@ -1,4 +1,4 @@
-"""Does every model fit its share of the GPU."""
+"""Judges whether every model fits its share of the GPU."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,45 +17,46 @@ class Verdict:
     served: Served
     need: Need
     shares: Shares
-    """The kind of share that it gets; the nearest one where none is left."""
+    """The kind of share that it gets; the nearest kind where none is left."""
     share_mib: int | None
-    """Memory that the model has to itself; None where tenants of a card or slice share all of it."""
-    card_mib: int
-    """Memory of the card or slice that CUDA can use: the bound for all tenants together."""
+    """Memory that the model has to itself; None where tenants share all memory of a GPU or slice."""
+    unit_mib: int
+    """Memory of the GPU or slice that CUDA can use: the limit for all of its tenants in total."""
     crowd_mib: float
-    """Need of this model and of the largest neighbours that may land on the same card or slice."""
+    """Need of this model and of the largest neighbours that may be placed on the same GPU or slice."""
     is_left: bool = True
     """Whether a share of that kind is left for it."""
 
     @property
     def fits(self) -> bool:
-        return self.is_left and not self._is_too_large and self.crowd_mib <= self.card_mib
+        return self.is_left and not self._is_too_large and self.crowd_mib <= self.unit_mib
 
     @property
     def _is_too_large(self) -> bool:
-        return self.need.bound > (self.card_mib if self.share_mib is None else self.share_mib)
+        return self.need.bound > (self.unit_mib if self.share_mib is None else self.share_mib)
 
     @property
     def room(self) -> float:
-        """MiB that the model and its neighbours may still take before one of them does not fit; less than 0 if none."""
-        together = self.card_mib - self.crowd_mib
-        return together if self.share_mib is None else min(together, self.share_mib - self.need.bound)
+        """MiB that remain before the model or one of its neighbours does not fit; negative if one does not."""
+        total = self.unit_mib - self.crowd_mib
+        return total if self.share_mib is None else min(total, self.share_mib - self.need.bound)
 
     @property
     def rule(self) -> str:
-        """The bound that this model breaks, in words."""
+        """The limit that this model breaks, as a sentence without its subject."""
         profile, unit = self.shares.profile, "slice" if self.shares.profile else "GPU"
         if self.share_mib is not None and self._is_too_large:
-            return f"must fit {f'a slice {profile}' if profile else 'its share'} of {self.share_mib:,} MiB"
+            return f"cannot fit {f'a slice {profile}' if profile else 'its share'} of {self.share_mib:,} MiB"
         if not self.is_left:
-            return f"no slice {profile} or larger is left"
-        return f"the models on one {unit}{f' {profile}' if profile else ''} together must fit {self.card_mib:,} MiB"
+            return f"cannot have a slice {profile} or larger: none is left"
+        return f"cannot fit one {unit}{f' {profile}' if profile else ''} with {self.unit_mib:,} MiB"
 
     @property
     def found(self) -> str:
+        """The memory that does not fit."""
         if not self.is_left or (self.share_mib is not None and self._is_too_large):
-            return f"needs {self.need.bound:,.0f} MiB with its margin"
-        return f"together {self.crowd_mib:,.0f} MiB"
+            return f"{self.need.bound:,.0f} MiB with its margin"
+        return f"{self.crowd_mib:,.0f} MiB in total"
 
 
 def judge_models(setup: Setup, pool: Pool) -> list[Verdict]:
@@ -67,9 +68,9 @@ def judge_models(setup: Setup, pool: Pool) -> list[Verdict]:
 def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType, nodes: int = 1) -> list[Verdict]:
     """One verdict per model, in order; `sharing` must be one that `instance` can have.
 
-    A model must fit its share where shares are enforced. All tenants of a card must fit what CUDA can use of it,
-    whichever of them the scheduler puts together: MPS's limits add up to NVML's total, which is more than that. So must
-    those who take turns on a slice.
+    Where shares are enforced, a model must fit its share. All tenants of a GPU, or of a slice that is shared again,
+    must also fit the memory that CUDA can use, in any combination that the scheduler may choose: MPS's limits add up to
+    NVML's total, which is more than that.
     """
     needs = [need(served, instance.gpu) for served in models]
     kinds = sharing.offers(instance.gpu)
@@ -88,7 +89,7 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
                 need=needs[index],
                 shares=kind,
                 share_mib=kind.memory_mib,
-                card_mib=kind.unit_mib,
+                unit_mib=kind.unit_mib,
                 crowd_mib=_crowd(needs[index].bound, largest[kind], kind, is_tenant=is_left),
                 is_left=is_left,
             )
@@ -97,7 +98,7 @@ def verdicts(models: Sequence[Served], sharing: Sharing, instance: InstanceType,
 
 
 def _crowd(own: float, largest: Sequence[float], kind: Shares, *, is_tenant: bool) -> float:
-    """`own` and the largest beside it. `largest` are as many as can be together, with `own` if it is one of them."""
+    """`own` and its largest neighbours in total. `largest` has as many as can share a unit, with `own` if it is one."""
     if is_tenant and own >= largest[-1]:
         return sum(largest)
     return own + sum(largest[: kind.sharers - 1])
@@ -106,9 +107,9 @@ def _crowd(own: float, largest: Sequence[float], kind: Shares, *, is_tenant: boo
 def _given(needs: Sequence[float], kinds: Sequence[Shares], gpus: int) -> list[tuple[Shares, bool]]:
     """The kind of share for each model, and whether one was left: the largest models choose first.
 
-    A model that has its slice alone takes the largest that is free. Nothing does better: where the models fit at all,
-    they fit in the order of their sizes. Models that take turns on a slice get the smallest that holds them, since
-    fewer of them meet there. With one kind there is nothing to choose, and that there are enough is another rule.
+    A model with a slice of its own takes the largest free one. This is optimal: models that fit at all also fit in the
+    order of their sizes. Models that take turns on a slice get the smallest that holds them, because fewer of them meet
+    there. With one kind there is no choice, and another rule checks that there are enough.
     """
     if len(kinds) == 1:
         return [(kinds[0], True)] * len(needs)

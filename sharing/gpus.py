@@ -8,15 +8,15 @@ from sharing import tables
 from sharing.problems import did_you_mean
 
 CUDA_FRACTION_OF_NVML = 0.98
-"""Part of NVML's total that CUDA can use where nobody has measured it: 98 % or more on every GPU but the T4."""
+"""Fraction of NVML's total that CUDA can use if it is not measured: 98 % or more on every GPU but the T4."""
 
 FRACTIONAL_SLICES = 0
-"""What EC2 reports as GPU count of a type that carries a slice of a card (g6f, gr6f)."""
+"""GPU count that EC2 reports for a type with only part of a GPU (g6f, gr6f)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """One card, or the slice of one that an instance type is sold with."""
+    """One GPU, or the part of one that an instance type has."""
 
     name: str
     vendor: str
@@ -25,27 +25,27 @@ class Gpu:
     nvml_mib: int
     """Total memory as NVML (nvidia-smi) shows it, in MiB: what MPS divides by its replicas."""
     cuda_mib: int
-    """Memory that CUDA programs can use, in MiB: what models must fit into."""
+    """Memory that CUDA programs can use, in MiB: the limit for models."""
     cuda_is_derived: bool
     """True when `cuda_mib` is `CUDA_FRACTION_OF_NVML` of `nvml_mib`, not a measurement."""
     context_mib: int
     """Memory that CUDA itself takes for one process, in MiB; it grows with the multiprocessors of the GPU."""
     context_spread_mib: int
-    """How much more than `context_mib` that may be."""
+    """Margin above `context_mib`."""
     min_driver: int
-    """Oldest driver branch that knows the card; 0 when any pinned one does."""
+    """Oldest driver branch that supports the GPU; 0 if every pinned one does."""
     max_driver: int
-    """Newest driver branch that still knows the card; 0 when there is no such end."""
+    """Newest driver branch that supports the GPU; 0 if there is no such limit."""
     mig_min_driver: int
-    """Oldest driver branch that can partition the card; 0 when it has no MIG."""
+    """Oldest driver branch that can partition the GPU; 0 if it has no MIG."""
     is_slice: bool = False
     source: str
 
     @property
     def title(self) -> str:
         """The name as people write it, e.g. `T4`, or `L4 slice of 2,861 MiB`."""
-        card = self.name.partition("/")[0].upper()
-        return f"{card} slice of {self.nvml_mib:,} MiB" if self.is_slice else card
+        name = self.name.partition("/")[0].upper()
+        return f"{name} slice of {self.nvml_mib:,} MiB" if self.is_slice else name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +61,7 @@ class InstanceType:
     """Pods that fit its network interfaces, without prefix delegation."""
     gpu: Gpu
     gpus: int
-    """Cards (or slices of one) that the device plugin finds on a node."""
+    """GPUs (or parts of one) that the device plugin finds on a node."""
     arch: str
     """`amd64` or `arm64`."""
     local_nvme_gb: int
@@ -69,7 +69,7 @@ class InstanceType:
 
 @cache
 def gpus() -> dict[str, Gpu]:
-    """Every card of the catalogue by name."""
+    """Every GPU of the catalogue by name."""
     found: dict[str, Gpu] = {}
     for row in tables.read("gpu_memory").rows:
         cuda = int(row["cuda_mib"] or int(row["nvml_mib"]) * CUDA_FRACTION_OF_NVML)
@@ -95,13 +95,13 @@ def instance_types() -> dict[str, InstanceType]:
 
 
 def alike(names: Sequence[str]) -> list[InstanceType]:
-    """The types of these names; raises `ValueError` where one is unknown, or they have not the same GPU."""
+    """The types with these names; raises `ValueError` if one is unknown, or if their GPUs differ."""
     known = instance_types()
     for name in names:
         if name not in known:
             raise ValueError(f"unknown GPU instance type '{name}'. {did_you_mean(name, known)}")
     if len({(known[name].gpu, known[name].arch) for name in names}) != 1:
-        raise ValueError(f"instance types must have the same GPU (got {', '.join(names) or 'none'})")
+        raise ValueError(f"instance types must have the same GPU; found {', '.join(names) or 'none'}")
     return [known[name] for name in names]
 
 

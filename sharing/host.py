@@ -1,4 +1,4 @@
-"""RAM of a GPU node: what a model's pod takes of it, and what is left for the page cache.
+"""RAM of a GPU node: the part that a model's pod needs, and the rest for the page cache.
 
 The engine is Ollama 0.32.15 with llama.cpp b10488; docs/explanation/host-memory.md explains the terms.
 """
@@ -19,17 +19,17 @@ SERVER_MIB = 128
 RUNNER_MIB = 128
 LAYER_MIB = 3.4
 EXPERTS_MIB = 300
-"""CUDA's part in RAM, tokenizer and pinned buffers of llama-server; its graph, by layer; and what mixture-of-experts
-models take beyond that. Measured on CUDA with 36 to 65 layers, and 288 MiB at most for experts: philpax/ananke,
+"""RAM of CUDA, tokenizer and pinned buffers of llama-server; its graph, by layer; and the extra RAM of
+mixture-of-experts models. Measured on CUDA with 36 to 65 layers, and 288 MiB at most for experts: philpax/ananke,
 ananke/src/estimator (2026)."""
 WIDEST = 8192
-"""Taken for a model whose width is unknown: that of a model with 70 billion weights."""
+"""Width of a model with 70 billion weights, used if the width is unknown."""
 Q6_K_BYTES = 210 / 256
 """Bytes of one weight in the table of embeddings of most tags. Source: llama.cpp ggml/src/ggml-common.h, block_q6_K."""
 SIDECAR_MIB = 64
 """Limit of the sidecar that watches the model."""
 LEAST_PAGE_CACHE_MIB = 256
-"""Page cache that a pod needs so that its model loads at all; more makes it load faster."""
+"""Page cache without which a model does not load; more makes it load faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class HostNeed:
     """The table of token embeddings, which the engine reads on the CPU."""
     prompt_cache: float
     checkpoints: float
-    """States of sliding windows and recurrent layers, to which a conversation can go back."""
+    """Saved states of sliding windows and recurrent layers, so that a conversation can continue from them."""
 
     @property
     def total(self) -> int:
@@ -83,21 +83,21 @@ def _buffers_bytes(served: Served) -> float:
 
 
 def room_mib(node: InstanceType, sharing: Sharing) -> int:
-    """RAM that a node has for models: without what kubelet reserves, and without the stack's own pods."""
+    """RAM that a node has for models, without the kubelet's reserve and the stack's own pods."""
     return node.allocatable_mib - sum(pod.memory_mib for pod in on_gpu_node(sharing))
 
 
 def crowd(setup: Setup, pool: Pool, node: InstanceType) -> list[int]:
-    """RAM that the pods keep that may land on one `node` together, at worst: the largest needs, in MiB."""
+    """RAM of the pods that may be placed on one `node` in the worst case: the largest needs, in MiB."""
     shares = node.gpus * sum(shares.per_gpu for shares in pool.offers)
     needs = sorted((host_need(tenant.served).total for tenant in setup.tenants_of(pool)), reverse=True)
     return needs[:shares]
 
 
 def page_cache_mib(setup: Setup, pool: Pool) -> int:
-    """RAM for each model's page cache on any node of `pool`: what the pods leave, in equal parts.
+    """RAM for each model's page cache on any node of `pool`: an equal part of the RAM that remains.
 
-    So the limits of the pods on one node never add up to more than the node has, and kubelet has no reason to evict.
+    So the limits of all pods on a node never exceed its RAM, and the kubelet has no reason to evict.
     """
     spare = []
     for node in pool.known_types:

@@ -1,4 +1,4 @@
-"""Rules about nodes as hosts: CPU, RAM and number of pods, of GPU nodes and of system nodes."""
+"""Rules about the CPU, RAM and number of pods of GPU nodes and system nodes."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -14,41 +14,41 @@ from sharing.system_instances import SystemType, system_types
 FEW_VCPUS, MOST_PODS_OF_FEW, MOST_PODS = 30, 110, 250
 """EKS allows 110 pods on a node with fewer than 30 vCPUs, and 250 on others, however many addresses they have.
 
-That holds for managed node groups. Nodes of Karpenter take as many pods as they have addresses; the rule uses the same
-bounds there, which only 100 models and more on one node would meet. Sources: karpenter-provider-aws v1.14.1
+That applies to managed node groups. Karpenter's nodes take as many pods as they have addresses; the rule uses the same
+limits there, which matter only from about 100 models per node. Sources: karpenter-provider-aws v1.14.1
 pkg/providers/instancetype/types.go, `pods`; https://docs.aws.amazon.com/eks/latest/userguide/choosing-instance-type.html.
 """
 FEWER = "Use fewer models per node."
 
 
 def cpu_and_ram(setup: Setup) -> Iterator[Problem]:
-    """A GPU node has CPU and RAM for the models that may land on it together."""
+    """A GPU node has enough CPU and RAM for the models that may be placed on it."""
     for pool in setup.pools:
         for path, node in _typed(pool):
             needs = host.crowd(setup, pool, node)
             if (cpu := _cpu_millis(len(needs))) > node.vcpu * 1000:
-                rule = f"{_models(len(needs))} on one {node.name} request {cpu / 1000:g} vCPU"
+                rule = f"is less than the {cpu / 1000:g} vCPU that {_models(len(needs))} on one {node.name} request"
                 yield Problem(path, f"{node.vcpu} vCPU", rule, _larger(pool, node, needs))
             if missing := _missing_mib(pool, node, needs):
                 room = host.room_mib(node, pool.sharing)
-                what = f"need {room + missing:,} MiB of RAM, {missing:,} MiB more than it has for them"
-                rule = f"{_models(len(needs))} on one {node.name} {what}"
+                needed = f"{room + missing:,} MiB of RAM that {_models(len(needs))} on one {node.name} need"
+                rule = f"is {missing:,} MiB less than the {needed}"
                 fix = _smaller_caches(setup, pool, node) or _larger(pool, node, needs)
                 yield Problem(path, f"{room:,} MiB for models", rule, fix)
 
 
 def pods_on_gpu_nodes(setup: Setup) -> Iterator[Problem]:
-    """A GPU node takes the models that may land on it together, beside the stack's own pods."""
+    """A GPU node has room for the pods of its models, besides the stack's own pods."""
     for pool in setup.pools:
         for path, node in _typed(pool):
             needs, others = host.crowd(setup, pool, node), len(on_gpu_node(pool.sharing))
             if len(needs) + others > _most_pods(node):
-                rule = f"{_models(len(needs))} and {others} other pods are more pods than one {node.name} takes"
-                yield Problem(path, f"{_most_pods(node)} pods", rule, _larger(pool, node, needs))
+                rule = f"is too few on one {node.name} for {_models(len(needs))} and {others} other pods"
+                yield Problem(path, f"a limit of {_most_pods(node)} pods", rule, _larger(pool, node, needs))
 
 
 def system_nodes(setup: Setup) -> Iterator[Problem]:
-    """System nodes take all pods that run on them."""
+    """System nodes have room for all pods that run on them."""
     known = [system_types()[name] for name in setup.system_types if name in system_types()]
     if known and (wrong := _overfull(setup, known)):
         found = f"{setup.system_nodes} × {known[0].name}"
@@ -78,18 +78,18 @@ def _missing_mib(pool: Pool, node: InstanceType, needs: list[int]) -> int:
 
 
 def smaller_caches(models: Iterable[Served]) -> tuple[int, ...]:
-    """Sizes of prompt caches to try instead of those that the models have, the largest first, in MiB."""
+    """Smaller prompt caches to try, the largest first, in MiB."""
     largest = max(served.prompt_cache_mib for served in models)
     return largest * 3 // 4, largest // 2, largest // 4, largest // 8, 0
 
 
 def with_cache(served: Served, most_mib: int) -> Served:
-    """The model with a prompt cache of that size at most."""
+    """The model with a prompt cache of at most that size."""
     return replace(served, prompt_cache_mib=min(most_mib, served.prompt_cache_mib))
 
 
 def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
-    """The largest prompt cache with which the models fit, of those that are tried; it costs nothing."""
+    """The largest prompt cache that lets the models fit; a change without cost."""
     for mib in smaller_caches(tenant.served for tenant in setup.tenants_of(pool)):
         tenants = tuple(replace(one, served=with_cache(one.served, mib)) for one in setup.tenants)
         if not _missing_mib(pool, node, host.crowd(replace(setup, tenants=tenants), pool, node)):
@@ -98,7 +98,7 @@ def _smaller_caches(setup: Setup, pool: Pool, node: InstanceType) -> str:
 
 
 def _larger(pool: Pool, node: InstanceType, needs: list[int]) -> str:
-    """The smallest type with as many of the same GPUs that has room for all."""
+    """The smallest type with the same GPUs that has enough room."""
     others = len(on_gpu_node(pool.sharing))
     roomy = [
         each
@@ -113,24 +113,24 @@ def _larger(pool: Pool, node: InstanceType, needs: list[int]) -> str:
 
 
 def _overfull(setup: Setup, known: list[SystemType]) -> str:
-    """What is too much for nodes of the smallest of these types, in words; empty when nothing is."""
+    """What nodes of the smallest of these types lack, in words; empty if nothing."""
     nodes, each, others = setup.system_nodes, on_each_system_node(), on_system_nodes(setup)
     pods = nodes * len(each) + sum(pod.count for pod in others)
     takes = nodes * min(one.max_pods for one in known)
     if pods > takes:
-        return f"the stack puts {pods} pods on them, and they take {takes}"
+        return f"cannot run the stack's {pods} pods: the limit is {takes}"
     needed = nodes * sum(pod.memory_mib for pod in each) + sum(pod.count * pod.memory_mib for pod in others)
     room = nodes * min(one.allocatable_mib for one in known)
     if needed > room:
-        return f"the stack's pods need {needed:,} MiB of RAM on them, {needed - room:,} MiB more than they have"
+        return f"cannot hold the stack's pods, which need {needed:,} MiB of RAM: only {room:,} MiB are free"
     return ""
 
 
 def _roomier(setup: Setup, known: list[SystemType]) -> str:
-    """The cheapest of more nodes and another type."""
-    dearest = max(one.usd_per_hour for one in known)
+    """The cheapest fix: more nodes or another type."""
+    highest = max(one.usd_per_hour for one in known)
     offers = [
-        (count * dearest, f"Write `count: {count}`.")
+        (count * highest, f"Write `count: {count}`.")
         for count in range(setup.system_nodes + 1, 2 * setup.system_nodes + 2)
         if not _overfull(replace(setup, system_nodes=count), known)
     ]

@@ -1,4 +1,4 @@
-"""What the rules say of a setup, without any advice: quick enough to try hundreds of changes of a stack."""
+"""The verdict of the rules without advice: fast enough to try hundreds of changes of a stack."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sharing.setup import Pool, Setup, Tenant
 from sharing.system_instances import system_types
 
 FIT_READS = ("sharing", "models", "gpu-nodes.instance-types")
-"""Settings that decide whether models fit, in the words of a file with one pool."""
+"""Settings that decide whether models fit, as a file with one pool names them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +23,8 @@ class Fit:
     pool: Pool
     verdict: Verdict
     advice: tuple[str, ...] = ()
-    """Changes after which all models of the pool fit, the cheapest first; empty when this one does, or when no change
-    helps.
+    """Changes after which all models of the pool fit, the cheapest first; empty if this model fits, or no
+    change helps.
     """
 
 
@@ -33,26 +33,26 @@ class Judgement:
     """Every verdict on a setup."""
 
     broken: tuple[Problem, ...]
-    """What the rules of `sharing.compatibility` refuse."""
+    """Errors of the rules in `sharing.compatibility`."""
     fits: tuple[Fit, ...]
     """In the order of the models in the stack file; none of a pool that cannot be judged."""
     misfits: tuple[Fit, ...]
-    """Those that do not fit, without those that have no share at all: another rule says that."""
+    """Those that do not fit; a missing share is the error of another rule."""
     cost: Cost | None
-    """None when a type is not known, or a setting is unreadable, so that nothing can be said."""
+    """None when a type is unknown or a setting is unreadable."""
     limit: float | None
-    """The budget, dollars per hour."""
+    """The budget in USD per hour."""
 
     @property
     def budget_is_open(self) -> bool:
-        """Whether the stack has a budget that cannot be judged: the price of a type in its region is unknown."""
+        """Whether the budget cannot be checked: the price of a type in the region is unknown."""
         return self.limit is not None and self.cost is not None and bool(self.cost.unpriced)
 
     @property
     def over_budget(self) -> bool:
-        """Whether the stack may cost more than its budget, if only while its nodes are replaced.
+        """Whether the stack may exceed its budget, even if only while its nodes are replaced.
 
-        Prices of another region do not count.
+        Prices of another region are ignored.
         """
         if self.cost is None or self.limit is None or self.budget_is_open:
             return False
@@ -67,7 +67,7 @@ class Judgement:
 def judge(setup: Setup, unreadable: Collection[str] = ()) -> Judgement:
     """Applies every rule to `setup` and stops at none.
 
-    `unreadable` names settings that stand in the file but could not be read: what rests on them is not judged.
+    `unreadable` names settings that are in the file but could not be read: rules that need them are skipped.
     """
     fits = [fit for pool in setup.pools if is_judgeable(pool, unreadable) for fit in _fits(setup, pool)]
     fits.sort(key=lambda fit: setup.tenants.index(fit.tenant))
@@ -94,7 +94,7 @@ def _fits(setup: Setup, pool: Pool) -> list[Fit]:
 
 
 def _is_news(setup: Setup, fit: Fit) -> bool:
-    """Whether it is more than that there are too few shares, which is reported once and not for each model."""
+    """Whether it is more than a lack of shares, which is reported once and not per model."""
     return fit.verdict.is_left or len(setup.tenants_of(fit.pool)) <= fit.pool.total_shares
 
 

@@ -1,4 +1,4 @@
-"""The setting `sharing.layout`: how a user writes which slices a card is cut into, and what can be wrong with it."""
+"""The setting `sharing.layout`: how a GPU is partitioned into slices, and its possible errors."""
 
 from collections.abc import Collection, Sequence
 from typing import Annotated, Literal
@@ -18,11 +18,11 @@ class Slices(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     profile: str = Field(description="MIG profile, e.g. `1g.24gb`.")
-    count: int = Field(default=1, ge=1, description="Slices of it on each card.")
+    count: int = Field(default=1, ge=1, description="Slices of this profile on each GPU.")
 
 
 PRESET, LIST = "preset", "list"
-"""Tags of the two ways to write a layout, which pydantic puts into the place of a mistake."""
+"""Tags of the two forms of a layout, which pydantic adds to the location of an error."""
 
 LayoutSetting = Annotated[
     Annotated[str, Tag(PRESET)] | Annotated[list[Slices], Tag(LIST)],
@@ -32,7 +32,7 @@ LayoutSetting = Annotated[
 
 
 def read(setting: LayoutSetting | None, gpu: Gpu) -> mig.Layout:
-    """The slices of one card; empty when `problems` has something to say."""
+    """The slices of one GPU; empty if `problems` finds an error."""
     known = mig.profiles(gpu)
     if not known or problems(setting, gpu, ""):
         return ()
@@ -44,23 +44,21 @@ def read(setting: LayoutSetting | None, gpu: Gpu) -> mig.Layout:
 
 
 def written(layout: mig.Layout) -> str:
-    """The layout as it stands in a stack file, e.g. `[{profile: 1g.24gb, count: 2}]`."""
+    """The layout as a stack file has it, e.g. `[{profile: 1g.24gb, count: 2}]`."""
     return f"[{', '.join(f'{{profile: {profile.name}, count: {count}}}' for profile, count in layout)}]"
 
 
 def no_mig(gpu: Gpu, path: str, region: str) -> Problem:
-    """A card that cannot be cut, and the cheapest types with one that can."""
-    offers = [f"{name} (${usd:.2f} an hour on demand)" for name, usd in cheapest_types(region)]
-    cheapest = (
-        f"The cheapest with it: {', '.join(offers)}." if offers else f"{region} has no such type: use another mode."
-    )
-    return Problem(f"{path}.mode", "mig", f"{gpu.title} has no MIG", cheapest)
+    """A GPU without MIG, and the cheapest types that have it."""
+    offers = [f"{name} (${usd:.2f} per hour on demand)" for name, usd in cheapest_types(region)]
+    fix = f"Use another mode, or a type with MIG: {', '.join(offers)}." if offers else "Use another mode or region."
+    return Problem(f"{path}.mode", "mig", f"is not supported by {gpu.title}", fix)
 
 
 def cheapest_types(region: str) -> list[tuple[str, float]]:
-    """The cheapest type with one GPU of each kind that has MIG and needs no other driver, with its on-demand price.
+    """For each GPU that has MIG and needs no other driver: the cheapest type with one, and its on-demand price.
 
-    Without types that the region is known not to offer.
+    Types that the region is known not to offer are left out.
     """
     found: dict[str, tuple[str, float]] = {}
     for known in offerings.cheapest_first(region):
@@ -70,7 +68,7 @@ def cheapest_types(region: str) -> list[tuple[str, float]]:
 
 
 def problems(setting: LayoutSetting | None, gpu: Gpu, path: str) -> list[Problem]:
-    """What keeps `gpu`, which has MIG, from being cut so."""
+    """The errors of a layout for `gpu`, which has MIG."""
     if setting is None:
         return []
     if isinstance(setting, str):
@@ -91,7 +89,7 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
     known = mig.profiles(gpu)
     plain = [profile.name for profile in known.values() if profile.is_plain]
     if not setting:
-        return [Problem(path, "[]", "must have a slice at least", f"Write `layout: {next(iter(mig.presets(gpu)))}`.")]
+        return [Problem(path, "[]", "must have at least one slice", f"Write `layout: {next(iter(mig.presets(gpu)))}`.")]
     found: list[Problem] = []
     for index, each in enumerate(setting):
         profile = known.get(each.profile)
@@ -100,28 +98,33 @@ def _list_problems(setting: Sequence[Slices], gpu: Gpu, path: str) -> list[Probl
             found.append(Problem(f"{path}[{index}].profile", f"'{each.profile}'", *wrong))
         elif any(each.profile == earlier.profile for earlier in setting[:index]):
             found.append(
-                Problem(f"{path}[{index}].profile", f"'{each.profile}'", "is listed twice", "Add the counts up.")
+                Problem(
+                    f"{path}[{index}].profile",
+                    f"'{each.profile}'",
+                    "is listed twice",
+                    "Write one entry with the total count.",
+                )
             )
         elif each.count > profile.most:
-            rule = f"one {gpu.title} has room for {profile.most} of {profile.name} at most"
+            rule = f"must be at most {profile.most} for {profile.name} on one {gpu.title}"
             found.append(Problem(f"{path}[{index}].count", str(each.count), rule, f"Write `count: {profile.most}`."))
     if found:
         return found
     layout = tuple((known[each.profile], each.count) for each in setting)
     if mig.fits(layout, gpu):
         return []
-    fix = f"`layout: {written(mig.reduced(layout, gpu))}` fits."
+    fix = f"Write `layout: {written(mig.reduced(layout, gpu))}`, for example."
     return [Problem(path, mig.name(layout), _why_not(layout, gpu), fix)]
 
 
 def _unknown(
     kind: str, profile: str, word: str, known: Collection[str], plain: Collection[str], gpu: Gpu
 ) -> tuple[str, str]:
-    """Rule and way out for a word that `gpu` does not know: one of another card, or none at all."""
-    if others := [title for title in mig.cards_with(profile) if title != gpu.title]:
-        rule = f"a {kind} of {', '.join(others)}, not of {gpu.title}"
-        return rule, f"{gpu.title} has {', '.join(plain)}."
-    return f"no {kind} of {gpu.title}", did_you_mean(word, known)
+    """Rule and fix for a word that is unknown to `gpu`: it belongs to another GPU, or to none."""
+    if others := [title for title in mig.gpus_with(profile) if title != gpu.title]:
+        rule = f"is a {kind} of {', '.join(others)}, not of {gpu.title}"
+        return rule, f"Choose from {', '.join(plain)}."
+    return f"is not a {kind} of {gpu.title}", did_you_mean(word, known)
 
 
 def _why_not(layout: mig.Layout, gpu: Gpu) -> str:
@@ -131,4 +134,4 @@ def _why_not(layout: mig.Layout, gpu: Gpu) -> str:
     media, sets = sum(profile.media * count for profile, count in layout), mig.media_engines(gpu)
     if media > sets:
         return f"takes {media} of the {sets} sets of media engines of one {gpu.title}; `-me` profiles take none"
-    return f"finds no places on one {gpu.title}: slices begin where the hardware lets them"
+    return f"does not fit on one {gpu.title}: the hardware limits where each slice can begin"

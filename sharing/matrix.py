@@ -1,4 +1,4 @@
-"""Every way of sharing on every instance type, with every provisioner: what plans, what is refused and why."""
+"""Every sharing mode on every instance type, with every provisioner: valid, or refused with a reason."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
@@ -20,11 +20,11 @@ from sharing.slices import slices_for
 
 PROVISIONERS: tuple[Provisioner, ...] = ("node-group", "karpenter")
 MODELS_FIT = "the models fit"
-"""Stands for a rule's name where nothing is wrong but the size of the models."""
+"""Used as the name of a rule if the only error is the size of the models."""
 
 
 def _replicas(models: int, gpus: int, most: int) -> list[int]:
-    """Shares per GPU, for one node and for each larger number of nodes, as few as hold the models there."""
+    """The fewest shares per GPU that hold the models, for one node and for each larger number of nodes."""
     fewest: dict[int, int] = {}
     for replicas in range(min(max(2, -(-models // gpus)), most), 1, -1):
         fewest[-(-models // (gpus * replicas))] = replicas
@@ -32,13 +32,13 @@ def _replicas(models: int, gpus: int, most: int) -> list[int]:
 
 
 def _slices(strategy: Strategy) -> Callable[[tuple[Served, ...], InstanceType], list[Sharing]]:
-    """A slice for each model on as few nodes as hold them, of the layout with the most slices; else the smallest."""
+    """One slice per model on the fewest nodes, from the layout with the most slices; else the smallest slices."""
 
-    def cut(models: tuple[Served, ...], instance: InstanceType) -> list[Sharing]:
+    def partition(models: tuple[Served, ...], instance: InstanceType) -> list[Sharing]:
         found = (slices_for(models, instance, strategy, nodes) for nodes in range(1, len(models) + 1))
         return [next(filter(None, found), Mig(strategy=strategy))]
 
-    return cut
+    return partition
 
 
 WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], list[Sharing]]] = {
@@ -52,32 +52,32 @@ WAYS: dict[str, Callable[[tuple[Served, ...], InstanceType], list[Sharing]]] = {
     "mig-single": _slices("single"),
     "mig-mixed": _slices("mixed"),
 }
-"""The ways of sharing by the names that they have here: the modes, and MIG under each strategy.
+"""The sharing modes by name; MIG appears once per strategy.
 
-Each gives the settings to try, the one that needs the fewest nodes first.
+Each function returns the settings to try, those with the fewest nodes first.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One way of sharing on one instance type with one provisioner: it plans, or it is refused with a reason."""
+    """One sharing mode on one instance type with one provisioner: valid, or refused with a reason."""
 
     way: str
-    """Of `WAYS`."""
+    """Key of `WAYS`."""
     instance: InstanceType
     pool: Pool
-    """What the stack file would say: provisioner, sharing with its layout, nodes."""
+    """The pool of the stack file: provisioner, sharing with its layout, nodes."""
     nodes: int
     """GPU nodes that run."""
     usd_per_hour: float
-    """These nodes at the pool's capacity; on demand where no spot price is known."""
+    """Price of these nodes at the pool's capacity; on demand if no spot price is known."""
     price_note: str
-    """What is special about that price."""
+    """Remark about that price."""
     on_demand_usd_per_hour: float
     setup: Setup
-    """The whole stack that was tried."""
+    """The entire stack that was tried."""
     judgement: Judgement
-    """What the rules say of it."""
+    """Its verdict."""
 
     @property
     def plans(self) -> bool:
@@ -85,26 +85,26 @@ class Cell:
 
     @property
     def problem(self) -> Problem | None:
-        """The first thing that refuses it, with its fix; None where it plans."""
+        """The first error with its fix; None if it is valid."""
         if self.plans or self.judgement.broken:
             return next(iter(self.judgement.broken), None)
         return assess(self.setup).problems[0]
 
     @property
     def broken(self) -> str:
-        """Name of the rule that this breaks; empty where it plans."""
+        """Name of the rule that this breaks; empty if it is valid."""
         rule = first_broken(self.setup) if self.judgement.broken else None
         return "" if self.plans else rule.name if rule else MODELS_FIT
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        """What is doubtful about this way here; what concerns the whole stack is left out."""
+        """Warnings about this mode here; those about the entire stack are left out."""
         places = ("sharing", "gpu-nodes", *(tenant.path for tenant in self.setup.tenants))
         return tuple(warning for warning in warnings(self.setup) if touches((warning.path,), places))
 
     @property
     def is_spot(self) -> bool:
-        """Whether the price is one for spot capacity."""
+        """Whether the price is a spot price."""
         return self.pool.capacity == "spot" and "on-demand" not in self.price_note
 
 
@@ -115,10 +115,10 @@ def cells(
     ways: Collection[str] = tuple(WAYS),
     provisioners: Collection[Provisioner] = PROVISIONERS,
 ) -> Iterator[Cell]:
-    """The matrix for the models of `setup`, which has one pool: by type, then way, then provisioner.
+    """The matrix for the models of `setup`, which has one pool: by type, then mode, then provisioner.
 
-    The pool's types, sharing, provisioner and number of nodes are those of the cell, and no budget holds; all else is
-    as in `setup`. `types` are names of the catalogue, all of it when absent.
+    Types, sharing, provisioner and number of nodes of the pool are those of the cell, and the budget is ignored; the
+    rest is from `setup`. `types` are names of the catalogue; None means all.
     """
     for name in instance_types() if types is None else types:
         for way in ways:
@@ -127,7 +127,7 @@ def cells(
 
 
 def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
-    """The cell that plans at the lowest price for GPU nodes, `spot` or `on-demand`; None where nothing plans."""
+    """The valid cell with the lowest price for GPU nodes, `spot` or `on-demand`; None if there is none."""
     if capacity == "spot":
         priced = [cell for cell in found if cell.plans and cell.is_spot]
         return min(priced, key=lambda cell: (cell.usd_per_hour, cell.instance.name), default=None)
@@ -136,14 +136,14 @@ def cheapest(found: Collection[Cell], capacity: str) -> Cell | None:
 
 
 def one_pool(setup: Setup) -> Setup:
-    """`setup` with all its models on one pool, which has the settings of the first."""
+    """`setup` with all its models on one pool, which has the settings of the first pool."""
     first = replace(setup.pools[0], path=ONE_POOL, sharing_path="sharing")
     tenants = tuple(replace(tenant, pool=first.name) for tenant in setup.tenants)
     return replace(setup, pools=(first,), tenants=tenants)
 
 
 def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisioner) -> Iterator[Setup]:
-    """`setup` with its models on as many nodes of `instance` as they need, shared that way; the fewest nodes first."""
+    """`setup` with its models on as many nodes of `instance` as they need, in that mode; the fewest nodes first."""
     [old] = setup.pools
     models = tuple(tenant.served for tenant in setup.tenants)
     for sharing in WAYS[way](models, instance):
@@ -154,7 +154,7 @@ def trials(setup: Setup, instance: InstanceType, way: str, provisioner: Provisio
 
 
 def cell(tried: Setup, way: str) -> Cell:
-    """What the rules say of one of the trials."""
+    """The verdict on one of the trials."""
     [pool] = tried.pools
     bill = gpu_nodes(pool, tried)
     on_demand = prices.on_demand(pool.smallest.name, tried.region, tried.book).usd_per_hour

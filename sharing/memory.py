@@ -1,4 +1,4 @@
-"""How much GPU memory the pinned engine takes for a model.
+"""GPU memory that the pinned engine needs for a model.
 
 The formulas follow the source of Ollama 0.32.15 and of its llama.cpp; `docs/explanation/gpu-memory.md` explains them.
 Only the constants named `..._MIB` and the `context_mib` of the GPUs are measurements.
@@ -25,9 +25,9 @@ PROJECTOR_MIB = {"qwen25vl": 705, "qwen3vl": 396, "qwen3vlmoe": 396}
 OTHER_PROJECTOR_MIB, PROJECTOR_SPREAD_MIB = 250, 150
 """The same for all others: 213 with gemma4:e2b and 248 with qwen3.6:27b were seen."""
 MARGIN, LEAST_MARGIN_MIB, MOST_MARGIN_MIB = 0.02, 64, 300
-"""What the formulas leave out: CUDA graphs, pools that grow in steps of 2 MiB, odd layers."""
+"""Memory that the formulas ignore: CUDA graphs, pools that grow in steps of 2 MiB, odd layers."""
 BYTES_PER_WEIGHT = 0.6
-"""Of the usual 4-bit quantisation, for estimating a shape that nobody has given."""
+"""Bytes per weight of the usual 4-bit quantisation, to estimate an unknown shape."""
 WITHOUT_GATE = ("bert", "jina-bert-v3")
 """Architectures whose feed-forward layers have no gate."""
 GEMMA_ENCODER = "gemma-embedding"
@@ -43,11 +43,11 @@ class Need:
     compute: float
     """Buffers for the values between the layers."""
     context: float
-    """What CUDA itself takes for a process."""
+    """Memory that CUDA takes per process."""
     projector: float = 0.0
-    """Weights and buffers that turn pictures or sound into tokens."""
+    """Weights and buffers that turn images or audio into tokens."""
     margin: float = 0.0
-    """How far the prediction may be too low."""
+    """Upper limit of the error of the prediction."""
 
     @property
     def buffers(self) -> float:
@@ -61,7 +61,7 @@ class Need:
 
     @property
     def bound(self) -> float:
-        """The prediction and its margin: what must fit."""
+        """The prediction and its margin, which must fit."""
         return self.total + self.margin
 
 
@@ -111,7 +111,7 @@ def _window(served: Served) -> int:
 
 
 def padded(tokens: int) -> int:
-    """Cells that llama.cpp makes for so many tokens."""
+    """Cells that llama.cpp allocates for a number of tokens."""
     return -(-tokens // CELLS) * CELLS
 
 
@@ -171,7 +171,7 @@ def compute_mib(served: Served) -> float:
 
 
 def _scores_bytes(served: Served) -> float:
-    """How much each token of a batch attends to each of its slot, which flash attention never holds as a whole.
+    """Attention scores of a batch, which flash attention never stores completely.
 
     Source: llama.cpp src/llama-graph.cpp, `build_attn_mha`: `kq` in f32, for each query head.
     """
@@ -212,7 +212,7 @@ def _seen(served: Served) -> int:
 
 
 def _scratch_bytes(served: Served) -> float:
-    """What CUDA makes for one product: activations in 8 bits, for one with quantised weights.
+    """Temporary buffers of CUDA for one product: activations in 8 bits if the weights are quantised.
 
     Without flash attention cuBLAS multiplies, and wants the keys of a layer in f32, and then the scores and its result
     in f16. Source: llama.cpp ggml-cuda.cu, `ggml_cuda_mul_mat_cublas_impl`; what an encoder multiplies is f32 already.

@@ -1,8 +1,8 @@
-"""What the metadata and the tensors of a GGUF file say about a model.
+"""Derives a model from the metadata and the tensors of a GGUF file.
 
 The rules are those of llama.cpp b10488, the engine of Ollama 0.32.15: `load_hparams` in src/llama-model.cpp,
 `load_arch_hparams` of each architecture in src/models/, and `create_memory`, which decides what layers keep. Files that
-Ollama's own converter wrote name some things differently; llama/compat/llama-ollama-compat.cpp of Ollama translates
+Ollama's own converter wrote use some other names; llama/compat/llama-ollama-compat.cpp of Ollama translates
 them, and so does this module. Check both when `artifacts.csv` gets a newer Ollama.
 """
 
@@ -31,7 +31,7 @@ AGAIN = "Convert the model again, or download it again."
 BLOCK = re.compile(r"blk\.([0-9]{1,6})\.")
 DENSE = re.compile(r"blk\.[0-9]+\.ffn_up\.weight")
 FULL, WINDOWED, RECURRENT, SHARED = "full", "windowed", "recurrent", "shared"
-"""What a layer keeps: all tokens, those of a window, a state of fixed size or nothing, what another layer keeps."""
+"""Cache of a layer: all tokens, those of a window, a state of fixed size or none, or that of another layer."""
 STATE_BYTES = 4
 """Recurrent states are f32. Source: `create_memory`, recurrent_type_r and recurrent_type_s."""
 MOST_LAYERS = 512
@@ -50,7 +50,7 @@ UNUSED_PREFIXES = ("model.vision_tower.", "s.")
 
 
 class UnclearModelError(ValueError):
-    """Metadata that do not describe a model, or not one that these rules know; says what to do."""
+    """The metadata do not describe a model that these rules support; the message has the fix."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def describe(
 ) -> Model:
     """The model that a file describes; `projector_bytes` is the size of a projector in a file of its own.
 
-    Raises `UnclearModelError` where the file does not say enough, or where its architecture is unknown.
+    Raises `UnclearModelError` if the file lacks data, or if its architecture is unknown.
     """
     by_name = {tensor.name: tensor for tensor in tensors}
     facts = _Facts(metadata, by_name)
@@ -131,7 +131,7 @@ class _Facts:
             self.architecture = "gemma-embedding"
         self.layers = self.number("block_count") - self.number("nextn_predict_layers", 0)
         if not 1 <= self.layers <= MOST_LAYERS:
-            raise UnclearModelError(f"It has {self.layers} layers, and 1 to {MOST_LAYERS} are possible. {AGAIN}")
+            raise UnclearModelError(f"It has {self.layers} layers, outside of 1 to {MOST_LAYERS}. {AGAIN}")
         missing = {*range(self.layers)} - {int(match[1]) for each in tensors if (match := BLOCK.match(each))}
         if missing:
             raise UnclearModelError(
@@ -144,12 +144,12 @@ class _Facts:
         if not isinstance(name, str) or not name:
             raise UnclearModelError(f"Its metadata name no architecture (`general.architecture`). {AGAIN}")
         if name == "clip":
-            raise UnclearModelError("It is a projector, not a language model. Name it with `--projector` instead.")
+            raise UnclearModelError("It is a projector, not a language model. Pass it with `--projector` instead.")
         if self._values.get("general.type", "model") == "adapter":
-            raise UnclearModelError("It is an adapter, not a language model. Name the file of the model.")
+            raise UnclearModelError("It is an adapter, not a language model. Pass the file of the model.")
         if name not in KNOWN:
             raise UnclearModelError(
-                f"Its architecture `{visible(name[:40])}` is unknown. Describe the model by the own-model keys of the "
+                f"Its architecture `{visible(name[:40])}` is unknown. Describe it with the custom-model keys of the "
                 "stack file."
             )
         return name
@@ -210,12 +210,12 @@ class _Facts:
             if tensor and len(tensor.shape) == 2:
                 return tensor.shape[1]
         raise UnclearModelError(
-            "It has no tensor `token_embd.weight`, so it is no whole language model. Name the model's first file."
+            "It has no tensor `token_embd.weight`, so it is incomplete. Pass the first file of the model."
         )
 
 
 def _layer_kinds(facts: _Facts) -> list[str]:
-    """What each layer keeps."""
+    """Cache of each layer."""
     recurrent, windowed, shared = _recurrent(facts), _windowed(facts), _shared(facts)
     if facts.architecture in RECURRENT_WITHOUT_FORWARD:
         # A feed-forward network alone keeps as little as a state of no size.
@@ -282,7 +282,7 @@ def _kv_heads(facts: _Facts, kinds: Sequence[str]) -> tuple[int, int]:
     if any(len(different) > 1 for different in found.values()) or not any(found.values()):
         raise UnclearModelError(
             f"Its layers have different numbers of KV heads ({', '.join(map(str, sorted(set(heads))))}), which no "
-            "rule covers. Describe the model by the own-model keys of the stack file."
+            "rule covers. Describe the model with the custom-model keys of the stack file."
         )
     full, windowed = (different.pop() if different else 0 for different in found.values())
     return full or windowed, windowed
@@ -348,7 +348,7 @@ def _sizes(facts: _Facts) -> tuple[int, int, int]:
     unused = UNUSED_PREFIXES if facts.architecture not in RECURRENT_WITHOUT_FORWARD else (*UNUSED_PREFIXES, "mtp.")
     weights = sum(each.bytes for each in tensors if not each.name.startswith((*PROJECTOR_PREFIXES, *unused)))
     if not 0 < weights <= MOST_BYTES:
-        raise UnclearModelError(f"Its tensors have {weights:,} bytes; 1 to {MOST_BYTES:,} make sense. {AGAIN}")
+        raise UnclearModelError(f"Its tensors have {weights:,} bytes, outside of 1 to {MOST_BYTES:,}. {AGAIN}")
     # A tied embedding is loaded twice, so the GPU has it as well; that of an encoder without output is not.
     is_untied = "output.weight" in facts.tensors or (
         facts.architecture in ENCODERS and facts.architecture != "gemma-embedding"

@@ -1,4 +1,4 @@
-"""MIG: which slices a card can be cut into, from `data/mig_profiles.csv`, and which of them fit on it together."""
+"""MIG: the slices that a GPU can be partitioned into, from `data/mig_profiles.csv`, and which combinations fit."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -8,25 +8,25 @@ from sharing import tables
 from sharing.gpus import Gpu, gpus
 
 DERIVED_FRACTION = 0.9
-"""Part of an even share of NVML's total that a slice surely has. The least that was seen is 91 % (H200, 1g.18gb)."""
+"""Fraction of an even share of NVML's total that a slice has at least. The lowest measured is 91 % (H200, 1g.18gb)."""
 BALANCED = {8: ((1, 2), (2, 1), (4, 1)), 4: ((1, 2), (2, 1))}
-"""NVIDIA's `all-balanced` by a card's memory slices: size of a slice and how many. Source: gpu-operator."""
+"""NVIDIA's `all-balanced`, by the memory slices of a GPU: size and number of the slices. Source: gpu-operator."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A kind of slice that a card can be cut into."""
+    """A kind of slice that a GPU can be partitioned into."""
 
     name: str
     """NVIDIA's, e.g. `1g.24gb`: compute slices and rounded memory; `+me`, `-me`, `+gfx` are variants."""
     slices: int
-    """Memory slices that it takes of the card."""
+    """Memory slices of the GPU that it takes."""
     starts: tuple[int, ...]
     """Memory slices at which it may begin."""
     most: int
-    """Instances on one card."""
+    """Most instances on one GPU."""
     media: int
-    """Sets of media engines that it takes; 0 where they are no bound."""
+    """Sets of media engines that it takes; 0 where they are no limit."""
     memory_mib: int
     """Memory that CUDA programs can use in it, in MiB."""
     memory_is_derived: bool
@@ -34,7 +34,7 @@ class Profile:
 
     @property
     def label(self) -> str:
-        """The name as labels and resources have it: they take no `+`."""
+        """The name in labels and resources, which allow no `+`."""
         return self.name.replace("+", ".")
 
     @property
@@ -44,16 +44,16 @@ class Profile:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is no variant that differs in media or graphics engines alone."""
+        """Whether it is not a variant that differs only in media or graphics engines."""
         return "+" not in self.name and "-" not in self.name
 
 
 Layout = tuple[tuple[Profile, int], ...]
-"""Profiles of one card and how many instances of each."""
+"""Profiles of one GPU, each with its number of instances."""
 
 
 def profiles(gpu: Gpu) -> dict[str, Profile]:
-    """What `gpu` can be cut into, by name; empty for a card without MIG."""
+    """Profiles of `gpu` by name; empty for a GPU without MIG."""
     return _profiles().get(gpu.name, {})
 
 
@@ -86,17 +86,17 @@ def _profile(row: tables.Row, gpu: Gpu, total: int) -> Profile:
 
 
 def memory_slices(gpu: Gpu) -> int:
-    """Memory slices of a card with MIG: what its largest profile takes."""
+    """Memory slices of a GPU with MIG: as many as its largest profile takes."""
     return max(profile.slices for profile in profiles(gpu).values())
 
 
 def media_engines(gpu: Gpu) -> int:
-    """Sets of media engines of a card with MIG, as far as they are a bound."""
+    """Sets of media engines of a GPU with MIG, if they are a limit."""
     return max(profile.media for profile in profiles(gpu).values())
 
 
-def cards_with(profile: str) -> list[str]:
-    """Titles of the cards that have a profile of that name or label."""
+def gpus_with(profile: str) -> list[str]:
+    """Titles of the GPUs that have a profile of that name or label."""
     named = {
         gpu: {spelled for one in known.values() for spelled in (one.name, one.label)}
         for gpu, known in _profiles().items()
@@ -105,13 +105,13 @@ def cards_with(profile: str) -> list[str]:
 
 
 def every_resource() -> list[str]:
-    """The resources of all slices of all cards, under the strategy `mixed`."""
+    """The resources of all slices of all GPUs, under the strategy `mixed`."""
     return sorted({profile.resource for known in _profiles().values() for profile in known.values()})
 
 
 @cache
 def presets(gpu: Gpu) -> dict[str, Layout]:
-    """Layouts of `gpu` with NVIDIA's names: `all-<profile>` as often as it fits, and `all-balanced`."""
+    """Layouts of `gpu` with NVIDIA's names: `all-<profile>` with as many as fit, and `all-balanced`."""
     known = profiles(gpu).values()
     found: dict[str, Layout] = {f"all-{profile.label}": ((profile, profile.most),) for profile in known}
     sizes = {profile.slices: profile for profile in reversed([*known]) if profile.is_plain and _is_even(profile)}
@@ -121,17 +121,17 @@ def presets(gpu: Gpu) -> dict[str, Layout]:
 
 
 def _is_even(profile: Profile) -> bool:
-    """Whether memory and compute are cut alike: not so `1g.10gb` of an A100-40GB, with the memory of two slices."""
+    """Whether memory and compute are divided alike; `1g.10gb` of an A100-40GB has the memory of two slices."""
     return profile.slices == 1 or not profile.name.startswith("1g.")
 
 
 def name(layout: Layout) -> str:
-    """A name that says all of it, e.g. `2x1g.24gb_1x2g.48gb`: as valid in a label, and the same for the same slices."""
+    """A complete name, e.g. `2x1g.24gb_1x2g.48gb`: valid in a label, and the same for the same slices."""
     return "_".join(f"{count}x{profile.label}" for profile, count in sorted(layout, key=lambda pair: pair[0].name))
 
 
 def fits(layout: Layout, gpu: Gpu) -> bool:
-    """Whether the slices can lie on one card together."""
+    """Whether the slices fit on one GPU."""
     return (
         all(count <= profile.most for profile, count in layout)
         and sum(profile.media * count for profile, count in layout) <= media_engines(gpu)
@@ -146,8 +146,9 @@ def _has_places(layout: Layout) -> bool:
 
 @cache
 def _placed(pieces: tuple[tuple[int, tuple[int, ...]], ...], taken: int) -> bool:
-    """Whether every piece, of so many slices and to begin at these, finds a place among those that the bits of `taken`
-    leave; largest first.
+    """Whether every piece fits into the memory slices that the bits of `taken` leave free; the largest piece first.
+
+    A piece is its number of slices and the positions at which it may begin.
     """
     if not pieces:
         return True
@@ -167,7 +168,7 @@ def reduced(layout: Layout, gpu: Gpu) -> Layout:
 
 @cache
 def layouts(gpu: Gpu) -> tuple[Layout, ...]:
-    """What a user may want of `gpu`: as many plain profiles as fit; most slices first, alike ones before mixed ones."""
+    """Useful layouts of `gpu`: plain profiles that fill it; the most slices first, equal slices before mixed ones."""
     plain = [profile for profile in profiles(gpu).values() if profile.is_plain]
     found = [layout for layout in _combinations(plain, gpu) if _is_full(layout, plain, gpu)]
     return tuple(sorted(found, key=lambda layout: (-sum(count for _, count in layout), len(layout), name(layout))))

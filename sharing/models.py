@@ -11,15 +11,15 @@ from sharing.problems import did_you_mean
 
 MIB = 2**20
 PROMPT_CACHE_MIB = 512
-"""RAM in which one server keeps earlier prompts where the stack file does not say. The engine's own default is 8192."""
+"""Default RAM in which one server keeps earlier prompts. The engine's own default is 8192."""
 LIBRARY_HOST, LIBRARY, DEFAULT_TAG = "registry.ollama.ai", "library", "latest"
-"""What a name without a host, a namespace or a tag has. Source: ollama v0.32.15 `types/model/name.go`."""
+"""Defaults for a name without a host, a namespace or a tag. Source: ollama v0.32.15 `types/model/name.go`."""
 
 
 VOLUME_HEADROOM_GIB = 4
 """Room on a model's own volume beside its weights: the tag is created again, and file systems take their part."""
 LEAST_CONTEXT_WITH_PICTURES = 2048
-"""The least that Ollama gives to a model that reads pictures. Source: ollama v0.32.15 `server/sched.go` getRunner."""
+"""The minimum that Ollama gives to a vision model. Source: ollama v0.32.15 `server/sched.go` getRunner."""
 ONE_SLOT = (
     "mllama",
     "qwen3vl",
@@ -70,7 +70,7 @@ class Model:
     value_dim: int = 0
     """Values of a value for each head (`value_length`), where it differs from `head_dim`."""
     max_context: int
-    """Tokens the model was made for; 0 when unknown (a model of your own)."""
+    """Maximum context of the model in tokens; 0 if unknown (a custom model)."""
     swa_layers: int = 0
     """Layers that look back over a sliding window only, without those in `shared_kv_layers`."""
     swa_window: int = 0
@@ -95,7 +95,7 @@ class Model:
     experts: int = 0
     experts_used: int = 0
     projector_bytes: int = 0
-    """Weights that turn pictures or sound into tokens, from the same file or one of their own."""
+    """Weights that turn images or audio into tokens, in the same file or a separate one."""
     weights_spread: int = 0
     """Bytes by which the weights may be larger; 0 where they are exact."""
     encoder: bool = False
@@ -104,7 +104,7 @@ class Model:
 
     @property
     def file_bytes(self) -> int:
-        """What its files take on a disk, besides headers of a few MB."""
+        """Size of its files on a disk, without headers of a few MB."""
         return self.weights_bytes + self.projector_bytes
 
     @property
@@ -144,25 +144,25 @@ class Served:
     """Name of its release, e.g. `llama2-7b`."""
     model: Model
     context: int
-    """Tokens per request, as asked for."""
+    """Requested tokens per request."""
     slots: int
     """Requests at a time (`OLLAMA_NUM_PARALLEL`)."""
     kv_type: KvType = KvType.F16
     prompt_cache_mib: int = PROMPT_CACHE_MIB
-    """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as asked for; 0 switches the cache off."""
+    """RAM for earlier prompts (`LLAMA_ARG_CACHE_RAM`), as requested; 0 disables the cache."""
     num_batch: int = 0
     """Tokens per step, where they are set; 0 leaves them to Ollama's rule."""
 
     @property
     def effective_prompt_cache_mib(self) -> int:
-        """None for an embedding model: it never finds a prompt again, and would fill the cache all the same."""
+        """0 for an embedding model, which would fill the cache without ever reusing a prompt."""
         return 0 if self.model.encoder else self.prompt_cache_mib
 
     @property
     def effective_context(self) -> int:
-        """Tokens per request that Ollama really gives.
+        """Tokens per request that Ollama actually allows.
 
-        Never more than the model was made for, and with pictures at least `LEAST_CONTEXT_WITH_PICTURES`.
+        At most the maximum of the model, and for a vision model at least `LEAST_CONTEXT_WITH_PICTURES`.
         """
         least = LEAST_CONTEXT_WITH_PICTURES if self.model.projector_bytes else 0
         context = max(self.context, least)
@@ -170,12 +170,12 @@ class Served:
 
     @property
     def effective_slots(self) -> int:
-        """Ollama serves embedding models and some architectures one request at a time, whatever is asked for."""
+        """Ollama serves embedding models and some architectures one request at a time, regardless of the setting."""
         return 1 if self.model.encoder or self.model.architecture in ONE_SLOT else self.slots
 
     @property
     def total_context(self) -> int:
-        """Tokens of all slots together: what the KV cache is made for."""
+        """Tokens of all slots in total: the size of the KV cache."""
         return self.effective_context * self.effective_slots
 
     @property
@@ -198,7 +198,7 @@ class Served:
 
 @cache
 def models() -> dict[str, Model]:
-    """Every model of the catalogue by its Ollama tag. `catalogue/` says how the table comes about."""
+    """Every model of the catalogue by its Ollama tag. `catalogue/` builds the table."""
     return {
         row["model"]: Model(name=row["model"], encoder=row["encoder"] == "yes", **tables.cells_of(row, Model))
         for row in tables.read("models").rows
@@ -232,10 +232,10 @@ def find_model(model: Model | str) -> Model:
     """The model itself, or the one that Ollama serves for that name. Raises `ValueError` with the nearest names."""
     found = find(model) if isinstance(model, str) else model
     if found is None:
-        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a Model of your own.")
+        raise ValueError(f"unknown model '{model}'. {did_you_mean(str(model), models())} Or pass a `Model`.")
     return found
 
 
 def largest_vocabulary() -> int:
-    """What a model of one's own is taken to have when it does not say: the largest of the catalogue."""
+    """Default vocabulary size of a custom model: the largest in the catalogue."""
     return max(model.vocabulary for model in models().values())

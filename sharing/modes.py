@@ -1,7 +1,7 @@
-"""Ways of sharing a GPU, as data: a discriminated union whose members answer the same questions.
+"""Sharing modes as data: a discriminated union whose members have the same methods.
 
-A member says what a pod requests, what the NVIDIA device plugin is told, which node labels choose it, what a card gives
-under it, and whether a card can do it at all. Nothing else asks which mode it has.
+A mode defines the resource that a pod requests, the configuration of the NVIDIA device plugin, the node labels, the
+shares of a GPU, and which GPUs support it. No other code asks for the name of a mode.
 """
 
 from collections.abc import Iterable
@@ -18,22 +18,22 @@ from sharing.prices import HOME_REGION
 from sharing.problems import Problem
 
 GPU_RESOURCE = "nvidia.com/gpu"
-WHOLE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
-"""Node label of nodes whose GPUs stay whole: with it the GPU Operator, if there is one, runs nothing on them.
+ENTIRE_GPU_LABELS = {"nvidia.com/gpu.deploy.operands": "false"}
+"""Label of nodes whose GPUs are not partitioned: the GPU Operator, if there is one, runs nothing on them.
 Source: gpu-operator v26.7.0, controllers/state_manager.go, hasOperandsDisabled."""
 LAYOUT_LABEL = "nvidia.com/mig.config"
-"""Node label by which the MIG manager picks the layout that it cuts the node's cards into."""
+"""Node label that selects the layout into which the MIG manager partitions the GPUs."""
 LAYOUT_STATE_LABEL = "nvidia.com/mig.config.state"
-"""Node label by which it says how that went: `pending`, `rebooting`, `success`, `failed`."""
+"""Node label with its result: `pending`, `rebooting`, `success`, `failed`."""
 MIG_CAPABLE_LABEL = "nvidia.com/mig.capable"
-"""Node label on which the GPU Operator starts its MIG manager; by itself it knows A100, A30 and H100 only."""
+"""Node label that starts the MIG manager of the GPU Operator, which detects only A100, A30 and H100."""
 MPS_LABEL = "nvidia.com/mps.capable"
-"""Node label on which the plugin chart's MPS daemon is scheduled."""
+"""Node label that schedules the MPS daemon of the plugin chart."""
 WHOLE = "whole"
-"""What a card is cut into under every mode but MIG."""
+"""Layout of a GPU under every mode but MIG."""
 DEFAULT_REPLICAS = 2
 MOST_TIME_SLICES = 64
-"""The plugin knows no bound; beyond this the shares of any card are smaller than a CUDA context."""
+"""The plugin has no limit; with more, the shares of every GPU are smaller than a CUDA context."""
 MPS_MOST_REPLICAS = 48
 MPS_MOST_REPLICAS_BEFORE_TURING = 16
 """Replicas of one GPU that the device plugin allows: 48 from compute capability 7.5 on, 16 before.
@@ -42,52 +42,52 @@ NVIDIA's MPS itself takes 48 clients from Volta (7.0) on. Source: k8s-device-plu
 cmd/mps-control-daemon/mps/device.go, where `isAtLeastVolta` compares with 7.5.
 """
 MPS_SERVER_MIB = 30
-"""GPU memory of the MPS server itself: nvidia-smi was seen to show 25 to 30 MiB for `nvidia-cuda-mps-server`."""
+"""GPU memory of the MPS server: nvidia-smi shows 25 to 30 MiB for `nvidia-cuda-mps-server`."""
 TURING = (7, 5)
 VOLTA = (7, 0)
 
 AllocationPolicy = Literal["packed", "distributed"]
-ONE_POD_PER_GPU = "For one pod per GPU write `mode: exclusive`."
-ONE_POD_PER_SLICE = "For one pod per slice leave `replicas` out."
+ONE_POD_PER_GPU = "For one pod per GPU, write `mode: exclusive`."
+ONE_POD_PER_SLICE = "For one pod per slice, remove `replicas`."
 MODE = "exclusive, timeslice, mps or mig."
-UNUSED = "Without effect here; kept when only `mode` is switched."
+UNUSED = "No effect in this mode; allowed so that you can switch `mode` alone."
 STRATEGY = (
-    "MIG: all slices of a card alike (`single`, when absent), or different ones, asked for by their name (`mixed`)."
+    "MIG: `single` (default) for equal slices of a GPU, or `mixed` for different ones, which pods request by name."
 )
 LAYOUT = (
-    "MIG: the slices of each card, a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`; "
-    "the smallest that the card has when absent."
+    "MIG: the slices of each GPU, as a preset (`all-1g.24gb`, `all-balanced`) or a list of `{profile, count}`. "
+    "Default: as many as possible of the smallest."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """What one card offers under a mode, of one kind: shares of the card, or of its slices of one profile."""
+    """Shares of one kind that a GPU offers: shares of the GPU, or of its slices of one profile."""
 
     resource: str
     """Extended resource that a pod requests."""
     per_gpu: int
     memory_mib: int | None
-    """Memory of one share; None where sharers see all of it, first come first served."""
+    """Memory of one share; None where every pod sees all of it, first come, first served."""
     enforced: bool
-    """Whether a process that takes more than its share is refused."""
+    """Whether a process that allocates more than its share fails."""
     unit_mib: int
-    """Memory, usable by CUDA, of the card or slice that sharers have together."""
+    """Memory of the GPU or slice that CUDA can use, shared by all of its pods."""
     sharers: int
-    """Pods that may land on the same card or slice."""
+    """Pods that may be placed on the same GPU or slice."""
     profile: str = ""
-    """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of a whole card."""
+    """MIG profile of the slice, e.g. `1g.24gb`; empty for shares of an entire GPU."""
 
 
 def sharing_strategy(sharers: int, enforced: bool) -> str:
-    """What feature discovery calls a way of sharing (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
+    """The name that feature discovery has for a sharing mode (k8s-device-plugin v0.20.0 api/config/v1/sharing.go)."""
     if sharers == 1:
         return "none"
     return "mps" if enforced else "time-slicing"
 
 
 class Mode(BaseModel):
-    """What every mode answers. Field names are kebab-case in a stack file, snake_case in Python."""
+    """Interface of every mode. Field names are kebab-case in a stack file, snake_case in Python."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -101,22 +101,22 @@ class Mode(BaseModel):
     mode: str
 
     needs_mig_manager: ClassVar[bool] = False
-    """Whether somebody has to cut the card before the device plugin sees it."""
+    """Whether the GPU must be partitioned before the device plugin starts."""
     needs_mps_daemon: ClassVar[bool] = False
     """Whether CUDA processes on the GPU are clients of an MPS server."""
 
     @property
     def config_name(self) -> str:
-        """Name of the mode's configuration of the device plugin, made of all that it holds."""
+        """Name of the device plugin's configuration for this mode, made from all of its settings."""
         return self.mode
 
     def node_labels(self, gpu: Gpu) -> dict[str, str]:
-        """Labels that make a node with `gpu` offer this mode; they must be there when it joins."""
-        return dict(WHOLE_GPU_LABELS)
+        """Labels that make a node with `gpu` offer this mode; it must have them when it joins."""
+        return dict(ENTIRE_GPU_LABELS)
 
     @property
     def ready_labels(self) -> dict[str, str]:
-        """Labels of a node once its cards are what this mode makes of them: no pod may run there earlier."""
+        """Labels of a node whose GPUs are ready for this mode: no pod may run there earlier."""
         return {}
 
     def discovered_labels(self, gpu: Gpu) -> dict[str, str]:
@@ -133,11 +133,11 @@ class Mode(BaseModel):
         return {**labels, MPS_LABEL: str(self.needs_mps_daemon).lower()}
 
     def cut(self, gpu: Gpu) -> str:
-        """What the card is cut into, by a name that says all of it. Another one wants a node without pods."""
+        """Complete name of the layout of the GPU. Changing it requires a node without pods."""
         return WHOLE
 
     def layout_of(self, gpu: Gpu) -> mig.Layout:
-        """The slices of one card; empty where the card stays whole, or the layout is none of `gpu`."""
+        """The slices of one GPU; empty if it is not partitioned, or `gpu` does not support the layout."""
         return ()
 
     def plugin_config(self) -> dict[str, Any]:
@@ -145,28 +145,28 @@ class Mode(BaseModel):
         return {"version": "v1", "flags": {"migStrategy": "none"}}
 
     def without_effect(self) -> dict[str, Any]:
-        """Settings that stand in the file and change nothing under this mode, by their name there."""
+        """Settings of the file that have no effect in this mode, by their name there."""
         raise NotImplementedError
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
-        """What one card gives, by kind, the smallest first; nothing where `check` has something to say of a layout."""
+        """The shares of one GPU by kind, the smallest first; empty if `check` finds an error in the layout."""
         raise NotImplementedError
 
     def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
-        """What keeps `gpu` from being shared so; empty when nothing does. Prices in a way out are those of `region`."""
+        """Reasons why `gpu` cannot be shared in this mode; prices in their fixes are those of `region`."""
         return []
 
-    def left_over(self, *names: str) -> dict[str, Any]:
-        """Those of the settings that are set, by their name in the file."""
+    def settings_of(self, *names: str) -> dict[str, Any]:
+        """The given settings that are set, by their name in the file."""
         return self.model_dump(include={*names}, exclude_none=True, by_alias=True)
 
 
 def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, Any]:
-    """The part `sharing` of the plugin's config: each resource, advertised several times."""
+    """The section `sharing` of the plugin's config: each resource, advertised several times."""
     return {
         key: {
             "renameByDefault": False,
-            # Two shares are no double share, and may lie on one card: refuse the request instead.
+            # Two shares are not a double share, and may be on one GPU: refuse the request instead.
             "failRequestsGreaterThanOne": True,
             "resources": [{"name": resource, "replicas": replicas} for resource in resources],
         }
@@ -174,24 +174,24 @@ def _replicated(key: str, resources: Iterable[str], replicas: int) -> dict[str, 
 
 
 class _Whole(Mode):
-    """A mode that leaves the card in one piece."""
+    """A mode that does not partition the GPU."""
 
     strategy: Strategy | None = Field(default=None, description=STRATEGY)
     layout: LayoutSetting | None = Field(default=None, description=LAYOUT)
 
     def without_effect(self) -> dict[str, Any]:
-        return self.left_over("strategy", "layout")
+        return self.settings_of("strategy", "layout")
 
 
 class Exclusive(_Whole):
-    """One pod has the whole card."""
+    """One pod has the entire GPU."""
 
     mode: Literal["exclusive"] = Field(default="exclusive", description=MODE)
     replicas: int | None = Field(default=None, description=UNUSED)
     allocation_policy: AllocationPolicy | None = Field(default=None, description=UNUSED)
 
     def without_effect(self) -> dict[str, Any]:
-        return self.left_over("replicas", "allocation_policy", "strategy", "layout")
+        return self.settings_of("replicas", "allocation_policy", "strategy", "layout")
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         return (
@@ -207,15 +207,15 @@ class Exclusive(_Whole):
 
 
 class _Replicated(_Whole):
-    """A card that the device plugin advertises several times."""
+    """A GPU that the device plugin advertises several times."""
 
     plugin_key: ClassVar[str]
-    """Key of this way of sharing in the plugin's config."""
+    """Key of this mode in the plugin's config."""
 
     replicas: int = Field(default=DEFAULT_REPLICAS, ge=2, le=MOST_TIME_SLICES, description="Shares per GPU.")
     allocation_policy: AllocationPolicy = Field(
         default="packed",
-        description="On a node with several GPUs: fill one card before the next (`packed`) or spread (`distributed`).",
+        description="On a node with several GPUs: fill one GPU before the next (`packed`) or spread (`distributed`).",
     )
 
     @property
@@ -234,7 +234,7 @@ def _policy_suffix(policy: AllocationPolicy | None) -> str:
 
 
 class TimeSlicing(_Replicated):
-    """Pods take turns on the card; each sees all of its memory, none is protected from the others."""
+    """Pods take turns on the GPU; each sees all of its memory, and none is protected from the others."""
 
     plugin_key: ClassVar[str] = "timeSlicing"
     mode: Literal["timeslice"] = Field(default="timeslice", description=MODE)
@@ -253,7 +253,7 @@ class TimeSlicing(_Replicated):
 
 
 class Mps(_Replicated):
-    """Pods run at the same time through CUDA MPS; each client process has a hard share of the memory."""
+    """Pods run at the same time through CUDA MPS; each client process has a hard memory limit."""
 
     plugin_key: ClassVar[str] = "mps"
     needs_mps_daemon: ClassVar[bool] = True
@@ -274,16 +274,16 @@ class Mps(_Replicated):
 
     def check(self, gpu: Gpu, path: str = "sharing", region: str = HOME_REGION) -> list[Problem]:
         if gpu.compute_capability < VOLTA:
-            return [Problem(f"{path}.mode", "mps", f"MPS needs Volta or later; {gpu.title} is older", "Use timeslice.")]
+            return [Problem(f"{path}.mode", "mps", f"needs Volta or newer; {gpu.title} is older", "Use `timeslice`.")]
         most = MPS_MOST_REPLICAS if gpu.compute_capability >= TURING else MPS_MOST_REPLICAS_BEFORE_TURING
         if self.replicas <= most:
             return []
-        rule = f"the device plugin allows at most {most} MPS clients on one {gpu.title}"
+        rule = f"must be at most {most} for MPS on one {gpu.title}"
         return [Problem(f"{path}.replicas", str(self.replicas), rule, f"Write `replicas: {most}` or fewer.")]
 
 
 class Mig(Mode):
-    """Each pod has a slice that the hardware cuts off the card: memory and compute of its own."""
+    """Each pod has a hardware slice of the GPU, with memory and compute of its own."""
 
     mode: Literal["mig"] = Field(default="mig", description=MODE)
     strategy: Strategy = Field(default="single", description=STRATEGY)
@@ -292,10 +292,10 @@ class Mig(Mode):
         default=None,
         ge=2,
         le=MOST_TIME_SLICES,
-        description="Pods that take turns on a slice; one has it for itself when absent.",
+        description="Pods that take turns on a slice. Default: one pod per slice.",
     )
     allocation_policy: AllocationPolicy | None = Field(
-        default=None, description="Which of several slices is filled first, with `replicas`: `packed` when absent."
+        default=None, description="With `replicas`: which slice is filled first. Default: `packed`."
     )
 
     needs_mig_manager: ClassVar[bool] = True
@@ -310,8 +310,8 @@ class Mig(Mode):
 
     @property
     def ready_labels(self) -> dict[str, str]:
-        # Until then the node offers the whole card under the name that `single` gives a slice, and a pod that takes it
-        # keeps the card from being cut.
+        # Until then the node offers the entire GPU under the name that `single` gives a slice, and a pod that takes it
+        # prevents the GPU from being partitioned.
         return {LAYOUT_STATE_LABEL: "success"}
 
     def cut(self, gpu: Gpu) -> str:
@@ -324,13 +324,13 @@ class Mig(Mode):
         config: dict[str, Any] = {"version": "v1", "flags": {"migStrategy": self.strategy}}
         if self.replicas:
             config["flags"]["plugin"] = {"sharedDevicesAllocationPolicy": self.allocation_policy or "packed"}
-            # The plugin passes over resources that a node has not, so one config serves every layout of every card.
+            # The plugin skips resources that a node lacks, so one config serves every layout of every GPU.
             names = [GPU_RESOURCE] if self.strategy == "single" else mig.every_resource()
             config["sharing"] = _replicated("timeSlicing", names, self.replicas)
         return config
 
     def without_effect(self) -> dict[str, Any]:
-        return {} if self.replicas else self.left_over("allocation_policy")
+        return {} if self.replicas else self.settings_of("allocation_policy")
 
     def offers(self, gpu: Gpu) -> tuple[Shares, ...]:
         layout = sorted(self.layout_of(gpu), key=lambda pair: (pair[0].memory_mib, pair[0].name))
@@ -355,10 +355,8 @@ class Mig(Mode):
         layout = self.layout_of(gpu)
         if self.strategy == "mixed" or len(layout) == 1:
             return []
-        rule = "with `single` all slices must be alike, or the node offers none"
-        return [
-            Problem(f"{path}.strategy", "single", f"{rule}; {mig.name(layout)} are not", "Write `strategy: mixed`.")
-        ]
+        rule = f"needs slices of one kind, and the layout is {mig.name(layout)}"
+        return [Problem(f"{path}.strategy", "single", rule, "Write `strategy: mixed`.")]
 
 
 Sharing = Annotated[Exclusive | TimeSlicing | Mig | Mps, Field(discriminator="mode")]
@@ -367,21 +365,21 @@ _ADAPTER: TypeAdapter[Exclusive | TimeSlicing | Mps | Mig] = TypeAdapter(Sharing
 
 
 def mode_names() -> list[str]:
-    """The names that `sharing.mode` may have."""
+    """Names of the modes, as in `sharing.mode`."""
     return [mode.model_fields["mode"].default for mode in MODES]
 
 
 def switched(sharing: Sharing, mode: str) -> Sharing:
-    """The same settings under another mode; raises pydantic's `ValidationError` where that mode cannot have them.
+    """The same settings with another mode; raises pydantic's `ValidationError` if that mode does not allow them.
 
-    What was left out stays so: another mode has another default for it.
+    Unset settings stay unset: their defaults differ between modes.
     """
     written = sharing.model_dump(exclude_unset=True, exclude_none=True)
     return _ADAPTER.validate_python({**written, "mode": mode})
 
 
 def every_mode(sharing: Sharing) -> list[Sharing]:
-    """The same settings under each mode that can have them: 60 replicas are too many for MPS."""
+    """The same settings with each mode that allows them; MPS does not allow 60 replicas, for example."""
     found: list[Sharing] = []
     for name in mode_names():
         with suppress(ValidationError):

@@ -1,4 +1,4 @@
-"""Labels, taints, tags, ports, namespaces and names of resources: each string once."""
+"""Labels, taints, tags, ports, namespaces and names of resources."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ TOKEN = "tandem:index:{}"
 POOL_LABEL = "tandem/pool"
 """Node label by which models find GPU nodes: our own, since the GPU Operator rewrites `nvidia.com/gpu.present`."""
 PROOF_LABEL = "tandem/proof"
-"""Label of the pods that prove shares: those that belong together have the same value."""
+"""Label of the pods of a share check: pods of the same check have the same value."""
 GPU_PRESENT_LABEL = "nvidia.com/gpu.present"
 """Node label on which the device plugin's DaemonSets are scheduled, before any feature discovery has run."""
 PLUGIN_CHART = "nvidia-device-plugin"
@@ -22,7 +22,7 @@ DEVICE_PLUGIN_NAMESPACE = PLUGIN_CHART
 """Named after the chart; each pool has a release in it."""
 OPERATOR_NAMESPACE = "gpu-operator"
 OLLAMA_NAMESPACE = "ollama"
-"""Where a stack's models run, unless a component's user chooses another."""
+"""Default namespace of a stack's models."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 
@@ -30,27 +30,27 @@ GPU_TAINT = "nvidia.com/gpu"
 GPU_TAINT_VALUE = "present"
 """The value that the plugin chart's feature discovery tolerates by default."""
 MODE_TAINT = "tandem/mode"
-"""Taint of GPU nodes: whoever tolerates another value is evicted, so that no pod of a mode lives when the first of the
-next begins."""
+"""Taint of GPU nodes: pods that tolerate another value are evicted, so that pods of the old mode are deleted before the
+first pod of the new mode starts."""
 TOLERATED = ({"key": GPU_TAINT, "operator": "Exists"}, {"key": MODE_TAINT, "operator": "Exists"})
 """Tolerations, as Kubernetes writes them, of what serves a GPU node under every mode."""
 
 TAG_PROJECT = "tandem:project"
 TAG_STACK = "tandem:stack"
 TAG_ZONES = "tandem:zones"
-"""On a group of GPU nodes: the zones that it lives in. The next `up` reads them, and leaves the group there."""
+"""Tag of a group of GPU nodes with its zones. The next `up` reads them and keeps the group there."""
 EBS_CSI_TAG = "ebs.csi.aws.com/cluster"
 """AmazonEBSCSIDriverPolicyV2 lets the driver attach only volumes that carry this tag."""
 
 CONTROLLERS_TAGS = ("eks:", "kubernetes.io/cluster", "karpenter.sh/", "karpenter.k8s.aws/")
-"""Beginnings of tags that EKS and Karpenter set themselves, and know their own by; an EC2NodeClass takes none."""
+"""Prefixes of tags that EKS and Karpenter set to find their resources; an EC2NodeClass allows none of them."""
 
 NODE_MODELS_DIRECTORY = "/var/lib/tandem/models"
-"""Where model files lie on a GPU node (`cache: node`), one directory a model."""
+"""Folder of model files on a GPU node (`cache: node`), one directory per model."""
 
 OLLAMA_PORT = 11434
 PROOF_PORT = 7077
-"""Where pod 0 of a share proof listens for the others."""
+"""Port on which pod 0 of a share check listens for the others."""
 
 
 MAX_CLUSTER_NAME = 48
@@ -63,12 +63,12 @@ def cluster_name(stack: str) -> str:
 
 
 def stack_tags(stack: str, extra: Mapping[str, str]) -> dict[str, str]:
-    """The one tag set of a stack."""
+    """The tags of a stack."""
     return {TAG_PROJECT: PROJECT, TAG_STACK: stack, **extra}
 
 
 def own_tags(stack: str) -> dict[str, str]:
-    """The tags that identify everything of the stack, without those that its file adds."""
+    """The tags that identify resources of the stack, without those that its file adds."""
     return stack_tags(stack, {})
 
 
@@ -93,7 +93,7 @@ def tolerations(mode_taint: T | None) -> list[dict[str, T | str]]:
 
 
 def model_id(tag: str) -> str:
-    """An id made of a tag: what Kubernetes takes as the name of a Service (a letter first, no dots)."""
+    """An id from a tag, valid as the name of a Kubernetes Service (begins with a letter, no dots)."""
     plain = re.sub(r"[^a-z0-9]+", "-", tag.lower()).strip("-")[:36].strip("-")
     return plain if plain[:1].isalpha() else f"m-{plain}"
 

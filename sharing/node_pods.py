@@ -1,4 +1,4 @@
-"""Pods that a stack puts on its nodes beside the models and their proof: `data/node_pods.csv`."""
+"""Pods of a stack besides the models and their check: `data/node_pods.csv`."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from sharing.setup import Setup
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodePod:
-    """A kind of pod: one on each node, or so many on all nodes together."""
+    """A kind of pod: one on each node, or a total number for all nodes."""
 
     name: str
     count: int
@@ -20,7 +20,7 @@ class NodePod:
 
 
 def on_gpu_node(sharing: Sharing) -> list[NodePod]:
-    """The pods on each node whose GPUs are shared like that."""
+    """The pods on each node with this sharing mode."""
     return _pods(("every", "gpu"), _parts(sharing))
 
 
@@ -30,7 +30,7 @@ def on_each_system_node() -> list[NodePod]:
 
 
 def on_system_nodes(setup: Setup) -> list[NodePod]:
-    """The pods that all system nodes of `setup` have together, besides those that each has."""
+    """The pods of all system nodes of `setup` in total, besides those that each node has."""
     parts = {part for pool in setup.pools for part in (*_parts(pool.sharing), pool.provisioner)}
     return _pods(("system",), parts, most=setup.system_nodes)
 

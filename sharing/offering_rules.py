@@ -1,4 +1,4 @@
-"""Rules about what a region offers: what it lacks is an error, what is unknown a warning. And what to use instead."""
+"""Rules about the offers of a region: a missing type is an error, an unknown one a warning; and substitutes."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from sharing.problems import Problem
 from sharing.setup import Pool, Setup
 
 ALIKE = 0.95
-"""GPUs that are sold with the same memory differ by this factor at most: NVML shows 22,888 to 23,034 MiB of 24 GB."""
+"""GPUs sold with the same memory differ by at most this factor: NVML shows 22,888 to 23,034 MiB of 24 GB."""
 
 
 def not_offered(setup: Setup) -> Iterator[Problem]:
@@ -18,24 +18,24 @@ def not_offered(setup: Setup) -> Iterator[Problem]:
             continue
         fix, day = _instead(kind, pool, setup), offerings.known_since(setup.region, setup.book)
         if retired := offerings.retired(kind.name):
-            yield Problem(path, kind.name, f"is retired: EC2 did not list it any more on {retired}", fix)
+            yield Problem(path, kind.name, f"is retired: EC2 no longer listed it on {retired}", fix)
         elif pool.check_offers:
             if setup.book is None or setup.book.offered is None:
-                fix += f" If AWS offers it now, write `check-offers: false` under {pool.path}."
-            yield Problem(path, kind.name, f"{setup.region} does not offer it as of {day}", fix)
+                fix += f" If AWS offers it now, write `{pool.path}.check-offers: false`."
+            yield Problem(path, kind.name, f"is not available in {setup.region} as of {day}", fix)
 
 
 def unknown_offers(setup: Setup) -> Iterator[Problem]:
-    """Types that the region may or may not offer. Of an unknown region, another rule says so."""
+    """Types that the region may or may not offer. Another rule reports an unknown region."""
     if setup.region not in {row["region"] for row in tables.read("regions").rows}:
         return
     for pool, path, kind in _types(setup):
         offered = offerings.offered(kind.name, setup.region, setup.book)
         if offered == "unknown":
-            rule = f"is not judged: it is unknown whether {setup.region} offers it"
+            rule = f"is not checked: tandem does not know whether {setup.region} offers it"
         elif offered == "no" and not pool.check_offers and not offerings.retired(kind.name):
             day = offerings.known_since(setup.region, setup.book)
-            rule = f"is not judged: {setup.region} did not offer it on {day}"
+            rule = f"is not checked: {setup.region} did not offer it on {day}"
         else:
             continue
         yield Problem(path, kind.name, rule, ask_aws(setup.region), judged=False)
@@ -49,7 +49,7 @@ def ask_aws(region: str) -> str:
 
 
 def read_prices(region: str) -> str:
-    """How to get prices of a region that the tables do not have."""
+    """How to get prices of a region that the tables lack."""
     if offerings.partition(region):
         return f"Compare it with AWS's own price list of {region}."
     return f"Run `tandem prices --region {region}`, then plan with `--live-prices`."
@@ -61,7 +61,7 @@ def _types(setup: Setup) -> Iterator[tuple[Pool, str, InstanceType]]:
 
 
 def _instead(kind: InstanceType, pool: Pool, setup: Setup) -> str:
-    """Another type of the same GPU or with as much memory, and the nearest region that has this type."""
+    """A type with the same GPU or as much memory, and the nearest region that offers this type."""
     fix = []
     if other := substitute(kind, pool, setup):
         fix.append(f"Write `{other.name}` ({other.gpu.title})")
@@ -71,9 +71,9 @@ def _instead(kind: InstanceType, pool: Pool, setup: Setup) -> str:
 
 
 def substitute(kind: InstanceType, pool: Pool, setup: Setup) -> InstanceType | None:
-    """The cheapest type of the region that can stand for `kind` in `pool`: first one with the same GPU.
+    """The cheapest type of the region that can replace `kind` in `pool`: preferably one with the same GPU.
 
-    Else one with as much memory on as many GPUs, for the same architecture, that allows the pool's sharing mode.
+    Otherwise one with as much memory on as many GPUs, the same architecture, and support for the pool's sharing mode.
     """
     here = [
         other

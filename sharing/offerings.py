@@ -1,4 +1,4 @@
-"""Where AWS offers which instance type: yes, no, or unknown. `sharing/data/offerings.csv` says it by family."""
+"""Regions in which AWS offers an instance type: yes, no, or unknown; by family in `sharing/data/offerings.csv`."""
 
 import datetime
 import math
@@ -13,23 +13,23 @@ from sharing.prices import Book, on_demand
 
 Offer = Literal["yes", "no", "unknown"]
 PARTITIONS = ("cn-", "us-gov-", "us-iso-", "us-isob-", "eu-isoe-", "us-isof-", "eusc-")
-"""How the regions of each partition begin, apart from the commercial one. An account belongs to one partition."""
+"""Prefixes of the regions of each partition but the commercial one. An account belongs to one partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Region:
-    """What the table says of one region."""
+    """The row of one region."""
 
     families: frozenset[str]
     lacks: frozenset[str]
     """Types of these families that the region does not have."""
     unknown: frozenset[str]
-    """Types of these families that it may have or not."""
+    """Types of these families that it may or may not have."""
     date: str
 
 
 def offered(instance_type: str, region: str, book: Book | None = None) -> Offer:
-    """Whether `region` offers the type: what AWS answered, if `book` has that, else what the tables say."""
+    """Whether `region` offers the type, from the answer of AWS if `book` has it, else from the tables."""
     if book and book.offered is not None:
         return "yes" if instance_type in book.offered else "no"
     here = _regions().get(region)
@@ -48,7 +48,7 @@ def retired(instance_type: str) -> datetime.date | None:
 
 
 def known_since(region: str, book: Book | None = None) -> str:
-    """The day of what is known about the region's offers; empty where nothing is."""
+    """The date of the data about the region's offers; empty if there is none."""
     if book and book.offered is not None:
         return str(book.date)
     here = _regions().get(region)
@@ -81,7 +81,7 @@ def examples(names: Iterable[str], region: str, book: Book | None = None, most: 
 
 
 def partition(region: str) -> str:
-    """What the regions of its partition begin with; empty for the commercial one."""
+    """Prefix of the regions of its partition; empty for the commercial one."""
     return next((prefix for prefix in PARTITIONS if region.startswith(prefix)), "")
 
 

@@ -1,4 +1,4 @@
-"""What an Ollama server needs to serve one model as planned: the settings that pods and the GPU tier give it."""
+"""Settings of an Ollama server that serves one model as planned, for pods and for the GPU tier."""
 
 from sharing.models import MIB, Served
 
@@ -9,7 +9,7 @@ MOST_CHECKPOINTS = 32
 
 
 def server_environment(served: Served) -> dict[str, str]:
-    """The server's environment. Ollama chooses what is left out by the memory that it sees: that of the whole GPU."""
+    """The server's environment. Ollama derives other settings from the memory of the entire GPU."""
     bound = {"LLAMA_ARG_CTX_CHECKPOINTS": str(checkpoints(served))} if has_checkpoints(served) else {}
     return {
         "OLLAMA_CONTEXT_LENGTH": str(served.effective_context),
@@ -22,8 +22,8 @@ def server_environment(served: Served) -> dict[str, str]:
         "OLLAMA_FLASH_ATTENTION": "1" if served.model.has_flash_attention else "0",
         "OLLAMA_KV_CACHE_TYPE": served.kv_type.value,
         # llama-server inherits it (ollama v0.32.15 llm/llama_server.go, SetupLlamaServerCommandEnv) and by default
-        # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 switches the cache off, -1 takes the bound away. A bound at
-        # all times since llama.cpp b9908 (#25070).
+        # keeps 8 GiB of earlier prompts in RAM. In MiB; 0 disables the cache, -1 removes the limit. Since llama.cpp
+        # b9908 (#25070) the limit always applies.
         "LLAMA_ARG_CACHE_RAM": str(served.effective_prompt_cache_mib),
         # For each slot, and outside of that bound while the slot is in use.
         **bound,

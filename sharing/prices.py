@@ -1,6 +1,6 @@
-"""What things cost an hour, from dated tables; where a table has no answer, the nearest one, marked.
+"""Prices per hour from dated tables; if a table lacks one, the nearest substitute, marked as such.
 
-Who has read prices from AWS passes them as a `Book`: it stands before the tables.
+Prices that were read from AWS are passed as a `Book`, which takes precedence over the tables.
 """
 
 import datetime
@@ -14,7 +14,7 @@ from sharing.gpus import instance_types
 from sharing.system_instances import system_types
 
 HOME_REGION = "us-east-1"
-"""The region with the best-known prices. Where a region lacks its own, they are shown with a mark and judge nothing."""
+"""The region with the best-known prices. They replace missing ones, are marked, and never decide about a budget."""
 FRESH_DAYS = 7
 """Spot prices drift by the week: older ones that were read from AWS are used with a warning."""
 
@@ -23,22 +23,22 @@ Source = Literal["tables", "aws"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A price and how well it is known."""
+    """A price and its origin."""
 
     usd_per_hour: float
     region: str
-    """Region whose table it stands in."""
+    """Region of the price."""
     date: str
     note: str = ""
-    """Why this is not the exact price; empty when it is."""
+    """Why this is not the exact price; empty if it is."""
     source: Source = "tables"
     own: bool = True
-    """Whether it is a price of the region that was asked for; else it is another region's, or an estimate."""
+    """Whether it is the price in the requested region; otherwise that of another region, or an estimate."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Book:
-    """Prices of one region as AWS reported them on one day, in dollars per hour (Linux)."""
+    """Prices of one region as AWS reported them on one day, in USD per hour (Linux)."""
 
     region: str
     date: datetime.date
@@ -47,14 +47,14 @@ class Book:
     spot: Mapping[str, Mapping[str, float]]
     """By GPU instance type, then zone; a type without any is not sold as spot."""
     offered: frozenset[str] | None = None
-    """The GPU instance types that the region offers; None where nobody asked."""
+    """The GPU instance types that the region offers; None if they were not read."""
 
     def age_days(self, today: datetime.date) -> int:
         """Days since the prices were read; 0 also for the day ahead that UTC can be."""
         return max((today - self.date).days, 0)
 
     def price(self, usd_per_hour: float) -> Price:
-        """A price that stands in this book."""
+        """A price from this book."""
         return Price(usd_per_hour=usd_per_hour, region=self.region, date=self.date.isoformat(), source="aws")
 
 
@@ -114,7 +114,7 @@ def service(item: str, region: str) -> Price:
 
 
 def _unlisted(price: Price) -> Price:
-    """A price of the tables for a type that AWS's own list of the region does not have: probably not to be had."""
+    """A price of the tables for a type that AWS does not list in the region: probably not available."""
     note = "; ".join(part for part in ("not in AWS's list of the region", price.note) if part)
     return replace(price, note=note)
 
@@ -129,10 +129,10 @@ def _estimate(instance_type: str) -> Price:
     kin = [
         other for other in instance_types().values() if other.gpu == wanted.gpu and (HOME_REGION, other.name) in known
     ]
-    dearest = max(kin, key=lambda other: known[HOME_REGION, other.name] / other.gpus)
-    usd = known[HOME_REGION, dearest.name] / dearest.gpus * wanted.gpus
+    highest = max(kin, key=lambda other: known[HOME_REGION, other.name] / other.gpus)
+    usd = known[HOME_REGION, highest.name] / highest.gpus * wanted.gpus
     return Price(
-        usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {dearest.name}", own=False
+        usd_per_hour=usd, region=HOME_REGION, date=table.date, note=f"estimate, from {highest.name}", own=False
     )
 
 

@@ -25,11 +25,11 @@ def partition_of(region: str) -> str:
 
 
 def judge_principal(path: str, arn: str, region: str) -> Problem | None:
-    """What is wrong with an admin of a cluster in `region`; `path` is where the stack file names it."""
+    """The error of an admin of a cluster in `region`, if any; `path` is its place in the stack file."""
     shown = visible(arn)[:200]
     if session := SESSION.fullmatch(arn):
         return Problem(
-            path, shown, "is a session, which ends; an admin is the role behind it", _role_of(*session.groups())
+            path, shown, "is a session, which expires; an admin must be its role", _role_of(*session.groups())
         )
     found = PRINCIPAL.fullmatch(arn)
     if found is None:

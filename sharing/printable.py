@@ -1,4 +1,4 @@
-"""Text from outside, as it may be shown: file names, tags, errors, metadata, and what servers say.
+"""Makes text from outside safe to show: file names, tags, errors, metadata, and answers of servers.
 
 A terminal obeys the control characters of ECMA-48: C0 (U+0000 to U+001F), DEL, and C1 (U+0080 to U+009F). Bidirectional
 controls (Unicode UAX #9) show text in another order than it has; line and paragraph separators (U+2028, U+2029) end a

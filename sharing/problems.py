@@ -1,4 +1,4 @@
-"""What is wrong or unwise in a stack file: where it stands, what was found, the rule, the fix."""
+"""Errors and warnings about a stack file: where, which value, which rule, and the fix."""
 
 import difflib
 import re
@@ -10,39 +10,69 @@ from sharing.printable import one_line, printable
 
 ITEM = re.compile(r"(.*)\[(\d{1,9})\](.*)", re.DOTALL)
 """A path with an item of a list in it."""
+VERBS = frozenset(
+    {
+        "cannot",
+        "does",
+        "has",
+        "have",
+        "is",
+        "lacks",
+        "lets",
+        "limits",
+        "make",
+        "makes",
+        "needs",
+        "parks",
+        "take",
+        "takes",
+    }
+)
+"""A rule that begins with one of these has the value as its subject."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing wrong (or, as a warning, unwise) in a stack file."""
+    """An error in a stack file, or as a warning something that is allowed but unwise."""
 
     path: str
-    """Where, in the file's own words, e.g. `gpu-nodes.instance-types[0]`."""
+    """Path of the key, e.g. `gpu-nodes.instance-types[0]`."""
     found: str
-    """What stands there; empty when nothing does."""
+    """The value there; empty when there is none."""
     rule: str
-    """What must hold, e.g. `must be at least 2`."""
+    """The rule that the value breaks, e.g. `must be at least 2`."""
     fix: str
     """What to write instead."""
     judged: bool = True
     """False for a warning in place of a verdict, where data is missing; `--strict` refuses it."""
 
+    @property
+    def sentence(self) -> str:
+        """The rule and the value that breaks it, e.g. `unknown mode 'mpss'`."""
+        first, value = self.rule.partition(" ")[0], self.found
+        if not value:
+            return self.rule
+        if first in VERBS:
+            return f"{value} {self.rule}"
+        if first == "unknown":
+            return f"{self.rule} {value}"
+        return f"{self.rule}, not {value}" if first == "must" else f"{self.rule}; found {value}"
+
     def __str__(self) -> str:
-        got = f" (got {self.found})" if self.found else ""
-        return printable(f"{self.path}: {self.rule}{got}. {self.fix}").replace("\n", " ").rstrip()
+        return printable(f"{self.path}: {self.sentence}. {self.fix}").replace("\n", " ").rstrip()
 
 
 def group(problems: Iterable[Problem]) -> list[Problem]:
-    """One problem for all items of a list that have the same problem, with the paths in short."""
+    """One problem for all items of a list that have the same problem, with their paths abbreviated."""
     alike: dict[Problem, list[str]] = {}
     for problem in dict.fromkeys(problems):
         before, _, after = _around_number(problem.path)
         alike.setdefault(replace(problem, path=f"{before}[]{after}"), []).append(problem.path)
-    return [replace(problem, path=in_short(paths)) for problem, paths in alike.items()]
+    return [replace(problem, path=abbreviate(paths)) for problem, paths in alike.items()]
 
 
-def in_short(paths: Iterable[str]) -> str:
-    """The paths with the numbers of one list together, e.g. `models[0-2,5].name`."""
+def abbreviate(paths: Iterable[str]) -> str:
+    """The paths with the numbers of a list in one bracket, e.g. `models[0-2,5].name`."""
     numbers: dict[tuple[str, str], list[int]] = {}
     for path in paths:
         before, number, after = _around_number(path)
@@ -53,7 +83,7 @@ def in_short(paths: Iterable[str]) -> str:
 
 
 def _around_number(path: str) -> tuple[str, int | None, str]:
-    """The path before, in and after its last number; no number where it names no item of a list."""
+    """The path before its last number, that number, and the rest; None where it names no item of a list."""
     found = ITEM.fullmatch(path)
     return (found[1], int(found[2]), found[3]) if found else (path, None, "")
 
@@ -69,16 +99,16 @@ def _runs(numbers: Iterable[int]) -> str:
     return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
-def told(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
-    """The problems as lines under a heading, e.g. `Pulumi.dev.yaml has 2 mistakes:`; nothing when there are none.
+def format_problems(name: str, kind: str, problems: Sequence[Problem]) -> list[str]:
+    """The problems as lines under a heading, e.g. `error: Pulumi.dev.yaml has 2 errors`; nothing when there are none.
 
-    The same problem of many models is one line.
+    `kind` is `error` or `warning`. The same problem of many models is one line.
     """
     if not problems:
         return []
     lines = group(problems)
     count = f"{len(lines)} {kind}{'s' if len(lines) != 1 else ''}"
-    return [f"{one_line(name)} has {count}:", *(f"  {problem}" for problem in lines)]
+    return [f"{kind}: {one_line(name)} has {count}", *(f"  {problem}" for problem in lines)]
 
 
 def foreign_letters(text: str) -> str:
@@ -100,11 +130,11 @@ def near(word: str, known: Iterable[str], most: int = 3) -> list[str]:
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A sentence that leads from an unknown word to the known ones, and tells look-alike letters."""
+    """Suggests known words for an unknown one, and names look-alike letters."""
     names = list(known)
     close = near(word, names)
     letters = foreign_letters(word)
-    strange = f"It is written with {letters}. " if letters else ""
+    strange = f"It contains {letters}. " if letters else ""
     if close:
         *others, last = close
         return f"{strange}Did you mean {', '.join(others)}{' or ' if others else ''}{last}?"

@@ -1,4 +1,4 @@
-"""What a stack needs of the account's quotas: vCPUs by family and capacity, addresses, VPCs, clusters."""
+"""The quotas that a stack needs: vCPUs by family and capacity, addresses, VPCs, clusters."""
 
 import re
 from collections import Counter
@@ -34,7 +34,7 @@ class Quota:
     service: str
     """Service code of the Service Quotas API, e.g. `ec2`."""
     code: str
-    """Empty where AWS does not document which quota counts such instances: nobody can look up its limit."""
+    """Empty if AWS does not document which quota counts such instances, so that its limit is unknown."""
     title: str
     """AWS's own name of it, where it has one."""
     unit: str
@@ -42,15 +42,15 @@ class Quota:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
-    """What a stack takes of one quota, in the quota's unit."""
+    """A stack's use of one quota, in the quota's unit."""
 
     quota: Quota
     now: int
-    """With the nodes that are desired."""
+    """With the desired nodes."""
     most: int
-    """With as many nodes as there may be."""
+    """With the maximum number of nodes."""
     replacing: int
-    """The same while nodes are updated or replaced."""
+    """With the extra nodes during an update or a replacement."""
 
 
 @cache
@@ -70,10 +70,11 @@ def vcpu_quota(instance_type: str, capacity: Capacity) -> str | None:
 
 
 def added_nodes(pool: Pool, nodes: int) -> int:
-    """GPU nodes beside the `nodes` of a pool while these are replaced.
+    """Extra GPU nodes of a pool during a replacement of its `nodes`.
 
     Karpenter keeps a drifted node until its replacement is ready, one at a time (the budget of the NodePool). Nodes
-    that came together expire together, each with a replacement; with quota for one more they take turns.
+    that started at the same time expire at the same time, each with a replacement; with quota for one more they take
+    turns.
     Source: kubernetes-sigs/karpenter v1.14.1, pkg/controllers/disruption/helpers.go and nodeclaim/expiration.
     """
     if pool.provisioner == "karpenter":
@@ -82,7 +83,7 @@ def added_nodes(pool: Pool, nodes: int) -> int:
 
 
 def added_system_nodes(setup: Setup) -> int:
-    """System nodes beside those that run: the surge of an update, or a whole new group, whichever is more."""
+    """Extra system nodes: the surge of an update, or an entire new group, the larger of the two."""
     return max(SURGE_PER_ZONE * CONTROL_PLANE_ZONES, setup.system_nodes)
 
 
@@ -92,7 +93,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
     most: Counter[str] = Counter()
     replacing: Counter[str] = Counter()
     for pool in setup.pools:
-        # All types of a pool have the same card, so one quota counts them all; the largest is the safe plan.
+        # All types of a pool have the same GPU, so one quota counts them all; plan for the largest.
         quota = vcpu_quota(pool.instance_types[0], pool.capacity)
         assert quota is not None, "every GPU type is of a family that is counted"
         vcpu = max(known.vcpu for known in pool.known_types)
@@ -116,7 +117,7 @@ def needs(setup: Setup) -> tuple[Need, ...]:
 
 
 def _fallback_quota(pool: Pool) -> str | None:
-    """The quota of the nodes that Karpenter buys without spot capacity. The first `up` may do without them, so they
-    count towards the most that there may be, not towards what is needed now.
+    """The quota of on-demand nodes that Karpenter launches without spot capacity. The first `up` may not need them, so
+    they count only for the maximum.
     """
     return vcpu_quota(pool.instance_types[0], "on-demand") if pool.on_demand_fallback else None

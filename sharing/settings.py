@@ -1,4 +1,4 @@
-"""What to write into a stack file to make one setup of another."""
+"""The settings of a stack file that turn one setup into another."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,9 +25,9 @@ def _sharing(old: Pool, new: Pool) -> Iterator[str]:
         yield f"{new.sharing_path}: {written(new.sharing)}"
         return
     before, after = (sharing.model_dump(mode="json", by_alias=True) for sharing in (old.sharing, new.sharing))
-    unset = {key for key, value in _said(old.sharing).items() if value is None}
-    for key in ("mode", *_said(new.sharing)):
-        # A `null` that is written must become a number where the new mode has one; what is not written needs no line.
+    unset = {key for key, value in _explicit(old.sharing).items() if value is None}
+    for key in ("mode", *_explicit(new.sharing)):
+        # An explicit `null` must become a number if the new mode needs one; an absent key needs no line.
         if before[key] != after[key]:
             yield f"{new.sharing_path}.{key}: {_in_one_line(after[key])}"
             unset.discard(key)
@@ -36,8 +36,8 @@ def _sharing(old: Pool, new: Pool) -> Iterator[str]:
     )
 
 
-def _said(sharing: Sharing) -> dict[str, object]:
-    """The settings that a file says, also those that it sets to `null`."""
+def _explicit(sharing: Sharing) -> dict[str, object]:
+    """The settings that the file has, including those set to `null`."""
     said = sharing.model_dump(mode="json", by_alias=True, exclude_unset=True)
     return {key: value for key, value in said.items() if key != "mode"}
 
@@ -64,7 +64,7 @@ def _model(old: Tenant, new: Tenant) -> Iterator[str]:
 
 
 def written(sharing: Sharing) -> str:
-    """The sharing as a stack file says it in one line, e.g. `{mode: mps, replicas: 4}`."""
+    """The sharing as a stack file has it in one line, e.g. `{mode: mps, replicas: 4}`."""
     settings = sharing.model_dump(by_alias=True, exclude_none=True)
     said = {key: value for key, value in settings.items() if key != "allocation-policy" or value != "packed"}
     return _in_one_line(said)

@@ -1,4 +1,4 @@
-"""What a stack file asks for, in the words of the rules: known types, whole numbers, nothing left to default."""
+"""A stack as the rules see it: known types, integers, and no defaults left open."""
 
 import datetime
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ Support = Literal["standard", "extended"]
 Cache = Literal["node", "volume"]
 
 ONE_POOL = "gpu-nodes"
-"""Where the only pool stands in a stack file that has no list of them."""
+"""Path of the only pool in a stack file that has no list of them."""
 SYSTEM_VOLUME_GIB = 20
-"""Root volume of a system node: EKS's own default, enough for the add-ons."""
+"""Root volume of a system node: the default of EKS, enough for the add-ons."""
 NODE_IMAGES_GIB = 45
 """Disk that a GPU node takes before any model file: the NVIDIA AMI (about 25 GiB) and the unpacked images."""
 POD_CPU_MILLIS = 250
@@ -33,11 +33,11 @@ ZONES_WITHOUT_EKS = ("use1-az3", "usw1-az2", "cac1-az3")
 
 @dataclass(frozen=True, kw_only=True)
 class Pool:
-    """One kind of GPU node. It has no slots because what the rules ask of it again and again is worked out once."""
+    """One kind of GPU node. It has no slots, so that properties that the rules often need are computed once."""
 
     name: str
     path: str
-    """Where it stands in the stack file: `gpu-nodes`, or `gpu-nodes[0]` in a list of pools."""
+    """Path in the stack file: `gpu-nodes`, or `gpu-nodes[0]` in a list of pools."""
     instance_types: tuple[str, ...]
     capacity: Capacity
     min: int
@@ -46,40 +46,40 @@ class Pool:
     volume_gib: int
     sharing: Sharing
     sharing_path: str = "sharing"
-    """Where its sharing stands in the stack file: the stack's, or `gpu-nodes[0].sharing`."""
+    """Path of its sharing in the stack file: `sharing`, or `gpu-nodes[0].sharing`."""
     provisioner: Provisioner = "node-group"
-    """What brings the nodes: an EKS managed node group, or Karpenter when pods wait."""
+    """What launches the nodes: an EKS managed node group, or Karpenter when pods wait."""
     on_demand_fallback: bool = False
-    """Whether Karpenter may buy on-demand when there is no spot capacity."""
+    """Whether Karpenter may launch on-demand nodes when there is no spot capacity."""
     replacement: Replacement = "create-first"
-    """Whether a node group that is replaced goes after the new one has come, or before."""
+    """Whether a replaced node group is deleted after the new one is created, or before."""
     check_offers: bool = True
-    """Whether a type is refused that the region is known not to offer."""
+    """Whether to refuse types that the region is known not to offer."""
 
     @property
     def listed(self) -> bool:
-        """Whether it stands in a list of pools."""
+        """Whether it is in a list of pools."""
         return self.path != ONE_POOL
 
     @property
     def own_sharing_path(self) -> str:
-        """Where to write a sharing that is this pool's alone."""
+        """Path for a sharing mode of this pool alone."""
         return f"{self.path}.sharing" if self.listed else self.sharing_path
 
     @cached_property
     def placed_types(self) -> tuple[tuple[str, InstanceType], ...]:
-        """Its types, as far as the catalogue knows them, each with its place in the stack file."""
+        """Its types that are in the catalogue, each with its path in the stack file."""
         places = ((f"{self.path}.instance-types[{index}]", name) for index, name in enumerate(self.instance_types))
         return tuple((path, instance_types()[name]) for path, name in places if name in instance_types())
 
     @cached_property
     def known_types(self) -> tuple[InstanceType, ...]:
-        """The same without their places."""
+        """The same without their paths."""
         return tuple(known for _, known in self.placed_types)
 
     @cached_property
     def smallest(self) -> InstanceType:
-        """The type with the fewest cards: what is surely there, whichever type comes up."""
+        """The type with the fewest GPUs: a node has at least these."""
         return min(self.known_types, key=lambda known: known.gpus)
 
     @property
@@ -95,24 +95,22 @@ class Pool:
 
     @property
     def planned_nodes(self) -> int:
-        """Nodes that the promise is made for: a parked pool (`desired: 0`) and Karpenter's are judged by what they may
-        become.
-        """
+        """Nodes that are planned: the maximum for a parked pool (`desired: 0`) and for Karpenter."""
         return self.max if self.provisioner == "karpenter" else self.desired or self.max
 
     @cached_property
     def shares_per_node(self) -> int:
-        """Shares of all kinds that one node surely has."""
+        """Shares of all kinds that one node has at least."""
         return self.smallest.gpus * sum(shares.per_gpu for shares in self.offers)
 
     @cached_property
     def offers(self) -> tuple[Shares, ...]:
-        """What each of its cards gives, by kind; nothing where its sharing is none of the card."""
+        """Shares of each of its GPUs, by kind; empty if the GPU does not support the sharing mode."""
         return self.sharing.offers(self.smallest.gpu)
 
     @property
     def planned_gpus(self) -> int:
-        """Cards of those nodes."""
+        """GPUs of the planned nodes."""
         return self.planned_nodes * self.smallest.gpus
 
     @property
@@ -127,26 +125,26 @@ class Tenant:
 
     served: Served
     path: str
-    """Where it stands in the stack file, e.g. `models[0]`."""
+    """Path in the stack file, e.g. `models[0]`."""
     pool: str
     cache: Cache
 
     @property
     def volume_gib(self) -> int:
-        """Size of the model's own EBS volume, 0 when its files lie on the node."""
+        """Size of the model's own EBS volume; 0 if its files are on the node."""
         return 0 if self.cache == "node" else self.served.model.volume_gib
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """A whole stack."""
+    """An entire stack."""
 
     region: str
     kubernetes: str
     support: Support
     zones: int
     zone_names: tuple[str, ...] = ()
-    """Empty: the zones are chosen by what they sell."""
+    """Empty to choose zones by the instance types that they offer."""
     nat: Nat
     public_access_cidrs: tuple[str, ...]
     system_types: tuple[str, ...]
@@ -156,11 +154,11 @@ class Setup:
     max_usd_per_hour: float | None
     today: datetime.date
     public_access_is_written: bool = True
-    """Whether the stack file says who may reach the Kubernetes API: a written value is consent."""
+    """Whether the stack file sets who may reach the Kubernetes API: an explicit value is consent."""
     nat_is_written: bool = True
-    """Whether the stack file says which NAT gateways it has: a written value accepts their price."""
+    """Whether the stack file sets its NAT gateways: an explicit value accepts their price."""
     book: Book | None = None
-    """Prices that were read from AWS; None: the tables of `sharing/data` hold."""
+    """Prices that were read from AWS; None to use the tables of `sharing/data`."""
 
     def tenants_of(self, pool: Pool) -> list[Tenant]:
         return [tenant for tenant in self.tenants if tenant.pool == pool.name]
@@ -171,12 +169,12 @@ class Setup:
         return NODE_IMAGES_GIB + -(-sum(on_node) // 2**30)
 
     def unproved(self, pool: Pool) -> str:
-        """Why nobody can prove the shares of a pool, in words; empty when they can be proved."""
+        """The reason why the shares of a pool cannot be checked; empty if they can."""
         if not self.nodes_of(pool):
-            return "it has no node now; the first `pulumi up` with one proves them"
+            return "it has no node now; the first `pulumi up` with one checks them"
         sizes = sorted({known.gpus for known in pool.known_types})
         if pool.provisioner == "node-group" and len(sizes) > 1:
-            return f"a node of it may have {' or '.join(map(str, sizes))} GPUs, and which one comes is not known"
+            return f"its nodes may have {' or '.join(map(str, sizes))} GPUs, and it is unknown which type starts"
         return ""
 
     @property
@@ -185,9 +183,9 @@ class Setup:
         return tuple(pool for pool in self.pools if pool.desired)
 
     def nodes_of(self, pool: Pool) -> int:
-        """Nodes that run: as many as the group is told, or as Karpenter brings for the models; 0 when parked."""
+        """Nodes that run: `desired` of a node group, or as many as Karpenter launches; 0 when parked."""
         if pool.provisioner == "node-group" or pool.desired == 0:
             return pool.desired
-        if not pool.offers:  # its sharing is none of the card: another rule says so
+        if not pool.offers:  # the GPU does not support the mode: the error of another rule
             return pool.max
         return min(pool.max, -(-len(self.tenants_of(pool)) // pool.shares_per_node))

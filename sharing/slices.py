@@ -1,4 +1,4 @@
-"""Which slices of a GPU hold given models: the layouts that a GPU may have, and the best of them."""
+"""The slices of a GPU that hold given models: possible layouts, and the best of them."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ class Choice:
 
     instance_type: str
     layout: str
-    """What to write as `sharing.layout`."""
+    """Value for `sharing.layout`."""
     usd_per_hour: float
     """On demand, one node."""
 
 
-def cuts(sharing: Mig, gpu: Gpu) -> Iterator[Mig]:
-    """`sharing` with each layout that `gpu` may have, the most slices first."""
+def each_layout(sharing: Mig, gpu: Gpu) -> Iterator[Mig]:
+    """`sharing` with each layout that `gpu` can have, the most slices first."""
     presets = {mig.name(layout): preset for preset, layout in mig.presets(gpu).items()}
     for layout in mig.layouts(gpu):
         slices = [layouts.Slices(profile=profile.name, count=count) for profile, count in layout]
@@ -37,12 +37,12 @@ def cuts(sharing: Mig, gpu: Gpu) -> Iterator[Mig]:
 def slices_for(
     models: tuple[Served, ...], instance: InstanceType, strategy: Strategy = "mixed", nodes: int = 1
 ) -> Mig | None:
-    """The layout under which `nodes` of `instance` hold `models`, a slice each; None where there is none.
+    """The layout with which `nodes` of `instance` hold `models`, one slice per model; None if there is none.
 
-    The one that leaves the fewest kinds of slices idle, of these the one with the most slices.
+    It is the one with the fewest idle kinds of slices, and among these the one with the most slices.
     """
     holding: list[tuple[int, Mig]] = []
-    for sharing in cuts(Mig(strategy=strategy), instance.gpu):
+    for sharing in each_layout(Mig(strategy=strategy), instance.gpu):
         offers = sharing.offers(instance.gpu)
         slices = nodes * instance.gpus * sum(shares.per_gpu for shares in offers)
         if sharing.strategy == strategy and slices >= len(models):
@@ -54,10 +54,12 @@ def slices_for(
 
 
 def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choice]:
-    """The cheapest type of each GPU one node of which holds `models` in MIG, a slice each, with a layout that does."""
+    """For each GPU: the cheapest type that holds `models` on one node, one slice per model, and the layout for it."""
     found: list[Choice] = []
     seen: set[str] = set()
-    for candidate in sorted(_cuttable(region), key=lambda each: (on_demand(each.name, region).usd_per_hour, each.name)):
+    for candidate in sorted(
+        _mig_types(region), key=lambda each: (on_demand(each.name, region).usd_per_hour, each.name)
+    ):
         if candidate.gpu.name in seen:
             continue
         if sharing := slices_for(models, candidate):
@@ -69,15 +71,15 @@ def in_mig(models: tuple[Served, ...], region: str, most: int = 3) -> list[Choic
     return found
 
 
-def _cuttable(region: str) -> Iterator[InstanceType]:
-    """The types that the region may offer, with MIG under every pinned driver."""
+def _mig_types(region: str) -> Iterator[InstanceType]:
+    """Types with MIG that the region may offer and that every pinned driver supports."""
     for known in instance_types().values():
         if mig.profiles(known.gpu) and not known.gpu.min_driver and offered(known.name, region) != "no":
             yield known
 
 
 def _setting(sharing: Mig) -> str:
-    """Its layout as it stands in a stack file."""
+    """Its layout as a stack file has it."""
     if isinstance(sharing.layout, list):
         return f"[{', '.join(f'{{profile: {each.profile}, count: {each.count}}}' for each in sharing.layout)}]"
     return str(sharing.layout)

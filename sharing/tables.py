@@ -1,4 +1,4 @@
-"""Reads the tables of `sharing/data`: CSV files whose first lines say where they come from and when."""
+"""Reads the tables of `sharing/data`: CSV files that begin with their source and date."""
 
 import csv
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ READERS: dict[Any, Callable[[str], Any]] = {
     float: lambda cell: float(cell or 0),
     str: str,
 }
-"""How a cell is read, by the type of the field that it is for."""
+"""Parsers of a cell, by the type of its field."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +23,13 @@ class Table:
     name: str
     source: str
     date: str
-    """ISO date on which the source said so."""
+    """ISO date of the source."""
     rows: tuple[Row, ...]
 
 
 @cache
 def read(name: str) -> Table:
-    """The table `sharing/data/<name>.csv`; raises `ValueError` when it does not say its source and date."""
+    """The table `sharing/data/<name>.csv`; raises `ValueError` if it lacks its source or date."""
     head: dict[str, str] = {}
     lines = files("sharing").joinpath("data", f"{name}.csv").read_text(encoding="utf-8").splitlines()
     while lines and lines[0].startswith("#"):

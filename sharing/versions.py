@@ -1,4 +1,4 @@
-"""Every pinned version, one constant a line. A bump is one commit, with what its row of rules says."""
+"""Every pinned version, one constant per line. Change a version and its row of rules in one commit."""
 
 from dataclasses import dataclass
 
@@ -34,12 +34,12 @@ OLLAMA_CHART = "1.77.0"
 OLLAMA_REPOSITORY = "https://helm.otwld.com"
 # renovate: datasource=docker depName=ollama/ollama
 OLLAMA_IMAGE_TAG = "0.32.15@sha256:57d60e686821ea81a7748a3ec8141308c8b8f95b27105713954abf7a6529e700"
-"""Digest of the multi-platform index, so that a tag pushed again changes nothing."""
+"""Digest of the multi-platform index, so that pushing the tag again has no effect."""
 OLLAMA = OLLAMA_IMAGE_TAG.partition("@")[0]
 
 # renovate: datasource=docker depName=public.ecr.aws/karpenter/karpenter
 KARPENTER_CHART = "1.14.1"
-"""Both charts, and the controller in them; 1.14.1 is the newest whose charts, CRDs and IAM documents were read."""
+"""Both charts and their controller; 1.14.1 is the newest whose charts, CRDs and IAM documents we reviewed."""
 KARPENTER_CRD_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter-crd"
 KARPENTER_REPOSITORY = "oci://public.ecr.aws/karpenter/karpenter"
 
@@ -48,7 +48,7 @@ PROBER_IMAGE = (
     "public.ecr.aws/docker/library/python:3.13.14-slim-trixie"
     "@sha256:9662417aace5ae7b8e2609cce472b72a8958e134ba372808abe9cc1a0c0125e6"
 )
-"""What the shares are proved with, by digest of the multi-platform index (docker-library/repo-info, 2026-08).
+"""Image of the share check, by digest of the multi-platform index (docker-library/repo-info, 2026-08).
 
 From the mirror of Docker's official images on ECR Public: Docker Hub limits pulls without a login by address, and a
 stack's nodes share one. A digest names the content, so the mirror has this image or none.
@@ -56,7 +56,7 @@ stack's nodes share one. A digest names the content, so the mirror has this imag
 
 # renovate: datasource=github-releases depName=awslabs/amazon-eks-ami
 AMI_DATE = "20260714"
-"""Release of the AL2023 AMIs, all variants: the newest whose contents could be read."""
+"""Release of the AL2023 AMIs, all variants: the newest whose contents are published."""
 NVIDIA_DRIVER = 580
 """Driver branch in the NVIDIA variant of that release (580.159.03).
 
@@ -88,7 +88,7 @@ PARTS = (
     Part(name="node feature discovery", version=FEATURE_DISCOVERY_CHART, architectures=BOTH),
     Part(name="the EKS AMI for GPU nodes", version=AMI_DATE, architectures=frozenset(GPU_AMI_TYPES)),
 )
-"""What runs on GPU nodes, with the platforms its image is published for. Sources: the release workflows of
+"""Programs on GPU nodes, with the platforms of their images. Sources: the release workflows of
 ollama/ollama, NVIDIA/k8s-device-plugin and kubernetes-sigs/node-feature-discovery at those versions, and
 docker-library/repo-info."""
 

@@ -1,4 +1,4 @@
-"""Availability zones: how many a region has for EKS, which of them a stack takes, and which a pool may use."""
+"""Availability zones: those of a region that support EKS, of a stack, and of a pool."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,25 +9,25 @@ from sharing.problems import Problem
 from sharing.setup import ZONES_WITHOUT_EKS, Pool, Setup
 
 Offers = Mapping[str, Iterable[str]] | None
-"""The zones that sell each instance type; None: nobody knows, so every zone may."""
+"""The zones that sell each instance type; None if unknown, which allows every zone."""
 CONTROL_PLANE_ZONES = 2
-"""Zones of the control plane, and of the system nodes: what EKS needs, and what every cluster has."""
+"""Zones of the control plane and the system nodes: the minimum for EKS."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """Instance types that nodes need, and of which a zone must have enough kinds."""
+    """Instance types that nodes need, and that a zone must sell."""
 
     path: str
-    """Where they stand in the stack file, e.g. `gpu-nodes.instance-types`."""
+    """Their path in the stack file, e.g. `gpu-nodes.instance-types`."""
     types: tuple[str, ...]
     every: bool
     """True for a node group: EKS refuses one with a type that one of its zones does not sell
-    (eksctl-io/eksctl#3531, awslabs/ec2-spot-workshops#154). Karpenter takes whichever type a zone sells.
+    (eksctl-io/eksctl#3531, awslabs/ec2-spot-workshops#154). Karpenter takes any type that a zone sells.
     """
 
     def met_in(self, zone: str, offers: Offers) -> bool:
-        """Whether nodes can come up in the zone."""
+        """Whether nodes can start in the zone."""
         if offers is None:
             return True
         sold = [zone in offers.get(name, ()) for name in self.types]
@@ -36,14 +36,14 @@ class Demand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Group:
-    """A node group that is there already."""
+    """An existing node group."""
 
     zones: tuple[str, ...]
     types: frozenset[str]
 
 
 class NoZoneError(Exception):
-    """No zone will do: why, and what to write instead."""
+    """No zone is suitable: the reason and the fix."""
 
     def __init__(self, reason: str, fix: str) -> None:
         self.reason, self.fix = reason, fix
@@ -51,27 +51,27 @@ class NoZoneError(Exception):
 
 
 def pool_demand(pool: Pool) -> Demand:
-    """What a pool of GPU nodes needs of a zone."""
+    """The demand of a pool of GPU nodes."""
     types, every = pool.instance_types, pool.provisioner == "node-group"
     return Demand(path=f"{pool.path}.instance-types", types=types, every=every)
 
 
 def system_demand(types: Sequence[str]) -> Demand:
-    """What the system nodes need of a zone."""
+    """The demand of the system nodes."""
     return Demand(path="cluster.system-nodes.instance-types", types=tuple(types), every=True)
 
 
 def demands(setup: Setup) -> list[Demand]:
-    """What the nodes of a stack need of its zones: the system nodes first."""
+    """The demands of all nodes of a stack: the system nodes first."""
     return [system_demand(setup.system_types), *map(pool_demand, setup.pools)]
 
 
 def choose(
     zones: Sequence[str], count: int, wanted: Sequence[Demand], offers: Offers, taken: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """The zones that a stack takes: those that it has, then those that serve the most demands, by most of them.
+    """The zones of a stack: those that it has, then those that meet the most demands.
 
-    Fewer than `count` where there are no more. System nodes live in the first two: the first demand comes first there.
+    Fewer than `count` if there are no more. System nodes use the first two, so the first demand has priority there.
     """
     free = [zone for zone in zones if zone not in taken]
     more = min(max(count - len(taken), 0), len(free))
@@ -80,7 +80,7 @@ def choose(
         met = [sum(one.met_in(zone, offers) for zone in (*taken, *added)) for one in wanted]
         return sum(map(bool, met)), sum(met[:1]), sum(met)
 
-    # Of equally good ones `max` gives the first, and combinations come in the order of `zones`.
+    # Among equals, `max` returns the first, and combinations follow the order of `zones`.
     best = max(combinations(free, more), key=served)
     return (*taken, *sorted(best, key=lambda zone: [not one.met_in(zone, offers) for one in wanted[:1]]))
 
@@ -88,10 +88,10 @@ def choose(
 def place(
     demand: Demand, zones: Sequence[str], offers: Offers, group: Group | None = None, *, bound: bool = False
 ) -> list[str]:
-    """The zones of a pool, among those of its stack: it stays where it is as long as one of its zones sells its types.
+    """The zones of a pool, among those of its stack: it stays where it is while one of its zones sells its types.
 
-    `bound` says that the only zone is that of a volume. Raises `NoZoneError` where no zone sells the types, unless a
-    group with these types is there: its nodes run on.
+    `bound` means that the only zone is that of a volume. Raises `NoZoneError` if no zone sells the types, unless a
+    group with these types exists: its nodes keep running.
     """
     selling = [zone for zone in zones if demand.met_in(zone, offers)]
     kept = [zone for zone in zones if group and zone in group.zones]
@@ -105,10 +105,10 @@ def place(
 
 
 def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool = False) -> NoZoneError:
-    """Why none of the zones will do, and what would."""
+    """Why none of the zones is suitable, and the fix."""
     offers = offers or {}
     if bound:
-        fix = "Models with `cache: volume` keep the pool there: write a type that the zone sells, or `cache: node`."
+        fix = "A volume binds the pool to this zone. Write a type that the zone sells, or `cache: node`."
         return NoZoneError(f"{demand.path}: {', '.join(zones)} does not sell {', '.join(demand.types)}", fix)
     types, here = ", ".join(demand.types), ", ".join(zones)
     everywhere = sorted({zone for name in demand.types for zone in offers.get(name, ())})
@@ -118,36 +118,36 @@ def unsold(demand: Demand, zones: Sequence[str], offers: Offers, *, bound: bool 
         sold = "; ".join(f"{name}: {', '.join(offers.get(name, ())) or 'nowhere'}" for name in demand.types)
         fix = f"A node group needs a zone that sells all of its types ({sold}). Keep types that one zone sells."
     else:
-        fix = "No other zone of the region sells them to this account. Write other types, or take another region."
+        fix = "No other zone of the region sells them to this account. Use other types or another region."
     return NoZoneError(f"{demand.path}: no zone of the stack ({here}) sells {types}", fix)
 
 
 def most(region: str) -> int | None:
-    """Zones of a region in which EKS runs; None for a region that the table does not have."""
+    """Number of zones of a region in which EKS runs; None for a region that the table lacks."""
     ids = [row["zone_id"] for row in tables.read("zones").rows if row["region"] == region]
     return sum(id not in ZONES_WITHOUT_EKS for id in ids) if ids else None
 
 
 def too_many(setup: Setup) -> Iterator[Problem]:
-    """More zones than the region has."""
+    """Rejects more zones than the region has."""
     limit = most(setup.region)
     if limit is not None and setup.zones > limit:
         path = "cluster.zone-names" if setup.zone_names else "cluster.zones"
-        rule = f"{setup.region} has {limit} zones in which EKS runs"
+        rule = f"is more than the {limit} zones of {setup.region} in which EKS runs"
         yield Problem(path, str(setup.zones), rule, f"Write `zones: {limit}` or fewer.")
 
 
 def misnamed(setup: Setup) -> Iterator[Problem]:
-    """Zones of another region, zones that are no Availability Zones, and zones that are listed twice."""
+    """Rejects zones of another region, other kinds of zones, and duplicates."""
     for index, zone in enumerate(setup.zone_names):
         path = f"cluster.zone-names[{index}]"
         fix = f"Write zones of {setup.region}, for example `[{setup.region}a, {setup.region}b]`."
         letter = zone.removeprefix(setup.region)
         if not zone.startswith(setup.region):
-            rule = f"is no zone of {setup.region}, the stack's region"
+            rule = f"is not a zone of {setup.region}, the stack's region"
             yield Problem(path, f"'{zone}'", rule, fix)
         elif len(letter) != 1 or not letter.islower():
-            rule = "must be an Availability Zone: EKS does not support other kinds of zones"
+            rule = "is not an Availability Zone, and EKS supports no other kind"
             yield Problem(path, f"'{zone}'", rule, fix)
         elif zone in setup.zone_names[:index]:
             yield Problem(path, f"'{zone}'", "is listed twice", "Keep one of the two.")

@@ -1,4 +1,4 @@
-"""Deploys a plan: cluster, nodes, sharing, proof and models. One story for every sharing mode."""
+"""Deploys a plan: cluster, nodes, sharing, share check and models, the same for every sharing mode."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ from stacks.stack_file.shape import StackConfig
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """What every part of a stack stands on."""
+    """The foundation of every part of a stack."""
 
     plan: Plan
     provider: aws.Provider
@@ -64,7 +64,7 @@ class Base:
 
 
 def deploy(plan: Plan) -> None:
-    """Registers the whole stack, and exports what it reports about itself."""
+    """Registers the entire stack and exports its outputs."""
     for warning in plan.assessment.warnings:
         pulumi.log.warn(str(warning))
     base = create_base(plan)
@@ -76,8 +76,8 @@ def deploy(plan: Plan) -> None:
 
 
 def create_base(plan: Plan) -> Base:
-    """The provider, the cluster, and what pools keep in the state."""
-    # Controllers tag what they make, so the provider's default tags are in the one tag set.
+    """The provider, the cluster, and the values of pools that are kept in the state."""
+    # Controllers tag their resources, so the stack's tags include the default tags of the provider.
     tags = stack_tags(plan.stack, {**plan.config.default_tags.tags, **plan.config.tags})
     provider = create_provider(plan.config)
     cluster = create_cluster(plan, provider, tags)
@@ -95,7 +95,7 @@ def create_base(plan: Plan) -> Base:
 
 
 def create_provider(config: StackConfig) -> aws.Provider:
-    """The one AWS provider; without it eks.Cluster would bring a second, older one of its own."""
+    """The only AWS provider; without it, eks.Cluster would create a second, older one."""
     roles = [
         aws.ProviderAssumeRoleArgs(role_arn=one.role_arn, session_name=one.session_name, duration=one.duration)
         for one in config.assume_roles
@@ -112,24 +112,22 @@ def create_provider(config: StackConfig) -> aws.Provider:
 
 
 def choose_mode_taint(pool: Pool, *, proof: bool) -> pulumi.Output[str]:
-    """A value for the taint that changes whenever the shares or the mode's settings do, also when that is taken back.
+    """A value for the taint that changes with the shares and the mode's settings, even when a change is reverted.
 
-    Otherwise, models that still wait for the old shares would come back, and hold the shares that are to be proved.
+    Otherwise, models that still wait for the old shares would start and occupy the shares that must be checked.
     """
     mode = pool.sharing.config_name
-    promise = fingerprint(expectations(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
-    keepers = {"mode": mode, "promise": promise}
+    expected = fingerprint(expectations(pool.sharing, pool.smallest.gpu, pool.smallest.gpus)) if proof else ""
+    keepers = {"mode": mode, "promise": expected}
     if pool.sharing.needs_mps_daemon:
-        # A release that changes restarts the MPS daemon, and models that live on have lost their GPU.
+        # A changed release restarts the MPS daemon, and models that keep running lose their GPU.
         keepers["plugin"] = plugin_fingerprint(pool.name, pool.sharing)
     once = random.RandomId(f"{PROJECT}-{pool.name}-mode", byte_length=4, keepers=keepers)
     return once.hex.apply(lambda digits: f"{mode}-{digits}")
 
 
 def choose_volume_zone(cluster: GpuCluster, pool: Pool) -> pulumi.Output[str]:
-    """The zone of the models' volumes: one that sells the pool's types, chosen once and kept in the state, since a
-    volume does not move.
-    """
+    """The zone of the models' volumes, which offers the pool's types. It is kept in the state: a volume cannot move."""
     first = cluster.zones_of_pool(pool.name, pool_demand(pool)).apply(lambda zones: zones[0])
     once = random.RandomId(
         f"{PROJECT}-{pool.name}-zone",
@@ -141,7 +139,7 @@ def choose_volume_zone(cluster: GpuCluster, pool: Pool) -> pulumi.Output[str]:
 
 
 def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) -> GpuCluster:
-    """The cluster, in the config's region. Who runs the program administers it."""
+    """The cluster in the configured region, with the caller as its administrator."""
     settings = plan.config.cluster
     caller = find_caller(pulumi.InvokeOptions(provider=provider), plan.config.region)
     return GpuCluster(
@@ -170,7 +168,7 @@ def create_cluster(plan: Plan, provider: aws.Provider, tags: Mapping[str, str]) 
 
 
 def create_gpu_nodes(base: Base) -> dict[str, pulumi.Resource]:
-    """What brings the GPU nodes, by the pool's name: a group for each pool that is one, Karpenter for the others."""
+    """The provisioner of the GPU nodes, by pool: a node group, or Karpenter."""
     fixed = [pool for pool in base.plan.setup.pools if pool.provisioner == "node-group"]
     coming = [pool for pool in base.plan.setup.pools if pool.provisioner == "karpenter"]
     found: dict[str, pulumi.Resource] = {pool.name: _node_group(base, pool) for pool in fixed}
@@ -180,7 +178,7 @@ def create_gpu_nodes(base: Base) -> dict[str, pulumi.Resource]:
 
 
 def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
-    """The nodes of a pool: in the zones that sell its types, or in the one of the models' volumes."""
+    """The nodes of a pool, in the zones that offer its types, or in the zone of the models' volumes."""
     zones = base.zones(pool)
     return SpotGpuNodeGroup(
         f"{PROJECT}-{pool.name}",
@@ -207,12 +205,12 @@ def _node_group(base: Base, pool: Pool) -> SpotGpuNodeGroup:
 
 
 def _karpenter(base: Base, pools: Sequence[Pool]) -> KarpenterGpuPool:
-    """The GPU nodes that come when models wait, and the one controller that brings them."""
+    """Karpenter's GPU nodes, which start when models wait, and its controller."""
     return KarpenterGpuPool(
         f"{PROJECT}-karpenter",
         KarpenterGpuPoolArgs(
             cluster_name=base.cluster.cluster_name,
-            # All zones: Karpenter knows which of them sell what. The zones of each pool are asked for the error alone.
+            # All zones, because Karpenter knows their offers. Zones of each pool are looked up only to report errors.
             node_subnet_ids=pulumi.Output.all(
                 base.cluster.node_subnet_ids, *(base.zones(pool) for pool in pools)
             ).apply(lambda known: list(known[0])),
@@ -264,11 +262,11 @@ def share_gpus(base: Base, nodes: Mapping[str, pulumi.Resource]) -> DevicePlugin
 
 
 def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, ShareProof]:
-    """A proof for each pool, by the pool's name; what is not proved, and why, is told."""
+    """A share check for each pool, by the pool's name; logs the reason for each pool without one."""
     proofs = {}
     for pool in base.plan.setup.pools if base.plan.config.proof else ():
         if unproved := base.plan.setup.unproved(pool):
-            pulumi.log.info(f"The shares of pool {pool.name} are not proved: {unproved}.")
+            pulumi.log.info(f"The shares of pool {pool.name} are not checked: {unproved}.")
             continue
         proofs[pool.name] = ShareProof(
             f"{PROJECT}-{pool.name}-proof",
@@ -276,7 +274,7 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
                 sharing=pool.sharing,
                 gpu=pool.smallest.gpu,
                 gpus_per_node=pool.smallest.gpus,
-                # Of a pool that may bring nodes of several sizes, the smallest: that is what shares are counted by.
+                # For a pool with nodes of several sizes, the smallest one: shares are counted by it.
                 instance_types=[known.name for known in pool.known_types if known.gpus == pool.smallest.gpus],
                 pool=pool.name,
                 mode_taint=base.mode_taints[pool.name],
@@ -289,12 +287,14 @@ def prove_shares(base: Base, needs: Sequence[pulumi.Resource]) -> dict[str, Shar
 
 
 def serve_models(base: Base, on: Sequence[pulumi.Resource]) -> OllamaPair:
-    """The models. They wait for the nodes, which costs no time and makes them go first on destroy, while the node
-    that holds their volume lives; for the proofs of their shares, which they would hold otherwise; and for the storage
-    driver where they keep files on volumes.
+    """The models. They depend on:
 
-    And for the device plugin: on a switch of mode the node advertises the old shares until its plugin has changed. Not
-    for DNS, since a model is pulled again until that works.
+    - the nodes, so that `destroy` deletes the models first, while the node with their volume exists;
+    - the share checks, because models would occupy the shares to be checked;
+    - the storage driver, if they keep files on volumes;
+    - the device plugin, because a node advertises the old shares until its plugin has changed.
+
+    They do not depend on DNS, because a failed pull is retried.
     """
     needs = [*on, base.cluster.storage_driver] if base.volume_zones else on
     return OllamaPair(
@@ -332,7 +332,7 @@ def _model(fit: Fit, base: Base) -> OllamaModel:
 
 
 def export(base: Base, sharing: DevicePluginSharing, proofs: Mapping[str, ShareProof], models: OllamaPair) -> None:
-    """Exports what `stacks.outputs.StackOutputs` reads."""
+    """Exports the fields of `stacks.outputs.StackOutputs`."""
     reported = {
         **describe(base.plan),
         "verified_shares": {name: proof.verified_shares for name, proof in proofs.items()},

@@ -1,4 +1,4 @@
-"""What a stack reports about itself: `describe` is exported by `stacks.deploy`, and every command reads `StackOutputs`.
+"""The outputs of a stack: `stacks.deploy` exports `describe`, and every command reads `StackOutputs`.
 
 Fields with a default are missing from the outputs of an older program.
 """
@@ -23,9 +23,9 @@ class SharesOutputs(_Outputs):
     per_gpu: int
     """Shares of one GPU."""
     total: int | None = None
-    """On all nodes of the pool."""
+    """Number on all nodes of the pool."""
     memory_mib: int | None = None
-    """Of one share; None where the shares have the GPU's memory in common."""
+    """Memory of one share; None if all shares use the memory of the GPU."""
     enforced: bool | None = None
     """Whether a process that takes more memory than its share is refused."""
 
@@ -42,7 +42,7 @@ class PoolOutputs(_Outputs):
     config: str | None = None
     """The mode with its settings (`Sharing.config_name`), e.g. `timeslice-2`."""
     cut: str | None = None
-    """What each GPU is partitioned into (`Sharing.cut`)."""
+    """Layout of each GPU (`Sharing.cut`)."""
     gpu: str | None = None
     """Name of the GPU in `tandem gpus`."""
     instance_types: tuple[str, ...] | None = None
@@ -90,7 +90,7 @@ class StackOutputs(_Outputs):
     kubeconfig: Any = None
     """Secret: `pulumi stack output kubeconfig --show-secrets` prints it as JSON."""
     verified_shares: dict[str, Any] = {}
-    """What the proof of each pool has counted."""
+    """Results of the share check of each pool."""
     cost: CostOutputs | None = None
     """The bill of the plan."""
     fit: dict[str, FitOutputs] = {}
@@ -104,7 +104,7 @@ class StackOutputs(_Outputs):
 
 
 def describe(plan: Plan) -> dict[str, Any]:
-    """The outputs that are known before anything is deployed."""
+    """The outputs that are known before the deployment."""
     bill, pools = plan.assessment.cost, {pool.name: describe_pool(pool) for pool in plan.setup.pools}
     assert bill is not None, "an accepted stack has a bill"
     cost = CostOutputs(
@@ -124,7 +124,7 @@ def describe(plan: Plan) -> dict[str, Any]:
 
 
 def describe_pool(pool: Pool) -> PoolOutputs:
-    """What a stack reports about one of its pools."""
+    """The outputs of one pool."""
     gpu = pool.smallest.gpu
     return PoolOutputs(
         mode=pool.sharing.mode,

@@ -15,21 +15,21 @@ from stacks.stack_file.shape import SECTIONS
 from stacks.stack_file.yaml import Source
 
 AWS_CLI_MISSING = (
-    "The AWS CLI is not on the PATH. The eks provider calls it, also for a preview, and will stop with "
+    "The AWS CLI is not on the PATH. The EKS provider needs it, also for a preview, and fails with "
     '"Could not find aws CLI for EKS". Install version 2.7 or later, or 1.24 of version 1.'
 )
 PROVIDERS_ELSEWHERE = "PULUMI_DEBUG_PROVIDERS"
-"""Names providers that run already, as those of `tandem sandbox` do: none of them calls the AWS CLI."""
+"""Set if providers already run, such as those of `tandem sandbox`, which do not call the AWS CLI."""
 OLDEST_PULUMI = ">=3.214.0"
-"""As in Pulumi.yaml, which a CLI before 3.219 ignores. An older engine ignores `replacement_trigger`, and does not
-prove shares again after a switch."""
+"""As in Pulumi.yaml, which a CLI before 3.219 ignores. An older engine ignores `replacement_trigger` and does not
+repeat the share check after a switch."""
 
 
 def run() -> None:
     """Deploys the stack that Pulumi is running. A refusal is shown without a traceback."""
     pulumi.require_pulumi_version(OLDEST_PULUMI)
     if shutil.which("aws") is None and not os.environ.get(PROVIDERS_ELSEWHERE):
-        # A warning: the provider, which may run elsewhere, has the last word.
+        # Only a warning: the provider decides, and it may run elsewhere.
         pulumi.log.warn(AWS_CLI_MISSING)
     try:
         plan = load_plan()
@@ -46,7 +46,7 @@ def load_plan() -> Plan:
 
 
 def _provider_values() -> dict[str, Any]:
-    """Values of all `aws:` keys. `pulumi.Config` cannot list keys, and an overlooked one would not be refused."""
+    """Values of all `aws:` keys. `pulumi.Config` cannot list keys, so an unexpected one would go unnoticed."""
     known = {**get_config_env(), **CONFIG.get()}
     return {key: value for key, value in known.items() if key.startswith("aws:")}
 

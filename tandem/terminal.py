@@ -93,12 +93,12 @@ def _stopped(message: str, parsed: argparse.Namespace, code: int = USAGE) -> int
 
 
 def tell(judged: "Judged") -> None:
-    """Prints the mistakes in a stack file and what is unwise in it, a line each."""
-    from sharing.problems import told
+    """Prints the errors in a stack file and its warnings, a line each."""
+    from sharing.problems import format_problems
 
-    for line in told(judged.name, "mistake", judged.problems):
+    for line in format_problems(judged.name, "error", judged.problems):
         print_line(line, sys.stdout)
-    for line in told(judged.name, "warning", judged.assessment.warnings):
+    for line in format_problems(judged.name, "warning", judged.assessment.warnings):
         print_line(line, sys.stdout)
 
 

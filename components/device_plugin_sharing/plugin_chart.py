@@ -8,7 +8,7 @@ import pulumi
 
 from components.charts import Chart
 from sharing import versions
-from sharing.modes import WHOLE_GPU_LABELS, Sharing
+from sharing.modes import ENTIRE_GPU_LABELS, Sharing
 from sharing.names import MODE_TAINT, PLUGIN_CHART, POOL_LABEL, tolerations
 
 CHART = Chart(
@@ -30,7 +30,7 @@ def values(pool: str, sharing: Sharing, mode_taint: pulumi.Input[str] | None = N
     """
     return {
         "config": {"default": sharing.config_name, "map": {sharing.config_name: json.dumps(sharing.plugin_config())}},
-        "nodeSelector": {POOL_LABEL: pool, **WHOLE_GPU_LABELS},
+        "nodeSelector": {POOL_LABEL: pool, **ENTIRE_GPU_LABELS},
         # Replaces the chart's own terms, one of which requires `nvidia.com/gpu.present`. The GPU Operator sets that
         # label to `false` until feature discovery has seen the node, which would stop the plugin.
         "affinity": _on_nodes_of(pool),

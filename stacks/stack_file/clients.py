@@ -1,4 +1,4 @@
-"""What is wrong or unwise in `models-clients`: who may ask the models."""
+"""Errors and warnings about `models-clients`: the pods that may send requests to the models."""
 
 from collections.abc import Collection, Iterator, Mapping
 
@@ -12,17 +12,17 @@ UNWISE: Mapping[str, tuple[str, str]] = {
     # (amazon-network-policy-controller-k8s v1.1.7, pkg/resolvers/endpoints.go, computeIngressEndpoints). In kube-system
     # these are aws-node and kube-proxy, on every node.
     "kube-system": (
-        "has pods with `hostNetwork` on every node; each has the address of its node, so that everything on the "
-        "nodes' own network may use and delete models",
-        "Move the client to a namespace of its own, and list that.",
+        "has pods with `hostNetwork` on every node; these use the node's address, so everything on the nodes' "
+        "network could use and delete models",
+        "Move the client to a namespace of its own, and list that one.",
     ),
-    OLLAMA_NAMESPACE: ("has no effect: it is the models' own namespace, whose pods may always ask", "Leave it out."),
+    OLLAMA_NAMESPACE: ("has no effect: it is the models' own namespace, whose pods always have access", "Remove it."),
 }
 """Namespaces that are accepted with a warning, by name: the rule and the fix."""
 
 
 def find_repetitions(clients: ModelClients, misread: Collection[str]) -> Iterator[Problem]:
-    """Namespaces that stand twice in the list."""
+    """Finds duplicate namespaces."""
     names = clients.namespaces
     for index, name in enumerate(names):
         path = f"models-clients.namespaces[{index}]"
@@ -31,7 +31,7 @@ def find_repetitions(clients: ModelClients, misread: Collection[str]) -> Iterato
 
 
 def warn_of_clients(clients: ModelClients) -> Iterator[Problem]:
-    """Namespaces that let in too many, or nobody new."""
+    """Warns about namespaces that give access to too many pods, or to none."""
     for index, name in enumerate(clients.namespaces):
         if name in UNWISE:
             rule, fix = UNWISE[name]

@@ -1,4 +1,4 @@
-"""Values of a stack file that are fine alone and wrong together."""
+"""Values of a stack file that are valid alone but conflict with each other."""
 
 from collections.abc import Collection, Iterator
 
@@ -13,7 +13,7 @@ from stacks.stack_file.shape import FEWEST_ZONES, ClusterSettings, GpuNodes, Sta
 
 
 def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
-    """Values that are fine alone and wrong together."""
+    """Finds values that are valid alone but conflict with each other."""
     pools = config.pools()
     if config.lacks_sharing() and not touches(["sharing"], misread):
         yield Problem("sharing", "", hints.MISSING, hints.hint("sharing"))
@@ -28,8 +28,8 @@ def find_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Prob
                 yield Problem(f"{path}[{index}]", f"'{name}'", "is listed twice", "Keep one of the two.")
     for path, nodes in pools.items():
         if nodes.on_demand_fallback and (nodes.provisioner, nodes.capacity) != ("karpenter", "spot"):
-            rule = "has an effect only with `provisioner: karpenter` and `capacity: spot`"
-            yield Problem(f"{path}.on-demand-fallback", "true", rule, "Leave it out.")
+            rule = "has no effect without `provisioner: karpenter` and `capacity: spot`"
+            yield Problem(f"{path}.on-demand-fallback", "true", rule, "Remove it.")
     yield from _admin_contradictions(config, misread)
     yield from find_repetitions(config.models_clients, misread)
     yield from _zone_contradictions(config.cluster, misread)
@@ -52,10 +52,10 @@ def _admin_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
 
 def _count_contradictions(path: str, nodes: GpuNodes) -> Iterator[Problem]:
     if nodes.desired > nodes.max:
-        rule = f"must be at most `max`, {nodes.max}"
-        yield Problem(f"{path}.desired", str(nodes.desired), rule, f"Write `max: {nodes.desired}` as well.")
+        rule = f"must be at most {nodes.max} (`max`)"
+        yield Problem(f"{path}.desired", str(nodes.desired), rule, f"Raise `max` to {nodes.desired}.")
     if nodes.desired and nodes.min > nodes.desired:
-        rule = f"must be at most `desired`, {nodes.desired}"
+        rule = f"must be at most {nodes.desired} (`desired`)"
         yield Problem(f"{path}.min", str(nodes.min), rule, "Write `min: 0`.")
     if not nodes.desired and nodes.min:
         yield Problem(f"{path}.min", str(nodes.min), "must be 0 for a parked pool (`desired: 0`)", "Write `min: 0`.")
@@ -66,32 +66,32 @@ def _zone_contradictions(cluster: ClusterSettings, misread: set[str]) -> Iterato
     if touches([path, "cluster.zones"], misread) or not names:
         return
     if len(names) < FEWEST_ZONES:
-        yield Problem(path, ", ".join(names), "EKS needs two zones", "Add another zone.")
+        yield Problem(path, ", ".join(names), "is only one zone, and EKS needs two", "Add another zone.")
     elif "zones" in cluster.model_fields_set and cluster.zones != len(names):
-        rule = f"lists {len(names)} zones, and `zones` is {cluster.zones}"
-        yield Problem(path, ", ".join(names), rule, "Remove `zones`: the list says how many.")
+        rule = f"is a list of {len(names)} zones, but `zones` is {cluster.zones}"
+        yield Problem(path, "", rule, "Remove `zones`.")
 
 
 def is_named_in_doubt(config: StackConfig, misread: Collection[str]) -> bool:
-    """Whether the name of a pool could not be read, so that models may name it."""
+    """Whether the name of a pool is unreadable, so that models may refer to it."""
     return touches([f"{path}.name" for path in config.pools()], misread)
 
 
 def _pool_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Problem]:
-    """Names of pools that stand twice, and models on no pool or on an unknown one."""
+    """Finds duplicate names of pools, and models on no pool or on an unknown one."""
     pools = config.pools()
     names = [pool_name(nodes) for path, nodes in pools.items() if not touches([f"{path}.name"], misread)]
     known = list(dict.fromkeys(names))
     for index, path in enumerate(path for path in pools if not touches([f"{path}.name"], misread)):
         if names[index] in names[:index]:
-            yield Problem(f"{path}.name", names[index], "must be different for each pool", "Give it a name of its own.")
+            yield Problem(f"{path}.name", names[index], "is the name of another pool", "Give each pool its own name.")
     for index, settings in enumerate(config.models):
         path = f"models[{index}].pool"
         if touches([path], misread) or settings.pool in known:
             continue
         if settings.pool is None and len(pools) > 1:
             listed = f" Known: {', '.join(known)}." if known else ""
-            yield Problem(path, "", "is missing, and there are several pools", f"Name the one that it runs on.{listed}")
+            yield Problem(path, "", "is missing, and the stack has several pools", f"Write the name of a pool.{listed}")
         elif settings.pool is not None and not is_named_in_doubt(config, misread):
             yield Problem(path, f"'{settings.pool}'", "unknown pool", did_you_mean(settings.pool, known))
 
@@ -101,18 +101,18 @@ def _model_contradictions(config: StackConfig, misread: set[str]) -> Iterator[Pr
     for index, settings in enumerate(config.models):
         path = f"models[{index}]"
         if settings.id and settings.id in ids[:index]:
-            yield Problem(f"{path}.id", settings.id, "must be different for each model", "Leave it out, or number it.")
+            yield Problem(f"{path}.id", settings.id, "is the id of another model", "Remove it, or write another id.")
         if {path, f"{path}.name", *(f"{path}.{key}" for key in OWN_KEYS)} & misread:
             continue
         found = list(settings.contradictions(path))
         yield from found
         if not found and settings.model() is None:
-            fix = f"{did_you_mean(settings.name, models())} Or describe your own by {', '.join(OWN_NUMBERS)}."
-            yield Problem(f"{path}.name", f"'{settings.name}'", _unknown_model(settings.name), fix)
+            fix = f"{did_you_mean(settings.name, models())} For a custom model, add {', '.join(OWN_NUMBERS)}."
+            yield Problem(f"{path}.name", _as_ollama_reads(settings.name), "unknown model", fix)
 
 
-def _unknown_model(name: str) -> str:
-    """What is wrong with a name that the catalogue lacks. Without a tag it means `latest`, which it may lack alone."""
+def _as_ollama_reads(name: str) -> str:
+    """A name that the catalogue lacks. Without a tag it means `latest`, which may be the only tag that is missing."""
     full = full_name(name)
     is_completed = full.endswith(f":{DEFAULT_TAG}") and not name.endswith(f":{DEFAULT_TAG}")
-    return f"unknown model; Ollama reads it as {full}" if is_completed else "unknown model"
+    return f"'{name}' ({full} in Ollama)" if is_completed else f"'{name}'"

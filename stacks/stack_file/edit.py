@@ -40,7 +40,7 @@ def describe_model(path: Path, name: str, own: Mapping[str, object]) -> int:
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
     except ChangedError:
-        raise UnreadableError(f"{path.name} was changed by somebody else meanwhile. Run the command again.") from None
+        raise UnreadableError(f"{path.name} was changed by another process. Run the command again.") from None
     except OSError as error:
         raise UnreadableError(f"{path.name} cannot be written: {error.strerror}. Make it writable.") from None
     return count
@@ -131,7 +131,7 @@ def _changed(text: str, node: yaml.MappingNode, own: Mapping[str, object], *, in
 
 
 def _without(text: str, start: int, end: int, key: str) -> Edit:
-    """The change after which a setting is gone: with its line, where it has one of its own."""
+    """The edit that removes a setting, with its line if nothing else is there."""
     begin, stop = text.rfind("\n", 0, start) + 1, text.find("\n", end) + 1
     has_line = begin and stop and not text[begin:start].strip() and re.match(r"[ \t]*(#.*)?\r?\n", text[end:stop])
     return (begin, stop, "") if has_line else (start, end, f"{key}: null")
@@ -164,7 +164,7 @@ def _end(value: yaml.Node, key: yaml.Node) -> int:
 
 
 def _last(node: yaml.Node) -> int:
-    """Where the last value in a node ends: the end of a block is said to be where the next thing begins."""
+    """Position after the last value in a node: libyaml puts the end of a block at the start of the next node."""
     if isinstance(node, yaml.CollectionNode) and node.value and not node.flow_style:
         last = node.value[-1]
         return _end(last[1], last[0]) if isinstance(last, tuple) else _last(last)

@@ -1,5 +1,5 @@
-"""What keeps a stack file from becoming a plan. Imports nothing, so that every command can afford to know it."""
+"""Errors of stack files. Imports nothing, so that it is cheap for every command."""
 
 
 class UnreadableError(Exception):
-    """The file cannot be read as YAML at all; the message says why and what to do."""
+    """The file is not readable as YAML; the message has the reason and the fix."""

@@ -1,4 +1,4 @@
-"""What to write instead of what pydantic refuses: its own words speak of Python, ours of the stack file."""
+"""Turns pydantic's errors, which speak of Python, into errors and fixes that speak of the stack file."""
 
 import re
 import types
@@ -21,9 +21,11 @@ from stacks.stack_file.shape import StackConfig
 from stacks.stack_file.yaml import EXAMPLE
 
 Loc = tuple[int | str, ...]
-"""Where something stands: keys and numbers of list items."""
+"""Location of a value: keys and indexes of list items."""
 MISSING = "is missing"
-_BY_PROFILE = "The AWS CLI in the kubeconfig cannot send it: put role and setting into a profile, write `aws:profile`."
+_BY_PROFILE = (
+    "The AWS CLI in the kubeconfig cannot send it. Put role and setting into a profile and write `aws:profile`."
+)
 _ARN = "arn:aws:iam::111122223333:role/ci"
 HINTS = {
     "aws:region": "Write `aws:region: us-east-1`, for example.",
@@ -42,29 +44,29 @@ HINTS = {
     "sharing": "Write `tandem:sharing: {mode: timeslice}`, for example.",
     "sharing.mode": "Write `mode: timeslice`, for example.",
     "sharing.layout": "Write `layout: all-1g.24gb`, or `layout: [{profile: 1g.24gb, count: 2}]`.",
-    "sharing.layout[].profile": "Write 1g.24gb, e.g.",
+    "sharing.layout[].profile": "Write `profile: 1g.24gb`, for example.",
     "sharing.timeslice.replicas": ONE_POD_PER_GPU,
     "sharing.mps.replicas": ONE_POD_PER_GPU,
     "sharing.mig.replicas": ONE_POD_PER_SLICE,
     "gpu-nodes": "Write `tandem:gpu-nodes: {instance-types: [g4dn.xlarge]}`, for example.",
-    "gpu-nodes.name": "Only pools in a list have names: `[{name: fast, …}]`.",
-    "gpu-nodes.sharing": "Only pools in a list have their own; here `tandem:sharing` is all.",
+    "gpu-nodes.name": "Remove it, or write a list of pools: `[{name: fast, …}]`.",
+    "gpu-nodes.sharing": "Use `tandem:sharing`, or write a list of pools.",
     "gpu-nodes.provisioner": "Write `node-group` or `karpenter`.",
     "gpu-nodes.max": "Write `max: 1`; `desired: 0` parks the pool.",
     "gpu-nodes.on-demand-fallback": "Write `on-demand-fallback: true` or `on-demand-fallback: false`.",
     "gpu-nodes.replacement": "Write `create-first` or `delete-first`.",
     "gpu-nodes.check-offers": "Write `check-offers: true` or `check-offers: false`.",
     "gpu-nodes[]": "Write `{name: fast, instance-types: [g6.xlarge]}`, for example.",
-    "gpu-nodes[].name": "Write `name: fast`, for example: lower-case letters, digits and dashes, 20 at most.",
-    "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or leave it out.",
+    "gpu-nodes[].name": "Use up to 20 lower-case letters, digits and dashes, for example `name: fast`.",
+    "gpu-nodes[].sharing": "Write `sharing: {mode: timeslice}`, for example, or remove it.",
     "gpu-nodes[].sharing.mode": "Write `mode: timeslice`, for example.",
     "models": 'Write `tandem:models: [{name: "llama2:7b"}]`, for example.',
     "models[]": 'Write `{name: "llama2:7b"}`, for example.',
     "models[].name": "Write a tag as in `ollama pull`, e.g. llama2:7b.",
-    "models[].id": "Use lower-case letters, digits and dashes, a letter first, 40 at most.",
+    "models[].id": "Use up to 40 lower-case letters, digits and dashes; begin with a letter.",
     "models[].batch": "Write `batch: 512`, for example.",
     "models[].prompt-cache-mib": (
-        "Write `prompt-cache-mib: 512`, or 0 for none. `-1` (no limit) would end in an OOM kill."
+        "Write `prompt-cache-mib: 512`, or 0 for none; -1 (no limit) would end in an OOM kill."
     ),
     "models[].architecture": "Write the name that `ollama show` prints, e.g. gemma3.",
     "models[].encoder": "Write `encoder: true` or `encoder: false`.",
@@ -81,10 +83,10 @@ HINTS = {
     "budget": "Write `tandem:budget: {max-usd-per-hour: 0.5}`, for example.",
     "tags": "Write `tandem:tags: {team: ml}`, for example.",
 }
-"""What to write, by the path of the key. The hint of a list is also that of its items; that of `gpu-nodes` is also
-that of each pool in a list."""
-TOO_MANY = {"aws:assumeRoles": "Keep one. Chain roles in a profile with `source_profile`."}
-"""What to write where a list is too long."""
+"""Fixes by the path of the key. The hint of a list also applies to its items, and the hint of `gpu-nodes` to each pool
+in a list."""
+TOO_MANY = {"aws:assumeRoles": "Keep one, and chain roles in a profile with `source_profile`."}
+"""Fixes for lists that are too long."""
 
 
 @cache
@@ -103,7 +105,7 @@ def _fields_of(model: type[BaseModel], above: str) -> Iterator[tuple[str, FieldI
 
 
 def _members(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseModel], bool]]:
-    """The models that a field holds, and whether in a list."""
+    """The models in the type of a field, and whether they are in a list."""
     origin = typing.get_origin(annotation)
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation, listed
@@ -113,7 +115,7 @@ def _members(annotation: Any, listed: bool = False) -> Iterator[tuple[type[BaseM
 
 
 def hint(path: str) -> str:
-    """What to write for the key at a path of `fields`; empty where the table has nothing."""
+    """The fix for the key at a path of `fields`; empty if the table has none."""
     for known in (path, _without_mode(path)):
         for alike in (known, known.replace("gpu-nodes[].", "gpu-nodes.", 1), known.removeprefix("gpu-nodes[].")):
             if found := HINTS.get(alike) or HINTS.get(alike.removesuffix("[]")):
@@ -126,7 +128,7 @@ def _without_mode(path: str) -> str:
 
 
 def place(detail: ErrorDetails) -> Loc:
-    """Where the mistake is, in the file's own keys: without the tags that pydantic puts between."""
+    """Location of the error in the keys of the file, without the tags that pydantic adds."""
     loc = [part for part in detail["loc"] if part != "[key]"]
     if loc[:1] == ["gpu-nodes"] and len(loc) > 1:
         del loc[1]
@@ -139,7 +141,7 @@ def place(detail: ErrorDetails) -> Loc:
 
 
 def where(loc: Loc) -> str:
-    """The place as messages name it, e.g. `models[0].name`."""
+    """The location as messages name it, e.g. `models[0].name`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in loc).lstrip(".")
 
 
@@ -182,7 +184,7 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
         "dict_type": "must be a mapping",
         "model_type": "must be a mapping",
         "model_attributes_type": "must be a mapping",
-        "string_pattern_mismatch": "is not written as it must be",
+        "string_pattern_mismatch": "is not valid",
     }
     bounds = {
         "greater_than_equal": ("must be at least {}", "ge"),
@@ -202,19 +204,20 @@ def _rule(kind: str, context: Mapping[str, Any], message: str) -> str:
 def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
     key, fix, field = loc[-1], hint(path), _field(path)
     if isinstance(value, str) and foreign_letters(value):
-        return f"It is written with {foreign_letters(value)}. {fix}".rstrip()
+        return f"It contains {foreign_letters(value)}. {fix}".rstrip()
     if kind in ("int_type", "int_from_float", "float_type", "bool_type"):
         # The hint of a number is about its bounds.
         plainer = _plainer(value)
-        if kind == "bool_type" and plainer not in ("true", "false"):
-            return fix or _default(field)
+        is_truth = plainer in ("true", "false")
+        if is_truth != (kind == "bool_type"):
+            return _default(field) if is_truth else fix or _default(field)
         return f"Write `{key}: {plainer}`{' without quotes' * isinstance(value, str)}." if plainer else _default(field)
     if kind == "less_than_equal":
         return _default(field)
     if kind == "too_long":
-        return TOO_MANY.get(path, "Leave some out.")
+        return TOO_MANY.get(path, "Remove some.")
     if kind == "value_error" and not fix:
-        return "Write another."
+        return "Write another value."
     if kind == "list_type" and isinstance(value, str) and not fix and field is not None:
         return f"Write `{key}: [{value[:60]}]`."
     if kind == "string_type" and isinstance(value, int | float) and not fix:
@@ -223,7 +226,7 @@ def _fix(kind: str, value: object, loc: Loc, path: str) -> str:
 
 
 def _plainer(value: object) -> str:
-    """What was meant by a number or a truth value in other clothes; empty when that cannot be told."""
+    """The number or boolean that a text probably means; empty if unclear."""
     plain = _shown(value).strip("' ").lower().removesuffix(".0")
     words = {"yes": "true", "on": "true", "no": "false", "off": "false", "true": "true", "false": "false"}
     return words.get(plain, plain if re.fullmatch(r"\d{1,9}", plain) else "")
@@ -252,7 +255,7 @@ def _shown(value: object) -> str:
 
 
 def keys(loc: Loc) -> list[str]:
-    """The keys that the mapping at `loc` may have."""
+    """The keys that the mapping at `loc` can have."""
     above = pattern(loc)
     places = (_without_mode(path).rpartition(".") for path in fields())
     return list(dict.fromkeys(key for home, _, key in places if home == above))
@@ -266,5 +269,5 @@ def _path_with_mode(detail: ErrorDetails, loc: Loc) -> str:
 
 
 def _field(path: str) -> FieldInfo | None:
-    """The key at a path; the item of a list answers for the list."""
+    """The field at a path; the item of a list has the field of the list."""
     return fields().get(path) or fields().get(path.removesuffix("[]"))

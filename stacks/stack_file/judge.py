@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from sharing.assessment import Assessment, assess
 from sharing.prices import Book
-from sharing.problems import Problem, near, told
+from sharing.problems import Problem, format_problems, near
 from sharing.setup import Setup
 from stacks.stack_file import hints
 from stacks.stack_file.clients import warn_of_clients
@@ -23,15 +23,15 @@ from stacks.stack_file.yaml import Source, as_json, read
 
 
 class RefusedError(Exception):
-    """A stack that must not be created: the message has every reason."""
+    """A stack that must not be created: the message lists every error."""
 
     def __init__(self, judged: "Judged") -> None:
-        super().__init__("\n".join(told(judged.name, "mistake", judged.problems)))
+        super().__init__("\n".join(format_problems(judged.name, "error", judged.problems)))
         self.judged = judged
 
 
 MOST_PASSES = 5
-"""A repaired mistake can uncover the next (an unknown mode hides a wrong number of replicas); no more than these."""
+"""Fixing one error can reveal the next (an unknown mode hides a wrong number of replicas); this limits the passes."""
 
 STAND_INS: dict[str, Any] = {
     "aws:region": "us-east-1",
@@ -55,8 +55,8 @@ STAND_INS: dict[str, Any] = {
     "cluster.zone-names[]": "us-east-1a",
     "models-clients.namespaces[]": "default",
 }
-"""What is put for an unreadable value that has no default, only to be able to judge the rest of the file. A pool's own
-sharing has the stand-ins of `sharing`."""
+"""Values that replace unreadable ones without a default, so that the rest of the file can be judged. A pool's own
+sharing uses the stand-ins of `sharing`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,12 +71,12 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judged:
-    """A stack, read and judged as far as it can be."""
+    """A stack, read and judged as far as possible."""
 
     name: str
-    """Of its file, as messages show it."""
+    """Name of its file, for messages."""
     config: StackConfig
-    """With stand-ins for what could not be read: to be used only when there are no problems."""
+    """With stand-ins for unreadable values: use it only if there are no problems."""
     setup: Setup
     assessment: Assessment
     problems: tuple[Problem, ...]
@@ -92,7 +92,7 @@ class Judged:
         return bool(self.problems)
 
     def plan(self) -> Plan:
-        """The plan. Raises `RefusedError`, with every problem, where there is one."""
+        """The plan. Raises `RefusedError` with every problem, if there are any."""
         if self.refused:
             raise RefusedError(self)
         return Plan(stack=self.stack, config=self.config, setup=self.setup, assessment=self.assessment)
@@ -105,9 +105,9 @@ def judge_file(
     find_prices: Callable[[object], Book | None] | None = None,
     strict: bool = False,
 ) -> Judged:
-    """Judges the stack file at `path`, at the prices that `find_prices` finds for its `aws:region`.
+    """Judges the stack file at `path`, with the prices that `find_prices` returns for its `aws:region`.
 
-    `strict` refuses what the rules cannot judge. Raises `UnreadableError` when the file is not YAML.
+    `strict` turns warnings about missing data into errors. Raises `UnreadableError` if the file is not YAML.
     """
     source = read(path, SECTIONS)
     book = find_prices(source.region) if find_prices else None
@@ -117,7 +117,7 @@ def judge_file(
 def judge(
     source: Source, name: str, *, today: datetime.date | None = None, book: Book | None = None, strict: bool = False
 ) -> Judged:
-    """Judges the values of a stack file; `name` is the file's, for messages."""
+    """Judges the values of a stack file; `name` is the name of the file, for messages."""
     problems = (*source.problems, *refuse_keys(source.provider))
     honoured = {key: value for key, value in source.provider.items() if key in HONOURED}
     raw = {key: value for key, value in {**source.sections, **honoured}.items() if value is not None}
@@ -126,7 +126,7 @@ def judge(
     wrong = [*misread, *find_contradictions(config, unreadable)]
     unreadable |= {problem.path for problem in wrong}
     if is_named_in_doubt(config, unreadable):
-        # Which model runs on which pool is not known, then.
+        # Then it is unknown which model runs on which pool.
         unreadable |= {f"models[{index}].pool" for index in range(len(config.models))}
     setup = replace(config.setup(today or datetime.date.today()), book=book)
     assessment = assess(setup, unreadable)
@@ -145,13 +145,13 @@ def stack_name(file: str | Path) -> str:
 
 
 def _validate(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig, list[Problem], set[str]]:
-    """The config with stand-ins, its mistakes, and what probably stands in the file under a misspelt key."""
+    """The config with stand-ins, its errors, and the settings that a misspelt key probably means."""
     values = json.loads(as_json(raw))
     found: dict[str, Problem] = {}
     doubtful = set(unread)
     for loc in list(_encrypted(values)):
-        way_out = "Set it again without `--secret`: it is none."
-        found[hints.where(loc)] = Problem(hints.where(loc), "an encrypted value", "must be readable", way_out)
+        fix = "Set it again without `--secret`."
+        found[hints.where(loc)] = Problem(hints.where(loc), "an encrypted value", "is not supported here", fix)
         _repair(values, loc)
     for _ in range(MOST_PASSES):
         try:
@@ -159,20 +159,20 @@ def _validate(raw: dict[str, Any], unread: Collection[str]) -> tuple[StackConfig
         except ValidationError as error:
             details = [(detail, hints.place(detail)) for detail in error.errors()]
         else:
-            # What a misspelt key may have been meant to be is not missing.
-            told_once = [each for each in found.values() if each.rule != hints.MISSING or each.path not in doubtful]
-            return config, told_once, doubtful
+            # A key that is probably there, but misspelt, is not reported as missing.
+            errors = [each for each in found.values() if each.rule != hints.MISSING or each.path not in doubtful]
+            return config, errors, doubtful
         for detail, loc in details:
             if detail["type"] == "extra_forbidden":
                 doubtful |= {hints.where((*loc[:-1], key)) for key in near(str(loc[-1]), hints.keys(loc[:-1]))}
             found.setdefault(hints.where(loc), hints.problem(detail, loc))
         for _, loc in sorted(details, key=lambda pair: [str(part) for part in pair[1]], reverse=True):
             _repair(values, loc)
-    raise AssertionError(f"stand-ins are mistakes themselves: {sorted(found)}")
+    raise AssertionError(f"stand-ins are invalid themselves: {sorted(found)}")
 
 
 def _encrypted(value: object, loc: hints.Loc = ()) -> Iterator[hints.Loc]:
-    """Where Pulumi keeps secrets: `{secure: …}`, as `pulumi config set --secret` writes it."""
+    """Locations of secrets: `{secure: …}`, as `pulumi config set --secret` writes them."""
     if isinstance(value, dict) and [*value] == ["secure"] and isinstance(value["secure"], str):
         yield loc
     elif isinstance(value, dict | list):
@@ -181,7 +181,7 @@ def _encrypted(value: object, loc: hints.Loc = ()) -> Iterator[hints.Loc]:
 
 
 def _repair(values: dict[str, Any], loc: hints.Loc) -> None:
-    """Puts a stand-in at `loc`, or takes the value away so that its default holds."""
+    """Puts a stand-in at `loc`, or removes the value so that its default applies."""
     parent: Any = values
     for part in loc[:-1]:
         if isinstance(parent, dict) and part not in parent:

@@ -1,4 +1,4 @@
-"""What the stack file says about one model: how it is served and, where the catalogue lacks it, what it is."""
+"""Settings of one model: how it is served and, if it is not in the catalogue, its shape."""
 
 from collections.abc import Iterator
 from dataclasses import asdict
@@ -13,11 +13,11 @@ from stacks.stack_file.section import Number, Section, kebab
 
 GIB = 2**30
 DECIMALS = 10
-"""Of a number of GiB that is exact to the byte."""
+"""Decimals of a number of GiB that is exact to the byte."""
 MOST_BYTES = 2**41
 """2,048 GiB, as for `weights-gib`."""
 OWN_NUMBERS = ("weights-gib", "layers", "kv-heads", "head-dim")
-"""What a description of an own model needs; the other own-model keys have a default."""
+"""Required keys of a custom model; its other keys have defaults."""
 MODEL_NAME = (
     r"^(([A-Za-z0-9_][A-Za-z0-9_.:-]{0,349}/)?[A-Za-z0-9_][A-Za-z0-9_-]{0,79}/)?"
     r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$"
@@ -32,121 +32,133 @@ class ModelSettings(Section):
     id: str | None = Field(
         default=None,
         pattern=r"^[a-z]([a-z0-9-]{0,38}[a-z0-9])?$",
-        description="Name of its release and Service; the tag with dashes when absent (`llama2-7b`, `llama2-7b-2`).",
+        description="Name of its release and Service. Default: the tag with dashes (`llama2-7b`, `llama2-7b-2`).",
     )
     context: int = Field(default=4096, ge=256, le=1_048_576, description="Tokens per request.")
-    slots: int = Field(default=1, ge=1, le=64, description="Requests at a time; each has its own KV cache.")
+    slots: int = Field(default=1, ge=1, le=64, description="Concurrent requests; each has its own KV cache.")
     kv_type: Annotated[KvType, Field(strict=False)] = Field(
-        default=KvType.F16, description="KV cache: `f16`, or `q8_0` (half), `q4_0` (a quarter), with flash attention."
+        default=KvType.F16,
+        description="KV cache: `f16`, or with flash attention `q8_0` (half the size) or `q4_0` (a quarter).",
     )
     batch: int | None = Field(
         default=None,
         ge=32,
         le=8192,
-        description="Tokens per step: fewer save memory and slow prompts down; Ollama's choice when absent.",
+        description="Tokens per step. Fewer tokens save memory but slow prompts down. Default: Ollama's choice.",
     )
     prompt_cache_mib: int = Field(
         default=PROMPT_CACHE_MIB,
         ge=0,
         le=1_048_576,
-        description="RAM for earlier prompts, so that an interrupted conversation goes on faster; 0 = none (MiB).",
+        description="RAM for earlier prompts in MiB, so that an interrupted conversation continues faster; 0 for none.",
     )
     cache: Cache = Field(
         default="node",
-        description="Model files: on the node's disk (`node`), or on an EBS volume of its own (`volume`).",
+        description="Location of the model files: the node's disk (`node`) or a separate EBS volume (`volume`).",
     )
-    pool: str | None = Field(
-        default=None, description="Where `gpu-nodes` is a list: the name of the pool that it runs on."
-    )
+    pool: str | None = Field(default=None, description="Name of the pool that it runs on, if `gpu-nodes` is a list.")
     weights_gib: Number | None = Field(
-        default=None, gt=0, le=2048, allow_inf_nan=False, description="Own model: size of its language model (GiB)."
+        default=None, gt=0, le=2048, allow_inf_nan=False, description="Custom model: size of its language model (GiB)."
     )
-    layers: int | None = Field(default=None, ge=1, le=1024, description="Own model: layers.")
-    kv_heads: int | None = Field(default=None, ge=1, le=1024, description="Own model: KV heads.")
-    head_dim: int | None = Field(default=None, ge=1, le=4096, description="Own model: values per head.")
+    layers: int | None = Field(default=None, ge=1, le=1024, description="Custom model: layers.")
+    kv_heads: int | None = Field(default=None, ge=1, le=1024, description="Custom model: KV heads.")
+    head_dim: int | None = Field(default=None, ge=1, le=4096, description="Custom model: values per head.")
     vocabulary: int | None = Field(
-        default=None, ge=1, le=4_194_304, description="Own model: tokens it knows; the catalogue's largest when absent."
+        default=None,
+        ge=1,
+        le=4_194_304,
+        description="Custom model: vocabulary size. Default: the largest in the catalogue.",
     )
     architecture: str | None = Field(
         default=None,
         pattern=r"^[a-z0-9][a-z0-9._-]{0,63}$",
-        description="Own model: its `general.architecture`, e.g. `gemma3`.",
+        description="Custom model: its `general.architecture`, e.g. `gemma3`.",
     )
     max_context: int | None = Field(
-        default=None, ge=1, le=2**31, description="Own model: tokens that it was made for; unknown when absent."
+        default=None, ge=1, le=2**31, description="Custom model: maximum context length. Default: unknown."
     )
-    heads: int | None = Field(default=None, ge=1, le=1024, description="Own model: query heads; estimated when absent.")
+    heads: int | None = Field(
+        default=None, ge=1, le=1024, description="Custom model: query heads. Default: an estimate."
+    )
     value_dim: int | None = Field(
-        default=None, ge=1, le=4096, description="Own model: values per head of V; as `head-dim` when absent."
+        default=None, ge=1, le=4096, description="Custom model: values per head of V. Default: `head-dim`."
     )
     swa_layers: int | None = Field(
         default=None,
         ge=0,
         le=1024,
-        description="Own model: layers with a sliding window, without those in `shared-kv-layers`.",
+        description="Custom model: layers with a sliding window, without those in `shared-kv-layers`.",
     )
-    swa_window: int | None = Field(default=None, ge=0, le=2**31, description="Own model: tokens of that window.")
+    swa_window: int | None = Field(default=None, ge=0, le=2**31, description="Custom model: tokens in that window.")
     swa_kv_heads: int | None = Field(
-        default=None, ge=0, le=1024, description="Own model: KV heads of these layers; as `kv-heads` when absent."
+        default=None, ge=0, le=1024, description="Custom model: KV heads of these layers. Default: `kv-heads`."
     )
     swa_head_dim: int | None = Field(
         default=None,
         ge=0,
         le=4096,
-        description="Own model: values per head of these layers; as `head-dim` when absent.",
+        description="Custom model: values per head of these layers. Default: `head-dim`.",
     )
     shared_kv_layers: int | None = Field(
         default=None,
         ge=0,
         le=1024,
-        description="Own model: layers without a KV cache of their own, with or without a window (gemma3n, gemma4).",
+        description="Custom model: layers without a KV cache of their own, with or without a window (gemma3n, gemma4).",
     )
     recurrent_layers: int | None = Field(
-        default=None, ge=0, le=1024, description="Own model: layers with a state of fixed size instead of a KV cache."
+        default=None,
+        ge=0,
+        le=1024,
+        description="Custom model: layers with a state of fixed size instead of a KV cache.",
     )
     recurrent_state_bytes: int | None = Field(
-        default=None, ge=0, le=MOST_BYTES, description="Own model: the states of these layers together, for one slot."
+        default=None,
+        ge=0,
+        le=MOST_BYTES,
+        description="Custom model: total size of the states of these layers, per slot.",
     )
     mla_rank: int | None = Field(
         default=None,
         ge=0,
         le=65_536,
-        description="Own model: values per token and layer of multi-head latent attention (`kv_lora_rank` + RoPE).",
+        description="Custom model: values per token and layer of multi-head latent attention (`kv_lora_rank` + RoPE).",
     )
     width: int | None = Field(
-        default=None, ge=1, le=1_048_576, description="Own model: `embedding_length`; estimated when absent."
+        default=None, ge=1, le=1_048_576, description="Custom model: `embedding_length`. Default: an estimate."
     )
     feed_forward: int | None = Field(
         default=None,
         ge=1,
         le=16_777_216,
-        description="Own model: widest feed-forward layer, of the experts that a token uses; estimated when absent.",
+        description="Custom model: widest feed-forward layer, of the experts that a token uses. Default: an estimate.",
     )
-    experts: int | None = Field(default=None, ge=0, le=4096, description="Own model: experts of a layer.")
-    experts_used: int | None = Field(default=None, ge=0, le=4096, description="Own model: experts that a token uses.")
+    experts: int | None = Field(default=None, ge=0, le=4096, description="Custom model: experts of a layer.")
+    experts_used: int | None = Field(
+        default=None, ge=0, le=4096, description="Custom model: experts that a token uses."
+    )
     embedding_bytes: int | None = Field(
         default=None,
         ge=0,
         le=MOST_BYTES,
-        description="Own model: its embedding where `output.weight` is separate: it stays on the CPU. 0 where tied.",
+        description="Custom model: embedding size if `output.weight` is separate (it stays on the CPU); 0 if tied.",
     )
     projector_bytes: int | None = Field(
         default=None,
         ge=0,
         le=MOST_BYTES,
-        description="Own model: weights for pictures and sound, besides `weights-gib`.",
+        description="Custom model: weights for images and audio, besides `weights-gib`.",
     )
     encoder: bool | None = Field(
-        default=None, description="Own model: whether it makes embeddings and keeps no KV cache."
+        default=None, description="Custom model: whether it computes embeddings and has no KV cache."
     )
 
     @property
     def own_numbers(self) -> dict[str, Any]:
-        """What the file says about an own model, by key, absent keys left out."""
+        """The keys of a custom model that the file has, with their values."""
         return {key: value for key in OWN_KEYS if (value := getattr(self, key.replace("-", "_"))) is not None}
 
     def model(self) -> Model | None:
-        """The model with its shape; None when neither the catalogue nor the file describes it."""
+        """The model with its shape; None if neither the catalogue nor the file describes it."""
         own = {key.replace("-", "_"): value for key, value in self.own_numbers.items()}
         if not own:
             return find(self.name)
@@ -157,29 +169,27 @@ class ModelSettings(Section):
         return Model(**{**defaults, **own}, name=self.name, weights_bytes=weights, source="the stack file")
 
     def contradictions(self, path: str) -> Iterator[Problem]:
-        """Keys that are fine alone and wrong together; `path` is where the model is in the file."""
+        """Finds keys that are valid alone but conflict with each other; `path` is that of the model."""
         own = self.own_numbers
         model = self.model()
         if model and model.encoder and self.batch and self.batch < min(self.context, model.max_context or self.context):
-            rule = f"an embedding model reads a text in one step, and {self.context} tokens may come"
+            rule = f"must be at least {min(self.context, model.max_context or self.context)} for an embedding model"
             yield Problem(f"{path}.batch", str(self.batch), rule, "Remove `batch`.")
         if own and (missing := [key for key in OWN_NUMBERS if key not in own]):
-            rule = "a model of your own is described by " + ", ".join(OWN_NUMBERS)
+            rule = "a custom model needs " + ", ".join(OWN_NUMBERS)
             yield Problem(path, ", ".join(own), rule, f"Add {', '.join(missing)}.")
             return
         for key, needed in (*NEEDS, *(turned for pair in BOTH_WAYS for turned in (pair, pair[::-1]))):
             if own.get(key) and not own.get(needed):
-                yield Problem(f"{path}.{key}", str(own[key]), f"has no meaning without `{needed}`", f"Add `{needed}`.")
+                yield Problem(f"{path}.{key}", str(own[key]), f"has no effect without `{needed}`", f"Add `{needed}`.")
         kinds = {key: own[key] for key in KINDS_OF_LAYERS if own.get(key)}
         if sum(kinds.values()) > own.get("layers", 0):
-            rule = (
-                f"{' and '.join(f'{count} {key}' for key, count in kinds.items())} are more than {own['layers']} layers"
-            )
+            rule = f"is less than the sum of {' and '.join(f'{count} {key}' for key, count in kinds.items())}"
             yield Problem(f"{path}.layers", str(own["layers"]), rule, "Count every layer once.")
         for smaller, larger in AT_MOST:
             if own.get(smaller) and own.get(larger) and own[smaller] > own[larger]:
-                rule = f"must be at most `{larger}`, {own[larger]}"
-                yield Problem(f"{path}.{smaller}", str(own[smaller]), rule, f"Write {own[larger]}, or less.")
+                rule = f"must be at most {own[larger]} (`{larger}`)"
+                yield Problem(f"{path}.{smaller}", str(own[smaller]), rule, f"Write {own[larger]} or less.")
         yield from self._embedding_contradictions(path, own)
 
     def _embedding_contradictions(self, path: str, own: dict[str, Any]) -> Iterator[Problem]:
@@ -187,24 +197,24 @@ class ModelSettings(Section):
         most = round(own["weights-gib"] * GIB) if own else 0
         if embedding > most:
             rule = f"is more than the {most:,} bytes of `weights-gib`"
-            yield Problem(f"{path}.embedding-bytes", f"{embedding:,}", rule, "Correct whichever is wrong.")
+            yield Problem(f"{path}.embedding-bytes", f"{embedding:,}", rule, "Correct one of the two.")
 
 
 OWN_KEYS = tuple(
     kebab(name) for name in list(ModelSettings.model_fields)[list(ModelSettings.model_fields).index("weights_gib") :]
 )
-"""Every key that describes an own model."""
+"""Every key that describes a custom model."""
 BOTH_WAYS = (("swa-layers", "swa-window"), ("recurrent-layers", "recurrent-state-bytes"), ("experts", "experts-used"))
-"""Keys that mean something only together."""
+"""Pairs of keys that need each other."""
 NEEDS = (("swa-kv-heads", "swa-layers"), ("swa-head-dim", "swa-layers"))
-"""Keys that mean something only with another."""
+"""Keys that need another one."""
 KINDS_OF_LAYERS = ("swa-layers", "shared-kv-layers", "recurrent-layers")
 """Layers of these kinds exclude each other; the rest keep keys and values of every token."""
 AT_MOST = (("kv-heads", "heads"), ("swa-kv-heads", "heads"), ("experts-used", "experts"), ("swa-window", "max-context"))
 
 
 def own_keys(model: Model) -> dict[str, object]:
-    """The own-model keys that describe `model`; raises `ValueError` where they cannot."""
+    """The keys of a custom model that describe `model`; raises `ValueError` if they cannot."""
     known = {kebab(name): value for name, value in asdict(model).items() if value}
     own: dict[str, object] = {key: known[key] for key in OWN_KEYS if key in known}
     own = {"weights-gib": round(model.weights_bytes / GIB, DECIMALS), **own}

@@ -1,4 +1,4 @@
-"""Networks in a stack file, and who may use them, checked as EKS, VPC and Kubernetes check them."""
+"""Networks and clients in a stack file, validated as EKS, VPC and Kubernetes do."""
 
 import ipaddress
 import re
@@ -10,11 +10,11 @@ PRIVATE_NETWORKS = [
     ipaddress.IPv4Network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "127.0.0.0/8", "169.254.0.0/16")
 ]
-"""RFC 1918, loopback and link-local. `is_private` of Python also has the addresses of documentation."""
+"""RFC 1918, loopback and link-local. Python's `is_private` also includes addresses for documentation."""
 
 
 def _public_network(text: str) -> str:
-    """A network that EKS takes in `publicAccessCidrs`.
+    """A network that EKS accepts in `publicAccessCidrs`.
 
     EKS API reference, VpcConfigRequest: no IPv6 block for a cluster of IPv4. EKS user guide, "Configure
     network access to cluster API server endpoint": a block cannot include reserved addresses.
@@ -23,7 +23,7 @@ def _public_network(text: str) -> str:
         raise ValueError("must be a CIDR block, as in 203.0.113.7/32")
     network = ipaddress.ip_network(text)
     if isinstance(network, ipaddress.IPv6Network):
-        raise ValueError("must be IPv4, since the cluster is; EKS refuses IPv6 here")
+        raise ValueError("is IPv6, but the cluster is IPv4")
     if any(network.subnet_of(private) for private in PRIVATE_NETWORKS):
         raise ValueError("is a private range, which EKS refuses here")
     return text

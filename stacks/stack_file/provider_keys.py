@@ -1,7 +1,7 @@
-"""The `aws:` keys of a stack file: which ones are honoured, and why every other one is refused.
+"""The `aws:` keys of a stack file: those that are supported, and why every other one is refused.
 
-A key must count for the AWS provider, for the AWS CLI that the kubeconfig calls, and for `tandem`. One that counts for
-Pulumi alone would use two accounts in one stack.
+A key must apply to the AWS provider, to the AWS CLI that the kubeconfig calls, and to `tandem`. One that applies only
+to Pulumi could use two accounts in one stack.
 """
 
 from collections.abc import Iterable, Iterator
@@ -10,9 +10,9 @@ from sharing.problems import Problem, did_you_mean
 
 REGION = "aws:region"
 HONOURED = (REGION, "aws:profile", "aws:assumeRoles", "aws:allowedAccountIds", "aws:defaultTags")
-NOT_EVERYWHERE = "is refused: the AWS CLI in the kubeconfig would not use it"
+NOT_EVERYWHERE = "is not supported: the AWS CLI in the kubeconfig would ignore it"
 PROFILE = "Put it into a profile of your AWS configuration and write `aws:profile`."
-WRONG_KIND = "is refused: the program does not pass it on to AWS"
+WRONG_KIND = "is not supported: the program does not pass it to AWS"
 REFUSED = {
     "assumeRole": (WRONG_KIND, "Write `aws:assumeRoles: [{roleArn: …}]`."),
     "accessKey": (NOT_EVERYWHERE, PROFILE),
@@ -29,7 +29,7 @@ REFUSED = {
     "useDualstackEndpoint": (NOT_EVERYWHERE, "Set AWS_USE_DUALSTACK_ENDPOINT=true instead."),
     "maxRetries": (WRONG_KIND, "Set AWS_MAX_ATTEMPTS instead."),
     "retryMode": (WRONG_KIND, "Set AWS_RETRY_MODE instead."),
-    "forbiddenAccountIds": (WRONG_KIND, "Write the accounts that are allowed: `aws:allowedAccountIds`."),
+    "forbiddenAccountIds": (WRONG_KIND, "List the allowed accounts in `aws:allowedAccountIds`."),
     **dict.fromkeys(
         (
             "ec2MetadataServiceEndpoint",
@@ -55,7 +55,7 @@ REFUSED = {
 
 
 def refuse_keys(keys: Iterable[str]) -> Iterator[Problem]:
-    """A problem for each key that is not honoured. Values are never shown: some are secrets."""
+    """An error for each unsupported key. Values are never shown: some are secrets."""
     for key in keys:
         if key in HONOURED:
             continue

@@ -11,7 +11,7 @@ from stacks.stack_file.section import Section, TagKey, TagValue
 
 def from_json(value: object) -> object:
     """A value that may be written as JSON text."""
-    # Pulumi hands structured values to a program as JSON text; `pulumi config set` without --path stores them so.
+    # Pulumi passes structured values to a program as JSON text, and `pulumi config set` without --path stores them so.
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             return json.loads(value)

@@ -16,7 +16,7 @@ def kebab(name: str) -> str:
 
 
 class Section(BaseModel):
-    """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are mistakes."""
+    """A part of the stack file. kebab-case there, snake_case here; unknown keys and wrong types are errors."""
 
     model_config = ConfigDict(
         frozen=True,
@@ -31,9 +31,9 @@ class Section(BaseModel):
 
 def _tag_key(key: str) -> str:
     if key.lower().startswith("aws:"):
-        raise ValueError("must not begin with aws:, which is AWS's own")
+        raise ValueError("has the prefix aws:, which AWS reserves")
     if key.startswith(CONTROLLERS_TAGS):
-        raise ValueError("is a tag by which EKS or Karpenter knows its own")
+        raise ValueError("is reserved for EKS and Karpenter")
     if not re.fullmatch(r"[\w .:/=+@-]{1,128}", key):
         raise ValueError("must be 1 to 128 letters, digits, spaces or .:/=+@-_")
     return key

@@ -1,4 +1,4 @@
-"""The shape of `Pulumi.<stack>.yaml`: one model a section, every default here and nowhere else."""
+"""The shape of `Pulumi.<stack>.yaml`: one model per section, with every default."""
 
 import datetime
 from typing import Annotated
@@ -16,44 +16,50 @@ from stacks.stack_file.provider_shape import AccountId, AssumedRole, DefaultTags
 from stacks.stack_file.section import Number, Section, TagKey, TagValue, kebab
 
 POOL = "gpu"
-"""Name of the only pool of GPU nodes, where the file has no list of them."""
+"""Name of the only pool of GPU nodes, if the file has no list of them."""
 MOST_POOLS = 10
 FEWEST_ZONES = 2
-"""EKS puts its control plane into two zones at least."""
+"""EKS needs at least two zones for its control plane."""
 
 
 class GpuNodes(Section):
-    """A pool of GPU nodes: one kind of card, all of them shared the same way."""
+    """A pool of GPU nodes: one kind of GPU and one sharing mode."""
 
     provisioner: Provisioner = Field(
         default="node-group",
-        description="What brings the nodes: an EKS managed node group, or `karpenter` when pods wait.",
+        description="What launches the nodes: an EKS managed node group, or `karpenter` when pods wait.",
     )
     instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["g4dn.xlarge"], description="EC2 types, all with the same GPU; several make spot capacity likelier."
+        default=["g4dn.xlarge"],
+        description="EC2 types with the same GPU. Several types make spot capacity more likely.",
     )
     capacity: Capacity = Field(
-        default="spot", description="`spot` is cheaper and may be taken away at two minutes' notice."
+        default="spot", description="`spot` is cheaper, but AWS can reclaim it at two minutes' notice."
     )
-    min: int = Field(default=0, ge=0, le=100, description="Fewest nodes.")
-    desired: int = Field(default=1, ge=0, le=100, description="Nodes now; 0 parks the stack: nothing runs on a GPU.")
-    max: int = Field(default=1, ge=1, le=100, description="Most nodes.")
+    min: int = Field(default=0, ge=0, le=100, description="Minimum number of nodes.")
+    desired: int = Field(
+        default=1, ge=0, le=100, description="Number of nodes; 0 parks the pool: nothing runs on a GPU."
+    )
+    max: int = Field(default=1, ge=1, le=100, description="Maximum number of nodes.")
     volume_gib: int = Field(
-        default=100, ge=50, le=16384, description="Root volume: the NVIDIA AMI, unpacked images, model files (GiB)."
+        default=100,
+        ge=50,
+        le=16384,
+        description="Root volume in GiB, for the NVIDIA AMI, unpacked images and model files.",
     )
     on_demand_fallback: bool = Field(
         default=False,
-        description="Karpenter with `capacity: spot`: whether it may buy on-demand, at two to three times the price, "
-        "when there is no spot capacity.",
+        description="Karpenter with `capacity: spot`: launch on-demand nodes, at two to three times the price, when "
+        "there is no spot capacity.",
     )
     replacement: Replacement = Field(
         default="create-first",
-        description="When nodes must be replaced: `create-first` needs quota for both groups, `delete-first` stops the "
-        "models.",
+        description="How nodes are replaced: `create-first` needs quota for both groups, `delete-first` stops the "
+        "models first.",
     )
     check_offers: bool = Field(
         default=True,
-        description="Refuse types that the region does not offer, as far as tandem knows; with `false`, `up` asks AWS.",
+        description="Refuse types that the region is known not to offer. `false` leaves this to AWS.",
     )
 
 
@@ -61,10 +67,10 @@ class GpuPool(GpuNodes):
     """One of several pools of GPU nodes."""
 
     name: str = Field(
-        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: what models call it."
+        pattern=r"^[a-z]([a-z0-9-]{0,18}[a-z0-9])?$", description="In a list of pools: the name that models refer to."
     )
     sharing: Sharing | None = Field(
-        default=None, description="In a list of pools: how this one shares its GPUs; as `sharing` says when absent."
+        default=None, description="In a list of pools: the sharing mode of this one. Default: `sharing`."
     )
 
 
@@ -84,105 +90,106 @@ class SystemNodes(Section):
     """Nodes without a GPU, for DNS, storage driver and node feature discovery."""
 
     instance_types: Annotated[list[str], Field(min_length=1, max_length=20)] = Field(
-        default=["t3.medium"], description="EC2 types, all of one architecture."
+        default=["t3.medium"], description="EC2 types of one architecture."
     )
-    count: int = Field(default=2, ge=1, le=20, description="How many; one is enough to try, two survive a zone.")
+    count: int = Field(
+        default=2, ge=1, le=20, description="Number of system nodes. Use two to survive the loss of a zone."
+    )
 
 
 class ClusterSettings(Section):
     """Network and control plane."""
 
     kubernetes: str = Field(default=versions.KUBERNETES, description="Kubernetes version.")
-    support: Support = Field(
-        default="standard", description="EKS support that may be paid: `extended` is six times as dear."
-    )
+    support: Support = Field(default="standard", description="EKS support tier. `extended` costs six times as much.")
     zones: int = Field(
         default=FEWEST_ZONES,
         ge=FEWEST_ZONES,
         le=6,
-        description="How many Availability Zones; chosen among those that sell the stack's instance types.",
+        description="Number of Availability Zones, chosen among those that offer the stack's instance types.",
     )
     zone_names: Annotated[list[str], Field(max_length=6)] = Field(
-        default=[], description="These zones instead, e.g. `[us-east-1a, us-east-1d]`; at least two."
+        default=[], description="Names of at least two zones to use instead, e.g. `[us-east-1a, us-east-1d]`."
     )
-    cidr: VpcCidr = Field(default="10.0.0.0/16", description="Network of the VPC.")
+    cidr: VpcCidr = Field(default="10.0.0.0/16", description="CIDR block of the VPC.")
     nat: Nat = Field(
         default="single",
-        description="NAT gateways: `single`, `per-zone`, or `none` = nodes in public subnets, no ingress (cheapest).",
+        description="NAT gateways: `single`, `per-zone`, or `none` (cheapest: nodes in public subnets, no ingress).",
     )
     public_access_cidrs: Annotated[list[Cidr], Field(max_length=40)] = Field(
-        default=["0.0.0.0/0"], description="Who may reach the Kubernetes API from outside the VPC; `[]` = nobody."
+        default=["0.0.0.0/0"],
+        description="CIDR blocks that may reach the public Kubernetes API. `[]` disables public access.",
     )
     admins: Annotated[list[str], Field(max_length=50)] = Field(
         default=[],
-        description="IAM roles and users (ARNs) that may run `up` and `destroy`, besides the one that runs `up`.",
+        description="ARNs of IAM roles and users that may run `up` and `destroy`, besides the creator of the stack.",
     )
     logs: bool = Field(default=False, description="Control-plane logs in CloudWatch, kept for 7 days.")
     system_nodes: SystemNodes = Field(default=SystemNodes(), description="Nodes without a GPU.")
 
 
 class Budget(Section):
-    """What the stack may cost."""
+    """Limits for the cost of the stack."""
 
     max_usd_per_hour: Number | None = Field(
         default=None,
         gt=0,
         allow_inf_nan=False,
-        description="Planning refuses a stack that may cost more dollars per hour, also while its nodes are replaced.",
+        description="Maximum cost in USD per hour, also while nodes are replaced. Planning fails above it.",
     )
 
 
 class ModelClients(Section):
-    """Pods that may ask the models, besides those in the models' own namespace."""
+    """Pods that may send requests to the models, besides those in the models' own namespace."""
 
     namespaces: Annotated[list[NamespaceName], Field(max_length=50)] = Field(
-        default=[], description="Namespaces whose pods may ask the models."
+        default=[], description="Namespaces whose pods may send requests to the models."
     )
     labels: Annotated[dict[LabelKey, LabelValue], Field(max_length=20)] = Field(
-        default={}, description="Pods with all of these labels may ask the models, in any namespace."
+        default={}, description="Labels of pods in any namespace that may send requests; a pod needs all of them."
     )
 
 
 class StackConfig(Section):
-    """A whole stack file: its `tandem:` keys and `aws:region`."""
+    """An entire stack file: its `tandem:` keys and its `aws:` keys."""
 
     region: str = Field(alias="aws:region", pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]$", description="AWS region.")
     profile: str | None = Field(
         alias="aws:profile",
         default=None,
         pattern=r"^[^\s\x00-\x1f\x7f-\x9f][^\x00-\x1f\x7f-\x9f]*$",
-        description="Profile of your AWS configuration; the usual credentials when absent.",
+        description="Profile of your AWS configuration. Default: the usual credentials.",
     )
     assume_roles: Annotated[list[AssumedRole], BeforeValidator(from_json), Field(max_length=1)] = Field(
         alias="aws:assumeRoles",
         default=[],
-        description="The role to assume, with `roleArn`; one at most, since the AWS CLI cannot assume two in a row.",
+        description="The role to assume, with `roleArn`. At most one: the AWS CLI cannot chain roles.",
     )
     allowed_account_ids: Annotated[list[AccountId], BeforeValidator(from_json), Field(max_length=20)] = Field(
-        alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may be in; any when absent."
+        alias="aws:allowedAccountIds", default=[], description="AWS accounts that the stack may use. Default: any."
     )
     default_tags: Annotated[DefaultTags, BeforeValidator(from_json)] = Field(
         alias="aws:defaultTags",
         default=DefaultTags(),
-        description="Tags as `tags: {…}`; `tandem:tags` take precedence.",
+        description="Default tags as `tags: {…}`; `tandem:tags` take precedence.",
     )
     sharing: Sharing | None = Field(
-        default=None, description="How the pods share a GPU; required unless each pool in a list has its own `sharing`."
+        default=None, description="Sharing mode of the GPUs. Required unless each pool in a list has its own `sharing`."
     )
-    gpu_nodes: Pools = Field(default=GpuNodes(), description="The GPU nodes: one pool, or a list of pools.")
-    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="The models.")
+    gpu_nodes: Pools = Field(default=GpuNodes(), description="GPU nodes: one pool, or a list of pools.")
+    models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="Models to serve.")
     models_clients: ModelClients = Field(
         default=ModelClients(),
-        description="Pods that may ask the models, besides those in their own namespace: all pods of `namespaces`, and "
-        "pods in any namespace that have all `labels`.",
+        description="Pods outside the models' own namespace that may send requests: all pods of `namespaces`, and pods "
+        "with all `labels`.",
     )
     proof: bool = Field(
-        default=True, description="Prove after every change of sharing, before models start, that the shares are real."
+        default=True, description="Check the shares after every change of the sharing mode, before the models start."
     )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
-    budget: Budget = Field(default=Budget(), description="What the stack may cost.")
+    budget: Budget = Field(default=Budget(), description="Limits for the cost of the stack.")
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
-        default={}, description="Extra tags on everything that can carry tags."
+        default={}, description="Extra tags for all resources that support tags."
     )
 
     def ids(self) -> list[str]:
@@ -197,11 +204,11 @@ class StackConfig(Section):
         return found
 
     def served(self) -> list[Served]:
-        """The models with their settings; every one must be known."""
+        """The models with their settings; all must be known."""
         return [served for _, served in self.known_models()]
 
     def known_models(self) -> list[tuple[int, Served]]:
-        """The models that are known, each with its place in the file."""
+        """The known models, each with its index in the file."""
         found = []
         for index, (id, settings) in enumerate(zip(self.ids(), self.models, strict=True)):
             if model := settings.model():
@@ -218,22 +225,22 @@ class StackConfig(Section):
         return found
 
     def pools(self) -> dict[str, GpuNodes]:
-        """The pools of GPU nodes by their place in the file: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
+        """The pools of GPU nodes by their path: `gpu-nodes`, or `gpu-nodes[0]` and so on."""
         if isinstance(self.gpu_nodes, GpuNodes):
             return {ONE_POOL: self.gpu_nodes}
         return {f"{ONE_POOL}[{index}]": pool for index, pool in enumerate(self.gpu_nodes)}
 
     def lacks_sharing(self) -> bool:
-        """Whether a pool has no `sharing`: neither one of its own nor the stack's."""
+        """Whether a pool has no sharing mode, neither its own nor that of the stack."""
         return self.sharing is None and any(_own_sharing(nodes) is None for nodes in self.pools().values())
 
     @property
     def mode(self) -> str:
-        """The stack's mode; that of its first pool where `sharing` is left out."""
+        """The sharing mode of the stack, or of its first pool if `sharing` is absent."""
         return self._sharing_of(next(iter(self.pools().values()))).mode
 
     def _sharing_of(self, nodes: GpuNodes) -> Sharing:
-        # The default stands in where it is missing: `stacks.stack_file` refuses that.
+        # The default replaces a missing one, which `find_contradictions` reports.
         return _own_sharing(nodes) or self.sharing or TimeSlicing()
 
     def _pool(self, path: str, nodes: GpuNodes) -> Pool:
@@ -255,7 +262,7 @@ class StackConfig(Section):
         )
 
     def setup(self, today: datetime.date) -> Setup:
-        """What the rules look at; a model that is not known is left out (`stacks.stack_file` names it)."""
+        """Input of the rules, without unknown models, which `find_contradictions` reports."""
         pools = tuple(self._pool(path, nodes) for path, nodes in self.pools().items())
         only = pools[0].name if len(pools) == 1 else ""
         tenants = [
@@ -291,7 +298,7 @@ def _own_sharing(nodes: GpuNodes) -> Sharing | None:
 
 
 def pool_name(nodes: GpuNodes) -> str:
-    """What models call these nodes."""
+    """The name of these nodes that models refer to."""
     return nodes.name if isinstance(nodes, GpuPool) else POOL
 
 

@@ -1,8 +1,8 @@
-"""Reads a stack file as YAML, safely: bounded in size and depth, no tags, no doubled keys, aliases counted.
+"""Reads a stack file as YAML, safely: limited size and depth, no tags, no duplicate keys, limited aliases.
 
 Why not ruamel.yaml (0.19.1, measured 2026-11-22 on CPython 3.11): it imports as fast as PyYAML and takes 9 ms CPU for
-Pulumi.dev.yaml instead of 0.3. But it names only the first doubled key, makes dates of dates, which are text below,
-and needs the same bounds: 200,000 open brackets keep it busy for 1.6 s.
+Pulumi.dev.yaml instead of 0.3. But it reports only the first duplicate key, converts dates, which are text below, and
+needs the same limits: 200,000 open brackets keep it busy for 1.6 s.
 """
 
 import json
@@ -21,12 +21,12 @@ from stacks.stack_file.provider_keys import REGION
 
 MOST_BYTES = 256 * 1024
 MOST_NODES = 20_000
-"""Values in a file, aliases counted as often as they are used. A stack file has fewer than a hundred."""
+"""Limit for the values in a file, each use of an alias included. A stack file has fewer than a hundred."""
 FILE_KEYS = ("config", "secretsprovider", "encryptedkey", "encryptionsalt", "environment")
-"""What Pulumi itself reads from a stack file."""
+"""Keys of a stack file that Pulumi reads."""
 
 MOST_DEPTH = 100
-"""Lists and mappings in each other. libyaml's composer recurses in C: 100,000 of them end the whole process."""
+"""Limit for nested lists and mappings. libyaml's composer recurses in C: 100,000 levels crash the process."""
 
 EXAMPLE = "Pulumi.dev.yaml shows every key."
 IN_OTHER_WORDS = {
@@ -34,7 +34,7 @@ IN_OTHER_WORDS = {
     "found unhashable key": "a key is a list or a mapping",
     "found character that cannot start any token": "found a character that cannot begin a value (tab, @, ` or %)",
 }
-"""What libyaml says of a file, and what a reader understands."""
+"""Messages of libyaml, and plainer ones."""
 
 _Safe: type[yaml.SafeLoader] = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
@@ -59,16 +59,16 @@ for _tag, _pattern, _first in (
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What a stack file says, before anything is known about it."""
+    """The values of a stack file, not yet validated."""
 
     sections: dict[str, Any]
     """The values of the `tandem:` keys, by key."""
     provider: dict[str, Any]
-    """The values of the `aws:` keys, by whole key."""
+    """The values of the `aws:` keys, by full key."""
     problems: tuple[Problem, ...] = ()
-    """Mistakes of the file as a file: doubled and misspelt keys."""
+    """Errors in the structure of the file: duplicate and misspelt keys."""
     unread: tuple[str, ...] = ()
-    """Settings that probably stand in the file, but under a misspelt key."""
+    """Settings that are probably in the file, but under a misspelt key."""
 
     @property
     def region(self) -> Any:
@@ -77,10 +77,10 @@ class Source:
 
 
 def read(path: Path, sections: tuple[str, ...]) -> Source:
-    """The source in the file at `path`, whose `tandem:` keys should be among `sections`."""
+    """Reads the file at `path`, whose `tandem:` keys should be among `sections`."""
     try:
         if path.stat().st_size > MOST_BYTES:
-            raise UnreadableError(f"{path.name} is larger than {MOST_BYTES // 1024} KiB: not read as a stack file.")
+            raise UnreadableError(f"{path.name} is larger than {MOST_BYTES // 1024} KiB, the limit for a stack file.")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise UnreadableError(f"{path.name} is not UTF-8 text (byte {error.start}). Save it as UTF-8.") from None
@@ -90,13 +90,13 @@ def read(path: Path, sections: tuple[str, ...]) -> Source:
 
 
 def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
-    """The source in `text`; `name` stands in messages."""
-    document, doubled = load(text, name)
-    problems = [*doubled]
+    """Parses `text`; `name` is for messages."""
+    document, duplicates = load(text, name)
+    problems = [*duplicates]
     everything = (*sections, REGION)
     if not isinstance(document, dict):
-        found = "" if document is None else f"{_kind(document)} instead"
-        return Source({}, {}, (*problems, Problem("config", found, "is missing", EXAMPLE)), everything)
+        kind = "" if document is None else f": the file is {_kind(document)}"
+        return Source({}, {}, (*problems, Problem("config", "", f"is missing{kind}", EXAMPLE)), everything)
     unknown = [str(key) for key in document if key not in FILE_KEYS]
     problems += [Problem(key, "", "unknown key", did_you_mean(key, FILE_KEYS)) for key in unknown]
     config = document.get("config")
@@ -106,9 +106,9 @@ def parse(text: str, name: str, sections: tuple[str, ...]) -> Source:
             problems.append(Problem("config", "" if config is None else _kind(config), rule, EXAMPLE))
         return Source({}, {}, tuple(problems), everything)
     known, misspelt, unread = _sections(config, sections)
-    doubled_config = any(problem.path == "config" for problem in doubled)
+    duplicate_config = any(problem.path == "config" for problem in duplicates)
     provider = {str(key): value for key, value in config.items() if str(key).startswith("aws:")}
-    return Source(known, provider, (*problems, *misspelt), everything if doubled_config else unread)
+    return Source(known, provider, (*problems, *misspelt), everything if duplicate_config else unread)
 
 
 def _kind(value: object) -> str:
@@ -116,7 +116,7 @@ def _kind(value: object) -> str:
 
 
 def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str, Any], list[Problem], tuple[str, ...]]:
-    """The sections, the misspelt keys, and which sections those may have been meant to be."""
+    """The sections, errors about misspelt keys, and the sections that these probably mean."""
     found: dict[str, Any] = {}
     problems: list[Problem] = []
     unread: list[str] = []
@@ -124,13 +124,13 @@ def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str,
         space, colon, section = str(key).partition(":")
         if not colon:
             fix = f"Write `{PROJECT}:{space}`." if space in known else did_you_mean(space, known)
-            problems.append(Problem(space, "", f"needs the project's name before it, as `{PROJECT}:…`", fix))
+            problems.append(Problem(space, "", f"needs the prefix `{PROJECT}:`", fix))
             unread += near(space, known)
         elif space == PROJECT and section in known:
             found[section] = value
         elif space == PROJECT:
             root = re.split(r"[.\[]", section)[0]
-            by_path = f"`pulumi config set --path` puts it under `{PROJECT}:{root}`."
+            by_path = f"Set it under `{PROJECT}:{root}` with `pulumi config set --path`."
             problems.append(
                 Problem(section, "", "unknown key", by_path if root in known else did_you_mean(section, known))
             )
@@ -142,34 +142,34 @@ def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str,
 
 
 def load(text: str, name: str) -> tuple[Any, list[Problem]]:
-    """What the YAML in `text` says, and the keys that stand twice in it; raises `UnreadableError`."""
+    """The values of the YAML in `text`, and its duplicate keys; raises `UnreadableError`."""
     try:
-        _refuse_what_no_stack_file_has(text, name)
+        _refuse_depth_and_tags(text, name)
         loader = _Loader(text)
         try:
             node = loader.get_single_node()
             if node is None:
                 return None, []
-            doubled = list(_doubled(node))
+            duplicates = list(_duplicates(node))
             if _size(node, set(), {}) > MOST_NODES:
-                raise UnreadableError(f"{name} has more than {MOST_NODES:,} values (aliases count): no stack file has.")
-            return loader.construct_document(node), doubled
+                raise UnreadableError(f"{name} has more than {MOST_NODES:,} values, including aliases. Shorten it.")
+            return loader.construct_document(node), duplicates
         finally:
             loader.dispose()
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise UnreadableError(f"{name} cannot be read as YAML: {_one_line(error)}.") from None
 
 
-def _refuse_what_no_stack_file_has(text: str, name: str) -> None:
-    """Refuses depth and tags, from the parser's events: they need no recursion and build nothing."""
+def _refuse_depth_and_tags(text: str, name: str) -> None:
+    """Refuses deep nesting and tags, from the parser's events: this needs no recursion and builds no objects."""
     depth = 0
     for event in yaml.parse(text, Loader=_Loader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MOST_DEPTH:
-            raise UnreadableError(f"{name} is nested too deeply (more than {MOST_DEPTH}): no stack file is.")
+            raise UnreadableError(f"{name} is nested too deeply: more than {MOST_DEPTH} levels. Flatten it.")
         if tag := getattr(event, "tag", None):
             shown = tag.replace("tag:yaml.org,2002:", "!!")
-            raise UnreadableError(f"{name} uses the tag {shown}{_where(event.start_mark)}. Remove it: none is needed.")
+            raise UnreadableError(f"{name} uses the tag {shown}{_where(event.start_mark)}. Remove the tag.")
 
 
 def _one_line(error: Exception) -> str:
@@ -182,10 +182,10 @@ def _where(mark: Any) -> str:
 
 
 def _size(node: yaml.Node, within: set[int], known: dict[int, int]) -> int:
-    """Values below and with `node`, each alias counted again; a node inside itself is endless."""
+    """Number of values in `node`, each use of an alias included; raises if a node contains itself."""
     key = id(node)
     if key in within:
-        raise UnreadableError("an alias in the file contains itself. Write the value out.")
+        raise UnreadableError("an alias in the file contains itself. Write its value instead.")
     if key not in known:
         within.add(key)
         known[key] = 1 + sum(_size(child, within, known) for child in _children(node))
@@ -201,8 +201,8 @@ def _children(node: yaml.Node) -> Iterator[yaml.Node]:
         yield from node.value
 
 
-def _doubled(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> Iterator[Problem]:
-    """Keys that stand twice in one mapping: YAML forbids it, PyYAML would silently keep the last."""
+def _duplicates(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> Iterator[Problem]:
+    """Duplicate keys of a mapping: YAML forbids them, but PyYAML silently keeps the last."""
     seen = set() if seen is None else seen
     if id(node) in seen:
         return
@@ -214,14 +214,14 @@ def _doubled(node: yaml.Node, path: str = "", seen: set[int] | None = None) -> I
             if isinstance(key, yaml.ScalarNode) and key.value in keys:
                 where = here.removeprefix("config.").removeprefix(f"{PROJECT}:")
                 line = key.start_mark.line + 1
-                yield Problem(where, "", f"is listed twice, again in line {line}", "Keep one of the two.")
+                yield Problem(where, "", f"is a duplicate in line {line}", "Keep one of the two.")
             keys.add(str(key.value))
-            yield from _doubled(value, here, seen)
+            yield from _duplicates(value, here, seen)
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
-            yield from _doubled(item, f"{path}[{index}]", seen)
+            yield from _duplicates(item, f"{path}[{index}]", seen)
 
 
 def as_json(value: object) -> str:
-    """The value as Pulumi hands it to a program: JSON, in which YAML's own types (dates, sets) are text."""
+    """The value as Pulumi passes it to a program: JSON, in which YAML types such as dates are text."""
     return json.dumps(value, default=str)

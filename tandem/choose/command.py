@@ -115,7 +115,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
         "replacing_usd_per_hour": round(bill.replacing_usd_per_hour, 4),
         "isolation": choice.isolation,
         "margin_mib": round(tightest.room),
-        "margin_of_mib": tightest.card_mib if tightest.share_mib is None else tightest.share_mib,
+        "margin_of_mib": tightest.unit_mib if tightest.share_mib is None else tightest.share_mib,
         "warnings": [asdict(warning) for warning in cell.warnings],
     }
 

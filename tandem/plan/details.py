@@ -43,9 +43,9 @@ def _memory(console: Console, pool: Pool, fits: Sequence[Fit], region: str) -> N
     )
     print_rows(console, [(fit.tenant.served.model.name, _needs(fit)) for fit in fits])
     if not offers[0].enforced:
-        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.card_mib)
+        fullest = max((fit.verdict for fit in fits), key=lambda verdict: verdict.crowd_mib / verdict.unit_mib)
         unit = "slice" if offers[0].profile else "GPU"
-        most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.card_mib:,} MiB"
+        most = f"the models on one {unit} need up to {fullest.crowd_mib:,.0f} of {fullest.unit_mib:,} MiB"
         print_folded(console, f"  Nothing limits the memory of a model: {most}.")
     if offers[0].profile:
         models = tuple(fit.tenant.served for fit in fits)

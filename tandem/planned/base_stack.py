@@ -138,4 +138,4 @@ def _read(sections: Values, provider: Values, today: datetime.date, name: str) -
 
 
 def _said(problem: Problem) -> str:
-    return f"{problem.path}: {problem.rule}{f' (got {problem.found})' if problem.found else ''}. {problem.fix}"
+    return f"{problem.path}: {problem.sentence}. {problem.fix}"

@@ -46,7 +46,7 @@ def _row(choice: Choice, doubts: dict[str, str], lead: str) -> str:
     letters = "".join(doubts[doubt] for doubt in choice.doubts)
     usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
     nodes = f"{cell.nodes} × {cell.instance.name}"
-    limit = tightest.card_mib if tightest.share_mib is None else tightest.share_mib
+    limit = tightest.unit_mib if tightest.share_mib is None else tightest.share_mib
     return (
         f"{usd} {bill.usd_per_month:>7.0f}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} "
         f"{choice.isolation:<9} {tightest.room / limit:>6.0%} {letters}"

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.graph import Graph
-from sharing.modes import LAYOUT_STATE_LABEL, WHOLE_GPU_LABELS
+from sharing.modes import ENTIRE_GPU_LABELS, LAYOUT_STATE_LABEL
 from tests.cluster.charts import Render
 from tests.cluster.deployment import Deployment, Object, manifests, releases
 from tests.cluster.nodes import Node, nodes
@@ -169,7 +169,7 @@ def gpu_nodes(graph: Graph, *, unlabelled: bool) -> Iterator[tuple[str, Node]]:
         if pool := labels.get("tandem/pool"):
             labels.pop(LAYOUT_STATE_LABEL, None)
             if unlabelled:
-                for label in WHOLE_GPU_LABELS:
+                for label in ENTIRE_GPU_LABELS:
                     labels.pop(label, None)
             yield pool, node
 

@@ -143,14 +143,17 @@ WRONG: list[tuple[Callable[[], object], str]] = [
     ),
     (
         lambda: nodes(sharing=Mps(replicas=17), instance_types=["p3.2xlarge"]),
-        "SpotGpuNodeGroupArgs.sharing.replicas: the device plugin allows at most 16 MPS clients on one V100",
+        "SpotGpuNodeGroupArgs.sharing.replicas: must be at most 16 for MPS on one V100",
     ),
     (
         lambda: KarpenterPool(name="a", sharing=TURNS, max_nodes=0),
         "KarpenterPool.max_nodes is 0, but the minimum is 1.",
     ),
     (lambda: KarpenterPool(name="a", sharing=TURNS, instance_types=["x"]), "unknown GPU instance type 'x'."),
-    (lambda: nodes(instance_types=["g4dn.xlarge", "g6.xlarge"]), "instance types must have the same GPU (got g4dn.xl"),
+    (
+        lambda: nodes(instance_types=["g4dn.xlarge", "g6.xlarge"]),
+        "instance types must have the same GPU; found g4dn.xl",
+    ),
     (
         lambda: karpenter(),
         "KarpenterGpuPoolArgs.pools must have at least one pool and no duplicate names, not []. Pass",

@@ -378,15 +378,15 @@ def test_a_setting_of_many_models_is_said_once() -> None:
 
 def test_models_that_break_different_bounds_are_different_problems_with_the_advice_given_once() -> None:
     first, second = problems(on("g4dn.xlarge", Mps(replicas=4), weighing(6_000), weighing(4_000)))
-    assert first.startswith("models[0]: must fit its share of 3,840 MiB (mps on T4) (got own ")
+    assert first.startswith("models[0]: own (6,000 MiB with its margin) cannot fit its share of 3,840 MiB (mps on T4)")
     assert "Write `sharing.replicas: 2` ($" in first
-    assert second.endswith("Make the change that helps models[0].")
+    assert second.endswith("Apply the fix for models[0].")
 
 
 def test_models_that_break_one_bound_alike_are_named_and_counted() -> None:
     them = [replace(weighing(5_000), model=replace(weighing(5_000).model, name=name)) for name in "abcde"]
     [problem] = assess(on("g4dn.xlarge", TimeSlicing(replicas=5), *them)).problems
-    assert problem.found == "a, b, c and 2 more together 25,000 MiB"
+    assert problem.found == "a, b, c and 2 more (25,000 MiB in total)"
 
 
 def test_the_assessment_of_a_good_stack_has_no_advice() -> None:

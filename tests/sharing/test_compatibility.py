@@ -306,7 +306,7 @@ def test_the_newest_version_is_so_by_number_not_by_letter(monkeypatch: pytest.Mo
     monkeypatch.setattr(versions, "AMI_KUBERNETES", {"1.9": "1.9.0", "1.10": "1.10.0"})
     whole = setup(kubernetes="1.8")
     (problem,) = problems(whole)
-    assert problem.rule == "must be a version with pinned add-ons: 1.9, 1.10"
+    assert problem.rule == "must be one of 1.9, 1.10"
     assert problem.fix == 'Write `kubernetes: "1.10"`.'
 
 

@@ -64,7 +64,7 @@ def test_what_a_killed_writer_left_is_overwritten(tmp_path: Path) -> None:
 def test_a_file_that_somebody_else_changed_meanwhile_stays_theirs(tmp_path: Path) -> None:
     path = tmp_path / "it"
     path.write_text("theirs")
-    with pytest.raises(ChangedError, match="it was changed by somebody else meanwhile"):
+    with pytest.raises(ChangedError, match="it was changed by another process"):
         write_whole(path, "new", replaces=b"old")
     assert (path.read_text(), os.listdir(tmp_path)) == ("theirs", ["it"])
     write_whole(path, "new", replaces=b"theirs")

@@ -22,20 +22,21 @@ CASES = read_cases("fits")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_models_are_told_whether_they_fit(name: str) -> None:
+def test_the_verdict_says_whether_models_fit(name: str) -> None:
     case = CASES[name]
     on, nodes = case.get("type", "g4dn.xlarge"), case.get("nodes", 1)
     them = [weighing(mib, on=on) for mib in case.get("needs", [])]
     them += [tenant.served for tenant in read_models(case.get("models", []))]
     sharing: Sharing = TypeAdapter(Sharing).validate_python(case["sharing"])
     found = verdicts(them, sharing, instance(on), nodes)
-    assert [one.shares.profile or "fits" if one.fits else f"{one.rule}: {one.found}" for one in found] == case["told"]
+    said = [one.shares.profile or "fits" if one.fits else f"{one.rule}: {one.found}" for one in found]
+    assert said == case["expected"]
 
 
 def test_the_pair_fits_one_t4_together_under_timeslice() -> None:
     found = verdicts(pair(slots=4), TimeSlicing(replicas=2), instance())
     assert [verdict.crowd_mib for verdict in found] == [sum(verdict.need.bound for verdict in found)] * 2
-    assert [(verdict.card_mib, verdict.share_mib, verdict.fits) for verdict in found] == [(14_912, None, True)] * 2
+    assert [(verdict.unit_mib, verdict.share_mib, verdict.fits) for verdict in found] == [(14_912, None, True)] * 2
     assert [verdict.served for verdict in found] == list(pair(slots=4))
 
 

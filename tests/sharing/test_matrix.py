@@ -110,10 +110,10 @@ def test_models_that_do_not_fit_fit_after_what_is_told() -> None:
 
 def test_karpenter_is_told_to_be_the_reason_where_it_alone_refuses() -> None:
     cell = one("g7e.2xlarge", "mig-single", "karpenter")
-    assert cell.broken == "Karpenter cuts no cards"
+    assert cell.broken == "Karpenter partitions no GPUs"
     assert cell.problem is not None
-    assert cell.problem.fix == "Write `provisioner: node-group` under gpu-nodes."
-    assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the card allows the mode"
+    assert cell.problem.fix == "Write `gpu-nodes.provisioner: node-group`."
+    assert one("g4dn.xlarge", "mig-single", "karpenter").broken == "the GPU supports the mode"
 
 
 def test_both_provisioners_pay_the_same_nodes() -> None:
@@ -190,7 +190,7 @@ def test_the_first_rule_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(versions, "NVIDIA_DRIVER", 100)
     broken = first_broken(old)
     assert broken is not None
-    assert broken.name == "the card allows the mode"
+    assert broken.name == "the GPU supports the mode"
 
 
 def test_more_models_get_more_shares_of_one_card() -> None:

@@ -109,7 +109,7 @@ def test_what_is_no_clear_description_is_refused_and_never_guessed(name: str) ->
         describe(
             "mine", case.get("metadata", named), found if case.get("embedding", True) else found[1:], source="a test"
         )
-    assert case["told"] in str(refusal.value)
+    assert case["expected"] in str(refusal.value)
     assert str(refusal.value).endswith(".")
 
 

@@ -166,9 +166,9 @@ def test_resources_are_named_as_the_plugin_names_them() -> None:
 
 
 def test_cards_are_found_by_a_profile_and_by_its_label() -> None:
-    assert mig.cards_with("1g.5gb") == mig.cards_with("1g.5gb.me") == ["A100-40GB"]
-    assert mig.cards_with("1g.10gb") == ["A100-40GB", "A100-80GB", "H100"]
-    assert mig.cards_with("1g.99gb") == []
+    assert mig.gpus_with("1g.5gb") == mig.gpus_with("1g.5gb.me") == ["A100-40GB"]
+    assert mig.gpus_with("1g.10gb") == ["A100-40GB", "A100-80GB", "H100"]
+    assert mig.gpus_with("1g.99gb") == []
 
 
 def test_usual_layouts_are_full_and_begin_with_the_most_slices() -> None:

@@ -183,14 +183,14 @@ def test_the_plugin_allows_sixteen_mps_clients_before_turing_and_forty_eight_sin
     assert Mps(replicas=most).check(gpu) == []
     if most < 48:
         (problem,) = Mps(replicas=most + 1).check(gpu)
-        assert problem.rule == f"the device plugin allows at most {most} MPS clients on one {gpu.title}"
+        assert problem.rule == f"must be at most {most} for MPS on one {gpu.title}"
 
 
 @pytest.mark.parametrize(("capability", "allowed"), [((6, 1), False), ((7, 0), True), ((7, 2), True)])
 def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
     found = Mps().check(replace(T4, compute_capability=capability), path="pools[1].sharing")
     assert [str(problem) for problem in found] == (
-        [] if allowed else ["pools[1].sharing.mode: MPS needs Volta or later; T4 is older (got mps). Use timeslice."]
+        [] if allowed else ["pools[1].sharing.mode: mps needs Volta or newer; T4 is older. Use `timeslice`."]
     )
 
 

@@ -1,9 +1,9 @@
-"""How mistakes are told: look-alike letters, near names, headings."""
+"""How errors are worded: look-alike letters, near names, headings."""
 
 import pytest
 
 from sharing.modes import mode_names
-from sharing.problems import Problem, did_you_mean, foreign_letters, group, in_short, near, told
+from sharing.problems import Problem, abbreviate, did_you_mean, foreign_letters, format_problems, group, near
 
 FULL_WIDTH = "".join(chr(ord(letter) + 0xFEE0) for letter in "g4dn.xlarge")
 """As an input method for Chinese or Japanese writes it."""
@@ -58,14 +58,14 @@ def test_a_name_is_offered_once_though_near_and_of_the_same_family() -> None:
     ],
 )
 def test_letters_that_only_look_right_are_named(word: str, letters: str) -> None:
-    told_ = did_you_mean(word, mode_names())
-    assert told_.startswith(f"It is written with {letters}")
-    assert told_.endswith("Did you mean timeslice?")
+    said = did_you_mean(word, mode_names())
+    assert said.startswith(f"It contains {letters}")
+    assert said.endswith("Did you mean timeslice?")
 
 
 def test_a_cyrillic_a_is_named_in_a_models_name() -> None:
-    told_ = did_you_mean("ll\N{CYRILLIC SMALL LETTER A}ma2:7b", ["llama2:7b", "gemma3:4b"])
-    assert told_ == "It is written with U+0430 CYRILLIC SMALL LETTER A. Did you mean llama2:7b?"
+    said = did_you_mean("ll\N{CYRILLIC SMALL LETTER A}ma2:7b", ["llama2:7b", "gemma3:4b"])
+    assert said == "It contains U+0430 CYRILLIC SMALL LETTER A. Did you mean llama2:7b?"
 
 
 def test_each_foreign_letter_is_named_once_and_three_at_most() -> None:
@@ -85,30 +85,45 @@ def test_several_near_names_are_offered_together() -> None:
 
 @pytest.mark.parametrize(("count", "ends"), [(12, ", 11."), (13, ", 11, …."), (1, " 0.")])
 def test_without_a_near_name_the_known_ones_are_listed_twelve_at_most(count: int, ends: str) -> None:
-    told_ = did_you_mean("zzz", (str(number) for number in range(count)))
-    assert told_.startswith("Known: 0")
-    assert told_.endswith(ends)
+    said = did_you_mean("zzz", (str(number) for number in range(count)))
+    assert said.startswith("Known: 0")
+    assert said.endswith(ends)
 
 
-def test_a_problem_says_where_what_was_found_the_rule_and_the_way_out() -> None:
-    problem = Problem("sharing.replicas", "1", "must be at least 2", "For one pod per GPU write `mode: exclusive`.")
-    assert str(problem) == (
-        "sharing.replicas: must be at least 2 (got 1). For one pod per GPU write `mode: exclusive`."
-    )
+def test_a_problem_has_its_path_the_value_the_rule_and_the_fix() -> None:
+    problem = Problem("sharing.replicas", "1", "must be at least 2", "Write `mode: exclusive`.")
+    assert str(problem) == "sharing.replicas: must be at least 2, not 1. Write `mode: exclusive`."
+
+
+@pytest.mark.parametrize(
+    ("rule", "sentence"),
+    [
+        ("unknown mode", "unknown mode 'x'"),
+        ("must be at least 2", "must be at least 2, not 'x'"),
+        ("is listed twice", "'x' is listed twice"),
+        ("cannot fit one GPU", "'x' cannot fit one GPU"),
+        ("every model needs a share", "every model needs a share; found 'x'"),
+    ],
+)
+def test_a_value_stands_where_it_reads_best(rule: str, sentence: str) -> None:
+    assert Problem("sharing.mode", "'x'", rule, "").sentence == sentence
 
 
 def test_a_problem_leaves_out_what_it_does_not_know() -> None:
     assert str(Problem("models", "", "is missing", "")) == "models: is missing."
 
 
-def test_problems_are_told_under_a_heading_that_counts_them() -> None:
+def test_problems_are_saidunder_a_heading_that_counts_them() -> None:
     one = Problem("models", "", "is missing", "Write one.")
-    assert told("Pulumi.dev.yaml", "mistake", [one]) == [
-        "Pulumi.dev.yaml has 1 mistake:",
+    assert format_problems("Pulumi.dev.yaml", "error", [one]) == [
+        "error: Pulumi.dev.yaml has 1 error",
         "  models: is missing. Write one.",
     ]
-    assert told("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])[0] == "Pulumi.dev.yaml has 2 warnings:"
-    assert told("Pulumi.dev.yaml", "mistake", []) == []
+    assert (
+        format_problems("Pulumi.dev.yaml", "warning", [one, wrong("models[0].context")])[0]
+        == "warning: Pulumi.dev.yaml has 2 warnings"
+    )
+    assert format_problems("Pulumi.dev.yaml", "error", []) == []
 
 
 def wrong(path: str, found: str = "5") -> Problem:
@@ -118,9 +133,9 @@ def wrong(path: str, found: str = "5") -> Problem:
 def test_the_same_problem_of_many_items_is_one_problem_with_every_path() -> None:
     many = [wrong(f"models[{index}].context") for index in (0, 1, 2, 5, 11)]
     assert [str(problem) for problem in group(many)] == [
-        "models[0-2,5,11].context: must be at least 256 (got 5). Write `context: 4096`."
+        "models[0-2,5,11].context: must be at least 256, not 5. Write `context: 4096`."
     ]
-    assert told("Pulumi.dev.yaml", "mistake", many)[0] == "Pulumi.dev.yaml has 1 mistake:"
+    assert format_problems("Pulumi.dev.yaml", "error", many)[0] == "error: Pulumi.dev.yaml has 1 error"
 
 
 def test_problems_that_differ_in_anything_but_the_number_stay_apart() -> None:
@@ -144,5 +159,5 @@ def test_problems_that_differ_in_anything_but_the_number_stay_apart() -> None:
         (["tags.a[b]", "models[0].name", "models[2].name"], "tags.a[b], models[0,2].name"),
     ],
 )
-def test_paths_are_written_in_short(paths: list[str], expected: str) -> None:
-    assert in_short(paths) == expected
+def test_paths_are_abbreviated(paths: list[str], expected: str) -> None:
+    assert abbreviate(paths) == expected

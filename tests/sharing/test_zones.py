@@ -74,7 +74,7 @@ def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> No
     there = Group(zones=("d", "e"), types=frozenset({"g"}))
     sold = offers(g="de", h="ae", i="")
     assert place(group("g", "h"), ZONES, sold, there) == ["e"]
-    with pytest.raises(NoZoneError, match="Write other types, or take another region"):
+    with pytest.raises(NoZoneError, match="Use other types or another region"):
         place(group("i"), ZONES, sold, there)
 
 
@@ -94,7 +94,7 @@ def test_a_group_with_other_types_leaves_the_zones_that_do_not_sell_them() -> No
         (
             karpenter("i"),
             "gpu-nodes.instance-types: no zone of the stack (a, b) sells i. No other zone of the region sells them to "
-            "this account. Write other types, or take another region.",
+            "this account. Use other types or another region.",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_a_pool_that_a_volume_binds_is_refused_other_types() -> None:
     with pytest.raises(NoZoneError) as refused:
         place(group("h"), ("b",), offers(h="a"), there, bound=True)
     assert str(refused.value) == (
-        "gpu-nodes.instance-types: b does not sell h. Models with `cache: volume` keep the pool there: write a type "
+        "gpu-nodes.instance-types: b does not sell h. A volume binds the pool to this zone. Write a type "
         "that the zone sells, or `cache: node`."
     )
 

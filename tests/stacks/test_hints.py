@@ -36,4 +36,4 @@ def test_a_pool_in_a_list_gets_the_hint_of_its_own_mode(mode: str, unit: str) ->
     models = [{**one, "pool": "a"} for one in source_of("timeslice").sections["models"]]
     [problem] = judge_with("timeslice", {"gpu-nodes": pools, "models": models, "budget": {}}).problems
     assert problem.path == "gpu-nodes[0].sharing.replicas"
-    assert problem.fix.startswith(f"For one pod per {unit} ")
+    assert problem.fix.startswith(f"For one pod per {unit}, ")

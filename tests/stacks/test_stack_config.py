@@ -186,7 +186,7 @@ def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took()
     on_an_l4 = {"gpu-nodes": {"instance-types": ["g6.xlarge"]}}
     [served] = config(models=[gemma], **on_an_l4).served()
     assert need(served, gpus()["l4"]).kv == 4096 + 3840
-    with pytest.raises(RefusedError, match="the models on one GPU together must fit"):
+    with pytest.raises(RefusedError, match="cannot fit one GPU"):
         config(models=[{key: value for key, value in gemma.items() if key not in windows}], **on_an_l4)
 
 
@@ -376,8 +376,8 @@ def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     told = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
     assert [line.split(":")[0] for line in told] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
     assert "`hostNetwork`" in told[0]
-    assert "address of its node" in told[0]
-    assert told[1].endswith("Leave it out.")
+    assert "use the node's address" in told[0]
+    assert told[1].endswith("Remove it.")
 
 
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
@@ -406,7 +406,7 @@ def test_pulumi_refuses_what_the_file_refuses() -> None:
     with pytest.raises(RefusedError) as refused:
         under_pulumi({"tandem:sharing": '{"mode": "mps", "replicas": 1}', "tandem:models": '[{"name": "llama2:7b"}]'})
     assert [problem.path for problem in refused.value.judged.problems] == ["aws:region", "sharing.replicas"]
-    assert str(refused.value).startswith("Pulumi.test.yaml has 2 mistakes:")
+    assert str(refused.value).startswith("error: Pulumi.test.yaml has 2 errors")
 
 
 def test_sections_are_the_keys_of_the_file() -> None:

@@ -42,7 +42,7 @@ def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
     ended = call(command, str(file))
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("Pulumi.dev.yaml has 1 mistake:\n  sharing.mode: ")
+    assert ended.stdout.startswith("error: Pulumi.dev.yaml has 1 error\n  sharing.mode: ")
     [problem] = call(command, str(file), "--json").json["problems"]
     assert "Did you mean timeslice?" in problem
 

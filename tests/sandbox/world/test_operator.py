@@ -12,7 +12,7 @@ from sandbox.world.nodes import labels
 from sandbox.world.plugin import cut, labels_seen, plugins_on
 from sandbox.world.things import Thing, Things
 from sharing.gpus import gpus
-from sharing.modes import WHOLE_GPU_LABELS, Mig, TimeSlicing
+from sharing.modes import ENTIRE_GPU_LABELS, Mig, TimeSlicing
 from tests.sandbox.world_pieces import TAINT, Account
 
 WHOLE: dict[str, Any] = json.loads(
@@ -36,7 +36,7 @@ def take(account: Account, step: str, *, unlabelled: bool) -> None:
         case "nodes":
             for pool, (sharing, gpu, instance_type) in POOLS.items():
                 given = {"tandem/pool": pool, "nvidia.com/gpu.present": "true", **sharing.node_labels(gpu)}
-                kept = {key: value for key, value in given.items() if not (unlabelled and key in WHOLE_GPU_LABELS)}
+                kept = {key: value for key, value in given.items() if not (unlabelled and key in ENTIRE_GPU_LABELS)}
                 # us-east-1b sells both types.
                 where = {"subnetIds": account.subnets[1:]}
                 account.gpu_nodes(pool, instanceTypes=[instance_type], labels=kept, taints=[TAINT], **where)

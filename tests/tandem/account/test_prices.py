@@ -181,7 +181,7 @@ def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, tandem: R
     live = planned(tandem, "--live-prices")
     lines = {line["item"]: (line["usd_per_hour"], line["note"]) for line in live["cost"]["lines"]}
     day = str((NOW - datetime.timedelta(days=2)).date())
-    assert lines["GPU nodes 1 × g4dn.2xlarge"] == (0.35, f"spot; dearest of its types; seen {day}")
+    assert lines["GPU nodes 1 × g4dn.2xlarge"] == (0.35, f"spot; most expensive type; seen {day}")
     assert lines["system nodes 1 × t3.medium"] == (0.05, "on-demand")
     assert (live["cost"]["price_source"], live["cost"]["price_date"]) == ("aws", day)
     assert without["cost"]["price_source"] == "tables"

@@ -95,7 +95,7 @@ def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -
     assert f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe the model by the own-" in told
     odd = write(tmp_path / "odd.gguf", expert_count=2, expert_used_count=3)
     told = refused(1, "models", "inspect", str(odd))
-    assert "contradicts itself (the model.experts-used: must be at most `experts`, 2 (got 3)" in told
+    assert "contradicts itself (the model.experts-used: must be at most 2 (`experts`), not 3" in told
     wide = write(tmp_path / "wide.gguf", attention__key_length=100_000)
     told = refused(1, "models", "inspect", str(wide))
     assert "contradicts itself (head-dim: Input should be less than or equal to 4096)" in told

@@ -62,7 +62,7 @@ def test_a_refused_file_stops_nothing_and_asks_nobody(
     asked = ["--running"] if how == "--running" else ["--outputs", str(up.parent / "nosuch.json")]
     ended = call("plan", str(refused), *asked)
     assert (ended.returncode, ended.stderr) == (1, "")
-    assert ended.stdout.startswith("Pulumi.timeslice.yaml has 2 mistakes:\n")
+    assert ended.stdout.startswith("error: Pulumi.timeslice.yaml has 2 errors\n")
     assert ended.stdout == f"{call('plan', str(refused)).stdout}{NOTHING_STOPPED}\n", "said of a running stack alone"
     told = call("plan", str(refused), *asked, "--json")
     jsonschema.validate(told.json, TypeAdapter(PlanReport).json_schema())

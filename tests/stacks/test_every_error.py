@@ -1,6 +1,6 @@
 """Every key of a stack file with each kind of wrong value: all that is said about it, word for word.
 
-`--regen` writes `tests/golden/mistakes.txt`: read what it changes there as a user would.
+`--regen` writes `tests/golden/errors.txt`: read what it changes there as a user would.
 """
 
 import copy
@@ -84,7 +84,7 @@ def with_value(path: str, value: object) -> dict[str, Any]:
 
 
 def said(values: dict[str, Any]) -> Iterator[str]:
-    """All mistakes of the file."""
+    """All errors of the file."""
     provider = {key: value for key, value in values.items() if key.startswith("aws:")}
     sections = {key: value for key, value in values.items() if key not in provider}
     judged = judge(Source(sections, provider), "Pulumi.dev.yaml", today=datetime.date(2026, 11, 22))
@@ -103,7 +103,7 @@ def test_no_text_of_a_stack_file_may_steer_a_terminal() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_said_about_every_mistake(golden: Golden) -> None:
+def test_what_is_said_about_every_error(golden: Golden) -> None:
     lines: list[str] = []
     for path in fields():
         lines.append(path)
@@ -116,4 +116,4 @@ def test_what_is_said_about_every_mistake(golden: Golden) -> None:
             lines.append(f"  {', '.join(values)}:{'' if problems else ' fine'}")
             lines += [f"    {problem}" for problem in problems]
     text = "\n".join(lines) + "\n"
-    golden("mistakes.txt", text)
+    golden("errors.txt", text)
