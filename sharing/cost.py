@@ -128,7 +128,7 @@ def _lines(setup: Setup) -> Iterator[Line]:
 
 
 def _line(item: str, units: float, price: prices.Price, *words: str) -> Line:
-    """So many units at a price; the words stand in the note before what is doubtful about the price."""
+    """A number of units at a price; the note has the words, then any doubt about the price."""
     return Line(item=item, usd_per_hour=units * price.usd_per_hour, note=_notes(*words, price.note), doubt=price.note)
 
 

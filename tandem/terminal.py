@@ -78,7 +78,7 @@ def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
             raise
         if parsed.json:
             problems = [str(problem) for problem in error.judged.problems]
-            print_error(f"{error.judged.name} has mistakes", problems=problems)
+            print_error(f"{error.judged.name} has errors", problems=problems)
         else:
             tell(error.judged)
         return FAILED

@@ -44,7 +44,7 @@ class Report(BaseModel):
 
 
 class ProblemReport(Report):
-    """A mistake, or a warning."""
+    """An error, or a warning."""
 
     path: str
     found: str
