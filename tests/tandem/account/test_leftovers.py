@@ -10,7 +10,7 @@ import pytest
 
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
-from tandem.deployed.aws import leftovers
+from tandem.deployed.aws import ec2, leftovers
 from tandem.deployed.aws.session import Account
 from tandem.deployed.aws.things import Owner
 from tests.tandem.account import whole_stack
@@ -116,6 +116,17 @@ def test_a_kind_that_is_not_known_is_named_by_the_tagging_service(emulated: Emul
     storage.put_bucket_tagging(Bucket="models", Tagging={"TagSet": pairs(OURS)})
     (thing,) = cleaning.look().things
     assert (thing.kind, thing.id, thing.usd_per_day) == ("other", "arn:aws:s3:::models", None)
+
+
+@pytest.mark.parametrize(
+    ("state", "priced"),
+    [("pending", True), ("running", True), ("stopping", False), ("stopped", False), ("shutting-down", False)],
+)
+def test_an_instance_costs_while_it_runs_and_when_it_is_about_to(state: str, priced: bool) -> None:
+    """EC2 bills from `running` on; one that is pending runs within seconds."""
+    raw = {"State": {"Name": state}, "InstanceType": "g4dn.xlarge"}
+    # $0.526 per hour on demand in us-east-1: aws.amazon.com/ec2/pricing/on-demand.
+    assert ec2._instance_day(raw, "us-east-1") == pytest.approx(24 * 0.526 if priced else 0)
 
 
 HERE = "us-east-1:123456789012"
