@@ -78,7 +78,7 @@ def _leftovers(parsed: argparse.Namespace) -> int:
     from tandem.account import screen as show
     from tandem.deployed.aws import leftovers
 
-    with explained(region), status("Searching the AWS account …"):
+    with explained(region), status("Searching the AWS account"):
         found = leftovers.inventory(account, stack)
     if not parsed.json:
         show.inventory(found, account, deleting=parsed.delete)
@@ -104,7 +104,7 @@ def _quota(parsed: argparse.Namespace) -> int:
     from tandem.account import screen as show
     from tandem.deployed.aws import quota
 
-    with status("Reading quotas from AWS …"):
+    with status("Reading quotas from AWS"):
         found = quota.answer(account, stack, replace(judged.setup, region=region))
     if parsed.json:
         print_json(quota.as_dict(found, stack, account))
@@ -132,7 +132,7 @@ def _prices(parsed: argparse.Namespace) -> int:
             if parsed.kept:
                 kept.append((kept_prices.load(region, now.date()), kept_prices.home() / f"{region}.json"))
                 continue
-            with status(f"Reading prices of {region} from AWS …"):
+            with status(f"Reading prices of {region} from AWS"):
                 read = prices.read(_account(parsed, region), now)
             kept.append((read, kept_prices.keep(read)))
         except (AccountError, UnreadableError) as error:

@@ -1,8 +1,8 @@
-"""Connections that know when bytes came: a network backend of httpcore that takes the kernel's own time stamps.
+"""Connections that know when bytes arrived: a network backend of httpcore with the kernel's time stamps.
 
-A client that streams thirty answers, on a machine that does other things as well, reads bytes late: by the time that
-its loop, or its process, had to wait. Linux notes when each packet came (SO_TIMESTAMPNS, for TCP since 4.18), and tells
-that with the bytes however late they are read. Elsewhere, and under TLS, the stamp is that of the read.
+A client that streams thirty answers on a busy machine reads bytes late, by the time that its loop or its process had
+to wait. Linux records when each packet arrived (SO_TIMESTAMPNS, for TCP since 4.18), and returns the time with the
+bytes, however late they are read. Elsewhere, and under TLS, the stamp is the time of the read.
 
 Stamps are in nanoseconds of `time.monotonic_ns`.
 """
@@ -36,7 +36,7 @@ class ClockedStream(httpcore.AsyncNetworkStream):
         self._failure: Exception | None = None
         self._ended = self._writing = False
         self.sent_ns = 0
-        """When the first byte of the latest request was given to the socket."""
+        """When the socket got the first byte of the latest request."""
         self.arrived_ns = 0
 
     async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
@@ -78,7 +78,7 @@ class ClockedStream(httpcore.AsyncNetworkStream):
 
 
 class PlainStream(ClockedStream):
-    """Over a socket of its own."""
+    """Over its own socket."""
 
     def __init__(self, connected: socket.socket) -> None:
         super().__init__()
@@ -178,12 +178,12 @@ class ClockedBackend(httpcore.AsyncNetworkBackend):
 
 
 def _stamp(notes: list[tuple[int, int, bytes]]) -> int:
-    """The kernel's stamp, of the last of the packets that were read; now, where there is none."""
+    """The kernel's stamp of the last packet read; the current time if there is none."""
     wall, now = time.time_ns(), time.monotonic_ns()  # in this order: a pause between the two makes the stamp later
     for level, kind, data in notes:
         if level == socket.SOL_SOCKET and kind == SO_TIMESTAMPNS and len(data) >= TIMESPEC.size:
             seconds, nanoseconds = map(int, TIMESPEC.unpack_from(data))
-            # The kernel's is the clock of the day, which may be set: only the age is used, and only a credible one.
+            # The kernel uses the wall clock, which may be set: only the age counts, and only a plausible one.
             age = wall - (seconds * 1_000_000_000 + nanoseconds)
             if 0 <= age < 60_000_000_000:
                 return now - age

@@ -7,7 +7,7 @@ from tandem.terminal import Commands
 
 PROMPT_WORDS = "64,512"
 FEWEST_WORDS = 8
-"""Of 200 words each, so that no two of many thousand prompts are equal."""
+"""From a vocabulary of 200 words, so that no two of many thousand prompts are equal."""
 CONCURRENCY = "1,4"
 OUTPUT_TOKENS, REQUESTS, WARM_UP, REPEATS = 128, 12, 1, 3
 TIMEOUT = 300.0

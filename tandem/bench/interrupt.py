@@ -1,4 +1,4 @@
-"""Ctrl-C during asynchronous work: the work is cancelled where it waits, and nothing else is disturbed."""
+"""Ctrl-C during asynchronous work cancels it where it waits, and disturbs nothing else."""
 
 import asyncio
 import signal
@@ -7,11 +7,11 @@ from typing import Any
 
 
 def run_until_ctrl_c(work: Callable[[], Coroutine[Any, Any, None]]) -> bool:
-    """Runs the work in an event loop of its own; False where Ctrl-C cancelled it.
+    """Runs the work in its own event loop; False if Ctrl-C cancelled it.
 
-    Python's own handler raises KeyboardInterrupt between any two instructions: also when a coroutine exists and no loop
-    runs it yet, so that both complain when they are taken apart. The handler here raises nothing, and asyncio.Runner
-    leaves it alone because it is not Python's (asyncio/runners.py, `Runner.run`, 3.11).
+    Python's handler raises KeyboardInterrupt between any two instructions, even while a coroutine exists that no loop
+    runs yet, so that both warn when they are destroyed. The handler here raises nothing, and asyncio.Runner keeps it
+    because it is not Python's (asyncio/runners.py, `Runner.run`, 3.11).
     """
     pressed = False
     cancel: Callable[[], object] | None = None

@@ -1,4 +1,4 @@
-"""How `tandem bench` measures."""
+"""Runs `tandem bench`."""
 
 import argparse
 import datetime
@@ -25,7 +25,7 @@ from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, prin
 
 
 class PlacementError(CallError):
-    """Models that are not where they must be for their figures to count."""
+    """Models that are not on the GPU, so that their figures cannot count."""
 
     exit_code = FAILED
 
@@ -36,7 +36,7 @@ def measure(parsed: argparse.Namespace) -> int:
     label = parsed.label or (plan or {}).get("mode") or "servers"
     path = _path(parsed.output, label)
     if path.is_dir():
-        raise CallError(f"{path} is a folder. Name a file in it with -o.")
+        raise CallError(f"{path} is a folder. Choose a file with -o.")
     with reserve(path):
         earlier = _earlier(path, parsed)
         with connected(parsed) as endpoints, ExitStack() as open_things:
@@ -56,18 +56,18 @@ def _path(output: str | None, label: str) -> Path:
 
 
 def _earlier(path: Path, parsed: argparse.Namespace) -> Result | None:
-    """The result to resume, if there is one. A file that exists is never overwritten."""
+    """The result to resume, if there is one. An existing file is never overwritten."""
     if not path.exists():
         if parsed.resume:
-            complain(f"{path} does not exist yet: a new result begins")
+            complain(f"warning: {path} does not exist; starting a new result")
         return None
     if not parsed.resume:
-        raise CallError(f"{path} exists. Continue it with --resume, or name another file with -o.")
+        raise CallError(f"{path} already exists. Continue it with --resume, or choose another file with -o.")
     result = read(path)
     if result.load != _load(parsed):
-        raise CallError(f"{path} has another load. Repeat the arguments that it was begun with.")
+        raise CallError(f"{path} has another workload. Repeat its original arguments.")
     if parsed.salt in {session.salt for session in result.sessions}:
-        raise CallError(f"Salt {parsed.salt} was already used for {path}. Leave out --salt, so that prompts are new.")
+        raise CallError(f"Salt {parsed.salt} was already used for {path}. Omit --salt to get new prompts.")
     return result
 
 
@@ -86,7 +86,7 @@ def _new(parsed: argparse.Namespace, plan: dict[str, Any] | None, label: str, se
 
 def _resumed(result: Result, session: Session, path: Path) -> Result:
     if _models(result.servers) != _models(session.servers):
-        raise CallError(f"{path} has other servers or models. Repeat the arguments that it was begun with.")
+        raise CallError(f"{path} has other servers or models. Repeat its original arguments.")
     result.sessions.append(session)
     return result
 
@@ -121,9 +121,9 @@ class _Measuring:
         self._warnings = server_changes(result) if self._open_cases else []
 
     def run(self) -> int:
-        """Measures every case that the result lacks, and reports what came out."""
+        """Measures every case that the result lacks, and prints the summary."""
         if not self._open_cases:
-            complain("all runs are in the result already: nothing is left to measure")
+            complain("warning: the result already has all runs; nothing to measure")
         if not self._parsed.json:
             for warning in self._warnings:
                 complain(f"warning: {warning}")
@@ -137,7 +137,7 @@ class _Measuring:
         if failure:
             return FAILED
         if not finished:
-            complain(f"stopped with Ctrl-C. {self._kept()}")
+            complain(f"Interrupted. {self._kept()}")
             return INTERRUPTED
         if told.errors:
             complain(_errors(told))
@@ -159,20 +159,20 @@ class _Measuring:
             await bench.close()
 
     async def _check_placement(self, bench: Bench) -> None:
-        """Loads all models, as they are in every run, and stops where the figures of one could not be compared."""
+        """Loads all models, as in every run, and stops if the figures of one could not be compared."""
         failed = {id: error for id, error in (await bench.load(self._open_cases[0])).items() if error}
         if failed:
-            told = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())
+            failures = "; ".join(f"{id} did not answer its first request ({why})" for id, why in failed.items())
             late = any(why.startswith(LATE) for why in failed.values())
-            fix = "Raise --timeout, or repair that server, and" if late else "Repair that server and"
-            raise PlacementError(f"{told}. {fix} repeat the command.")
+            fix = "Raise --timeout or repair that server, then" if late else "Repair that server, then"
+            raise PlacementError(f"{failures}. {fix} repeat the command.")
         if self._parsed.allow_cpu:
             return
         reasons = [reason_against_place(id, _memory(asked)) for id, asked in self._asked.items()]
         if any(reasons):
             raise PlacementError(
                 "\n".join(f"{reason}." for reason in reasons if reason)
-                + "\nIts runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
+                + "\nResults would not be comparable. Give it more GPU memory, or pass --allow-cpu to measure anyway."
             )
 
     def _keep(self, *, complete: bool) -> None:
@@ -221,7 +221,7 @@ class _Measuring:
 
 
 def _plan(stack: str) -> dict[str, Any]:
-    """What the rules say of the stack. Its resources are left out: they are long, and say nothing about speed."""
+    """The stack's plan, without its resources, which are long and irrelevant to speed."""
     from stacks.stack_file.judge import judge_file
     from tandem.planned.report import report
 
@@ -234,7 +234,7 @@ def _memory(asked: Ollama) -> Memory | None:
     try:
         loaded = asked.memory()
     except OllamaError:
-        return None  # the requests tell what is wrong with the server
+        return None  # the requests report the server's error
     if loaded is None:
         return None
     return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context)

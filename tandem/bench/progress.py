@@ -1,4 +1,4 @@
-"""How far a benchmark is, and what it brought, for people."""
+"""The progress and the summary of a benchmark, for the screen."""
 
 import sys
 from types import TracebackType
@@ -9,11 +9,11 @@ from tandem.bench.run import Case
 from tandem.measured.measures import Spread, answered, reasons_against, tokens_per_s
 from tandem.measured.result import Run
 from tandem.measured.summary import Summary
-from tandem.terminal import in_markup, new_table, open_console
+from tandem.terminal import announce, in_markup, new_table, open_console
 
 
 class Progress:
-    """A bar in a terminal, a line a run elsewhere; on standard error."""
+    """A bar on a terminal, a line per run elsewhere; on standard error."""
 
     def __init__(self, runs: int, *, quiet: bool) -> None:
         self._console = open_console(stderr=True)
@@ -63,7 +63,7 @@ def show(told: Summary) -> None:
     """The figures as tables."""
     console = open_console()
     for workload in dict.fromkeys(one.workload for one in told.figures):
-        table = new_table(f"{workload}; ms: p50 / p95")
+        table = new_table(f"{workload} (ms: p50 / p95)")
         table.add_column("model")
         for title in ("first token", "between", "request", "tokens/s", "failed"):
             table.add_column(title, justify="right")
@@ -75,19 +75,14 @@ def show(told: Summary) -> None:
                 table.add_row(in_markup(who), *times, speed, str(one.errors))
         console.print(table)
     for shared in told.sharing:
-        cost = f", ${shared.usd_per_million:.2f} a million tokens" if shared.usd_per_million else ""
-        speed = f"each ran at {shared.speed:.2f} of its speed alone; " if shared.speed else ""
-        console.print(
-            f"{shared.workload}: together, {speed}"
-            f"{shared.tokens_per_s:.1f} tokens/s, fairness {shared.fairness:.2f}{cost}",
-            soft_wrap=not console.is_terminal,
-        )
+        cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
+        speed = f"each model at {100 * shared.speed:.0f} % of its speed alone, " if shared.speed else ""
+        text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.2f}{cost}"
+        announce(console, f"{shared.workload}, together:", text, "bold")
     if told.excluded:
         reasons = sorted({reason for _, some in told.excluded for reason in some})
-        console.print(
-            f"{len(told.excluded)} of {told.runs} runs are not compared: {in_markup('; '.join(reasons))}",
-            soft_wrap=not console.is_terminal,
-        )
+        text = f"{len(told.excluded)} of {told.runs} runs are excluded: {'; '.join(reasons)}"
+        announce(console, "warning:", text, "yellow")
 
 
 def _two(some: Spread | None) -> str:

@@ -1,9 +1,9 @@
-"""Prompts that no server has seen: words drawn at random from the first one on.
+"""Prompts that no server has seen: words drawn at random, from the first one on.
 
-Ollama keeps what it computed for earlier prompts, and a prompt that begins like one of them gets its first token
-sooner. So each is drawn for its run, its model and its number, and with a salt that changes with each call of `tandem
-bench`: two of them have nothing in common at the beginning but the model's own template. Lengths are the same
-everywhere, and what the models count as tokens is in the results.
+Ollama caches earlier prompts, and a prompt with the same beginning gets its first token sooner. So each is drawn for
+its run, its model and its number, with a salt that changes with each call of `tandem bench`: two of them share only
+the model's template at the beginning. Lengths are the same everywhere, and the results contain the models' token
+counts.
 """
 
 import random
@@ -29,13 +29,13 @@ WORDS = _WORDS.split()
 
 
 def prompt(words: int, *marks: object) -> str:
-    """A prompt of so many words before the task; the same for the same marks."""
+    """A prompt of this many words before the task; the same for the same marks."""
     draw = random.Random("/".join(map(str, marks)))
     return " ".join(draw.choices(WORDS, k=words)) + f". {TASK}"
 
 
 def moments(rate: float, *marks: object) -> Iterator[float]:
-    """Seconds at which requests are due that come at random, `rate` a second (Poisson); the same for the same marks."""
+    """Seconds at which random requests are due, `rate` per second (Poisson); the same for the same marks."""
     draw = random.Random("/".join(map(str, marks)))
     moment = 0.0
     while True:

@@ -13,7 +13,7 @@ from tandem.bench.stream import Exchange, Sender
 from tandem.measured.result import Load, Row, Server
 
 PAUSE_AFTER_FAILURE = 0.05
-"""Seconds: a server that refuses at once is not asked a thousand times a second."""
+"""Seconds: a server that refuses immediately is not asked a thousand times per second."""
 TOKENS_PER_WORD = 4
 """At most: the prompts are plain English."""
 NEVER_ZERO = 1
@@ -22,7 +22,7 @@ NEVER_ZERO = 1
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a run does."""
+    """The definition of a run."""
 
     repeat: int
     endpoints: tuple[str, ...]
@@ -32,17 +32,17 @@ class Case:
 
     @property
     def key(self) -> tuple[int, tuple[str, ...], int, str, float]:
-        """Equal to the key of the `Run` that comes of it."""
+        """Equal to the key of the resulting `Run`."""
         return (self.repeat, self.endpoints, self.prompt_words, self.loop, self.level)
 
     def __str__(self) -> str:
         who = " + ".join(self.endpoints)
-        load = f"{self.level:g} at a time" if self.loop == "closed" else f"{self.level:g} a second"
+        load = f"{self.level:g} at a time" if self.loop == "closed" else f"{self.level:g} per second"
         return f"{who}, {self.prompt_words} words, {load}, repeat {self.repeat}"
 
 
 def cases(load: Load, endpoints: Iterable[str]) -> list[Case]:
-    """All runs in order: whole repeats one after the other, so that a stop leaves comparable ones; alone, then all."""
+    """All runs in order: complete repeats in turn, so that an interruption leaves comparable ones; alone, then all."""
     ids = list(endpoints)
     groups = [*((one,) for one in ids), *([tuple(ids)] if len(ids) > 1 else [])]
     levels: list[tuple[Literal["closed", "open"], float]] = [
@@ -60,7 +60,7 @@ def cases(load: Load, endpoints: Iterable[str]) -> list[Case]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What a run brought."""
+    """The measurements of a run."""
 
     begin_ns: int
     """On the clock of `time.monotonic_ns`."""
@@ -86,7 +86,7 @@ class Bench:
             await sender.close()
 
     async def load(self, case: Case) -> dict[str, str | None]:
-        """Has every server load its model, one after the other; their errors, None where one answered."""
+        """Makes every server load its model, one after the other; their errors, None for an answer."""
         return {endpoint: await self._first_answer(case, endpoint) for endpoint in self._servers}
 
     async def _first_answer(self, case: Case, endpoint: str) -> str | None:
@@ -95,14 +95,14 @@ class Bench:
         return exchange.row(exchange.sent_ns).error
 
     async def warm_up(self, case: Case) -> None:
-        """One model after the other, so that none is loaded while another is: both would see the same free memory."""
+        """Loads one model after the other: two at once would both see the same free memory."""
         for endpoint in case.endpoints:
             for number in range(self._load.warmup):
                 request = self.request(case, endpoint, f"warm-up {number}")
                 await self._senders[endpoint].exchange(request, Exchange(endpoint, counted=False))
 
     async def measure(self, case: Case) -> Measured:
-        """Runs the case. Garbage is collected before and after, not meanwhile."""
+        """Runs the case. Collects garbage before and after, not during the run."""
         gc.collect()
         collecting = gc.isenabled()
         gc.disable()
@@ -130,7 +130,7 @@ class Bench:
 
 
 def _row(exchange: Exchange, begin_ns: int) -> Row:
-    """Nothing comes before it was asked for, even if somebody set the clock that the stamps come from."""
+    """The row; no answer arrives before its request, even if somebody set the clock behind the stamps."""
     row = exchange.row(begin_ns)
     return replace(row, arrivals_us=[max(0, arrival) for arrival in row.arrivals_us])
 
@@ -145,7 +145,7 @@ class _Side:
 
 
 class _Course:
-    """A run under way. Whoever is done first keeps the load up with requests that do not count."""
+    """A running run. The model that finishes first keeps receiving uncounted requests."""
 
     def __init__(self, bench: Bench, senders: Mapping[str, Sender], load: Load, case: Case, begin_ns: int) -> None:
         self._bench, self._senders, self._load, self._case = bench, senders, load, case
@@ -156,7 +156,7 @@ class _Course:
         self._tasks: set[asyncio.Task[object]] = set()
 
     async def run(self) -> list[Exchange]:
-        """Everything that was asked, once each model has its count."""
+        """All requests, once each model has its count."""
         async with asyncio.TaskGroup() as self._group:
             for side in self._sides:
                 if self._case.loop == "closed":

@@ -1,4 +1,4 @@
-"""What a result notes of one call of `tandem bench`: the servers that it found, the client, and the prompts' salt."""
+"""A result's entry for one call of `tandem bench`: its servers, the client, and the prompts' salt."""
 
 import datetime
 import os
@@ -17,12 +17,12 @@ from tandem.measured.summary import usual_servers
 
 
 def now() -> str:
-    """The time as a result has it."""
+    """The current time in the format of results."""
     return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
 def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> Session:
-    """Asks the servers and looks at the client."""
+    """Describes the servers and the client."""
     return Session(
         begun=now(),
         command=["tandem", *given],
@@ -34,12 +34,11 @@ def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> 
 
 
 def server_changes(result: Result) -> list[str]:
-    """A warning for each server of the latest session whose earlier runs used another one."""
+    """A warning for each server that differs from the one of earlier runs."""
     usual = usual_servers(result)
     return [
-        f"Server {now.id} is different than in the other runs: {difference(usual[now.id], now)}. "
-        "A report compares the runs of one server only: the one with most runs, or the earlier of two with as many. "
-        "For all runs on one server, write a new result with -o."
+        f"Server {now.id} differs from the other runs: {difference(usual[now.id], now)}. "
+        "A report compares runs of one server only. To measure all runs on this one, write a new result with -o."
         for now in result.servers
         if now.id in usual and identity(usual[now.id]) != identity(now)
     ]

@@ -1,4 +1,4 @@
-"""One measured request: sent, and everything that comes back kept with its time. Nothing is parsed meanwhile.
+"""One measured request, and its answer with arrival times. Nothing is parsed during a run.
 
 Parsing a thousand lines between two reads would be in the figures of every other stream, so `Exchange.row` does it
 once the run is over.
@@ -32,22 +32,22 @@ class Exchange:
 
     endpoint: str
     counted: bool
-    """Whether it belongs to the figures, or only keeps the load up."""
+    """Whether it counts, or only maintains the load."""
     scheduled_ns: int | None = None
     """Open loop: when it should have been sent."""
     sent_ns: int = 0
     status: int = 0
     parts: list[tuple[int, bytes]] = field(default_factory=list)
-    """What came, with the stamp of its last byte."""
+    """The received parts, each with the stamp of its last byte."""
     failure: str | None = None
 
     @property
     def ended_ns(self) -> int:
-        """When the last byte came."""
+        """When the last byte arrived."""
         return self.parts[-1][0] if self.parts else self.sent_ns
 
     def row(self, begin_ns: int) -> Row:
-        """What the result keeps of it: microseconds from the begin to the sending, and from there."""
+        """The result's row: microseconds from the start of the run to the request, and from there."""
         arrivals: list[int] = []
         failure, final = self.failure, None
         if self.status >= ERROR:
@@ -60,7 +60,7 @@ class Exchange:
                     failure = failure or f"not Ollama's answer ({error})"
                     break
                 if answer.error:
-                    failure = answer.reason or "it broke off without a reason"
+                    failure = answer.reason or "stopped without a reason"
                 if answer.response or answer.thinking:
                     arrivals.append((stamp - self.sent_ns) // 1000)
                 if answer.done:
@@ -96,12 +96,12 @@ class Exchange:
 
 
 class Sender:
-    """Sends measured requests to one server. To be used in one event loop."""
+    """Sends measured requests to one server. For use in one event loop."""
 
     def __init__(
         self, url: str, *, timeout: float, tokens: int, network: httpcore.AsyncNetworkBackend | None = None
     ) -> None:
-        """`timeout` in seconds, for a whole request; `tokens`: as many as its prompt and its answer have at most."""
+        """`timeout` in seconds, for a whole request; `tokens`: the most of its prompt and its answer."""
         self._url, self._timeout, self._most_bytes = f"{url}/api/generate", timeout, most_said_bytes(tokens)
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl.create_default_context() if url.startswith("https:") else None,
@@ -127,7 +127,7 @@ class Sender:
         except httpcore.ConnectError as error:
             into.failure = f"cannot be reached: {reason(error)}"
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            into.failure = f"went away in the middle: {reason(error)}"
+            into.failure = f"connection lost: {reason(error)}"
         except WireError as error:
             into.failure = str(error)
             into.parts.clear()
@@ -148,7 +148,7 @@ class Sender:
 
 def _unfinished(final: Generated | None, arrivals: list[int]) -> str | None:
     if final is None:
-        return "the answer ended without the word that it is done"
+        return "the stream ended before the reply was complete"
     if not arrivals:
         return "the answer is empty"
     return None

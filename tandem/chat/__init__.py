@@ -1,1 +1,1 @@
-"""`tandem chat`: the two models talk to each other."""
+"""`tandem chat`: a conversation between two models."""

@@ -9,7 +9,7 @@ OPENING = "Introduce yourself in two sentences, then ask me a question about sha
 TURNS = 6
 MAX_TOKENS = 400
 TIMEOUT = 300.0
-"""Seconds: the first answer of a server may wait until gigabytes of model are loaded."""
+"""Seconds: a server's first answer may have to wait until gigabytes of a model are loaded."""
 
 
 def add(commands: Commands) -> None:

@@ -1,4 +1,4 @@
-"""How `tandem chat` lets two models talk."""
+"""Runs `tandem chat`."""
 
 import argparse
 import datetime
@@ -39,20 +39,22 @@ class _Talk:
                 endpoint = asked.with_model()
             servers.append(open_things.enter_context(Ollama(endpoint, timeout=parsed.timeout, option=OPTION)))
         alike = len({server.endpoint.model for server in servers}) == 1
-        self._speakers = [Speaker(server, _label(server.endpoint, alike)).told(parsed.system) for server in servers]
+        self._speakers = [Speaker(server, _label(server.endpoint, alike)).start(parsed.system) for server in servers]
         self._open_things = open_things
         self._turns: dict[int, Turn] = {}
         self._screen = None if parsed.json else Screen(open_console())
 
     def run(self) -> int:
-        """Talks until the last turn, a failure or Ctrl-C, and says where the transcript is."""
+        """Talks until the last turn, a failure or Ctrl-C, and prints the transcript's path."""
         path = Path(self._parsed.transcript) if self._parsed.transcript else usual_name(datetime.datetime.now())
         try:
             transcript = Transcript(path)
         except FileExistsError:
-            raise CallError(f"{path} already exists. Name another file with `--transcript`.") from None
+            raise CallError(f"{path} already exists. Choose another file with `--transcript`.") from None
         except OSError as error:
-            raise CallError(f"cannot write {path} ({error.strerror}). Name another file with `--transcript`.") from None
+            raise CallError(
+                f"Cannot write {path} ({error.strerror}). Choose another file with `--transcript`."
+            ) from None
         self._open_things.callback(transcript.close)
         code, why = FINE, ""
         try:
@@ -60,7 +62,7 @@ class _Talk:
         except (OllamaError, TranscriptError) as error:
             code, why = FAILED, str(error)
         except KeyboardInterrupt:
-            code, why = INTERRUPTED, "stopped with Ctrl-C"
+            code, why = INTERRUPTED, "interrupted"
         if why:
             with suppress(TranscriptError):
                 transcript.note(why)
@@ -75,7 +77,7 @@ class _Talk:
             try:
                 transcript.add(turn, piece)
             finally:
-                # Also the piece that a full disk did not take.
+                # Even the piece that a full disk rejected.
                 if self._screen:
                     self._screen.add(turn, piece)
 
@@ -89,7 +91,7 @@ class _Talk:
 
     def _end(self, path: Path, code: int, why: str) -> None:
         if not self._screen:
-            print_json(self._told(path, code, why))
+            print_json(self._as_dict(path, code, why))
             return
         self._screen.end_line()
         print_line("", sys.stdout)
@@ -97,7 +99,7 @@ class _Talk:
             complain(why)
         print_line(f"Transcript: {path}", sys.stderr if why else sys.stdout)
 
-    def _told(self, path: Path, code: int, why: str) -> dict[str, Any]:
+    def _as_dict(self, path: Path, code: int, why: str) -> dict[str, Any]:
         ended = {FINE: "complete", FAILED: "failed", INTERRUPTED: "interrupted"}[code]
         turns = [
             {
@@ -113,12 +115,12 @@ class _Talk:
 
 
 def _asked(endpoint: Endpoint, timeout: float) -> Ollama:
-    """The server for questions that need no model: they get no more time than usual, and no more than a word."""
+    """The server for questions that need no model: with the usual timeout, or a shorter one from the user."""
     if timeout < ANSWER_SECONDS:
         return Ollama(endpoint, timeout=timeout, option=OPTION)
     return Ollama(endpoint)
 
 
 def _label(endpoint: Endpoint, alike: bool) -> str:
-    """What the talk calls a model: its tag, with the name of its server where both have the same."""
+    """A model's name in the conversation: its tag, with its server's name if both have the same tag."""
     return f"{endpoint.model} ({endpoint.id})" if alike else endpoint.model

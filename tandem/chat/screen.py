@@ -1,4 +1,4 @@
-"""The talk on a screen: a colour for each model, words kept whole; plain text where there is no terminal."""
+"""The conversation on a screen: a colour for each model, words kept whole; plain text without a terminal."""
 
 import re
 
@@ -17,7 +17,7 @@ WORDS = re.compile(r"\n|[^\S\n]+|\S+")
 
 
 class Screen:
-    """Shows pieces as they come."""
+    """Shows pieces as they arrive."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -37,7 +37,7 @@ class Screen:
             self._console.print(f"{gap}[bold {self._style}]{in_markup(turn.speaker.label)}[/]", highlight=False)
         if piece.thinking and not self._thinks:
             self._thinks = True
-            self._console.print("[dim](thinks)[/]", highlight=False)
+            self._console.print("[dim](thinking)[/]", highlight=False)
         text = printable(piece.text)
         if not turn.text.strip():
             return
@@ -47,10 +47,10 @@ class Screen:
         if piece.done_reason:
             self.end_line()
             if piece.done_reason == "length":
-                self._console.print("[dim](cut here)[/]", highlight=False)
+                self._console.print("[dim](truncated at --max-tokens)[/]", highlight=False)
 
     def end_line(self) -> None:
-        """Shows what is held back and begins a new line, where the cursor is not at the beginning of one."""
+        """Shows held-back text and starts a new line, unless the cursor is at the start of one."""
         self._put(self._word)
         self._word = ""
         if self._column:

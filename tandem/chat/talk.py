@@ -1,4 +1,4 @@
-"""Two models in turn. Each sees the talk from its own side: what it said itself, and what the other told it."""
+"""Two models in turn. Each sees itself as the assistant and the other as the user."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,33 +11,33 @@ OPEN, CLOSE = "<think>", "</think>"
 
 @dataclass(slots=True)
 class Speaker:
-    """One side of the talk."""
+    """One side of the conversation."""
 
     server: Ollama
     label: str
-    """What people call it."""
+    """Its name on the screen."""
     messages: list[dict[str, str]] = field(default_factory=list)
-    """The talk as this model sees it: its own turns are the assistant's, the other's are the user's."""
+    """The conversation as this model sees it: its own turns are the assistant's, the other's are the user's."""
 
     @property
     def id(self) -> str:
         """The name of the endpoint."""
         return self.server.endpoint.id
 
-    def told(self, system: str | None) -> "Speaker":
+    def start(self, system: str | None) -> "Speaker":
         """The speaker with a system prompt, if there is one."""
         if system:
             self.messages.append({"role": "system", "content": system})
         return self
 
     def hears(self, text: str) -> None:
-        """Takes in what the other side said."""
+        """Adds the other side's text."""
         self.messages.append({"role": "user", "content": text})
 
     def answers(self, options: Mapping[str, Any]) -> Iterator[Piece]:
-        """The answer, as it comes. Remembered once it is complete, without what was thought.
+        """The answer, as it arrives. Remembered once complete, without its reasoning.
 
-        Raises `OllamaError` when it breaks off, or says nothing: the other would have nothing to answer to.
+        Raises `OllamaError` if it stops early or is empty: the other model could not reply.
         """
         said = ""
         for piece in apart(self.server.chat(self.messages, options)):
@@ -50,7 +50,7 @@ class Speaker:
 
 @dataclass(slots=True)
 class Turn:
-    """What one speaker said in one go."""
+    """One speaker's answer."""
 
     number: int
     """From 1."""
@@ -64,7 +64,7 @@ class Turn:
 def talk(
     first: Speaker, second: Speaker, opening: str, turns: int, options: Mapping[str, Any]
 ) -> Iterator[tuple[Turn, Piece]]:
-    """Lets the two talk for so many turns; every piece with the turn it belongs to, which has it already."""
+    """Lets the two talk for this many turns; yields each piece with its turn, which already contains it."""
     speaker, listener = first, second
     speaker.hears(opening)
     for number in range(1, turns + 1):
@@ -79,9 +79,9 @@ def talk(
 
 
 def apart(pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """The pieces with what stands between `<think>` and `</think>` at the beginning taken for thinking.
+    """The pieces, with text between a leading `<think>` and `</think>` marked as thinking.
 
-    Ollama does this itself for models whose template it knows to think; for others the tags arrive as text.
+    Ollama does this for models whose template it knows; for others the tags arrive as text.
     """
     held, thinks, decided = "", False, False
     for piece in pieces:

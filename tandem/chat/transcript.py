@@ -1,4 +1,4 @@
-"""The talk as a Markdown file, written while it goes on, so that nothing is lost however it ends."""
+"""The conversation as a Markdown file, written as it arrives, so that nothing is lost however it ends."""
 
 import datetime
 from collections.abc import Mapping, Sequence
@@ -13,23 +13,23 @@ from tandem.terminal import FAILED, CallError
 
 
 class TranscriptError(CallError):
-    """The file takes no more; what is written in it stays."""
+    """The file cannot grow; its content stays."""
 
     exit_code = FAILED
 
 
 def usual_name(now: datetime.datetime) -> Path:
-    """The file's name where none is given."""
+    """The default file name."""
     return Path(f"chat-{now:%Y%m%d-%H%M%S}.md")
 
 
 class Transcript:
-    """An open file. Every piece is on the disk before the next one is asked for."""
+    """An open file. Every piece is on the disk before the next one is requested."""
 
     def __init__(self, path: Path) -> None:
-        """Raises `OSError`, also when the file is there already."""
+        """Raises `OSError`, also if the file already exists."""
         self.path = path
-        # Without a buffer: on a full disk nothing is held back that closing the file would fail to write again.
+        # Without a buffer: on a full disk, closing the file has nothing left to write.
         self._file = path.open("xb", buffering=0)
         self._turn = 0
 
@@ -45,7 +45,7 @@ class Transcript:
         system: str | None,
         options: Mapping[str, Any],
     ) -> None:
-        """Who talks, with the versions of their servers, and how it began."""
+        """The models, the versions of their servers, and the prompt."""
         names = " and ".join(in_markdown(speaker.label) for speaker in speakers)
         ends = [(speaker.server.endpoint, version) for speaker, version in zip(speakers, versions, strict=True)]
         lines = [
@@ -61,29 +61,29 @@ class Transcript:
         self._write(f"\nPrompt:\n\n{_quoted(opening)}\n")
 
     def add(self, turn: Turn, piece: Piece) -> None:
-        """A piece of what is said. Thoughts are left out."""
+        """A piece of an answer, without reasoning."""
         if turn.number != self._turn:
             self._turn = turn.number
             self._write(f"\n## {turn.number}. {in_markdown(turn.speaker.label)}\n\n> ")
         if piece.text:
-            # Quoted, so that what a model says is no heading of ours and no HTML.
+            # Quoted, so that a model's text is neither a heading of ours nor HTML.
             self._write(printable(piece.text).replace("\n", "\n> ").replace("<", "&lt;"))
         if piece.done_reason:
-            self._write("\n\n*cut here*\n" if piece.done_reason == "length" else "\n")
+            self._write("\n\n*truncated at --max-tokens*\n" if piece.done_reason == "length" else "\n")
 
     def note(self, text: str) -> None:
-        """How it ended, where that was not the end."""
+        """Why it ended early."""
         self._write(f"\n\n*{in_markdown(text)}*\n")
 
     def _write(self, text: str) -> None:
-        """Raises `TranscriptError` where the disk is full, or not there any more."""
+        """Raises `TranscriptError` if the disk is full or missing."""
         rest = text.encode()
         try:
             while rest:
                 rest = rest[self._file.write(rest) :]
         except OSError as error:
-            why = f"cannot write {self.path} any further ({error.strerror})"
-            raise TranscriptError(f"{why}. Free some space, or name another file with `--transcript`.") from None
+            why = f"Cannot continue {self.path} ({error.strerror})"
+            raise TranscriptError(f"{why}. Free disk space, or choose another file with `--transcript`.") from None
 
 
 def _quoted(text: str) -> str:

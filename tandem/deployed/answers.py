@@ -1,4 +1,4 @@
-"""What a Kubernetes API server answers, reduced to what is read here and made printable: the rest never gets in."""
+"""Answers of a Kubernetes API server, reduced to the fields that tandem reads, and made printable."""
 
 from typing import Annotated, Any
 
@@ -130,19 +130,19 @@ class Listing(Reply):
 
 
 class Version(Reply):
-    """What `/version` answers."""
+    """The answer of `/version`."""
 
     gitVersion: Text
 
 
 FORWARD_REFUSED = "the cluster refuses to forward a port"
-"""Beginning of what a forwarded port says of that."""
+"""The start of a forwarded port's error for that."""
 
 
 class AdmissionError(Exception):
-    """A quota, or another rule of the cluster for its pods, refuses one; says which."""
+    """A quota, or another rule of the cluster, refuses a pod; the text names it."""
 
 
 def plain(things: list[Thing]) -> list[dict[str, Any]]:
-    """The things as Kubernetes writes them, without what is absent."""
+    """The things as Kubernetes writes them, without absent fields."""
     return [thing.model_dump(exclude_none=True) for thing in things]

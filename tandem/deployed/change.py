@@ -1,4 +1,4 @@
-"""A pool of a running stack beside what is planned for it: what becomes another, and which nodes that takes."""
+"""Compares a pool of a deployed stack with its plan: the changes, and the nodes that they affect."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,14 +10,14 @@ from sharing.setup import Pool, Setup, Tenant
 from stacks.outputs import PoolOutputs, SharesOutputs, StackOutputs, describe_pool
 
 Nodes = Literal["same", "new", "new pool", "drift"]
-"""Which nodes the pool has afterwards: those that are there; those of another group; those of a new Karpenter pool,
-which comes when the old one has gone with its nodes; or those by which Karpenter replaces what no longer fits its pool,
+"""The pool's nodes after the change: the same ones; those of another group; those of a new Karpenter pool,
+created after the old pool and its nodes are deleted; or Karpenter's replacements for nodes that no longer match,
 one at a time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A pool before and after. What the outputs do not tell is taken to stay as it is."""
+    """A pool before and after. Values missing from the outputs count as unchanged."""
 
     pool: Pool
     was: PoolOutputs
@@ -26,17 +26,17 @@ class Change:
 
     @property
     def is_any(self) -> bool:
-        """Whether anything becomes another."""
+        """Whether anything changes."""
         return self.sharing_differs or self.provisioner_differs or self.types_differ or self.capacity_differs
 
     @property
     def sharing_differs(self) -> bool:
-        """Whether the nodes come to offer other shares."""
+        """Whether the nodes will offer other shares."""
         return self.mode_differs or self.cut_differs or self.gpu_differs or self.size_differs
 
     @cached_property
     def mode_differs(self) -> bool:
-        """Whether mode or settings do; without being told, mode or number of shares."""
+        """Whether mode or settings change; without outputs of them, mode or number of shares."""
         if self.was.config:
             return self.was.config != self.pool.sharing.config_name
         per_gpu = sum(shares.per_gpu for shares in self.pool.offers)
@@ -44,7 +44,7 @@ class Change:
 
     @cached_property
     def cut_differs(self) -> bool:
-        """Whether cards are cut otherwise; without being told, whether slices have another number, name or size."""
+        """Whether the partitioning changes; without outputs of it, whether slices have another number, name or size."""
         if self.was.cut:
             return self.was.cut != self.pool.sharing.cut(self.pool.smallest.gpu)
         cut_before, cut_after = cuts(self.was.mode), self.pool.sharing.needs_mig_manager
@@ -52,18 +52,18 @@ class Change:
 
     @property
     def gpu_differs(self) -> bool:
-        """Whether the nodes get another card."""
+        """Whether the nodes get another GPU."""
         return self.was.gpu not in (None, self.pool.smallest.gpu.name)
 
     @property
     def size_differs(self) -> bool:
-        """Whether a node gets another number of GPUs."""
+        """Whether the number of GPUs per node changes."""
         known = [instance_types()[name].gpus for name in self.was.instance_types or () if name in instance_types()]
         return bool(known) and min(known) != self.pool.smallest.gpus
 
     @property
     def types_differ(self) -> bool:
-        """Whether nodes must be of other instance types. Karpenter keeps a node of a type that is still allowed."""
+        """Whether nodes need other instance types. Karpenter keeps a node whose type is still allowed."""
         if self.was.instance_types is None:
             return False
         if self.pool.provisioner == "karpenter":
@@ -72,17 +72,17 @@ class Change:
 
     @property
     def capacity_differs(self) -> bool:
-        """Whether nodes must be of the other capacity. A pool that may fall back to on-demand keeps what it has."""
+        """Whether nodes need the other capacity. A pool that may fall back to on-demand keeps its nodes."""
         return self.was.capacity not in (None, self.pool.capacity) and not self.pool.on_demand_fallback
 
     @property
     def provisioner_differs(self) -> bool:
-        """Whether Karpenter takes the place of a node group, or the other way round."""
+        """Whether Karpenter replaces a node group, or the reverse."""
         return self.was.provisioner not in (None, self.pool.provisioner)
 
     @cached_property
     def nodes(self) -> Nodes:
-        """Which nodes get the new sharing."""
+        """The nodes with the new sharing."""
         if self.provisioner_differs:
             return "new"
         if self.pool.provisioner == "karpenter":
@@ -92,7 +92,7 @@ class Change:
 
     @property
     def proves(self) -> bool:
-        """Whether shares are to be proved: others than those that were."""
+        """Whether new shares need a proof."""
         return not self.setup.unproved(self.pool) and self.sharing_differs
 
     @property
@@ -102,51 +102,51 @@ class Change:
 
     @property
     def more_nodes(self) -> int:
-        """Nodes that a group gets beside those that it has."""
+        """Nodes that a group gets in addition."""
         return max(self.pool.desired - self.was.nodes, 0)
 
     @property
     def tenants(self) -> list[Tenant]:
-        """The models that are to be there."""
+        """The planned models."""
         return self.setup.tenants_of(self.pool)
 
     @property
     def stops(self) -> tuple[str, ...]:
-        """Ids of those that run now."""
+        """Ids of those that are running."""
         ids = [tenant.served.id for tenant in self.tenants] if self.was.nodes else []
         return tuple(id for id in ids if id in self.running.endpoints)
 
     @property
     def strange_nodes(self) -> bool:
-        """Whether a pod may come to a node that has never had one of this pool's."""
+        """Whether a pod may start on a node that never had a pod of this pool."""
         return self.nodes != "same" or self.more_nodes > 0
 
     def has_files(self, tenant: Tenant) -> bool:
-        """Whether a model's files are surely where its pod starts."""
+        """Whether a model's files are certainly on its pod's node."""
         if tenant.served.id not in self.running.endpoints:
             return False
         return tenant.cache == "volume" or (not self.strange_nodes and self.was.nodes == 1)
 
     def may_have_files(self, tenant: Tenant) -> bool:
-        """Whether that depends on the node, of several, on which it starts."""
+        """Whether that depends on which of several nodes it starts."""
         return tenant.served.id in self.running.endpoints and self.nodes == "same" and self.was.nodes > 0
 
     @property
     def before(self) -> str:
-        """Mode and settings as they are, and of the rest what becomes another."""
-        config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} a card)"
+        """The current mode and settings, and other values that change."""
+        config = self.was.config or f"{self.was.mode} ({self.was.per_gpu} per GPU)"
         return self._said(config, self.was)
 
     @property
     def after(self) -> str:
-        """The same as it will be."""
+        """The same after the change."""
         after = describe_pool(self.pool)
         return self._said(self.pool.sharing.config_name, after)
 
     def _said(self, config: str, pool: PoolOutputs) -> str:
         said = [config]
         if self.cut_differs and not self.mode_differs and pool.cut:
-            said.append(f"cut {pool.cut}")
+            said.append(f"partitioned as {pool.cut}")
         if self.gpu_differs:
             said.append(f"on {pool.gpu}")
         elif self.types_differ:
@@ -160,7 +160,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """A stack file beside the stack that runs."""
+    """A stack file and the deployed stack, compared."""
 
     pools: tuple[Change, ...]
     """Those in both."""
@@ -168,16 +168,16 @@ class Comparison:
     gone: tuple[str, ...]
     new_models: tuple[str, ...]
     gone_models: tuple[str, ...]
-    """Models that run and are no longer asked for."""
+    """Running models that the file no longer has."""
 
     @property
     def changes(self) -> list[Change]:
-        """The pools in which anything becomes another."""
+        """The pools with changes."""
         return [change for change in self.pools if change.is_any]
 
 
 def compare(setup: Setup, running: StackOutputs) -> Comparison:
-    """What becomes another when `setup` is put in place of what runs."""
+    """The changes from the deployed stack to `setup`."""
     planned, served = {pool.name: pool for pool in setup.pools}, [tenant.served.id for tenant in setup.tenants]
     return Comparison(
         pools=tuple(
@@ -193,7 +193,7 @@ def compare(setup: Setup, running: StackOutputs) -> Comparison:
 
 
 def cuts(mode: str) -> bool:
-    """Whether a mode, by its name, has cards cut."""
+    """Whether a mode, by its name, partitions GPUs."""
     return any(known.needs_mig_manager for known in MODES if known.model_fields["mode"].default == mode)
 
 

@@ -1,4 +1,4 @@
-"""The way to a stack: through the outputs that Pulumi keeps, or through a kubeconfig of one's own."""
+"""Connects to a stack: through the outputs in Pulumi, or through the user's kubeconfig."""
 
 import argparse
 import json
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from tandem.deployed.forwarding import Forward
     from tandem.deployed.kubernetes import Cluster
 
-NO_SERVERS = "name the servers with --url NAME=URL, or a stack, whose ports are then forwarded"
+NO_SERVERS = "No servers given. Pass --url NAME=URL, or a stack, whose ports tandem then forwards."
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +30,12 @@ class Way:
 
     chosen: Chosen
     outputs: Mapping[str, Any] | None = None
-    """The stack's outputs without its secrets; None where Pulumi was not asked."""
+    """The stack's outputs without secrets; None if Pulumi was not asked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Connected:
-    """A stack that is up: its cluster, what it promises, and what Pulumi says it deployed."""
+    """A deployed stack: its cluster, what is expected of it, and Pulumi's outputs."""
 
     cluster: "Cluster"
     promise: Promise
@@ -44,9 +44,9 @@ class Connected:
 
 @contextmanager
 def connect(promise: Promise, way: Way, patience: Patience | None = None) -> Iterator[Connected]:
-    """The stack while the block runs; raises `NotConnectedError` where its cluster does not answer.
+    """The stack while the block runs; raises `NotConnectedError` if its cluster does not answer.
 
-    One that may answer in a minute is waited for while patience lasts.
+    Waits while patience lasts for one that may answer soon.
     """
     from tandem.deployed.kubernetes import cluster
 
@@ -56,7 +56,7 @@ def connect(promise: Promise, way: Way, patience: Patience | None = None) -> Ite
 
 @contextmanager
 def forwards(connected: Connected) -> Iterator[dict[str, "Forward"]]:
-    """A forwarded port for each model, by id. Each finds its model's pod anew at every connection."""
+    """A forwarded port for each model, by id. Each finds its model's pod again at every connection."""
     with ExitStack() as stack:
         yield {
             model.id: stack.enter_context(
@@ -68,7 +68,7 @@ def forwards(connected: Connected) -> Iterator[dict[str, "Forward"]]:
 
 @contextmanager
 def endpoints(connected: Connected) -> Iterator[list[Endpoint]]:
-    """Where each model of the stack answers on this machine while the block runs."""
+    """The local address of each model of the stack while the block runs."""
     with forwards(connected) as open_:
         yield [Endpoint(model.id, open_[model.id].url, model.tag) for model in connected.promise.models]
 
@@ -81,18 +81,20 @@ def by_kubeconfig(path: Path, context: str | None) -> Way:
 def by_pulumi(stack: str, file: Path) -> Way:
     """The cluster that the outputs of `stack` name; its project is the folder of the stack file, or above.
 
-    Raises `NotConnectedError` where there is no Pulumi, no such stack, or where it is not up.
+    Raises `NotConnectedError` if Pulumi is missing, or the stack does not exist or is not deployed.
     """
     outputs = stack_outputs(stack, project_of(file))
     text = outputs.pop("kubeconfig", None)
     if not text:
-        raise NotConnectedError(f"stack {stack} is not up: it has no outputs. `pulumi up --stack {stack}` first.")
+        raise NotConnectedError(
+            f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
+        )
     text = text if isinstance(text, str) else json.dumps(text)
     return Way(kubeconfig.parse(text, f"the kubeconfig in the outputs of stack {stack}"), outputs)
 
 
 class Reached(Protocol):
-    """A server's address here, and why it did not answer last."""
+    """A server's local address, and why its last connection failed."""
 
     url: str
     trouble: str
@@ -102,7 +104,7 @@ Reach = Callable[[Connected], AbstractContextManager[Mapping[str, Reached]]]
 
 
 def trouble_of(way: Reached) -> Callable[[], str]:
-    """Asks a forwarded port why it did not answer last."""
+    """Returns why the last connection of a forwarded port failed."""
     return lambda: way.trouble
 
 
@@ -110,7 +112,7 @@ def trouble_of(way: Reached) -> Callable[[], str]:
 def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "Iterator[Connected]":
     """The stack that the arguments mean; raises what `tandem.arguments.accepted` raises, and `NotConnectedError`."""
     if parsed.context and parsed.kubeconfig is None:
-        raise NotConnectedError("--context chooses in a kubeconfig: give --kubeconfig FILE as well.")
+        raise NotConnectedError("--context selects from a kubeconfig. Pass --kubeconfig FILE, too.")
     judged = accepted(parsed.stack)
 
     from tandem.planned.promise import promised
@@ -126,14 +128,14 @@ def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "
 
 @contextmanager
 def connected(parsed: argparse.Namespace) -> Iterator[list[Endpoint]]:
-    """The endpoints that a call of `add_servers`'s arguments means, for as long as the block runs.
+    """The endpoints in the arguments of `add_servers`, while the block runs.
 
-    Raises `NotConnectedError` where the call does not say, or says it wrongly.
+    Raises `NotConnectedError` if they are missing or wrong.
     """
     if parsed.url:
         yield named(parsed.url, parsed.model)
     elif parsed.stack:
-        # Through ports that are forwarded for as long as the block runs.
+        # Through ports forwarded while the block runs.
         with reached(parsed) as cluster, endpoints(cluster) as found:
             yield found
     else:

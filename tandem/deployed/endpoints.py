@@ -1,4 +1,4 @@
-"""Where models answer, as `--url` names it."""
+"""Addresses of models, from `--url`."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,70 +12,70 @@ class Endpoint:
     """An Ollama server that answers for one model."""
 
     id: str
-    """What people call it: the model's `id` in the stack file, or the NAME of `--url`."""
+    """Its name: the model's `id` in the stack file, or the NAME of `--url`."""
     url: str
     """Base address, without a slash at the end, e.g. `http://127.0.0.1:11434`."""
     model: str = ""
-    """The Ollama tag; empty = whatever single model the server holds."""
+    """The Ollama tag; empty = the server's only model."""
 
 
 class NotConnectedError(CallError):
-    """The servers, the cluster, or the way to them is not there, or not named properly; says what to do."""
+    """The servers or the cluster cannot be reached, or are named wrongly; the text contains the fix."""
 
     def __init__(self, text: str, *, passing: bool = False) -> None:
         super().__init__(text)
         self.passing = passing
-        """Whether it may be otherwise in a minute, with nobody doing anything."""
+        """Whether it may end within a minute without any action."""
 
 
 def named(urls: Sequence[str], models: Sequence[str] = ()) -> list[Endpoint]:
-    """The endpoints that `NAME=URL` and `NAME=TAG` arguments mean; raises `NotConnectedError` for all mistakes."""
-    addresses, mistakes = _pairs(urls, "--url", "NAME=URL", "a=http://127.0.0.1:11434")
+    """The endpoints in `NAME=URL` and `NAME=TAG` arguments; raises `NotConnectedError` with all errors."""
+    addresses, errors = _pairs(urls, "--url", "NAME=URL", "a=http://127.0.0.1:11434")
     tags, more = _pairs(models, "--model", "NAME=TAG", "a=llama2:7b")
-    mistakes += more
+    errors += more
     for name, url in addresses.items():
-        mistakes += [f"--url {name}={_shown(url)}: {why}" for why in wrong_with(url)]
-    mistakes += [f"--model {name}=…: there is no --url {name}=…" for name in tags if name not in addresses]
-    if mistakes:
-        raise NotConnectedError("\n".join(mistakes))
+        errors += [f"--url {name}={_shown(url)}: {why}" for why in wrong_with(url)]
+    errors += [f"--model {name}=…: has no --url {name}=…. Pass both." for name in tags if name not in addresses]
+    if errors:
+        raise NotConnectedError("\n".join(errors))
     return [Endpoint(name, url.rstrip("/"), tags.get(name, "")) for name, url in addresses.items()]
 
 
 def _pairs(arguments: Sequence[str], option: str, shape: str, example: str) -> tuple[dict[str, str], list[str]]:
     pairs: dict[str, str] = {}
-    mistakes = []
+    errors = []
     for argument in arguments:
         name, equals, value = argument.partition("=")
         if not (equals and name and value) or "/" in name:
-            mistakes.append(f"{option} {_shown(argument)}: must be {shape}, e.g. {option} {example}")
+            errors.append(f"{option} {_shown(argument)}: must be {shape}, for example {option} {example}")
         elif name in pairs:
-            mistakes.append(f"{option} {name}=…: given twice. Every server needs a name of its own.")
+            errors.append(f"{option} {name}=…: appears twice. Give each server its own name.")
         else:
             pairs[name] = value
-    return pairs, mistakes
+    return pairs, errors
 
 
 def wrong_with(url: str) -> Iterator[str]:
-    """What is wrong with the address of a server."""
+    """Errors in the address of a server."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
         (host or "").encode("idna")  # as `socket` does it
     except ValueError as error:
-        yield f"is no address ({error})"
+        yield f"is not an address ({error})"
         return
     if not url.isascii() or any(char.isspace() for char in url):
-        yield "must be ASCII without spaces: write other letters of a host in punycode (xn--…)"
+        yield "must be ASCII without spaces; write a host with other letters in punycode (xn--…)"
         return
     if parts.scheme not in ("http", "https") or not host:
-        yield "must begin with http:// or https:// and a host, e.g. http://127.0.0.1:11434"
+        yield "must start with http:// or https:// and a host, e.g. http://127.0.0.1:11434"
     elif parts.username or parts.password:
-        yield "must hold no user or password: addresses are written into results"
+        yield "must not contain a user or password, because results contain addresses"
     elif parts.query or parts.fragment:
-        yield "must end with the path: no ? and no #"
+        yield "must end with the path, without ? and #"
 
 
 def _shown(text: str) -> str:
-    """The text without what may be a password."""
+    """The text without a possible password."""
     before, at, after = text.rpartition("@")
     return f"{before.split('//')[0]}//…@{after}" if at else text

@@ -1,8 +1,8 @@
-"""A port of this machine that leads into a pod, through the Kubernetes API: nothing has to be public.
+"""A local port that leads to a pod, through the Kubernetes API: nothing has to be public.
 
-Made of kr8s's websocket and not of its `PortForward`: that one never stops trying, without a pause, where it is
-forbidden or its pod is gone (0.20.15), and tells no reason. Here each connection looks for the pod anew, so a pod that
-was replaced is found again, and `trouble` says why the last one failed.
+Uses kr8s's websocket instead of its `PortForward`: that one retries forever, without a pause and without a reason, if
+it is forbidden or its pod was deleted (0.20.15). Here each connection looks for the pod again, so it finds a
+replacement, and `trouble` has the reason of the last failure.
 """
 
 import asyncio
@@ -28,43 +28,43 @@ DATA, ERRORS = b"\0", b"\1"
 """Channels of the protocol: the first byte of each frame."""
 FIND_SECONDS = 20.0
 PAGE = "100"
-"""Objects that are asked for at once."""
+"""Objects per request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a port leads: to the ready pod with these labels."""
+    """The destination of a port: the ready pod with these labels."""
 
     name: str
-    """What messages call it."""
+    """Its name in messages."""
     namespace: str
     labels: Mapping[str, str]
     port: int
     node: str = ""
-    """Only a pod on this node; any when empty."""
+    """Only a pod on this node; any if empty."""
 
 
 class Forward:
-    """One forwarded port. `url` is its address here."""
+    """One forwarded port. `url` is its local address."""
 
     def __init__(self, api: Api, target: Target) -> None:
         self._api, self._target = api, target
         self._open: set[asyncio.Task[None]] = set()
         self.url = ""
         self.pod = ""
-        """The pod that the last connection went to."""
+        """The pod of the last connection."""
         self.trouble = ""
-        """Why the last connection failed; empty after one that did not."""
+        """Why the last connection failed; empty after a success."""
 
     async def accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serves one connection; never raises, since nobody listens to a server's tasks."""
+        """Serves one connection; never raises, since nothing handles errors of a server's tasks."""
         task = asyncio.current_task()
         assert task is not None
         self._open.add(task)
         try:
             await self._serve(reader, writer)
         except asyncio.CancelledError:
-            pass  # dropped: asyncio tells the end of a cancelled connection as an error
+            pass  # dropped: asyncio reports the end of a cancelled connection as an error
         except NoPodError as error:
             self.trouble = str(error)
         except kr8s.ServerError as error:
@@ -73,9 +73,9 @@ class Forward:
             self.trouble = f"the cluster does not list pods as Kubernetes does ({error})"
         except httpx_ws.WebSocketUpgradeError as error:
             self.trouble = f"{FORWARD_REFUSED} to {self.pod} ({error.response.status_code})"
-        # Whatever else a server between here and the pod makes of it: nobody listens to a server's tasks.
+        # Any error of a server between here and the pod: nothing handles errors of a server's tasks.
         except Exception as error:
-            self.trouble = f"the connection to {self.pod or self._target.name} broke off ({type(error).__name__})"
+            self.trouble = f"the connection to {self.pod or self._target.name} was lost ({type(error).__name__})"
         finally:
             self._open.discard(task)
             writer.close()
@@ -83,7 +83,7 @@ class Forward:
                 await writer.wait_closed()
 
     async def drop(self) -> None:
-        """Ends what is still open."""
+        """Closes open connections."""
         dropped = list(self._open)
         for task in dropped:
             task.cancel()
@@ -114,10 +114,10 @@ class Forward:
         ready = [name(pod) for pod in pods if is_ready(pod)]
         if ready:
             return ready[0]
-        raise NoPodError(f"{target.name} has no pod that is ready{f' ({state(pods[0])})' if pods else ''}")
+        raise NoPodError(f"{target.name} has no ready pod{f' ({state(pods[0])})' if pods else ''}")
 
     async def _receive(self, socket: httpx_ws.AsyncWebSocketSession, writer: asyncio.StreamWriter) -> None:
-        """Each channel begins with a frame that repeats the port."""
+        """Each channel starts with a frame that repeats the port."""
         begun = set()
         with suppress(httpx_ws.WebSocketDisconnect, httpx_ws.WebSocketNetworkError, ConnectionError):
             while True:
@@ -137,7 +137,7 @@ class Forward:
 async def listed(
     api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for odd answers."""
+    """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for bad answers."""
     found: list[Thing] = []
     params = {"limit": PAGE}
     if labels:
@@ -153,7 +153,7 @@ async def listed(
 
 
 class NoPodError(Exception):
-    """Nothing is there to forward to."""
+    """There is no pod to forward to."""
 
 
 async def _send(reader: asyncio.StreamReader, socket: httpx_ws.AsyncWebSocketSession) -> None:

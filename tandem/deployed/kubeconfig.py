@@ -1,7 +1,7 @@
-"""A kubeconfig, reduced to the one context that is used, with its certificates in files of our own.
+"""A kubeconfig, reduced to the context in use, with its certificates in our own files.
 
-kr8s leaves the certificates and keys that it finds inside a kubeconfig behind as temporary files, takes an unreadable
-kubeconfig for none, and then tries to be a pod. So it gets nothing to unpack, nothing to choose, and nothing broken.
+kr8s leaves a kubeconfig's inline certificates and keys behind as temporary files, treats an unreadable kubeconfig as
+none, and then acts as a pod. So it gets nothing to unpack, nothing to choose, and nothing broken.
 """
 
 import base64
@@ -24,7 +24,7 @@ FILES = {
     "client-certificate": "user",
     "client-key": "user",
 }
-"""Settings that name a file, or hold its base64 under `<name>-data`."""
+"""Settings that name a file, or contain its base64 under `<name>-data`."""
 OLD_EXEC = "client.authentication.k8s.io/v1alpha1"
 
 
@@ -65,28 +65,28 @@ class _User(_Part):
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """One context: where the cluster is, and who asks."""
+    """One context: a cluster and a user."""
 
     context: str
     cluster: Mapping[str, Any]
     user: Mapping[str, Any]
     folder: Path
-    """What relative paths in it begin at."""
+    """The base of its relative paths."""
 
     @property
     def host(self) -> str:
-        """The API server, as people call it."""
+        """The name of the API server."""
         return one_line(urlsplit(self.cluster["server"]).netloc)
 
     @property
     def program(self) -> str:
-        """The program that gives a token; empty where none does."""
+        """The program that provides a token; empty if none does."""
         return str((self.user.get("exec") or {}).get("command", ""))
 
     def for_kr8s(self, folder: Path) -> dict[str, Any]:
-        """The kubeconfig with what it holds inline written to `folder`, which must be private and go in the end.
+        """The kubeconfig, with its inline files written to `folder`, which must be private and temporary.
 
-        Raises `NotConnectedError` where a file that it names cannot be used.
+        Raises `NotConnectedError` if a file that it names is unusable.
         """
         parts = {"cluster": dict(self.cluster), "user": dict(self.user)}
         for name, part in FILES.items():
@@ -116,9 +116,9 @@ class Chosen:
         return config
 
     def renew_token(self, config: Mapping[str, Any]) -> None:
-        """Puts what the user's `tokenFile` holds now into what `for_kr8s` made: kr8s knows no such file.
+        """Puts the current content of the user's `tokenFile` into the result of `for_kr8s`: kr8s ignores such files.
 
-        It counts more than `token`, and is written again by others (client-go tools/clientcmd/api/v1/types.go).
+        It takes precedence over `token`, and others rewrite it (client-go tools/clientcmd/api/v1/types.go).
         """
         if not self.user.get("tokenFile") or self.user.get("exec"):
             return
@@ -126,10 +126,10 @@ class Chosen:
         config["users"][0]["user"]["token"] = self.usable(path.read_text(encoding="utf-8", errors="replace").strip())
 
     def usable(self, token: str) -> str:
-        """A token that can be sent; raises `NotConnectedError`, which does not show it, for any other."""
+        """The token, if it can be sent; otherwise raises `NotConnectedError`, which does not show it."""
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            why = "is empty" if not token else "holds what no token can hold"
-            raise NotConnectedError(f"the token of context '{self.context}' {why}. Log in again.")
+            why = "is empty" if not token else "contains invalid characters"
+            raise NotConnectedError(f"The token of context '{self.context}' {why}. Log in again.")
         return token
 
     def _readable(self, name: str, text: str) -> Path:
@@ -137,15 +137,15 @@ class Chosen:
         try:
             path.read_bytes()
         except (OSError, ValueError) as error:
-            why = getattr(error, "strerror", None) or "it is no path"
+            why = getattr(error, "strerror", None) or "not a path"
             raise NotConnectedError(
-                f"the {name} of context '{self.context}' cannot be read: {one_line(str(path))}: {why}. "
-                "Put the file back, or name another --kubeconfig."
+                f"The {name} of context '{self.context}' cannot be read: {one_line(str(path))}: {why}. "
+                "Restore the file, or pass another --kubeconfig."
             ) from None
         return path
 
     def _check_certificates(self, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> None:
-        """What kr8s would fail on, or ask for a password at the terminal."""
+        """Checks certificates on which kr8s would fail, or ask for a password at the terminal."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         certificate, key = user.get("client-certificate"), user.get("client-key")
         what = "certificate-authority"
@@ -156,13 +156,13 @@ class Chosen:
             if certificate and key:
                 context.load_cert_chain(certificate, key, password=lambda: b"")
         except (OSError, ValueError) as error:
-            why = getattr(error, "reason", None) or "no certificate in PEM"
+            why = getattr(error, "reason", None) or "not a PEM certificate"
             raise NotConnectedError(
-                f"the {what} of context '{self.context}' cannot be used ({one_line(str(why))}). Get a new kubeconfig."
+                f"The {what} of context '{self.context}' cannot be used ({one_line(str(why))}). Get a new kubeconfig."
             ) from None
         if bool(certificate) != bool(key):
             raise NotConnectedError(
-                f"the user of context '{self.context}' has only one of client-certificate and client-key. Name both."
+                f"The user of context '{self.context}' has only one of client-certificate and client-key. Set both."
             )
 
 
@@ -171,32 +171,32 @@ def read(path: Path, context: str | None) -> Chosen:
     try:
         text = path.expanduser().read_text(encoding="utf-8")
     except (OSError, ValueError, RuntimeError) as error:
-        why = (isinstance(error, OSError) and error.strerror) or "it is no text"
-        raise NotConnectedError(f"cannot read the kubeconfig {one_line(str(path))}: {why}.") from None
+        why = (isinstance(error, OSError) and error.strerror) or "not text"
+        raise NotConnectedError(f"Cannot read the kubeconfig {one_line(str(path))}: {why}. Pass another one.") from None
     return parse(text, one_line(str(path)), context, path.expanduser().absolute().parent)
 
 
 def parse(text: str, name: str, context: str | None = None, folder: Path = Path("/")) -> Chosen:
-    """The same for its text; `name` is what messages call it. No message shows what stands in it."""
+    """The same for its text; messages use `name`, and none shows the content."""
     try:
         config = yaml.safe_load(text)
     # Not only YAMLError: PyYAML also fails on a date like 2026-99-99, on a mapping as a key, and on deep nesting.
     except (yaml.YAMLError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        raise NotConnectedError(f"{name} is neither YAML nor JSON.") from None
+        raise NotConnectedError(f"{name} is neither YAML nor JSON. Get a new kubeconfig.") from None
     if not isinstance(config, dict):
-        raise NotConnectedError(f"{name} is no kubeconfig.")
+        raise NotConnectedError(f"{name} is not a kubeconfig. Get a new one.")
     contexts, wanted = _named(config, "context"), context or config.get("current-context")
     if not wanted or not isinstance(wanted, str):
-        raise NotConnectedError(f"{name} has no current context: say --context NAME ({_names(contexts)}).")
+        raise NotConnectedError(f"{name} has no current context. Pass --context NAME ({_names(contexts)}).")
     if wanted not in contexts:
         shown = one_line(wanted)
-        raise NotConnectedError(f"{name} has no context '{shown}'. It has {_names(contexts)}: say --context NAME.")
+        raise NotConnectedError(f"{name} has no context '{shown}'. Pass --context NAME ({_names(contexts)}).")
     chosen, where = contexts[wanted], f"{name}: context '{one_line(wanted)}'"
     cluster = _named(config, "cluster").get(_text(chosen.get("cluster")))
     user = _named(config, "user").get(_text(chosen.get("user")))
     if not (cluster and cluster.get("server")) or user is None:
         missing = "cluster with a server" if not (cluster and cluster.get("server")) else "user"
-        raise NotConnectedError(f"{where} names no {missing} that stands there.")
+        raise NotConnectedError(f"{where} has no {missing}. Get a new kubeconfig.")
     _check(where, cluster, user)
     return Chosen(one_line(wanted), cluster, user, folder)
 
@@ -208,16 +208,16 @@ def _check(where: str, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> N
         except ValidationError as error:
             first = error.errors()[0]
             key = one_line(".".join(map(str, first["loc"])))
-            raise NotConnectedError(f"{where}: {key} of its {what} is not as it must be: {first['msg']}.") from None
+            raise NotConnectedError(f"{where}: {key} of its {what} is invalid: {first['msg']}. Correct it.") from None
     if not _is_address(cluster["server"]):
-        raise NotConnectedError(f"{where}: the server of its cluster is no address. Write https://HOST:PORT.")
+        raise NotConnectedError(f"{where}: the server of its cluster is not an address. Write https://HOST:PORT.")
     if cluster.get("proxy-url") and not _is_address(cluster["proxy-url"]):
-        raise NotConnectedError(f"{where}: the proxy-url of its cluster is no address. Write http://HOST:PORT.")
+        raise NotConnectedError(f"{where}: the proxy-url of its cluster is not an address. Write http://HOST:PORT.")
     if refused := next((key for key in map(str, user) if key == "as" or key.startswith("as-")), None):
-        raise NotConnectedError(f"{where}: {one_line(refused)} (impersonation) is not supported. Take another user.")
+        raise NotConnectedError(f"{where}: {one_line(refused)} (impersonation) is not supported. Use another user.")
     if "username" in user or "password" in user or user.get("auth-provider"):
-        way = "auth-provider" if user.get("auth-provider") else "a password"
-        raise NotConnectedError(f"{where}: {way} is not supported. Take a user with a token or `exec`.")
+        kind = "auth-provider" if user.get("auth-provider") else "a password"
+        raise NotConnectedError(f"{where}: {kind} is not supported. Use a user with a token or `exec`.")
     if (user.get("exec") or {}).get("apiVersion") == OLD_EXEC:
         raise NotConnectedError(
             f"{where}: its exec has apiVersion v1alpha1, which no client supports. Get a new kubeconfig."
@@ -241,7 +241,7 @@ def _named(config: Mapping[str, Any], kind: str) -> dict[str, dict[str, Any]]:
 
 
 def _text(name: object) -> str:
-    """The name, which may be anything; YAML reads 1 as a number."""
+    """The name as text; YAML reads 1 as a number."""
     return "" if name is None else str(name)
 
 
@@ -253,10 +253,10 @@ def _decoded(text: str, name: str) -> bytes:
     try:
         return base64.b64decode(text, validate=False)
     except (binascii.Error, ValueError):
-        raise NotConnectedError(f"the kubeconfig's {name}-data is no base64.") from None
+        raise NotConnectedError(f"The kubeconfig's {name}-data is not base64. Get a new kubeconfig.") from None
 
 
 def _run(exec_: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The program that gives a token: with a slash in it, it is a path from the file's folder, as for kubectl."""
+    """The program that provides a token: with a slash, a path relative to the file's folder, as for kubectl."""
     command = exec_["command"]
     return {**exec_, "command": str(folder / command) if "/" in command else command}

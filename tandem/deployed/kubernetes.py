@@ -1,6 +1,6 @@
-"""A cluster, asked through kr8s: plain calls that end in time, and errors that say what to do.
+"""A cluster, through kr8s: plain calls with time limits, and errors with fixes.
 
-kr8s runs on an event loop of its own thread here, so that every question has a limit and Ctrl-C is heard at once.
+kr8s runs on an event loop in its own thread, so that every call has a limit and Ctrl-C takes effect immediately.
 """
 
 import asyncio
@@ -29,16 +29,16 @@ from tandem.deployed.patience import Patience, interrupts_held_back
 from tandem.deployed.replies import MalformedError, checked
 
 CONNECT_SECONDS = 40.0
-"""Time for the first answer, with what `aws eks get-token` takes."""
+"""Time limit of the first answer, including `aws eks get-token`."""
 CREDENTIALS_SECONDS = 30.0
-"""Time for that program alone."""
+"""Time limit of that program alone."""
 ANSWER_SECONDS = 30.0
 Object = dict[str, Any]
 T = TypeVar("T")
 
 
 class Cluster:
-    """One cluster, seen through one context of a kubeconfig. Raises `NotConnectedError` where it does not answer."""
+    """One cluster, through one context of a kubeconfig. Raises `NotConnectedError` if it does not answer."""
 
     def __init__(self, portal: BlockingPortal, api: Api, chosen: Chosen, config: Object) -> None:
         self._portal, self._api, self._chosen, self._config = portal, api, chosen, config
@@ -57,33 +57,33 @@ class Cluster:
         return self._ask(listed, self._api, Pod, namespace, labels)
 
     def daemon_sets(self, namespace: str) -> list[Object]:
-        """The DaemonSets of a namespace; none where there is no such namespace."""
+        """The DaemonSets of a namespace; none if it does not exist."""
         return self._ask(listed, self._api, DaemonSet, namespace)
 
     def deployments(self, namespace: str) -> list[Object]:
-        """The Deployments of a namespace; none where there is no such namespace."""
+        """The Deployments of a namespace; none if it does not exist."""
         return self._ask(listed, self._api, Deployment, namespace)
 
     def secrets(self, labels: Mapping[str, str]) -> list[Object]:
-        """The Secrets of all namespaces with these labels, without what they hold."""
+        """The Secrets of all namespaces with these labels, without their data."""
         return self._ask(listed, self._api, Secret, None, labels)
 
     def create_pod(self, manifest: Object) -> None:
-        """Creates a pod; raises `AdmissionError` where the cluster's rules do not let it in."""
+        """Creates a pod; raises `AdmissionError` if the cluster's rules refuse it."""
         self._ask(self._create_pod, manifest)
 
     def delete_pod(self, name: str, namespace: str) -> None:
-        """Deletes a pod at once; fine where there is none."""
+        """Deletes a pod immediately; succeeds if there is none."""
         self._ask(self._delete_pod, name, namespace)
 
     def run_in(self, pod: Object, container: str, command: list[str]) -> str:
-        """What a command prints in a container of a ready pod; raises `NotConnectedError` with what went wrong."""
+        """The output of a command in a container of a ready pod; raises `NotConnectedError` with the reason."""
         return self._ask(self._run_in, pod, container, command)
 
     def forward(
         self, name: str, namespace: str, labels: Mapping[str, str], port: int, *, on_node: str = ""
     ) -> AbstractContextManager[Forward]:
-        """A port of this machine that leads to `port` of the ready pod with these labels (on a node, if one is named).
+        """A local port that leads to `port` of the ready pod with these labels (on `on_node`, if given).
 
         `name` is for messages.
         """
@@ -95,7 +95,7 @@ class Cluster:
         try:
             await pod.create()
         except kr8s.ServerError as error:
-            # RBAC says who may not do what; any other "forbidden" is of a quota or another rule for pods.
+            # RBAC names the user and the verb; any other "forbidden" comes from a quota or another rule for pods.
             if _status(error) == httpx.codes.FORBIDDEN and " cannot create resource " not in str(error):
                 raise AdmissionError(one_line(str(error).partition("forbidden: ")[2] or str(error))) from None
             raise
@@ -120,13 +120,13 @@ class Cluster:
         except httpx_ws.WebSocketUpgradeError as error:
             code = error.response.status_code
             raise NotConnectedError(
-                f"`{command[0]}` may not be run in {pod['metadata']['name']} ({code}). Ask for `get` and `create` on "
+                f"`{command[0]}` may not run in {pod['metadata']['name']} ({code}). Request `get` and `create` on "
                 f"pods/exec in namespace {pod['metadata']['namespace']}."
             ) from None
         return printed.getvalue().decode(errors="replace")
 
     def _ask(self, asked: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-        # kr8s reads the token once more where it is refused.
+        # kr8s reads a refused token once more.
         self._chosen.renew_token(self._config)
         with explained(self._chosen):
             return _call(self._portal, partial(_within, ANSWER_SECONDS, asked, *arguments))
@@ -136,7 +136,7 @@ class Cluster:
 def cluster(chosen: Chosen, patience: Patience | None = None) -> Iterator[Cluster]:
     """The cluster of a context while the block runs.
 
-    Raises `NotConnectedError` where it does not answer: at once, or when that does not pass while patience lasts.
+    Raises `NotConnectedError` if it does not answer: immediately, or when patience ends.
     """
     patience = patience or Patience(0)
     with tempfile.TemporaryDirectory(prefix="tandem-kubeconfig-") as folder, _event_loop() as portal:
@@ -144,7 +144,7 @@ def cluster(chosen: Chosen, patience: Patience | None = None) -> Iterator[Cluste
         try:
             yield Cluster(portal, _connect(portal, chosen, config, patience), chosen, config)
         finally:
-            # Ctrl-C may come at any time, also while a port is being opened or closed: nothing is waited for.
+            # Ctrl-C may arrive at any time, even while a port opens or closes: nothing waits here.
             with interrupts_held_back():
                 portal.call(portal.stop, True)
 
@@ -160,13 +160,13 @@ def _connect(portal: BlockingPortal, chosen: Chosen, config: Object, patience: P
 
 
 async def _connected(chosen: Chosen, config: Object) -> Api:
-    """As `kr8s.asyncio.api` makes it, in two steps: what goes wrong is the credentials' fault, or the server's."""
-    # Without a service account: a kubeconfig was meant, also when this runs in a pod.
+    """Like `kr8s.asyncio.api`, in two steps: an error comes from the credentials, or from the server."""
+    # Without a service account: use the kubeconfig, even in a pod.
     api = Api(kubeconfig=config, serviceaccount="", bypass_factory=True)
     try:
         with anyio.fail_after(CREDENTIALS_SECONDS):
             await api.auth
-    # kr8s passes on what the program of an `exec` login makes of it: RuntimeError, OSError, KeyError, TypeError, ….
+    # kr8s passes on errors of an `exec` login's program: RuntimeError, OSError, KeyError, TypeError, ….
     except Exception as error:
         raise _no_credentials(error, chosen) from None
     if api.auth.token is not None:
@@ -178,9 +178,9 @@ async def _connected(chosen: Chosen, config: Object) -> Api:
 
 @contextmanager
 def _event_loop() -> Iterator[BlockingPortal]:
-    """A loop in a thread of its own while the block runs."""
+    """A loop in its own thread while the block runs."""
     with ExitStack() as open_things:
-        # Interrupted while it waits for the loop to begin, anyio would wait for the end of the thread, for ever.
+        # Interrupted while the loop starts, anyio would wait for the end of the thread forever.
         with interrupts_held_back():
             portal = open_things.enter_context(start_blocking_portal())
             portal.call(_be_quiet)
@@ -188,7 +188,7 @@ def _event_loop() -> Iterator[BlockingPortal]:
 
 
 async def _be_quiet() -> None:
-    """What nobody waits for any more on the loop, as it ends with Ctrl-C, is no error to be shown."""
+    """Hides errors of abandoned tasks when the loop ends with Ctrl-C."""
     asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
 
 
@@ -198,7 +198,7 @@ async def _within(seconds: float, asked: Callable[..., Awaitable[T]], *arguments
 
 
 def _call(portal: BlockingPortal, asked: Callable[[], Awaitable[T]]) -> T:
-    """Runs it on the loop. Ctrl-C ends it there, too: `portal.call` would leave it running."""
+    """Runs it on the loop. Ctrl-C cancels it: `portal.call` would leave it running."""
     future = portal.start_task_soon(asked)
     try:
         return future.result()
@@ -209,19 +209,19 @@ def _call(portal: BlockingPortal, asked: Callable[[], Awaitable[T]]) -> T:
 
 @contextmanager
 def explained(chosen: Chosen) -> Iterator[None]:
-    """Turns whatever kr8s, httpx and odd answers raise into one line that ends with what to do."""
+    """Turns any exception of kr8s, httpx and bad answers into one line that ends with a fix."""
     try:
         yield
     except (NotConnectedError, AdmissionError):
         raise
     except MalformedError as error:
         raise NotConnectedError(
-            f"{chosen.host} does not answer as a Kubernetes API server does ({error}). Check the server of context "
+            f"{chosen.host} does not answer like a Kubernetes API server ({error}). Check the server of context "
             f"'{chosen.context}', and any proxy in front of it."
         ) from None
     except kr8s.ServerError as error:
         raise _refused(error, chosen) from None
-    # A library of others, fed by a server of others: there is no list of what it raises.
+    # The library's exceptions for arbitrary answers are not documented.
     except Exception as error:
         raise _unreachable(error, chosen) from None
 
@@ -230,24 +230,23 @@ def _refused(error: kr8s.ServerError, chosen: Chosen) -> NotConnectedError:
     status, said = _status(error), one_line(str(error).partition("\n")[0])
     if status == httpx.codes.UNAUTHORIZED:
         return NotConnectedError(
-            f"{chosen.host} does not know you (401): the token has expired, or is for another account. Log in again "
-            f"(`aws sts get-caller-identity` says who you are); context '{chosen.context}' was used."
+            f"{chosen.host} rejected the token of context '{chosen.context}' (401): it has expired, or is for another "
+            "account. Check `aws sts get-caller-identity`, then log in again."
         )
     if status == httpx.codes.FORBIDDEN:
         return NotConnectedError(
-            f"{chosen.host} does not allow it: {said}. Ask for an EKS access entry with the policy "
-            "AmazonEKSClusterAdminPolicy, or use an identity of `cluster.admins` (without that key: the one that made "
-            "the cluster)."
+            f"{chosen.host} denied access: {said}. Request an EKS access entry with the policy "
+            "AmazonEKSClusterAdminPolicy, or use an identity in `cluster.admins` (by default the cluster's creator)."
         )
     if status == httpx.codes.NOT_FOUND:
-        return NotConnectedError(f"{chosen.host} has no such thing: {said}.")
+        return NotConnectedError(f"{chosen.host} did not find it: {said}. Check the stack with `tandem verify`.")
     if status == httpx.codes.BAD_REQUEST and chosen.cluster["server"].startswith("http:"):
         return NotConnectedError(
-            f"{chosen.host} is asked without TLS, and refuses (400). Write https:// in the server of context "
+            f"{chosen.host} refuses requests without TLS (400). Write https:// in the server of context "
             f"'{chosen.context}'."
         )
     passing = status is None or status >= httpx.codes.INTERNAL_SERVER_ERROR or status == httpx.codes.TOO_MANY_REQUESTS
-    return NotConnectedError(f"{chosen.host} answers with an error: {said}. Try again.", passing=passing)
+    return NotConnectedError(f"{chosen.host} answered with an error: {said}. Try again.", passing=passing)
 
 
 def _status(error: kr8s.ServerError) -> int | None:
@@ -259,44 +258,44 @@ def _unreachable(error: Exception, chosen: Chosen) -> NotConnectedError:
     if "CERTIFICATE_VERIFY_FAILED" in said:
         why = said.partition("certificate verify failed: ")[2].partition(" (_ssl")[0] or "not verified"
         return NotConnectedError(
-            f"{chosen.host} shows another certificate than context '{chosen.context}' expects ({why}). Name the "
-            "--context of this cluster, or update the outputs of the stack with `pulumi up`."
+            f"The certificate of {chosen.host} does not match context '{chosen.context}' ({why}). Pass this cluster's "
+            "--context, or update the stack's outputs with `pulumi refresh`."
         )
     if "[SSL" in said:
         return NotConnectedError(
-            f"{chosen.host} does not speak TLS as a Kubernetes API server does ({said}). Check the server of context "
+            f"{chosen.host} does not speak TLS like a Kubernetes API server ({said}). Check the server of context "
             f"'{chosen.context}', and any proxy in front of it."
         )
     if isinstance(error, httpx.LocalProtocolError):  # its text may show the token
         said = type(error).__name__
     why = said or ("no answer in time" if isinstance(error, TimeoutError) else type(error).__name__)
     return NotConnectedError(
-        f"{chosen.host} cannot be reached ({why}). Check that the stack is up, and that "
-        "`cluster.public-access-cidrs` contains your address.",
+        f"{chosen.host} cannot be reached ({why}). Check that the stack is deployed, and that "
+        "`cluster.public-access-cidrs` contains your IP address.",
         passing=isinstance(error, OSError | kr8s.APITimeoutError | httpx.HTTPError | httpx_ws.HTTPXWSException),
     )
 
 
 def _no_credentials(error: Exception, chosen: Chosen) -> NotConnectedError:
-    """kr8s tells the outcome of an `exec` login as it comes: what it prints is shown of one that failed alone."""
+    """Why an `exec` login failed; only a failed program's output is shown."""
     program = one_line(chosen.program)
     if not program:
         return NotConnectedError(
-            f"context '{chosen.context}' cannot be used ({type(error).__name__}). Get a new kubeconfig."
+            f"Context '{chosen.context}' is unusable ({type(error).__name__}). Get a new kubeconfig."
         )
     if isinstance(error, FileNotFoundError):
         where = "Install the AWS CLI (https://aws.amazon.com/cli/)" if program == "aws" else f"Install `{program}`"
         return NotConnectedError(
-            f"context '{chosen.context}' gets its token from `{program}`, which is not on the PATH. {where}, or take "
+            f"Context '{chosen.context}' gets its token from `{program}`, which is not on the PATH. {where}, or pass "
             "another --kubeconfig."
         )
     if isinstance(error, TimeoutError):
-        why = f"no answer in {CREDENTIALS_SECONDS:.0f} s."
+        why = f"no answer within {CREDENTIALS_SECONDS:.0f} s."
     elif isinstance(error, OSError):
-        why = f"it cannot be run ({error.strerror or type(error).__name__})."
+        why = f"it cannot run ({error.strerror or type(error).__name__})."
     elif isinstance(error, RuntimeError):
         said = [one_line(line) for line in str(error).splitlines() if line.strip()]
         why = said[-1] if len(said) > 1 else " ".join(said)
     else:
         why = "it prints no ExecCredential."
-    return NotConnectedError(f"`{program}` gives no token: {why} Log in again (`aws sso login`, or new keys).")
+    return NotConnectedError(f"`{program}` provided no token: {why} Log in again (`aws sso login`, or new keys).")

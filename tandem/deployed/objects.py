@@ -1,4 +1,4 @@
-"""Nodes and pods as the Kubernetes API gives them, read for what matters here."""
+"""Reads nodes and pods as the Kubernetes API returns them."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,15 +18,15 @@ INSTANCE_LABEL = "app.kubernetes.io/instance"
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What Kubernetes says of a stack, as its API does."""
+    """The objects of a stack from the Kubernetes API."""
 
     nodes: Sequence[Object]
     daemon_sets: Mapping[str, Sequence[Object]]
     """By namespace."""
     pods: Sequence[Object]
-    """Of the models' namespace."""
+    """In the models' namespaces."""
     deployments: Sequence[Object] = ()
-    """Of the same."""
+    """In the same namespaces."""
 
 
 def name(thing: Object) -> str:
@@ -41,7 +41,7 @@ def labels(thing: Object) -> Mapping[str, str]:
 
 
 def is_ready(thing: Object) -> bool:
-    """Whether a pod or node is ready, and stays."""
+    """Whether a pod or node is ready and not being deleted."""
     conditions = thing.get("status", {}).get("conditions") or []
     ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
     return ready and not is_leaving(thing)
@@ -53,23 +53,23 @@ def is_leaving(thing: Object) -> bool:
 
 
 def node_of(pod: Object) -> str:
-    """The node that the scheduler chose for a pod; empty before it has."""
+    """The node that the scheduler chose for a pod; empty before."""
     return str(pod.get("spec", {}).get("nodeName") or "")
 
 
 def allocatable(node: Object, resource: str) -> int:
-    """How much of an extended resource a node offers."""
+    """A node's amount of an extended resource."""
     return _count((node.get("status", {}).get("allocatable") or {}).get(resource))
 
 
 def taint(node: Object, key: str) -> str:
-    """The value of a node's taint; empty where it has none."""
+    """The value of a node's taint; empty if it has none."""
     taints = node.get("spec", {}).get("taints") or []
     return next((str(one.get("value") or "") for one in taints if one["key"] == key), "")
 
 
 def tolerated(pod: Object, key: str) -> str:
-    """The value of a taint that a pod tolerates; empty where it tolerates any, or none."""
+    """The value of a taint that a pod tolerates; empty if it tolerates any, or none."""
     tolerations = pod.get("spec", {}).get("tolerations") or []
     return next((str(one.get("value") or "") for one in tolerations if one.get("key") == key), "")
 
@@ -80,14 +80,14 @@ def is_cordoned(node: Object) -> bool:
 
 
 def requested(pod: Object, resource: str) -> int:
-    """How much of an extended resource a pod holds."""
+    """A pod's amount of an extended resource."""
     containers = pod.get("spec", {}).get("containers") or []
     limits = [(one.get("resources") or {}).get("limits") or {} for one in containers]
     return sum(_count(limit.get(resource)) for limit in limits)
 
 
 def settings(thing: Object) -> dict[str, str]:
-    """What the first container of a pod, or of the pods of a Deployment, is started with: its environment, and `batch`.
+    """Settings of the first container of a pod, or of a Deployment's pods: its environment, and `batch`.
 
     The batch is the last word of the hook that loads the model (components/ollama_pair/model_start.sh).
     """
@@ -101,44 +101,44 @@ def settings(thing: Object) -> dict[str, str]:
 
 
 def _count(quantity: object) -> int:
-    """A quantity of an extended resource, which is whole; Kubernetes writes 1000 as 1k."""
+    """A whole quantity of an extended resource; Kubernetes writes 1000 as 1k."""
     found = WHOLE.fullmatch(str(quantity or "0"))
     return int(found["digits"]) * THOUSANDS[found["suffix"]] if found else 0
 
 
 def unplaced(pod: Object) -> str:
-    """The scheduler's own words for why a pod has no node; empty where it has said nothing, or has placed it."""
+    """The scheduler's message about a pod without a node; empty if there is none, or the pod has a node."""
     return condition(pod, "PodScheduled", "False")
 
 
 def condition(thing: Object, type: str, status: str) -> str:
-    """What a condition of a thing says; empty where it has none with this status."""
+    """The message of a thing's condition; empty if it has none with this status."""
     conditions = thing.get("status", {}).get("conditions") or []
     found = [one for one in conditions if one["type"] == type and one["status"] == status]
     return str(found[0].get("message") or found[0].get("reason") or "") if found else ""
 
 
 def restarts(pod: Object) -> int:
-    """How often its containers were started again."""
+    """The number of its containers' restarts."""
     return sum(one.get("restartCount", 0) for one in pod.get("status", {}).get("containerStatuses") or [])
 
 
 def state(pod: Object) -> str:
-    """A pod in words: ready, or its phase and why; restarts, and what its container said last."""
-    told = ["being deleted" if is_leaving(pod) else "ready" if is_ready(pod) else _phase(pod), unplaced(pod)]
+    """A pod in words: ready, or its phase and the reason; restarts, and its container's last message."""
+    parts = ["being deleted" if is_leaving(pod) else "ready" if is_ready(pod) else _phase(pod), unplaced(pod)]
     for container in _containers(pod):
         waiting = (container.get("state") or {}).get("waiting") or {}
-        told.append(": ".join(filter(None, (waiting.get("reason"), waiting.get("message")))))
+        parts.append(": ".join(filter(None, (waiting.get("reason"), waiting.get("message")))))
         if count := container.get("restartCount", 0):
             ended = (container.get("lastState") or {}).get("terminated") or {}
             reason = f"{ended.get('reason') or 'ended'}, exit code {ended.get('exitCode', 'unknown')}"
             last = one_line(ended.get("message") or "") or reason
-            told.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
-    return ", ".join(filter(None, map(one_line, told)))
+            parts.append(f"{count} restart{'s' if count != 1 else ''}, the last: {last}")
+    return ", ".join(filter(None, map(one_line, parts)))
 
 
 def _containers(pod: Object) -> Iterator[Mapping[str, Any]]:
-    """What is known of its containers; of those that start first, only the ones that hold up the others."""
+    """The statuses of its containers; of init containers, only those that block the others."""
     status = pod.get("status", {})
     for one in status.get("initContainerStatuses") or []:
         if ((one.get("state") or {}).get("waiting") or {}).get("reason") not in (None, "PodInitializing"):
@@ -157,6 +157,6 @@ def nodes_of(pool: str, facts: Facts) -> list[Object]:
 
 
 def pod_of(model: str, pods: Sequence[Object]) -> Object | None:
-    """The pod of a model: of several the ready one, none that is being deleted."""
+    """The pod of a model: a ready one if possible, none that is being deleted."""
     own = [pod for pod in pods if labels(pod).get(INSTANCE_LABEL) == model and not is_leaving(pod)]
     return min(own, key=lambda pod: (not is_ready(pod), name(pod)), default=None)

@@ -1,4 +1,4 @@
-"""The one client of Ollama servers: `chat`, `bench`, `verify`, `watch` and `models inspect` ask through it."""
+"""The client of Ollama servers, for `chat`, `bench`, `verify`, `watch` and `models inspect`."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,36 +27,36 @@ from tandem.deployed.wire import ERROR, Answer, LateError, NotReachedError, Wire
 from tandem.terminal import FAILED, CallError
 
 ANSWER_SECONDS = 30.0
-"""How long a question that needs no model may take."""
+"""Time limit of a request that needs no model."""
 SHOW_SECONDS = 120.0
 LOAD_SECONDS = 600.0
-"""Ollama itself gives up on a load that does not move for five minutes."""
+"""Ollama itself stops a load without progress after five minutes."""
 MOST_BYTES = 8 * 2**20
-"""Of a reply: a list of 10,000 models has half as many. Parsed, it takes up to 16 times its size."""
+"""Of a reply: a list of 10,000 models has half as many. The parsed reply takes up to 16 times its size."""
 MOST_SHOWN_BYTES = 64 * 2**20
-"""Of a description. That of a vocabulary of 262,144 tokens has 20 MiB."""
+"""Of a description. A vocabulary of 262,144 tokens has 20 MiB."""
 MOST_SAID_BYTES = 256 * 2**10
 BYTES_PER_TOKEN = 2**10
-"""Of a streamed answer: a line for each token has some 250 bytes; the last line of `/api/generate` has 8 a token."""
+"""Of a streamed answer: the line of a token has about 250 bytes; the last line of `/api/generate` has 8 per token."""
 NOT_FOUND = 404
 PROBE = "Say hello."
 PROBE_TOKENS = 16
 NANOSECONDS = 1e9
-LOOK = "Read the server's log."
+LOOK = "Check the server's log."
 REACH = "Start it, or forward its port again."
-USE_HTTP = "If it has no certificate, begin its address with http://."
+USE_HTTP = "If it has no certificate, start its address with http://."
 IS_IT_OLLAMA = "Check that the address leads to Ollama."
 
 
 class OllamaError(CallError):
-    """A server that does not do what it should."""
+    """A server that fails."""
 
     exit_code = FAILED
 
     def __init__(self, endpoint: Endpoint, what: str, fix: str) -> None:
         super().__init__(f"{endpoint.id} ({endpoint.url}) {what}. {fix}")
         self.what = what
-        """What it does instead, without its name."""
+        """The failure, without the server's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Memory:
     """A loaded model, as `/api/ps` lists it."""
 
     size: int
-    """Bytes, wherever they are. Since Ollama 0.30 those on the GPU are as many only if no layer is on the CPU."""
+    """Bytes, on GPU or CPU. Since Ollama 0.30 it equals `size_vram` only if no layer is on the CPU."""
     size_vram: int
     """Bytes of them on the GPU."""
     context: int
@@ -97,10 +97,10 @@ class Ollama:
         network: httpcore.NetworkBackend | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`timeout` in seconds, of a reply that needs no model, or between two words; `encoder`: it only embeds.
+        """`timeout` in seconds, of a reply that needs no model, or between two tokens; `encoder`: it only embeds.
 
-        `option` of the command line sets the timeout; empty where none does.
-        `trouble` says why a forwarded port does not lead to the server; empty where it does.
+        `option` of the command line sets the timeout; empty if none does.
+        `trouble` returns why a forwarded port does not reach the server; empty if it does.
         """
         self.endpoint = endpoint
         self._timeout, self._option, self._encoder, self._trouble = timeout, option, encoder, trouble
@@ -121,7 +121,7 @@ class Ollama:
         return self._ask(Version, "GET", "/api/version").version
 
     def models(self) -> list[Model]:
-        """The models that the server holds, by name."""
+        """The server's models, by name."""
         return sorted(self._ask(Tags, "GET", "/api/tags").models or [], key=lambda model: model.name)
 
     def show(self) -> Shown:
@@ -130,7 +130,7 @@ class Ollama:
         return self._ask(Shown, "POST", "/api/show", asked, seconds=SHOW_SECONDS, most_bytes=MOST_SHOWN_BYTES)
 
     def with_model(self) -> Endpoint:
-        """The endpoint with its model named; raises `OllamaError` where that is not there, or is not clear."""
+        """The endpoint with its model's name; raises `OllamaError` if the model is missing or ambiguous."""
         held = [model.name for model in self.models()]
         wanted = self.endpoint.model
         for name in held:
@@ -139,14 +139,14 @@ class Ollama:
         if wanted:
             raise self._not_pulled(wanted, held)
         if not held:
-            raise OllamaError(self.endpoint, "holds no model yet", "Run `ollama pull NAME` there.")
+            raise OllamaError(self.endpoint, "has no model", "Run `ollama pull NAME` there.")
         if len(held) > 1:
             example = f"--model {self.endpoint.id}={held[0]}"
-            raise OllamaError(self.endpoint, f"holds {', '.join(held)}", f"Choose one with `{example}`.")
+            raise OllamaError(self.endpoint, f"has several models ({', '.join(held)})", f"Choose one with `{example}`.")
         return replace(self.endpoint, model=held[0])
 
     def memory(self) -> Memory | None:
-        """Where the endpoint's model is, or None while it is not loaded."""
+        """The memory of the endpoint's model, or None while it is not loaded."""
         for model in self._ask(Ps, "GET", "/api/ps").models or []:
             if same_tag(model.name, self.endpoint.model):
                 return Memory(
@@ -158,9 +158,9 @@ class Ollama:
         return None
 
     def load(self) -> float:
-        """Loads the model; returns the seconds that it took.
+        """Loads the model; returns the duration in seconds.
 
-        By our own clock: to a request without a prompt Ollama says no duration (v0.32.15, server/routes.go, "load").
+        By our clock: Ollama reports no duration for a request without a prompt (v0.32.15, server/routes.go, "load").
         """
         begun = self._clock()
         if self._encoder:
@@ -170,7 +170,7 @@ class Ollama:
         return self._clock() - begun
 
     def probe(self) -> tuple[int, float]:
-        """Answers a tiny prompt; returns its tokens and tokens per second (0 for an embedding model)."""
+        """Answers a short prompt; returns its tokens and tokens per second (0 for an embedding model)."""
         if self._encoder:
             embeddings = self._embed(PROBE).embeddings
             return len(embeddings[0]) if embeddings else 0, 0.0
@@ -181,7 +181,7 @@ class Ollama:
         return tokens, tokens * NANOSECONDS / duration if duration else 0.0
 
     def chat(self, messages: Sequence[Mapping[str, str]], options: Mapping[str, Any]) -> Iterator[Piece]:
-        """The answer to `messages`, as it comes. Raises `OllamaError` when it breaks off, or says nothing for long."""
+        """The answer to `messages`, as it arrives. Raises `OllamaError` if it stops early or times out."""
         asked = {"model": self.endpoint.model, "messages": list(messages), "stream": True, "options": dict(options)}
         most = most_said_bytes(options.get("num_predict", 0))
         with self._answer("POST", "/api/chat", asked, self._timeout, most) as answer:
@@ -190,7 +190,7 @@ class Ollama:
             for line in answer.lines():
                 part = self._checked(Chatted, "/api/chat", line)
                 if part.error:
-                    raise OllamaError(self.endpoint, f"broke off: {part.reason or 'it gives no reason'}", LOOK)
+                    raise OllamaError(self.endpoint, f"stopped early: {part.reason or 'no reason given'}", LOOK)
                 text, thinking = (part.message.content, part.message.thinking) if part.message else ("", "")
                 if text or thinking:
                     answer.progressed()
@@ -198,7 +198,7 @@ class Ollama:
                 if part.done:
                     return
         # Seen with one token repeated thirty times: the stream just ends, status 200.
-        raise OllamaError(self.endpoint, "broke off: its answer ended without the word that it is done", LOOK)
+        raise OllamaError(self.endpoint, "closed the stream before the reply was complete", LOOK)
 
     def _generate(self, body: Mapping[str, Any]) -> Generated:
         asked = {"model": self.endpoint.model, "stream": False, **body}
@@ -250,10 +250,10 @@ class Ollama:
         said = refusal(status, content)
         inner = urlsplit(self.endpoint.url).path
         if status == NOT_FOUND and inner and "model" not in said:
-            return OllamaError(self.endpoint, f"answers with {said}", f"Give the address without the path {inner}.")
+            return OllamaError(self.endpoint, f"answered with {said}", f"Remove the path {inner} from the address.")
         if status == NOT_FOUND and self.endpoint.model and "not found" in said:
             return self._not_pulled(self.endpoint.model, [])
-        return OllamaError(self.endpoint, f"answers with {said}", LOOK)
+        return OllamaError(self.endpoint, f"answered with {said}", LOOK)
 
     def _not_pulled(self, model: str, held: Sequence[str]) -> OllamaError:
         has = f"; it has {', '.join(held)}" if held else ""
@@ -261,12 +261,12 @@ class Ollama:
 
 
 def most_said_bytes(tokens: int) -> int:
-    """How large a streamed answer of so many tokens may be."""
+    """The maximum size of a streamed answer of this many tokens."""
     return min(MOST_SAID_BYTES + BYTES_PER_TOKEN * max(0, tokens), MOST_SHOWN_BYTES)
 
 
 def speaks_no_tls(what: str) -> bool:
-    """Whether TLS met plain text. OpenSSL has another reason since 3.2 (urllib3, pull request 3271)."""
+    """Whether TLS met plain text. OpenSSL has another error since 3.2 (urllib3, pull request 3271)."""
     return "[SSL" in what and ("wrong version number" in what or "record layer failure" in what)
 
 

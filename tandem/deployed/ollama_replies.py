@@ -1,4 +1,4 @@
-"""What an Ollama server replies, as far as it is read here. Source: ollama v0.32.15, api/types.go."""
+"""Replies of an Ollama server: the fields that tandem reads. Source: ollama v0.32.15, api/types.go."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from sharing.printable import one_line
 from tandem.deployed.replies import MalformedError, Number, Reply, Text, checked
 
 LONGEST_REASON = 300
-"""Characters of a server's own words that are shown."""
+"""Characters shown of a server's message."""
 MOST_TENSORS = 65_536
 MOST_DIMENSIONS = 4
 """GGML_MAX_DIMS of ggml.h."""
@@ -19,13 +19,13 @@ class _EngineError(Reply):
 
 
 class Failure(Reply):
-    """An error, alone or in a stream: a text of Ollama's own, or an object of the engine below it."""
+    """An error, alone or in a stream: Ollama's text, or an object of the engine below it."""
 
     error: Text | _EngineError | None = None
 
     @property
     def reason(self) -> str:
-        """Why, in the server's words; empty where it is no failure."""
+        """The server's reason; empty if it is not a failure."""
         said = self.error.message if isinstance(self.error, _EngineError) else self.error
         return (said or "")[:LONGEST_REASON]
 
@@ -37,7 +37,7 @@ class Version(Reply):
 
 
 class Details(Reply):
-    """What kind of model it is."""
+    """The kind of a model."""
 
     format: Text | None = None
     family: Text | None = None
@@ -46,7 +46,7 @@ class Details(Reply):
 
 
 class Model(Reply):
-    """A model that the server holds."""
+    """A model of the server."""
 
     name: Text
     digest: Text | None = None
@@ -66,7 +66,7 @@ class Loaded(Reply):
 
     name: Text
     size: Number = 0
-    """Bytes that it takes, wherever they are."""
+    """Its bytes, on GPU or CPU."""
     size_vram: Number = 0
     """Bytes of them on the GPU."""
     context_length: Number = 0
@@ -135,7 +135,7 @@ class Embedded(Reply):
 
 
 def refusal(status: int, body: bytes) -> str:
-    """What a server says that refuses, e.g. `503: server busy`."""
+    """A server's refusal, e.g. `503: server busy`."""
     try:
         said = checked(Failure, body).reason
     except MalformedError:

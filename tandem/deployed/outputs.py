@@ -15,39 +15,39 @@ from stacks.outputs import StackOutputs
 from tandem.deployed.endpoints import NotConnectedError
 
 PULUMI_SECONDS = 120
-WITHOUT_PULUMI = "or name the cluster: --kubeconfig FILE (`aws eks update-kubeconfig` writes one)"
+WITHOUT_PULUMI = "or pass --kubeconfig FILE (`aws eks update-kubeconfig` writes one)"
 OUTPUTS_FILE = "or pass --outputs FILE"
 
 
 def of_stack(stack: str, file: Path) -> StackOutputs:
-    """What Pulumi has of `stack`, whose file is `file`; secrets are not asked for.
+    """Pulumi's outputs of `stack`, whose file is `file`, without secrets.
 
-    Raises `NotConnectedError` where there is no Pulumi, no such stack, or where it is not up.
+    Raises `NotConnectedError` if Pulumi is missing, or the stack does not exist or is not deployed.
     """
     told = stack_outputs(stack, project_of(file), secrets=False, otherwise=OUTPUTS_FILE)
     return read_outputs(told, f"the outputs of stack {stack}", stack)
 
 
 def of_file(path: Path, stack: str) -> StackOutputs:
-    """What `pulumi stack output --json` of `stack` printed into the file at `path`; raises `NotConnectedError`."""
-    again = f"`pulumi stack output --json --stack {stack} > {path}` writes it."
+    """The output of `pulumi stack output --json` of `stack` in the file at `path`; raises `NotConnectedError`."""
+    again = f"Write it with `pulumi stack output --json --stack {stack} > {path}`."
     try:
-        # Some shells put a mark in front of what they redirect.
+        # Some shells write a byte order mark first.
         told = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
-        raise NotConnectedError(f"cannot read the outputs in {path}: {error.strerror}. {again}") from None
+        raise NotConnectedError(f"Cannot read the outputs in {path}: {error.strerror}. {again}") from None
     except (ValueError, RecursionError):
-        raise NotConnectedError(f"{path} is no JSON. {again}") from None
+        raise NotConnectedError(f"{path} is not valid JSON. {again}") from None
     if not isinstance(told, dict):
-        raise NotConnectedError(f"{path} holds no JSON object. {again}")
+        raise NotConnectedError(f"{path} does not contain a JSON object. {again}")
     return read_outputs(told, str(path), stack)
 
 
 def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> StackOutputs:
-    """The stack that these outputs describe; raises `NotConnectedError` for those of none, or of another program."""
+    """The stack that these outputs describe; raises `NotConnectedError` if they are empty or of another program."""
     if not told:
         raise NotConnectedError(
-            f"stack {stack} is not up: it has no outputs, and nothing to switch. `pulumi up --stack {stack}` first."
+            f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
         )
     try:
         return StackOutputs.model_validate(told)
@@ -57,8 +57,8 @@ def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> StackOutputs
         found = "is missing" if first["type"] == "missing" else f"is not as expected ({first['msg']})"
         more = f", and {len(others)} more" if others else ""
         raise NotConnectedError(
-            f"{name}: {where} {found}{more}. They are of another program than this, or not whole: "
-            f"`pulumi up --stack {stack}` with the file as it is deployed writes them anew."
+            f"{name}: {where} {found}{more}. They are incomplete, or from another program. To update them, run "
+            f"`pulumi up --stack {stack}` with the deployed file."
         ) from None
 
 
@@ -71,36 +71,36 @@ def project_of(file: Path) -> Path:
 def stack_outputs(
     stack: str, project: Path, *, secrets: bool = True, otherwise: str = WITHOUT_PULUMI
 ) -> dict[str, Any]:
-    """What `pulumi stack output` says, with `secrets` or `[secret]` in their place.
+    """The output of `pulumi stack output`, with `secrets` or `[secret]` in their place.
 
-    Raises `NotConnectedError`, which shows no secret and ends with `otherwise`, the way out without Pulumi.
+    Raises `NotConnectedError`, which shows no secret and ends with `otherwise`, the fix without Pulumi.
     """
     program = shutil.which("pulumi")
     if program is None:
         raise NotConnectedError(
-            "there is no `pulumi` on the PATH to ask for the stack's outputs. Get it from "
+            "`pulumi` is not on the PATH, so the stack's outputs cannot be read. Install it from "
             f"https://www.pulumi.com/docs/install/, {otherwise}."
         )
     shown = ["--show-secrets"] if secrets else []
     try:
         done = run_pulumi([program, "stack", "output", "--json", *shown], stack, project)
     except OSError as error:
-        raise NotConnectedError(f"`pulumi` cannot be run ({error.strerror}). Install it again, {otherwise}.") from None
+        raise NotConnectedError(f"`pulumi` cannot run ({error.strerror}). Reinstall it, {otherwise}.") from None
     except subprocess.TimeoutExpired:
-        raise NotConnectedError(f"`pulumi stack output` gave no answer in {PULUMI_SECONDS} s.") from None
+        raise NotConnectedError(f"`pulumi stack output` did not answer within {PULUMI_SECONDS} s. Try again.") from None
     if done.returncode:
-        raise _told_by_pulumi(stack, project, done.stderr, otherwise)
+        raise _failed(stack, project, done.stderr, otherwise)
     try:
         outputs = json.loads(done.stdout)
     except (ValueError, RecursionError):
         outputs = None
     if not isinstance(outputs, dict):
-        raise NotConnectedError(f"`pulumi stack output` of stack {stack} printed no JSON object.")
+        raise NotConnectedError(f"`pulumi stack output` of stack {stack} printed no JSON object. Run it to see why.")
     return outputs
 
 
 def run_pulumi(command: list[str], stack: str, project: Path) -> "subprocess.CompletedProcess[str]":
-    """Runs a command of Pulumi that asks for nothing; raises `OSError` and `subprocess.TimeoutExpired`."""
+    """Runs a non-interactive command of Pulumi; raises `OSError` and `subprocess.TimeoutExpired`."""
     return subprocess.run(
         [*command, "--stack", stack, "--non-interactive"],
         cwd=project,
@@ -114,7 +114,7 @@ def run_pulumi(command: list[str], stack: str, project: Path) -> "subprocess.Com
 
 
 def reason_of(said: str) -> str:
-    """Why a command of Pulumi failed, in one line, from what it wrote to stderr."""
+    """Why a command of Pulumi failed, in one line, from its stderr."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     why = next((line for line in lines if line.startswith("error:")), lines[-1] if lines else "it gave no reason")
     return one_line(why.removeprefix("error:")).rstrip(".")
@@ -122,17 +122,21 @@ def reason_of(said: str) -> str:
 
 NO_STACK = "no stack named"
 LOGGED_OUT = "PULUMI_ACCESS_TOKEN must be set"
-"""What Pulumi says without a terminal where nobody is logged in (pulumi 3.260, run)."""
+"""Pulumi's error without a terminal and without a login (pulumi 3.260, run)."""
 LOG_IN = "Run `pulumi login`, or `pulumi login --local` to keep the state on this machine"
+NO_PASSPHRASE = "passphrase"
+"""In Pulumi's errors for a missing and for a wrong passphrase (pulumi 3.260, run)."""
+SET_PASSPHRASE = "Set PULUMI_CONFIG_PASSPHRASE or PULUMI_CONFIG_PASSPHRASE_FILE"
 
 
-def _told_by_pulumi(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
+def _failed(stack: str, project: Path, said: str, otherwise: str) -> NotConnectedError:
     why = reason_of(said)
     if NO_STACK in why:
         return NotConnectedError(
-            f"there is no stack {stack} in the backend that you are logged in to (`pulumi stack ls` in {project} "
-            f"lists them). `pulumi up --stack {stack}` makes it, {otherwise}."
+            f"Stack {stack} does not exist in your Pulumi backend (check `pulumi stack ls` in {project}). Run `pulumi "
+            f"up --stack {stack}`, {otherwise}."
         )
     if LOGGED_OUT in why:
-        return NotConnectedError(f"you are not logged in to a Pulumi backend. {LOG_IN}, {otherwise}.")
-    return NotConnectedError(f"cannot read the outputs of stack {stack}: {why}. Run `pulumi login`, {otherwise}.")
+        return NotConnectedError(f"You are not logged in to a Pulumi backend. {LOG_IN}, {otherwise}.")
+    fix = SET_PASSPHRASE if NO_PASSPHRASE in why else "Run `pulumi stack ls` to check the login"
+    return NotConnectedError(f"Cannot read the outputs of stack {stack}: {why}. {fix}, {otherwise}.")

@@ -1,4 +1,4 @@
-"""Waiting for a cluster: for how long, and what Ctrl-C does meanwhile."""
+"""Waiting for a cluster: how long, and the effect of Ctrl-C."""
 
 import signal
 import time
@@ -9,7 +9,7 @@ POLL_SECONDS = 5.0
 
 
 class Patience:
-    """How long things may be wrong, counted from when it is made."""
+    """How long to wait, from its creation."""
 
     def __init__(
         self,
@@ -24,11 +24,11 @@ class Patience:
 
     @property
     def waited(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since its creation."""
         return self._clock() - self._begun
 
     def lasts(self, why: str) -> bool:
-        """Whether there is time for another try, after a pause; `why` says what is waited for."""
+        """Whether there is time for another attempt, after a pause; `why` is the reason to wait."""
         left = self._seconds - self.waited
         if left <= 0:
             return False
@@ -39,7 +39,7 @@ class Patience:
 
 @contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Ctrl-C while the block runs counts at its end."""
+    """Ctrl-C during the block takes effect at its end."""
     caught = []
     try:
         before = signal.signal(signal.SIGINT, lambda number, frame: caught.append(number))

@@ -1,4 +1,4 @@
-"""Replies of servers: each is checked once against the shape that is read here, and made printable."""
+"""Replies of servers: each is validated once, and made printable."""
 
 from typing import Annotated, TypeVar
 
@@ -8,22 +8,22 @@ from sharing.printable import one_line
 
 Text = Annotated[str, AfterValidator(one_line)]
 Number = Annotated[int, Field(strict=True, ge=0, le=2**63 - 1)]
-"""As in Go: a larger one would not fit into a float, in which sizes are shown."""
+"""As in Go: a larger one would not fit into a float, as which sizes are shown."""
 Shape = TypeVar("Shape", bound=BaseModel)
 
 
 class Reply(BaseModel):
-    """A part of a reply. What is not declared is left out; null counts as absent."""
+    """A part of a reply. Undeclared fields are ignored; null counts as absent."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class MalformedError(Exception):
-    """A reply that is not what was asked for; says where."""
+    """A reply of another shape; the text says where."""
 
 
 def checked(shape: type[Shape], body: bytes) -> Shape:
-    """The reply in its shape; raises `MalformedError`, which shows no value of it.
+    """The reply in its shape; raises `MalformedError`, which shows no value.
 
     pydantic's parser ends at 200 levels of nesting with an error, where Python's own ends with `RecursionError`.
     """

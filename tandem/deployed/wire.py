@@ -1,8 +1,8 @@
-"""HTTP to a server inside a cluster, bounded in time and in memory whatever that server does.
+"""HTTP to a server inside a cluster, limited in time and in memory whatever that server does.
 
-httpcore and not httpx: httpx limits each read but not an answer, so one byte per read never ends it (0.28.1), and it
-unpacks gzip, a thousand times its size, without a limit. Here an answer has a deadline that only `Answer.progressed`
-moves, and a most of bytes; nothing is unpacked, since nothing packed is asked for.
+httpcore, not httpx: httpx limits each read but not an answer, so one byte per read never ends it (0.28.1), and it
+unpacks gzip, to a thousand times its size, without a limit. Here only `Answer.progressed` extends an answer's
+deadline, its size is limited, and nothing is unpacked, since tandem requests nothing packed.
 """
 
 import json
@@ -23,34 +23,34 @@ Headers = Iterable[tuple[bytes, bytes]]
 
 
 class WireError(Exception):
-    """A server that cannot be reached, or does not keep to HTTP or to the limits; says what it does."""
+    """A server that cannot be reached, or violates HTTP or the limits; the text describes the failure."""
 
 
 class NotReachedError(WireError):
-    """Nobody answers at the address."""
+    """No server answers at the address."""
 
 
 class LateError(WireError):
-    """Time was up."""
+    """The time limit passed."""
 
 
 class Deadline:
-    """When something must have come."""
+    """The end of a time limit."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._seconds, self._end = clock, 0.0, 0.0
 
     def begin(self, seconds: float) -> None:
-        """So many seconds from now."""
+        """Starts a limit of this many seconds."""
         self._seconds = seconds
         self.renew()
 
     def renew(self) -> None:
-        """As many seconds again, from now."""
+        """Starts the same limit again."""
         self._end = self._clock() + self._seconds
 
     def left(self) -> float:
-        """Seconds until then; raises `httpcore.ReadTimeout` where there are none."""
+        """Seconds until then; raises `httpcore.ReadTimeout` if none are left."""
         left = self._end - self._clock()
         if left <= 0:
             raise httpcore.ReadTimeout
@@ -58,7 +58,7 @@ class Deadline:
 
 
 class _Stream(httpcore.NetworkStream):
-    """A connection on which nothing takes longer than until the deadline."""
+    """A connection on which nothing outlasts the deadline."""
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: Deadline) -> None:
         self._inner, self._deadline = inner, deadline
@@ -100,14 +100,14 @@ class _Backend(httpcore.NetworkBackend):
 
 
 class Answer:
-    """A response whose body is still to come."""
+    """A response whose body has not arrived yet."""
 
     def __init__(self, response: httpcore.Response, deadline: Deadline, most_bytes: int) -> None:
         self._response, self._deadline, self._most = response, deadline, most_bytes
         self.status = response.status
 
     def progressed(self) -> None:
-        """The answer has gone on: its time begins again."""
+        """The answer made progress: its time limit starts again."""
         self._deadline.renew()
 
     def body(self) -> bytes:
@@ -115,7 +115,7 @@ class Answer:
         return b"".join(self._parts())
 
     def lines(self) -> Iterator[bytes]:
-        """Its lines, as they come."""
+        """Its lines, as they arrive."""
         lines = Lines()
         for part in self._parts():
             yield from lines.feed(part)
@@ -129,7 +129,7 @@ class Answer:
 
 
 class Wire:
-    """One server. Proxies of the environment are not used: they would stand between the clock and the server."""
+    """One server. Ignores proxies in the environment, which would distort times."""
 
     def __init__(
         self,
@@ -152,7 +152,7 @@ class Wire:
     def ask(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
     ) -> tuple[int, bytes]:
-        """Status and body of an answer that is whole within so many seconds; raises `WireError`."""
+        """Status and body of an answer that completes within this many seconds; raises `WireError`."""
         with self.answer(method, path, body, seconds=seconds, most_bytes=most_bytes) as answer:
             return answer.status, answer.body()
 
@@ -160,7 +160,7 @@ class Wire:
     def answer(
         self, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float, most_bytes: int
     ) -> Iterator[Answer]:
-        """An answer that comes while the block runs, which raises `WireError` where it does not go on."""
+        """An answer that arrives while the block runs, which raises `WireError` if it stops."""
         self._deadline.begin(seconds)
         content = None if body is None else json.dumps(body).encode()
         headers: dict[bytes | str, bytes | str] = {"content-type": "application/json"} if content else {}
@@ -171,31 +171,31 @@ class Wire:
         except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
             raise NotReachedError(f"cannot be reached ({reason(error)})") from None
         except httpcore.TimeoutException:
-            raise LateError(f"does not answer within {seconds:g} s") from None
+            raise LateError(f"did not answer within {seconds:g} s") from None
         except (httpcore.NetworkError, httpcore.ProtocolError) as error:
-            raise WireError(f"went away in the middle ({reason(error)})") from None
+            raise WireError(f"closed the connection early ({reason(error)})") from None
 
 
 class Room:
-    """How much of an answer may still come."""
+    """The remaining size of an answer."""
 
     PART = 128
-    """Bytes that a part costs beside its own: a flood of single bytes counts as what it takes here."""
+    """Bytes that a part costs besides its own: a flood of single bytes counts with its memory."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most, self._taken = most_bytes, 0
 
     def take(self, part: bytes) -> None:
-        """Counts a part; raises `WireError` where the answer is too large."""
+        """Counts a part; raises `WireError` if the answer is too large."""
         self._taken += len(part) + self.PART
         if self._taken > self._most:
-            raise WireError(f"answers with more than {self._most // 1024:,} KiB")
+            raise WireError(f"answered with more than {self._most // 1024:,} KiB")
 
 
 class Lines:
-    """Lines of a body, wherever its parts were cut, in linear time: ended by a line feed and nothing else.
+    """Lines of a body, however its parts are cut, in linear time: only a line feed ends a line.
 
-    Others also end one at U+0085 and its like, which may stand inside JSON. Blank ones are left out.
+    Other splitters also end one at U+0085 and similar characters, which JSON may contain. Skips blank lines.
     """
 
     def __init__(self) -> None:
@@ -212,17 +212,17 @@ class Lines:
         return [line for line in whole if line.strip()]
 
     def end(self) -> list[bytes]:
-        """The last line, where no line feed ends it."""
+        """The last line, if no line feed ends it."""
         return [bytes(self._rest)] if self._rest.strip() else []
 
 
 def refuse_packed(headers: Headers) -> None:
-    """Raises `WireError` for a body that is packed, though nobody asked for that."""
+    """Raises `WireError` for a compressed body, which tandem did not request."""
     for name, value in headers:
         if name.lower() == b"content-encoding" and value.lower() not in (b"", b"identity"):
-            raise WireError(f"packs its answer as {one_line(value)[:40]}, which nobody asked for")
+            raise WireError(f"compressed its answer ({one_line(value)[:40]}) without a request")
 
 
 def reason(error: Exception) -> str:
-    """What an exception of httpcore says, or its kind."""
+    """The message of an exception of httpcore, or its type."""
     return one_line(str(error))[:200] or type(error).__name__

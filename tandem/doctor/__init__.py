@@ -1,1 +1,1 @@
-"""The command `doctor`: whether anything on this machine, in the account or in the cluster would stop `pulumi up`."""
+"""The command `doctor`: problems on this machine, in the account or in the cluster that would stop `pulumi up`."""

@@ -27,7 +27,7 @@ def _enable(region: str) -> str:
 
 
 def check_quotas(case: Case) -> Iterator[Finding]:
-    """Quotas for vCPUs, addresses, VPCs and clusters are enough beside what everything else uses."""
+    """Quotas for vCPUs, addresses, VPCs and clusters are enough, given all other use."""
     from tandem.deployed.aws import quota
 
     stack = case.planned_stack
@@ -39,7 +39,7 @@ def check_quotas(case: Case) -> Iterator[Finding]:
         used = f"{check.used:,} of {limit} used by others"
         if check.verdict == "unknown":
             yield unknown(
-                f"{title}: AWS does not say the limit",
+                f"{title}: AWS does not report the limit",
                 f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}",
             )
         elif check.verdict == "short":
@@ -54,7 +54,7 @@ def check_quotas(case: Case) -> Iterator[Finding]:
 
 
 def check_offerings(case: Case) -> Iterator[Finding]:
-    """The zones that the stack has, or that a new one would take, offer its instance types."""
+    """The zones of the deployed stack, or those of a new one, offer its instance types."""
     from tandem.deployed.aws import quota
     from tandem.deployed.aws.placed import NOWHERE, placed
 
@@ -64,13 +64,13 @@ def check_offerings(case: Case) -> Iterator[Finding]:
     for problem in problems:
         yield stops(problem.reason, problem.fix)
     for line in warnings:
-        yield warning(line, "Its nodes come up in the other zones.")
+        yield warning(line.rstrip("."), "Its nodes start in the other zones.")
     if not problems and not warnings:
-        yield ok(f"each zone that {'the stack has' if cluster else 'a new stack would take'} offers each instance type")
+        yield ok(f"every zone of {'the' if cluster else 'a new'} stack offers every instance type")
 
 
 def check_spot_role(case: Case) -> Iterator[Finding]:
-    """The account has the service-linked role for spot instances, where a pool buys them."""
+    """The account has the service-linked role for spot instances, if a pool uses them."""
     # `destroy` would delete it, so no stack creates it.
     from tandem.deployed.aws import quota
 
@@ -79,16 +79,16 @@ def check_spot_role(case: Case) -> Iterator[Finding]:
         yield ok(f"{quota.SPOT_ROLE} exists")
     elif any(pool.capacity == "spot" and pool.provisioner == "karpenter" for pool in setup.pools):
         # Karpenter does not create it: CreateFleet fails (karpenter-provider-aws, pkg/providers/instance/instance.go).
-        yield stops(f"the account has no role {quota.SPOT_ROLE}, and Karpenter starts no spot node", _spot_fix())
+        yield stops(f"the account has no role {quota.SPOT_ROLE}, so Karpenter cannot start spot nodes", _spot_fix())
     else:
         # EC2 Auto Scaling may create it for a node group (AWS managed policy AutoScalingServiceRolePolicy).
         yield warning(
-            f"the account has no role {quota.SPOT_ROLE}; Auto Scaling may not be able to make it", _spot_fix()
+            f"the account has no role {quota.SPOT_ROLE}, and Auto Scaling may be unable to create it", _spot_fix()
         )
 
 
 def wants_spot(case: Case) -> bool:
-    """Whether a pool of the stack buys spot instances."""
+    """Whether a pool of the stack uses spot instances."""
     return any(pool.capacity == "spot" for pool in _setup(case).pools)
 
 

@@ -1,4 +1,4 @@
-"""Checks of what the stack pins and AWS may have withdrawn: builds of add-ons, releases of the nodes' AMI."""
+"""Checks of pinned versions that AWS may have withdrawn: builds of add-ons, releases of the nodes' AMI."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ AMI_PARAMETER = (
 )
 """Where AWS publishes the id of an AMI release (karpenter-provider-aws, pkg/providers/amifamily/al2023.go)."""
 MOST_PARAMETERS = 10
-"""Names that `ssm:GetParameters` takes at a time."""
+"""Names per call of `ssm:GetParameters`."""
 ALIAS = "al2023@"
 
 
@@ -39,7 +39,7 @@ def check_addons(case: Case) -> Iterator[Finding]:
             continue
         fine = False
         if not offered:
-            fix = "Write a version that EKS supports into `cluster.kubernetes`."
+            fix = "Set `cluster.kubernetes` to a version that EKS supports."
             yield stops(f"EKS offers no {name} for Kubernetes {kubernetes}", fix)
             continue
         default = next((build for build, is_default in offered.items() if is_default), max(offered))

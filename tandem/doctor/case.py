@@ -1,4 +1,4 @@
-"""What is examined: a machine, an account, and where a stack is named, its plan and its cluster."""
+"""The subject of the checks: a machine, an account, and for a named stack, its plan and its cluster."""
 
 import datetime
 import threading
@@ -25,26 +25,26 @@ NODE_CLASS = "kubernetes:karpenter.k8s.aws/v1:EC2NodeClass"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Whether AWS lets us in."""
+    """Whether AWS grants access."""
 
     account: "Account | None" = None
-    """None where it does not, or not in the stack's region."""
+    """None if it does not, or not in the stack's region."""
     error: "AccountError | None" = None
     """Why not."""
     region_closed: bool = False
-    """Whether the credentials are accepted elsewhere, so that the region is what is wrong."""
+    """Whether other regions accept the credentials, so that the region is the problem."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stack:
-    """The stack that is to come up."""
+    """The stack to deploy."""
 
     plan: "Plan"
     planned: "Planned"
 
     @property
     def name(self) -> str:
-        """As Pulumi calls it."""
+        """Its name in Pulumi."""
         return self.plan.stack
 
     def resources(self, type_: str) -> "list[Resource]":
@@ -54,12 +54,12 @@ class Stack:
 
 @dataclass
 class Case:
-    """Everything that a check may ask. Checks run at the same time: what is made once is made under a lock."""
+    """Everything that a check may read. Checks run concurrently: a lock guards values that are created once."""
 
     project: Path
     """The folder with Pulumi.yaml."""
     region: str
-    """Empty where nobody says which."""
+    """Empty if unknown."""
     profile: str | None
     now: datetime.datetime
     stack: Stack | None = None
@@ -67,7 +67,7 @@ class Case:
 
     @property
     def planned_stack(self) -> Stack:
-        """The stack, for checks that run only where one is named."""
+        """The stack, for checks that run only for a named one."""
         assert self.stack, "the check runs only for a stack"
         return self.stack
 
@@ -81,12 +81,12 @@ class Case:
 
     @property
     def roles(self) -> "list[AssumedRole]":
-        """`aws:assumeRoles` of the stack file: with them, Pulumi works in another account than we do."""
+        """`aws:assumeRoles` of the stack file: with them, Pulumi works in another account."""
         return self.stack.plan.config.assume_roles if self.stack else []
 
     @property
     def account_id(self) -> str | None:
-        """The account's number; None where it is not known."""
+        """The account's number; None if unknown."""
         try:
             return self.access.account.id if self.access.account else None
         except ModuleNotFoundError:
@@ -94,7 +94,7 @@ class Case:
 
     @property
     def access(self) -> Access:
-        """Asks AWS who we are, once."""
+        """Asks AWS for the identity, once."""
         with self._lock:
             return self._access
 
@@ -110,7 +110,7 @@ class Case:
             if region == home or code(_cause(error)) not in (*NOT_ACCEPTED, *NOT_ENABLED):
                 return Access(error=error)
             refused = error
-        # A region that is not enabled refuses good credentials as if they were wrong.
+        # A region that is not enabled rejects valid credentials as if they were wrong.
         try:
             connect(home, self.profile)
         except AccountError:
@@ -119,7 +119,7 @@ class Case:
 
     @property
     def cluster(self) -> Any:
-        """What EKS says of the stack's cluster; None where there is none, or where it is another's. Asked once."""
+        """EKS's description of the stack's cluster; None if there is none, or if another owner has it. Asked once."""
         with self._lock:
             return self._cluster
 

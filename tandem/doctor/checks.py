@@ -1,4 +1,4 @@
-"""Every check, in the order in which a person would look, and how they are run."""
+"""Every check, in the order of a person's search, and how to run them."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +14,7 @@ from tandem.extras import missing
 from tandem.terminal import CallError
 
 AT_ONCE = 4
-"""Checks that run at the same time: most of their time is waiting for AWS, which throttles who asks more."""
+"""Concurrent checks: they mostly wait for AWS, which throttles more."""
 
 SEE_CREDENTIALS = "needs AWS credentials"
 
@@ -27,13 +27,13 @@ class Check:
     """For machines, e.g. `aws-cli`."""
     title: str
     source: Literal["machine", "account", "stack", "cluster"]
-    """Where it looks. Checks of a stack or its cluster run only where a stack is named."""
+    """Where it looks. Checks of a stack or its cluster run only for a named stack."""
     run: Callable[[Case], Iterator[Finding]]
     applies: Callable[[Case], bool] = lambda case: True
 
     @property
     def about(self) -> str:
-        """What it looks at, for people: the first sentence of what the function says of itself."""
+        """Its description: the first sentence of the function's docstring."""
         return " ".join((self.run.__doc__ or "").partition("\n\n")[0].split())
 
 
@@ -70,20 +70,20 @@ class Answered:
 
 
 def checks_for(case: Case) -> list[Check]:
-    """The checks that make sense for what was named."""
+    """The checks that apply to the arguments."""
     named = ("machine", "account") if case.stack is None else ("machine", "account", "stack", "cluster")
     return [check for check in CHECKS if check.source in named and check.applies(case)]
 
 
 def examine(case: Case) -> list[Answered]:
-    """Runs every check that applies; each answers, whatever happens to the others."""
+    """Runs every check that applies; each answers, whatever the others do."""
     gate = threading.BoundedSemaphore(_at_once())
     started = [(check, _start(check, case, gate)) for check in checks_for(case)]
     return [Answered(check, finding) for check, future in started for finding in future.result()]
 
 
 def _at_once() -> int:
-    """One without boto3: a failing import in two threads at a time raises other errors than `ModuleNotFoundError`."""
+    """One without boto3: an import that fails in two threads at once raises other errors than `ModuleNotFoundError`."""
     try:
         import boto3  # noqa: F401
     except ModuleNotFoundError:
@@ -92,7 +92,7 @@ def _at_once() -> int:
 
 
 def _start(check: Check, case: Case, gate: threading.BoundedSemaphore) -> "Future[list[Finding]]":
-    """Runs the check in a thread that ends with the program: Ctrl-C waits for no answer from AWS."""
+    """Runs the check in a daemon thread: Ctrl-C does not wait for AWS."""
     future: Future[list[Finding]] = Future()
 
     def work() -> None:
@@ -115,7 +115,7 @@ def _findings(check: Check, case: Case) -> list[Finding]:
     except CallError as error:
         found.append(unknown(SEE_CREDENTIALS) if error is case.access.error else unknown(*parts_of(str(error))))
     except machine.ProgramError as error:
-        found.append(unknown(str(error), "Run it by hand to see why."))
+        found.append(unknown(str(error), "Run the command yourself to see why."))
     except OSError as error:
         found.append(unknown(str(error)))
     except Exception as error:
@@ -124,7 +124,7 @@ def _findings(check: Check, case: Case) -> list[Finding]:
         from tandem.deployed.aws.session import reason
 
         found.append(unknown(*parts_of(reason(error, case.region))))
-    # In one line, without what steers a terminal: servers wrote parts of it.
+    # In one line, without control characters: servers wrote parts of it.
     return [replace(each, found=one_line(each.found), fix=one_line(each.fix)) for each in found]
 
 

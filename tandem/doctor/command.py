@@ -38,8 +38,8 @@ def add(commands: Commands) -> None:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Examines what the arguments name, prints it, and returns the exit code."""
-    with status("checking this machine, the account and the stack"):
+    """Runs the checks, prints the findings, and returns the exit code."""
+    with status("Checking this machine, the account and the stack"):
         case = _case(parsed)
         answers = examine(case)
     if parsed.json:
@@ -70,7 +70,7 @@ def _case(parsed: argparse.Namespace) -> Case:
 
 
 def _ambient_region(profile: str | None) -> str:
-    """The region that the AWS SDKs would take; empty where nothing says one."""
+    """The default region of the AWS SDKs; empty if there is none."""
     try:
         import boto3
         from botocore.exceptions import BotoCoreError

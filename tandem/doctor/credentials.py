@@ -1,4 +1,4 @@
-"""Checks of the AWS credentials: whether they work, and whether they last as long as `up` does."""
+"""Checks of the AWS credentials: whether they work, and whether they outlast `up`."""
 
 import datetime
 from collections.abc import Iterator
@@ -16,10 +16,10 @@ RENEWED = (
     "custom-process",
     "login",
 )
-"""Ways to credentials, in botocore's words, that every AWS SDK goes again when they expire."""
+"""Sources of credentials, in botocore's words, from which every AWS SDK renews them."""
 LONGER = (
-    "Get credentials that last longer: `aws sso login`, or a profile with `role_arn`, which the SDKs renew. A role "
-    "assumed through another role lasts 60 minutes at most."
+    "Get credentials that last longer: run `aws sso login`, or use a profile with `role_arn`, which the SDKs renew. A "
+    "role assumed through another role lasts at most 60 minutes."
 )
 SAY_WHEN = (
     "Use a profile instead of exported credentials, or export them with their expiry: "
@@ -27,18 +27,18 @@ SAY_WHEN = (
 )
 NOT_ROOT = "Use the credentials of an IAM role or user."
 MOST_SOURCES = 5
-"""Profiles that name each other as their source; more are a loop."""
+"""Profiles in a chain of sources; more are a loop."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long credentials last."""
+    """The lifetime of credentials."""
 
     known: bool
     expires: datetime.datetime | None = None
-    """None where they are renewed, or never expire."""
+    """None if they are renewed, or never expire."""
     why: str = ""
-    """What they are, in words."""
+    """Their kind, in words."""
 
 
 def check_credentials(case: Case) -> Iterator[Finding]:
@@ -50,10 +50,10 @@ def check_credentials(case: Case) -> Iterator[Finding]:
     allowed = case.stack.plan.config.allowed_account_ids if case.stack else []
     if access.account and allowed and access.account.id not in allowed:
         found = f"account {access.account.id} is not in `aws:allowedAccountIds` ({', '.join(allowed)})"
-        yield stops(found, "Use credentials of that account, or add this one.")
+        yield stops(found, "Use credentials of that account, or add this account to the list.")
         return
     if access.account and access.account.caller.endswith(":root"):
-        # EKS takes the account as an admin and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
+        # EKS makes the account an admin and then admits nobody (kubernetes-sigs/aws-iam-authenticator#797).
         yield stops("the credentials are those of the account's root user, which cannot use a cluster", NOT_ROOT)
         return
     lifetime = _lifetime(case)
@@ -82,11 +82,13 @@ def _judge(case: Case, lifetime: Lifetime, who: str) -> Finding:
 
 
 def _minutes(minutes: float) -> str:
-    return f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minutes"
+    return (
+        f"{minutes / 60:.0f} hours" if minutes >= 180 else f"{minutes:.0f} minute{'' if round(minutes) == 1 else 's'}"
+    )
 
 
 def _is_refusal(error: Exception) -> bool:
-    """Whether AWS, or the lack of credentials, says no. Else nothing is known: the network may be away."""
+    """Whether AWS refuses, or credentials are missing. Otherwise the network may be down."""
     from botocore import exceptions
 
     from tandem.deployed.aws.session import EXPIRED, NOT_ACCEPTED, NOT_ENABLED, THROTTLED, code
@@ -105,7 +107,7 @@ def _is_refusal(error: Exception) -> bool:
         return True
     found = code(cause) if isinstance(cause, Exception) else ""
     if getattr(cause, "operation_name", "") == "AssumeRole":
-        # Denied, no such role, or longer than an hour for a role that is assumed through another one.
+        # Denied, no such role, or longer than an hour for a role assumed through another one.
         return found not in THROTTLED
     return found in (*EXPIRED, *NOT_ACCEPTED, *NOT_ENABLED)
 
@@ -120,7 +122,7 @@ def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
     """How long the session's credentials last, and can be renewed."""
     credentials = session.get_credentials()
     if credentials is None:
-        return Lifetime(known=False, why="nothing says when they expire")
+        return Lifetime(known=False, why="their expiry is unknown")
     method = str(credentials.method)
     if method in RENEWED:
         return Lifetime(known=True, why=f"renewed ({method})")
@@ -133,11 +135,11 @@ def _lifetime_of(session: Any, sources_left: int) -> Lifetime:
         return Lifetime(known=True, expires=expires, why="the credentials")
     if credentials.token is None:
         return Lifetime(known=True, why="access keys, which do not expire")
-    return Lifetime(known=False, why=f"temporary credentials ({method}) that do not say when they expire")
+    return Lifetime(known=False, why=f"temporary credentials ({method}) without an expiry")
 
 
 def _lifetime_of_source(session: Any, sources_left: int) -> Lifetime:
-    """A role is assumed again as long as what assumes it lasts."""
+    """A role is assumed again as long as its source's credentials last."""
     import boto3
 
     profile = session._session.get_scoped_config()
@@ -148,11 +150,11 @@ def _lifetime_of_source(session: Any, sources_left: int) -> Lifetime:
         return Lifetime(known=True, why="a role, assumed again with access keys")
     if profile.get("credential_source") in ("Ec2InstanceMetadata", "EcsContainer"):
         return Lifetime(known=True, why="a role, assumed again by this machine's own role")
-    return Lifetime(known=False, why="a role, assumed with credentials that do not say when they expire")
+    return Lifetime(known=False, why="a role, assumed with credentials without an expiry")
 
 
 def _lifetime_of_login(session: Any) -> Lifetime:
-    """IAM Identity Center: role credentials are fetched again as long as the login's token lasts."""
+    """IAM Identity Center: role credentials are renewed as long as the login's token lasts."""
     from botocore.exceptions import BotoCoreError
     from botocore.utils import JSONFileCache, SSOTokenLoader
 

@@ -1,4 +1,4 @@
-"""Checks of a stack that is up: its cluster, node groups and add-ons, as EKS sees them."""
+"""Checks of a deployed stack: its cluster, node groups and add-ons, as EKS reports them."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -13,8 +13,8 @@ UNDER_WAY = ("CREATING", "UPDATING", "DELETING")
 TOLERATED = frozenset(
     {"AsgInstanceLaunchFailures", "InstanceLimitExceeded", "InsufficientFreeAddresses", "ClusterUnreachable"}
 )
-"""Health issues with which UpdateNodegroupVersion goes on, by its error message for all others
-(repost.aws/knowledge-center/eks-managed-node-group-update). Nobody says so of UpdateNodegroupConfig."""
+"""Health issues that UpdateNodegroupVersion tolerates, by its error message for all others
+(repost.aws/knowledge-center/eks-managed-node-group-update). UpdateNodegroupConfig's are undocumented."""
 PARTS = {"nodegroup": ("node group", NODE_GROUP), "addon": ("add-on", ADDON)}
 
 
@@ -28,8 +28,8 @@ def check_cluster(case: Case) -> Iterator[Finding]:
         yield ok(f"{NOT_DEPLOYED}: `up` creates {name}")
     elif case.cluster is None:
         yield stops(
-            f"an EKS cluster {name} exists that is not of this stack",
-            "Give the stack another name: `pulumi stack init` with a stack file of that name.",
+            f"an EKS cluster {name} exists that does not belong to this stack",
+            "Choose another stack name: run `pulumi stack init` with a stack file of that name.",
         )
     elif there["status"] == "FAILED":
         yield stops(f"{name} failed to create", f"pulumi destroy --stack {case.planned_stack.name}")
@@ -40,7 +40,7 @@ def check_cluster(case: Case) -> Iterator[Finding]:
 
 
 def check_node_groups(case: Case) -> Iterator[Finding]:
-    """Each deployed node group is ACTIVE; one that is not is named, with what the next `up` does."""
+    """Each deployed node group is ACTIVE; any other is listed, with the effect of the next `up`."""
     yield from _check_parts(case, "nodegroup")
 
 
@@ -78,7 +78,7 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     replace = f"pulumi up --stack {case.planned_stack.name} --replace '{urn}'"
     if status == "CREATE_FAILED" and kind == "nodegroup":
         # Its Auto Scaling group stays until DeleteNodegroup, and is not suspended (aws/containers-roadmap#764).
-        found = f"{what} failed to create; it may still start nodes, which cost money and use the quota{issues}"
+        found = f"{what} failed to create; it may still start nodes, which cost money and use quota{issues}"
         finding = _judge_failed(case, found, urn, replace)
         return dataclasses.replace(finding, fix=f"{finding.fix} {_delete_first(case, own)}")
     if status == "CREATE_FAILED":
@@ -91,46 +91,46 @@ def _judge(case: Case, kind: str, raw: Any) -> Finding:
     if status == "DELETE_FAILED":
         return warning(f"{what} failed to delete{issues}", "Remove the cause, then run `pulumi up` again.")
     if status in UNDER_WAY:
-        return warning(f"{what} is {status}", "Wait until it is ACTIVE: until then it refuses updates.")
+        return warning(f"{what} is {status} and refuses updates", "Wait until it is ACTIVE.")
     if kind == "addon" and status != "ACTIVE":
-        # A replacement uninstalls it first; a refresh clears the mark of a failed update, and `up` tries it again.
+        # A replacement uninstalls it first; a refresh clears the mark of a failed update, and `up` retries it.
         fix = f"pulumi up --refresh --stack {case.planned_stack.name}"
-        return warning(f"{what} is {status}{issues}", f"{fix}. If that fails, uninstall and install it: {replace}")
+        return warning(f"{what} is {status}{issues}", f"{fix}. If that fails, reinstall it: {replace}")
     if status != "ACTIVE" or issues:
-        return warning(f"{what} is {status}{issues}", f"Remove the cause. Where it stays: {replace}")
+        return warning(f"{what} is {status}{issues}", f"Remove the cause. If it remains: {replace}")
     return ok(f"{own} is ACTIVE")
 
 
 def _judge_failed(case: Case, found: str, urn: str, replace: str) -> Finding:
-    """EKS never heals it (aws/containers-roadmap#764); whether `up` replaces it depends on what the state knows."""
+    """EKS never repairs it (aws/containers-roadmap#764); whether `up` replaces it depends on the state."""
     try:
         marked = urn in read_state(case).failed
     except StateError:
-        return warning(found, f"Remove the cause: the next `pulumi up` replaces it, but after a refresh: {replace}.")
+        return warning(found, f"Remove the cause: the next `pulumi up` replaces it. After a refresh, run: {replace}.")
     if marked:
         return warning(found, "Remove the cause: the next `pulumi up` replaces it.")
-    # A refresh clears the mark, and `up` then refuses to go on with the group.
+    # A refresh clears the mark, and `up` then cannot continue with the group.
     return stops(found, f"Remove the cause, then: {replace}.")
 
 
 def _delete_first(case: Case, name: str) -> str:
     cluster = names.cluster_name(case.planned_stack.name)
     return (
-        "If the quota has no room for a second group, first run "
+        "If the quota does not allow a second group, first run "
         f"`aws eks delete-nodegroup --region {case.region} --cluster-name {cluster} --nodegroup-name {name}`."
     )
 
 
 def _issues(raw: Any) -> str:
-    """What EKS says is wrong: code and message of each issue."""
+    """Code and message of each issue that EKS reports."""
     issues = (raw.get("health") or {}).get("issues") or []
-    told = [f"{issue.get('code', '')} ({issue.get('message', '')})" for issue in issues]
-    return f": {'; '.join(told)}" if told else ""
+    shown = [f"{issue.get('code', '')} ({issue.get('message', '')})" for issue in issues]
+    return f": {'; '.join(shown)}" if shown else ""
 
 
 def _urn(case: Case, type_: str, name: str, tagged: str) -> str:
-    """The URN that Pulumi has for it: its name there is in the tag `Name`, or it is the add-on of that name."""
+    """Its URN in Pulumi: its name there is in the tag `Name`, or it is the add-on of that name."""
     for resource in case.planned_stack.resources(type_):
         if resource.name == tagged or resource.inputs.get("addonName") == name:
             return resource.urn
-    return "URN of it in `pulumi stack --show-urns`"
+    return "its URN from `pulumi stack --show-urns`"

@@ -1,4 +1,4 @@
-"""What a check finds: a verdict, one line, and the fix beside it."""
+"""A check's finding: a verdict, one line, and the fix."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Finding:
     verdict: Verdict
     found: str
     fix: str = ""
-    """What to do, as a sentence or a command; empty where nothing is to be done."""
+    """A sentence or a command; empty if nothing is wrong."""
 
 
 def ok(found: str) -> Finding:
@@ -25,7 +25,7 @@ def ok(found: str) -> Finding:
 
 
 def warning(found: str, fix: str) -> Finding:
-    """`up` is not stopped, but something else may go wrong."""
+    """`up` can run, but something else may go wrong."""
     return Finding(verdict="warning", found=found, fix=fix)
 
 
@@ -35,20 +35,20 @@ def stops(found: str, fix: str) -> Finding:
 
 
 def unknown(why: str, fix: str = "") -> Finding:
-    """The check could not be made, so nothing is known."""
+    """The check could not run, so the result is unknown."""
     return Finding(verdict="unknown", found=why, fix=fix)
 
 
 def parts_of(said: str) -> tuple[str, str]:
-    """What is wrong, and the fix, of a message that says both; else all of it, and nothing."""
+    """The problem and the fix of a message with both; else the whole message, and no fix."""
     found, stop, fix = said.partition(". ")
     return (found, fix) if stop else (said, "")
 
 
 def exit_code(findings: Iterable[Finding]) -> int:
-    """1 where something would stop `up`, else 2 where something could not be checked, else 0.
+    """1 if something would stop `up`, else 2 if something could not be checked, else 0.
 
-    1 beats 2: what stops `up` must be fixed in any case, whatever the other checks would have found.
+    1 takes precedence: an error must be fixed in any case, whatever the other checks would have found.
     """
     verdicts = {finding.verdict for finding in findings}
     if "stops" in verdicts:

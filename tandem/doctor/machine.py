@@ -15,7 +15,7 @@ from tandem.doctor.ranges import Version, satisfies, shown, version_in
 OLDEST_PYTHON = (3, 11)
 """`requires-python` of pyproject.toml."""
 OLDEST_PULUMI: Version = (3, 214, 0, 1)
-"""An older engine ignores `replacement_trigger`, or gets it from no SDK: shares are then never proved again (Pulumi's
+"""An older engine ignores `replacement_trigger`, or no SDK sends it: shares are then never proved again (Pulumi's
 CHANGELOG: 3.208.0 in the engine, 3.214.0 in the Python SDK)."""
 OLDEST_AWS_CLI: dict[int, Version] = {1: (1, 24, 0, 1), 2: (2, 7, 0, 1)}
 """By major version; the eks provider refuses older ones (pulumi-eks, nodejs/eks/dependencies.ts)."""
@@ -25,11 +25,11 @@ PROGRAM_SECONDS = 60
 
 
 class ProgramError(Exception):
-    """A program is there, and does not answer as it should."""
+    """A program exists, but does not answer correctly."""
 
 
 def check_python(case: Case) -> Iterator[Finding]:
-    """Python 3.11 or later runs this command, and is in `.venv`."""
+    """Python 3.11 or later runs this command, and `.venv` has it, too."""
     fix = "Install Python 3.11 or later, then run `make PYTHON=python3.11 plan`."
     if sys.version_info[:2] < OLDEST_PYTHON:
         yield stops(f"{'.'.join(map(str, sys.version_info[:3]))} is older than 3.11", fix)
@@ -38,7 +38,7 @@ def check_python(case: Case) -> Iterator[Finding]:
     try:
         text = settings.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        # `pulumi up` makes the environment where there is none (pulumi, sdk/python/toolchain/pip.go, EnsureVenv).
+        # `pulumi up` creates a missing environment (pulumi, sdk/python/toolchain/pip.go, EnsureVenv).
         text = ""
     found = re.search(r"^version(?:_info)? *= *(\d+)\.(\d+)", text, flags=re.MULTILINE)
     if found and (int(found[1]), int(found[2])) < OLDEST_PYTHON:
@@ -48,7 +48,7 @@ def check_python(case: Case) -> Iterator[Finding]:
 
 
 def check_pulumi(case: Case) -> Iterator[Finding]:
-    """`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself heeds
+    """`pulumi` is on the PATH, is 3.214.0 or later, and satisfies `requiredPulumiVersion`, which the CLI itself checks
     since 3.219.
 
     Only CLIs since 3.219 read `requiredPulumiVersion` themselves; the program also calls `require_pulumi_version`.
@@ -66,7 +66,7 @@ def check_pulumi(case: Case) -> Iterator[Finding]:
     if version < OLDEST_PULUMI:
         yield stops(f"{shown(version)} is older than {shown(OLDEST_PULUMI)}", f"Update it: {PULUMI_PAGE}")
     elif not fits:
-        yield stops(f"{shown(version)} is not {wanted}, which Pulumi.yaml demands", f"Install one: {PULUMI_PAGE}")
+        yield stops(f"{shown(version)} is not {wanted}, which Pulumi.yaml requires", f"Install one: {PULUMI_PAGE}")
     else:
         yield ok(shown(version))
 
@@ -86,7 +86,7 @@ def check_aws_cli(case: Case) -> Iterator[Finding]:
 
 
 def _required_pulumi(case: Case) -> str:
-    """`requiredPulumiVersion` of Pulumi.yaml, or nothing; raises ValueError where that is no text."""
+    """`requiredPulumiVersion` of Pulumi.yaml, or nothing; raises ValueError if it is not text."""
     try:
         project = yaml.safe_load((case.project / "Pulumi.yaml").read_text(encoding="utf-8"))
     except OSError:
@@ -100,10 +100,10 @@ def _required_pulumi(case: Case) -> str:
 
 
 def _version_of(program: str, argument: str, page: str) -> Version | Finding:
-    """What a program prints as its version, or why nobody knows it; raises `ProgramError`."""
+    """The version that a program prints, or why it is unknown; raises `ProgramError`."""
     path = shutil.which(program)
     if path is None:
-        return stops(f"there is no `{program}` on the PATH", f"Install it: {page}")
+        return stops(f"`{program}` is not on the PATH", f"Install it: {page}")
     command = f"`{program} {argument}`"
     try:
         done = subprocess.run(
@@ -115,9 +115,9 @@ def _version_of(program: str, argument: str, page: str) -> Version | Finding:
             timeout=PROGRAM_SECONDS,
         )
     except subprocess.TimeoutExpired:
-        raise ProgramError(f"{command} gave no answer in {PROGRAM_SECONDS} s") from None
+        raise ProgramError(f"{command} did not answer within {PROGRAM_SECONDS} s") from None
     except OSError as error:
-        raise ProgramError(f"{command} cannot be run: {error.strerror}") from None
+        raise ProgramError(f"{command} cannot run: {error.strerror}") from None
     said = f"{done.stdout}\n{done.stderr}".strip()
     if done.returncode:
         raise ProgramError(f"{command} failed with exit code {done.returncode}: {said[:80]!r}")

@@ -1,4 +1,4 @@
-"""Whether registries still publish the images and charts of a stack with the content that the table knows."""
+"""Whether registries still publish the images and charts of a stack with the digests in the table."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 TABLE = "sharing/data/artifacts.csv"
 HOSTS = {"docker.io": "registry-1.docker.io"}
-"""Where a registry answers, if not by its name (distribution/reference, normalize.go)."""
+"""Hosts of registries whose name is not their host (distribution/reference, normalize.go)."""
 MANIFESTS = ", ".join(
     (
         "application/vnd.oci.image.index.v1+json",
@@ -35,28 +35,37 @@ TOO_MANY_REQUESTS = 429
 
 
 class NoAnswerError(Exception):
-    """A registry did not say what was asked."""
+    """A registry did not answer the question."""
 
 
 class NotPublishedError(Exception):
-    """A registry says that it does not have it."""
+    """A registry reports that it does not have it."""
 
 
 def check_published(case: Case) -> Iterator[Finding]:
-    """Registries publish the stack's images and charts with the content that this version knows; a digest that it does
-    not know is shown.
+    """Registries publish the stack's images and charts with the digests that this version knows; an unknown digest is
+    shown.
     """
     import httpx
 
     used = used_by(case)
     fine = 0
+    silent: dict[str, list[Artifact]] = {}
     # It reads only, and sends no login.
     with httpx.Client(follow_redirects=True, timeout=SECONDS) as asking:
         for artifact in used:
-            found = judge(asking, artifact)
+            try:
+                found = judge(asking, artifact)
+            except NoAnswerError as error:
+                silent.setdefault(str(error), []).append(artifact)
+                continue
             fine += found is None
             if found is not None:
                 yield found
+    for why, several in silent.items():
+        first = f"{several[0].name} {several[0].version}"
+        more = f" and {len(several) - 1} more" if len(several) > 1 else ""
+        yield unknown(f"{first}{more}: {why}", "Check the network, then try again.")
     if fine:
         yield ok(f"{fine} of {len(used)} images and charts are published with the digests of {TABLE}")
 
@@ -78,48 +87,47 @@ def used_by(case: Case) -> list[Artifact]:
 
 
 def judge(asking: "httpx.Client", artifact: Artifact) -> Finding | None:
-    """What is wrong with one of them; None where the registry and the table agree."""
+    """The problem with one of them; None if the registry and the table agree. Raises `NoAnswerError`."""
     named = f"{artifact.name} {artifact.version}"
     try:
         digest = published_digest(asking, artifact)
     except NotPublishedError:
         return stops(f"{named} is no longer published as the stack names it", "Update tandem, or pin another version.")
-    except NoAnswerError as error:
-        return unknown(f"{named}: {error}", "Try again, or look at the network.")
+
     if digest == artifact.digest:
         return None
     if not artifact.digest:
-        return warning(f"{named} has no digest in {TABLE}; its registry says {digest}", f"Write it into {TABLE}.")
+        return warning(f"{named} has no digest in {TABLE}; its registry has {digest}", f"Add it to {TABLE}.")
     return warning(
-        f"{named} was published again: its registry says {digest}, and {TABLE} says {artifact.digest}",
+        f"{named} was republished: its registry has {digest}, and {TABLE} has {artifact.digest}",
         f"Find out what changed, then update {TABLE}.",
     )
 
 
 def published_digest(asking: "httpx.Client", artifact: Artifact) -> str:
-    """What its registry or chart repository says, e.g. `sha256:…`."""
+    """The digest in its registry or chart repository, e.g. `sha256:…`."""
     if artifact.name.startswith("https://"):
         return _package_digest(asking, artifact)
     host, _, repository = artifact.name.removeprefix("oci://").partition("/")
     wanted = artifact.digest if artifact.pinned_by == "digest" else artifact.version
     url = f"https://{HOSTS.get(host, host)}/v2/{repository}/manifests/{wanted}"
     if artifact.pinned_by == "digest":
-        # Docker Hub counts a GET as one of 100 pulls in six hours, and a HEAD not (containers/image#1078).
+        # Docker Hub counts a GET as one of 100 pulls in six hours, but not a HEAD (containers/image#1078).
         _manifest(asking, url, "HEAD")
         return artifact.digest
-    # The content decides, and not what a header says of it.
+    # The content decides, not a header.
     return f"sha256:{hashlib.sha256(_manifest(asking, url)).hexdigest()}"
 
 
 def _manifest(asking: "httpx.Client", url: str, method: str = "GET") -> bytes:
-    """A manifest, by way of the token that most registries want of strangers (distribution, spec/auth/token.md)."""
+    """A manifest, with the token that most registries give anonymous clients (distribution, spec/auth/token.md)."""
     headers = {"Accept": MANIFESTS}
     answer, body = _ask(asking, url, headers, method=method)
     if answer.status_code == 401:
         challenge = dict(re.findall(r'(realm|service|scope)="([^"]*)"', answer.headers.get("www-authenticate", "")))
         realm = challenge.pop("realm", "")
         if not realm.startswith("https://"):
-            raise NoAnswerError("the registry wants a login")
+            raise NoAnswerError("the registry requires a login")
         granted, token = _ask(asking, realm, {}, challenge)
         _expect(granted.status_code)
         said = _mapping(token)
@@ -130,7 +138,7 @@ def _manifest(asking: "httpx.Client", url: str, method: str = "GET") -> bytes:
 
 
 def _package_digest(asking: "httpx.Client", artifact: Artifact) -> str:
-    """What the index of a chart repository says of the package (helm, pkg/repo/index.go)."""
+    """The package's digest in the index of a chart repository (helm, pkg/repo/index.go)."""
     import yaml
 
     repository, _, name = artifact.name.rpartition("/")
@@ -171,9 +179,9 @@ def _expect(status: int) -> None:
     if status == NOT_FOUND:
         raise NotPublishedError
     if status == TOO_MANY_REQUESTS:
-        raise NoAnswerError("the registry refuses more pulls for now (429)")
+        raise NoAnswerError("the registry is throttling pulls (429)")
     if status != 200:
-        raise NoAnswerError(f"the registry answers {status}")
+        raise NoAnswerError(f"the registry answered {status}")
 
 
 def _mapping(body: bytes) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What Pulumi's state says of an `up` that failed, or was killed: no call to AWS shows that."""
+"""Traces of a failed or killed `up` in Pulumi's state: no call to AWS shows them."""
 
 import json
 import shutil
@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from tandem.deployed.outputs import LOG_IN, LOGGED_OUT, NO_STACK, PULUMI_SECONDS, reason_of, run_pulumi
+from tandem.deployed.outputs import (
+    LOG_IN,
+    LOGGED_OUT,
+    NO_PASSPHRASE,
+    NO_STACK,
+    PULUMI_SECONDS,
+    SET_PASSPHRASE,
+    reason_of,
+    run_pulumi,
+)
 from tandem.doctor.case import ADDON, NODE_GROUP, NOT_DEPLOYED, Case
 from tandem.doctor.finding import Finding, ok, unknown, warning
 
@@ -19,38 +28,40 @@ REPLACED = (NODE_GROUP, ADDON)
 class StateError(Exception):
     """Pulumi does not show the state; the message is one line."""
 
-    def __init__(self, message: str, fix: str = "Log in with `pulumi login`, or see `pulumi stack ls`.") -> None:
+    def __init__(self, message: str, fix: str = "Run `pulumi stack ls` to check the login and the stack.") -> None:
         super().__init__(message)
         self.fix = fix
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What of the state tells of failures."""
+    """Failures in the state."""
 
     deployed: bool
     failed: tuple[str, ...] = ()
     """URNs whose creation or last update failed, of types that the next `up` replaces for it."""
     unfinished: tuple[str, ...] = ()
-    """Operations that a killed `up` left without an end, e.g. `creating tandem-gpu-group`."""
+    """Operations that a killed `up` left unfinished, e.g. `creating tandem-gpu-group`."""
 
 
 def read_state(case: Case) -> State:
-    """Asks Pulumi, which decrypts nothing for it; raises `StateError`."""
+    """Asks Pulumi, which needs no decryption for it; raises `StateError`."""
     program = shutil.which("pulumi")
     if program is None:
-        raise StateError("there is no `pulumi` on the PATH to ask for the state", INSTALL)
+        raise StateError("`pulumi` is not on the PATH, so the state cannot be read", INSTALL)
     try:
         done = run_pulumi([program, "stack", "export"], case.planned_stack.name, case.project)
     except subprocess.TimeoutExpired:
-        raise StateError(f"`pulumi stack export` gave no answer in {PULUMI_SECONDS} s") from None
+        raise StateError(f"`pulumi stack export` did not answer within {PULUMI_SECONDS} s") from None
     if done.returncode:
         why = reason_of(done.stderr)
         if NO_STACK in why:
             return State(deployed=False)
         if LOGGED_OUT in why:
             raise StateError("you are not logged in to a Pulumi backend", f"{LOG_IN}.")
-        raise StateError(f"Pulumi does not show the state: {why}")
+        if NO_PASSPHRASE in why:
+            raise StateError("the state's passphrase is missing", f"{SET_PASSPHRASE}.")
+        raise StateError(f"Pulumi cannot show the state: {why}")
     try:
         return _parse(json.loads(done.stdout)["deployment"])
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -69,7 +80,7 @@ def _parse(deployment: Any) -> State:
 
 
 def check_state(case: Case) -> Iterator[Finding]:
-    """No node group or add-on failed in the last `up`, and no operation was left without an end."""
+    """No node group or add-on failed in the last `up`, and no operation is unfinished."""
     try:
         state = read_state(case)
     except StateError as error:
@@ -78,10 +89,10 @@ def check_state(case: Case) -> Iterator[Finding]:
     stack = case.planned_stack.name
     for urn in state.failed:
         # The engine has the same mark after a failed creation and after a failed update.
-        replaces = "uninstalls and installs it" if ADDON in urn else "replaces it"
+        replaces = "reinstalls it" if ADDON in urn else "replaces it"
         yield warning(
             f"{urn.rpartition('::')[2]}: its creation or last update failed, and the next `up` {replaces}",
-            f"To keep it where it is ACTIVE, and finish the update: pulumi up --refresh --stack {stack}",
+            f"To keep an ACTIVE one and finish the update: pulumi up --refresh --stack {stack}",
         )
     if state.unfinished:
         yield warning(

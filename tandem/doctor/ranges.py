@@ -1,4 +1,4 @@
-"""Versions of programs, and the ranges that Pulumi.yaml demands."""
+"""Versions of programs, and the ranges that Pulumi.yaml requires."""
 
 import re
 from collections.abc import Callable
@@ -23,7 +23,7 @@ _HOLDS: dict[str, Callable[[Version, Version], bool]] = {
 
 
 def version_in(text: str) -> Version | None:
-    """The first version that stands in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
+    """The first version in the text, e.g. that of `aws-cli/2.15.30 Python/3.11.8`."""
     found = _VERSION.search(text)
     if not found:
         return None
@@ -32,7 +32,7 @@ def version_in(text: str) -> Version | None:
 
 
 def shown(version: Version) -> str:
-    """As people write it."""
+    """The usual notation."""
     return ".".join(map(str, version[:3]))
 
 

@@ -16,25 +16,25 @@ from tandem.doctor.finding import Finding, ok, stops, unknown, warning
 
 OCI = "oci://"
 RENEWING = ("ecr-login",)
-"""Credential helpers that fetch a new token whenever they are asked."""
+"""Credential helpers that fetch a new token on every call."""
 PULLS = 100
-"""Pulls that Docker Hub allows an address without a login in six hours (docker/docs, docker-hub/usage, 2025-03-27)."""
+"""Pulls per address in six hours, without a login (docker/docs, docker-hub/usage, 2025-03-27)."""
 CHART_IMAGES = {"ollama": "ollama/ollama"}
-"""`image.repository` in the values of charts that we leave as it is (ollama-helm 1.77.0, values.yaml)."""
+"""`image.repository` in the values of charts that we do not change (ollama-helm 1.77.0, values.yaml)."""
 PULL_FIX = (
-    "Where a pull fails with `toomanyrequests`, wait up to six hours: the pod then starts. Before the first `up`, "
-    "`nat: none` gives each node an address; later it replaces all node groups."
+    "If a pull fails with `toomanyrequests`, wait up to six hours until the pod starts. Before the first `up`, you can "
+    "set `nat: none` to give each node an address; later this replaces all node groups."
 )
 DOCKER_HUB = ("docker.io", "index.docker.io", "registry-1.docker.io")
 
 
 @dataclass(frozen=True, slots=True)
 class LoginFile:
-    """A file in which a program keeps its logins."""
+    """A file with a program's logins."""
 
     path: Path
     logout: str
-    """The command that takes a login out of it, up to the registry's name."""
+    """The command that removes a login from it, without the registry's name."""
 
 
 def pulls_from_registries(case: Case) -> bool:
@@ -50,7 +50,7 @@ def _registries(case: Case) -> list[str]:
 
 def check_logins(case: Case) -> Iterator[Finding]:
     """No login on this machine has expired for a registry from which Helm pulls charts."""
-    # An expired one is sent all the same, and public charts are then refused (403).
+    # Helm sends an expired one anyway, and public charts are then refused (403).
     for host in _registries(case):
         found = [finding for file in _login_files() if (finding := _judge(host, file, case.now))]
         yield from found or [ok(f"no login for {host}, and none is needed")]
@@ -63,7 +63,7 @@ def _login_files() -> list[LoginFile]:
 
 
 def _helm_file() -> Path:
-    """Where the kubernetes provider has Helm look (pulumi-kubernetes, provider.go; helm, pkg/helmpath)."""
+    """Where the kubernetes provider makes Helm look (pulumi-kubernetes, provider.go; helm, pkg/helmpath)."""
     for name in ("PULUMI_K8S_HELM_REGISTRY_CONFIG_PATH", "HELM_REGISTRY_CONFIG"):
         if path := os.environ.get(name):
             return Path(path)
@@ -76,7 +76,7 @@ def _helm_file() -> Path:
 
 
 def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None:
-    """What is wrong with the login for `host`; None where there is none in this file."""
+    """The finding for the login for `host`; None if this file has none."""
     try:
         text = file.path.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -85,7 +85,7 @@ def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None
         config = json.loads(text)
         logins, helpers = dict(config.get("auths") or {}), dict(config.get("credHelpers") or {})
     except (ValueError, AttributeError, TypeError):
-        return unknown(f"{file.path} cannot be read as JSON", "Repair it, or move it away.")
+        return unknown(f"{file.path} is not valid JSON", "Repair it, or move it to another folder.")
     logout = f"{file.logout} {host}"
     if helper := helpers.get(host):
         if helper in RENEWING:
@@ -102,7 +102,7 @@ def _judge(host: str, file: LoginFile, now: datetime.datetime) -> Finding | None
 
 
 def _expiry(login: object) -> datetime.datetime | None:
-    """When the token expires; None where it does not say.
+    """When the token expires; None if unknown.
 
     The password of ECR is base64 of JSON with `expiration` (aws-controllers-k8s/code-generator#196 reads it so); that
     of others may be a JWT, whose second part has `exp`.
@@ -131,14 +131,13 @@ def check_images(case: Case) -> Iterator[Finding]:
         return
     setup = stack.plan.setup
     nodes = sum(pool.max for pool in setup.pools)
-    together = nodes if setup.nat != "none" else 1
+    needed = len(images) * (nodes if setup.nat != "none" else 1)
     named = f"{', '.join(images)} from Docker Hub without a login"
-    if together * len(images) <= PULLS:
-        yield ok(f"{named}; at most {together * len(images)} of the {PULLS} pulls that an address has in six hours")
+    if needed <= PULLS:
+        yield ok(f"{named}: at most {needed} of the {PULLS} pulls per address in six hours")
     else:
         yield warning(
-            f"{named}; {nodes} nodes behind one address need {together * len(images)} of the {PULLS} pulls that it has "
-            "in six hours",
+            f"{named}: {nodes} nodes behind one address need {needed} of its {PULLS} pulls in six hours",
             PULL_FIX,
         )
 

@@ -1,4 +1,4 @@
-"""Helm releases that a killed `up` left in `pending-*`: the next one is refused until they are put right."""
+"""Helm releases that a killed `up` left in `pending-*`: they block the next `up` until they are repaired."""
 
 import json
 import shlex
@@ -13,7 +13,7 @@ from tandem.doctor.finding import Finding, ok, parts_of, stops, unknown
 HELM = {"owner": "helm"}
 """Label of every Secret in which Helm keeps a revision (helm, pkg/storage/driver/secrets.go)."""
 
-ADDRESS = "Compare your address with `cluster.public-access-cidrs`, or run `up` inside the VPC."
+ADDRESS = "Check whether `cluster.public-access-cidrs` allows your IP address, or run `up` inside the VPC."
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,18 +36,18 @@ def check_releases(case: Case) -> Iterator[Finding]:
     if raw is None or "endpoint" not in raw:
         yield ok(NOT_DEPLOYED)
         return
-    chosen = kubeconfig.parse(json.dumps(_kubeconfig(raw, case)), f"what EKS says of {raw['name']}")
+    chosen = kubeconfig.parse(json.dumps(_kubeconfig(raw, case)), f"EKS's description of {raw['name']}")
     try:
         with cluster(chosen) as reached:
             revisions = list(_revisions(reached.secrets(HELM)))
     except NotConnectedError as error:
         found, fix = parts_of(str(error))
-        yield unknown(f"the Kubernetes API could not be asked: {found}", ADDRESS if error.passing else fix)
+        yield unknown(f"the Kubernetes API cannot be reached: {found}", ADDRESS if error.passing else fix)
         return
     stuck = list(_pending(revisions))
     for revision in stuck:
         yield stops(
-            f"{revision.name} in namespace {revision.namespace} is {revision.status}: an `up` was killed, or runs now",
+            f"{revision.name} in namespace {revision.namespace} is {revision.status}: an `up` was killed or is running",
             _repair(revision, revisions, raw["name"], case),
         )
     if not stuck:
@@ -56,7 +56,7 @@ def check_releases(case: Case) -> Iterator[Finding]:
 
 
 def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
-    """A way into the cluster that needs no outputs: a first `up` that was killed has written none."""
+    """Access to the cluster without outputs: a killed first `up` has written none."""
     token = ["--region", case.region, "eks", "get-token", "--cluster-name", raw["name"], "--output", "json"]
     token += [word for option in _identity(case) for word in option]
     user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1beta1", "command": "aws", "args": token}}
@@ -70,13 +70,13 @@ def _kubeconfig(raw: Mapping[str, Any], case: Case) -> dict[str, Any]:
 
 
 def _identity(case: Case) -> list[tuple[str, str]]:
-    """Who asks, as options that `aws eks get-token` and `update-kubeconfig` both have."""
+    """The identity, as options of both `aws eks get-token` and `update-kubeconfig`."""
     profile = [("--profile", case.profile)] if case.profile else []
     return [*profile, *(("--role-arn", role.role_arn) for role in case.roles[-1:])]
 
 
 def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:
-    """What the labels say; what the Secrets hold is not looked at."""
+    """The revisions in the labels; the Secrets' data is not read."""
     for secret in secrets:
         metadata = secret["metadata"]
         labels = metadata.get("labels") or {}
@@ -92,13 +92,13 @@ def _revisions(secrets: Iterable[Mapping[str, Any]]) -> Iterator[Revision]:
 
 
 def _pending(revisions: Iterable[Revision]) -> Iterator[Revision]:
-    """Releases whose newest revision is pending: Helm looks at no other (helm, pkg/action/upgrade.go)."""
+    """Releases whose newest revision is pending: Helm checks no other (helm, pkg/action/upgrade.go)."""
     newest = {(revision.namespace, revision.name): revision for revision in sorted(revisions)}
     yield from (revision for revision in newest.values() if revision.status.startswith("pending-"))
 
 
 def _repair(stuck: Revision, revisions: Iterable[Revision], cluster: str, case: Case) -> str:
-    """The command that puts it right: back to the revision that was deployed, else without this one."""
+    """The command that repairs it: back to the deployed revision, else without this one."""
     identity = "".join(f" {option} {shlex.quote(value)}" for option, value in _identity(case))
     login = f"aws eks update-kubeconfig --region {case.region} --name {cluster}{identity}"
     deployed = [
@@ -107,7 +107,7 @@ def _repair(stuck: Revision, revisions: Iterable[Revision], cluster: str, case: 
         if (revision.namespace, revision.name) == (stuck.namespace, stuck.name) and revision.status == "deployed"
     ]
     if deployed:
-        # `helm rollback` does not mind a pending revision (helm, pkg/action/rollback.go, prepareRollback).
+        # `helm rollback` accepts a pending revision (helm, pkg/action/rollback.go, prepareRollback).
         repair = f"helm rollback {stuck.name} {max(deployed)} --namespace {stuck.namespace}"
     else:
         repair = f"kubectl delete secret {stuck.secret} --namespace {stuck.namespace}"

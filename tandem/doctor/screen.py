@@ -1,4 +1,4 @@
-"""What `tandem doctor` prints: one line per check, the fix beside it."""
+"""The screen of `tandem doctor`: a line per finding, with its fix."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -7,19 +7,20 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from tandem.deployed.aws.things import counted
 from tandem.doctor.case import Case
 from tandem.doctor.checks import Answered
 from tandem.doctor.finding import exit_code
 from tandem.terminal import in_markup, open_console
 
 SCHEMA_VERSION = 1
-WORDS = {"ok": "ok", "warning": "warning", "stops": "stops up", "unknown": "not checked"}
+WORDS = {"ok": "ok", "warning": "warning", "stops": "error", "unknown": "not checked"}
 STYLES = {"ok": "green", "warning": "yellow", "stops": "bold red", "unknown": "bold yellow"}
 VERDICTS = {0: "ok", 1: "stops", 2: "unknown"}
 
 
 def show(case: Case, answers: Sequence[Answered]) -> None:
-    """Every finding, then the counts. A reader that is no terminal gets one line for each finding."""
+    """Every finding, then the counts. Outside a terminal, each finding is one line."""
     console = open_console()
     width = max(len(answered.check.title) for answered in answers)
     first: dict[str, str] = {}
@@ -28,8 +29,8 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
         word = f"[{STYLES[finding.verdict]}]{WORDS[finding.verdict]:<11}[/]"
         title = f"{answered.check.title:<{width}}"
         printed = first.setdefault(finding.fix, answered.check.title)
-        remedy = finding.fix if printed == answered.check.title else f"as for {printed}."
-        fix = f"[bold]Fix:[/] {in_markup(remedy)}" if finding.fix else ""
+        remedy = finding.fix if printed == answered.check.title else f"see {printed}."
+        fix = f"[cyan]hint:[/] {in_markup(remedy)}" if finding.fix else ""
         if console.is_terminal:
             _show_wrapped(console, word, title, in_markup(finding.found), fix)
             continue
@@ -39,7 +40,7 @@ def show(case: Case, answers: Sequence[Answered]) -> None:
 
 
 def _show_wrapped(console: Console, word: str, title: str, found: str, fix: str) -> None:
-    """A finding with its fix below it, both indented under what was found."""
+    """A finding with its fix below, both indented under the title."""
     row = Table.grid(padding=(0, 2))
     row.add_column(no_wrap=True)
     row.add_column(no_wrap=True)
@@ -55,19 +56,19 @@ def _summary(case: Case, answers: Sequence[Answered]) -> str:
     what = f"`pulumi up` of stack {in_markup(case.stack.name)}" if case.stack else "`pulumi up`"
     parts = []
     if counts["stops"]:
-        parts.append(f"[bold red]{counts['stops']}[/] would stop {what}")
+        parts.append(f"[bold red]{counted(counts['stops'], 'errors')}[/] would stop {what}")
     if counts["unknown"]:
-        parts.append(f"[bold yellow]{counts['unknown']}[/] could not be checked")
+        parts.append(f"[bold yellow]{counted(counts['unknown'], 'checks')}[/] could not run")
     if counts["warning"]:
-        parts.append(f"[yellow]{counts['warning']}[/] warning{'s' * (counts['warning'] > 1)}")
+        parts.append(f"[yellow]{counted(counts['warning'], 'warnings')}[/]")
     if not counts["stops"] and not counts["unknown"]:
-        parts.insert(0, f"[green]nothing[/] would stop {what}")
-    more = "" if case.stack else " `tandem doctor STACK` checks what a stack needs, too."
+        parts.insert(0, f"[green]No error[/] would stop {what}")
+    more = "" if case.stack else " To check a stack, too, run `tandem doctor STACK`."
     return f"{', '.join(parts)}.{more}"
 
 
 def as_dict(case: Case, answers: Sequence[Answered]) -> dict[str, Any]:
-    """The answer for machines."""
+    """The answer as JSON."""
     return {
         "schema_version": SCHEMA_VERSION,
         "stack": case.stack.name if case.stack else None,

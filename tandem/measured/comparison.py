@@ -1,4 +1,4 @@
-"""Which of several targets is cheaper, as far as the repeats can tell.
+"""Which of several targets is cheaper, within the noise of the repeats.
 
 Welch's t-interval for the difference of two means, of the logarithms of the repeats: an interval for the ratio. See
 docs/decisions/0054-no-winner-inside-the-noise.md.
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 CONFIDENCE = 0.95
-"""That all intervals of one report hold."""
+"""Of all intervals of one report at once."""
 LARGEST = 700.0
 """Its exponential is still a number (1e304)."""
 
@@ -26,18 +26,18 @@ class Comparison:
     """Cost of the best over that of the other: geometric means of the repeats."""
     lowest: float | None
     highest: float | None
-    """The interval of the ratio; None where a target has only one repeat, so that nothing is known of the noise."""
+    """The interval of the ratio; None if a target has only one repeat, so that the noise is unknown."""
 
     @property
     def decided(self) -> bool:
-        """Whether the repeats tell the two apart."""
+        """Whether the repeats distinguish the two."""
         return self.highest is not None and self.highest < 1
 
 
 def compare(costs: Mapping[str, Sequence[float]]) -> list[Comparison]:
-    """The cheapest of the targets against each other one; `costs` has each target's positive costs, one a repeat.
+    """The cheapest target against each other one; `costs` has each target's positive costs, one per repeat.
 
-    The best is chosen after the costs were seen, so all pairs share the error (Bonferroni), not only those returned.
+    The costs decide which one is the cheapest, so all pairs share the error (Bonferroni), not only those returned.
     """
     logs = {label: [math.log(cost) for cost in each] for label, each in costs.items()}
     best, *others = sorted(logs, key=lambda label: statistics.fmean(logs[label]))
@@ -58,12 +58,12 @@ def _compare(best: str, other: str, logs: Mapping[str, Sequence[float]], error: 
 
 
 def _exp(value: float) -> float:
-    """Without an error where two wild repeats give an interval beyond all numbers."""
+    """Without an error if two wild repeats give an interval beyond all numbers."""
     return math.exp(min(value, LARGEST))
 
 
 def _reach(one: Sequence[float], two: Sequence[float], error: float) -> float | None:
-    """How far the interval goes to each side: Welch (1947), degrees of freedom by Satterthwaite."""
+    """Half the width of the interval: Welch (1947), degrees of freedom by Satterthwaite."""
     if min(len(one), len(two)) < 2:
         return None
     parts = [(statistics.variance(each) / len(each), len(each) - 1) for each in (one, two)]

@@ -1,6 +1,6 @@
-"""The definitions. Times in milliseconds, of requests that were answered to the end; those with an error have none.
+"""The definitions. Times in milliseconds, of completely answered requests; those with an error have none.
 
-They are the ones that aiperf, inference-perf and guidellm share, and the comparisons of alone and together on top.
+aiperf, inference-perf and guidellm share them; the comparisons of alone and together are ours.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,7 +30,7 @@ def percentile(sample: Iterable[float], percent: float) -> float:
 def ttft_ms(row: Row) -> float:
     """Time to first token: from the request's first byte on the socket to the first piece that is not empty.
 
-    A thought is a piece, too: the model works for it.
+    Reasoning counts as a piece: the model works for it.
     """
     return row.arrivals_us[0] / 1e3
 
@@ -54,7 +54,7 @@ def has_itl(row: Row) -> bool:
 
 
 def gaps_ms(row: Row) -> list[float]:
-    """The time between each piece and the one before: what a reader sees as stutter."""
+    """The time between consecutive pieces, which a reader sees as stutter."""
     pairs = zip(row.arrivals_us, row.arrivals_us[1:], strict=False)
     return [(later - earlier) / 1e3 for earlier, later in pairs]
 
@@ -90,12 +90,12 @@ def span(sample: Sequence[float]) -> Span | None:
 
 
 def answered(rows: Iterable[Row]) -> list[Row]:
-    """The counted requests that were answered to the end."""
+    """The counted requests with a complete answer."""
     return [row for row in rows if row.counted and row.error is None]
 
 
 def window_us(rows: Sequence[Row]) -> tuple[int, int] | None:
-    """From the first counted request to the last piece of a counted answer; None where nothing was answered."""
+    """From the first counted request to the last piece of a counted answer; None without an answer."""
     good = answered(rows)
     if not good:
         return None
@@ -106,8 +106,8 @@ def window_us(rows: Sequence[Row]) -> tuple[int, int] | None:
 def tokens_per_s(rows: Sequence[Row]) -> float:
     """Output token throughput: output tokens over the time from the first request to the last answer.
 
-    All tokens that arrived in that time, those of requests that only keep the load up as well: without them the end of
-    a run, where fewer and fewer requests are left, would count as if the server had become slow.
+    All tokens that arrived in that time, including those of uncounted requests: without them the end of a run, with
+    fewer and fewer requests, would look as if the server had slowed down.
     """
     frame = window_us(rows)
     if frame is None or frame[1] <= frame[0]:
@@ -116,13 +116,13 @@ def tokens_per_s(rows: Sequence[Row]) -> float:
     tokens = 0.0
     for row in rows:
         inside = sum(begin <= row.sent_us + arrival <= end for arrival in row.arrivals_us)
-        # Several tokens may come in one piece; an answer that was cut off has no count of the server's.
+        # One piece may contain several tokens; a truncated answer has no count from the server.
         tokens += inside * (row.tokens / len(row.arrivals_us) if row.tokens and row.arrivals_us else 1)
     return tokens / ((end - begin) / 1e6)
 
 
 def goodput(rows: Sequence[Row], most_ttft_ms: float, most_itl_ms: float) -> float:
-    """Requests a second that met both goals, of the counted ones."""
+    """Counted requests per second that met both goals."""
     frame = window_us(rows)
     if frame is None or frame[1] <= frame[0]:
         return 0.0
@@ -140,31 +140,30 @@ def jain(shares: Sequence[float]) -> float:
 
 
 def usd_per_million(usd_per_hour: float, tokens_a_second: float) -> float:
-    """Dollars for a million output tokens, at that speed all the time."""
+    """Dollars per million output tokens at a constant speed."""
     return usd_per_hour / 3600 / tokens_a_second * 1e6
 
 
 def reasons_against(run: Run) -> list[str]:
-    """Why a run must not be compared; empty when it may.
+    """Why a run must not be compared; empty if it may.
 
-    A model that is partly on the CPU is ten times slower for a reason that has nothing to do with sharing, and a model
-    whose place is not known may be.
+    A model partly on the CPU is ten times slower for a reason unrelated to sharing; a model in an unknown place may be.
     """
     reasons = []
     for endpoint in run.endpoints:
         looks = [run.memory_start.get(endpoint), run.memory_end.get(endpoint)]
         reasons += list(dict.fromkeys(filter(None, (reason_against_place(endpoint, memory) for memory in looks))))[:1]
         if not answered(row for row in run.rows if row.endpoint == endpoint):
-            reasons.append(f"{endpoint} answered nothing")
+            reasons.append(f"{endpoint} answered no request")
     return reasons
 
 
 def reason_against_place(endpoint: str, memory: Memory | None) -> str | None:
-    """Why a model that is loaded like this must not be compared, or None."""
+    """Why a model with this memory must not be compared, or None."""
     if memory is None or memory.size <= 0:
-        return f"the place of {endpoint} is unknown: its server did not list it as loaded"
+        return f"the memory of {endpoint} is unknown: its server did not list it as loaded"
     if memory.size_vram >= memory.size:
         return None
-    part = int(100 * memory.size_vram / memory.size)  # never 100 % of a model that is not all there
+    part = int(100 * memory.size_vram / memory.size)  # never 100 % of an incomplete model
     where = "partly on the CPU" if part else "on the CPU"
     return f"{endpoint} was {where}: {part}% of its {max(1, round(memory.size / MIB)):,} MiB was on the GPU"

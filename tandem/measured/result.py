@@ -1,4 +1,4 @@
-"""The file that `tandem bench` writes and `tandem report` reads: everything needed to judge a run, and to repeat it."""
+"""The file that `tandem bench` writes and `tandem report` reads: everything needed to judge a run and to repeat it."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
@@ -11,34 +11,34 @@ Count = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[int, Field(ge=1, lt=2**63)]
 Amount = Annotated[FiniteFloat, Field(ge=0, le=1e12)]
 IDENTITY = {"ollama": "Ollama", "digest": "digest", "quantization": "quantization"}
-"""What makes a server of the same name and model another one, and what people call that. Its address does not."""
+"""Fields that distinguish servers of the same name and model, and their names on the screen; not the address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What every target is asked to do. Figures of different loads are never compared."""
+    """The workload of every target. Figures of different workloads are never compared."""
 
     prompt_words: list[Positive]
     output_tokens: Positive
-    """At most so many; a model may end earlier."""
+    """The maximum; a model may end earlier."""
     concurrency: list[Positive]
-    """Closed loop: requests under way at any time, for each model."""
+    """Closed loop: concurrent requests per model."""
     rates: list[Amount]
-    """Open loop: requests a second, for each model, at random moments (Poisson)."""
+    """Open loop: requests per second and model, at random times (Poisson)."""
     requests: Positive
-    """Counted requests of a run, for each model."""
+    """Counted requests per run and model."""
     warmup: Count
-    """Requests before each run, for each model, that are not counted."""
+    """Uncounted requests before each run, per model."""
     repeats: Positive
     seed: Annotated[int, Field(gt=-(2**63), lt=2**63)]
-    """Decides when requests of the open loop are sent, and what the models are seeded with."""
+    """Sets the times of the open loop's requests, and the models' seed."""
     temperature: FiniteFloat
     timeout_s: Amount
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Server:
-    """An endpoint as it was found."""
+    """An endpoint as found."""
 
     id: str
     url: str
@@ -70,13 +70,13 @@ class Session:
     versions: dict[str, str]
     machine: Machine
     salt: str
-    """Decides the words of the prompts; another one for each call, so that no server has seen them."""
+    """Decides the words of the prompts; a new one for each call, so that no server has seen them."""
     servers: Annotated[list[Server], Field(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """A model's memory, as `/api/ps` tells: bytes, and bytes of them on the GPU."""
+    """A model's memory from `/api/ps`: bytes, and those of them on the GPU."""
 
     size: Count
     size_vram: Count
@@ -85,7 +85,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerTimes:
-    """What the server says about a request, in nanoseconds; 0 where it says nothing."""
+    """The server's times for a request, in nanoseconds; 0 if it reports none."""
 
     total_ns: Count
     load_ns: Count
@@ -99,13 +99,13 @@ class Row:
 
     endpoint: str
     counted: bool
-    """False: it only kept the load up until the other requests were done."""
+    """False: it only maintained the load until the other requests were done."""
     scheduled_us: Count | None
-    """Open loop: when it was due, after the run's begin."""
+    """Open loop: when it was due, after the start of the run."""
     sent_us: Count
-    """When its first byte was given to the socket, after the run's begin."""
+    """When the socket got its first byte, after the start of the run."""
     arrivals_us: list[Count]
-    """When each piece of text or thinking came, after `sent_us`."""
+    """When each piece of text or thinking arrived, after `sent_us`."""
     tokens: Count
     """Output tokens, as the server counts them (`eval_count`)."""
     prompt_tokens: Count
@@ -119,26 +119,26 @@ class Run:
     """The same load, once."""
 
     session: Count
-    """Number of the call that measured it, from 0: says which servers, client and prompts it had."""
+    """Index of the call that measured it, which identifies its servers, client and prompts."""
     repeat: Positive
     """From 1."""
     endpoints: Annotated[list[str], Field(min_length=1)]
-    """Who was asked: one = alone, while the others idle; several = all at once."""
+    """The models: one = alone, while the others are idle; several = all at once."""
     prompt_words: Positive
     loop: Literal["closed", "open"]
     level: Amount
-    """Requests at a time (closed), or a second (open), for each model."""
+    """Requests at a time (closed) or per second (open), for each model."""
     seconds: Amount
     memory_start: dict[str, Memory | None]
-    """After warming up. None: not loaded, or the server did not say."""
+    """After the warm-up. None: not loaded, or not reported by the server."""
     memory_end: dict[str, Memory | None]
     client_cpu_s: Amount
-    """Processor time that the client took."""
+    """Processor time of the client."""
     rows: list[Row]
 
     @property
     def key(self) -> tuple[int, tuple[str, ...], int, str, float]:
-        """What tells runs of one result apart."""
+        """Identifies a run within a result."""
         return (self.repeat, tuple(self.endpoints), self.prompt_words, self.loop, self.level)
 
 
@@ -167,7 +167,7 @@ class PlannedModel(TypedDict):
 
 
 class Plan(TypedDict):
-    """What a report reads of a plan; the file has all of it (docs/plan.schema.json)."""
+    """The parts of a plan that a report reads; the file has the whole plan (docs/plan.schema.json)."""
 
     __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
     pools: list[PlannedPool]
@@ -181,7 +181,7 @@ class Result:
     kind: Literal["tandem bench"] = "tandem bench"
     schema_version: int = SCHEMA_VERSION
     label: str
-    """What the target is called in reports, usually the mode."""
+    """The target's name in reports, usually the mode."""
     complete: bool
     """False: stopped before the last run."""
     ended: str
@@ -190,14 +190,14 @@ class Result:
     sessions: Annotated[list[Session], Field(min_length=1)]
     """In order of time; all of the same models."""
     usd_per_hour: Amount | None
-    """Of everything that the target needs."""
+    """Of the whole target."""
     plan: Plan | None = None
-    """What `tandem plan STACK --json` says of the stack, without its resources."""
+    """The output of `tandem plan STACK --json`, without its resources."""
     runs: list[Run] = field(default_factory=list)
 
     @property
     def servers(self) -> list[Server]:
-        """The servers as the latest call found them; their names and models are those of every call."""
+        """The servers of the latest call; every call has the same names and models."""
         return self.sessions[-1].servers
 
 
@@ -207,7 +207,7 @@ def identity(server: Server) -> tuple[str, ...]:
 
 
 def difference(before: Server, now: Server) -> str:
-    """What became of a server, in words."""
+    """The changes of a server, in words."""
     return ", ".join(
         f"{name} {_short(getattr(now, field))} instead of {_short(getattr(before, field))}"
         for field, name in IDENTITY.items()

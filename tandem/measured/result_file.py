@@ -1,4 +1,4 @@
-"""The file of a result: reserved for one writer, written whole, and read with every doubt."""
+"""The file of a result: reserved for one writer, written atomically, and validated on reading."""
 
 import json
 import re
@@ -21,18 +21,18 @@ NUMBERS = re.compile(r"\[\s+([-\d.,\s]+?)\s+\]")
 
 
 class ResultError(CallError):
-    """A file that is no result, or not a whole one; the text names it."""
+    """A file that is not a result, or an incomplete one; the text names it."""
 
 
 class NotWrittenError(CallError):
-    """A result that could not be written; what was there before is still there, whole."""
+    """A result that could not be written; the earlier file is still complete."""
 
     exit_code = FAILED
 
 
 @contextmanager
 def reserve(path: Path) -> Iterator[None]:
-    """Keeps other benchmarks away from the result at `path` while the block runs; raises `CallError` where one has it.
+    """Locks the result at `path` while the block runs; raises `CallError` if another benchmark has it.
 
     The lock is a file beside the result, since each write replaces the result itself.
     """
@@ -41,10 +41,10 @@ def reserve(path: Path) -> Iterator[None]:
         held = lock(beside)
     except BlockingIOError:
         raise CallError(
-            f"{path} is being written by another `tandem bench`. Wait until it ends, or name another file with -o."
+            f"{path} is in use by another `tandem bench`. Wait until it ends, or choose another file with -o."
         ) from None
     except OSError as error:
-        raise CallError(f"{path} cannot be written: {error.strerror}. Name another file with -o.") from error
+        raise CallError(f"{path} cannot be written: {error.strerror}. Choose another file with -o.") from error
     try:
         yield
     finally:
@@ -53,7 +53,7 @@ def reserve(path: Path) -> Iterator[None]:
 
 
 def write(result: Result, path: Path) -> None:
-    """Puts the result at `path`, whole. Raises `NotWrittenError`."""
+    """Writes the whole result to `path`. Raises `NotWrittenError`."""
     text = NUMBERS.sub(_in_one_line, as_json(asdict(result), indent=1)) + "\n"
     try:
         write_whole(path, text)
@@ -62,26 +62,26 @@ def write(result: Result, path: Path) -> None:
 
 
 def read(path: Path) -> Result:
-    """The result at `path`, which may come from anybody; raises `ResultError`."""
+    """The result at `path`, from any source; raises `ResultError`."""
     document = _json(path)
     if not isinstance(document, dict) or document.get("kind") != "tandem bench":
-        raise ResultError(f"{path} is not a `tandem bench` result. Name a file that `tandem bench` wrote.")
+        raise ResultError(f"{path} is not a `tandem bench` result. Choose a file that `tandem bench` wrote.")
     version = document.get("schema_version")
     if version != SCHEMA_VERSION:
         raise ResultError(
             f"{path} has schema version {_shortened(version)}, and this tandem reads {SCHEMA_VERSION}. "
-            "Use the tandem that wrote it, or measure again."
+            "Use the tandem version that wrote it, or measure again."
         )
     try:
         result = TypeAdapter(Result).validate_python(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))[:100]
-        mistakes = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
+        errors = [f"{where}: {first['msg']}", *[f"and {error.error_count() - 1} more"] * (error.error_count() > 1)]
     else:
-        mistakes = list(islice(_contradictions(result), 1))
-    if mistakes:
-        raise ResultError(f"{path} is damaged ({', '.join(mistakes)}). Copy it again, or measure again.")
+        errors = list(islice(_contradictions(result), 1))
+    if errors:
+        raise ResultError(f"{path} is damaged ({', '.join(errors)}). Copy it again, or measure again.")
     return result
 
 
@@ -90,26 +90,26 @@ def _json(path: Path) -> object:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     except OSError as error:
-        raise ResultError(f"{path} cannot be read: {error.strerror}. Name another file.") from error
+        raise ResultError(f"{path} cannot be read: {error.strerror}. Choose another file.") from error
     if len(content) > MOST_BYTES:
-        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Name a file that `tandem bench` wrote.")
+        raise ResultError(f"{path} has more than {MOST_BYTES // 2**20} MiB. Choose a file that `tandem bench` wrote.")
     try:
         document: object = json.loads(content.decode())
     except UnicodeDecodeError as error:
-        raise ResultError(f"{path} is not text. Name a file that `tandem bench` wrote.") from error
+        raise ResultError(f"{path} is not text. Choose a file that `tandem bench` wrote.") from error
     except json.JSONDecodeError as error:
         raise ResultError(
-            f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may have been cut off."
+            f"{path} is not complete JSON (line {error.lineno}: {error.msg}). Copy it again; it may be truncated."
         ) from error
     except RecursionError as error:
-        raise ResultError(f"{path} is nested too deeply. Name a file that `tandem bench` wrote.") from error
-    except ValueError as error:  # Python reads no whole number of more than 4,300 digits
-        raise ResultError(f"{path} has a number that is too long. Name a file that `tandem bench` wrote.") from error
+        raise ResultError(f"{path} is nested too deeply. Choose a file that `tandem bench` wrote.") from error
+    except ValueError as error:  # Python reads no integer of more than 4,300 digits
+        raise ResultError(f"{path} has a number that is too long. Choose a file that `tandem bench` wrote.") from error
     return document
 
 
 def _contradictions(result: Result) -> Iterator[str]:
-    """What no field alone shows."""
+    """Contradictions between fields."""
     models = [[(server.id, server.model) for server in session.servers] for session in result.sessions]
     if any(each != models[0] for each in models):
         yield "sessions: the models differ"
@@ -121,7 +121,7 @@ def _contradictions(result: Result) -> Iterator[str]:
         if run.session >= len(result.sessions):
             yield f"runs.{number}.session: there are only {len(result.sessions)} sessions"
         if run.key in seen:
-            yield f"runs.{number}: an earlier run is the same one"
+            yield f"runs.{number}: the same as an earlier run"
         seen.add(run.key)
         if not set(run.endpoints) <= set(ids) or len(set(run.endpoints)) < len(run.endpoints):
             yield f"runs.{number}.endpoints: not the servers of the result"

@@ -1,4 +1,4 @@
-"""What a result says: figures of each model alone and together, and what being together costs."""
+"""The summary of a result: figures of each model alone and together, and the cost of sharing."""
 
 import math
 from collections import Counter, defaultdict
@@ -13,19 +13,19 @@ from tandem.measured.result import Result, Row, Run, Server, difference, identit
 
 
 class Workload(NamedTuple):
-    """What was asked, whoever was asked."""
+    """The workload, for any model."""
 
     prompt_words: int
     loop: str
     level: float
 
     def __str__(self) -> str:
-        load = f"{self.level:g} at a time" if self.loop == "closed" else f"{self.level:g} a second"
+        load = f"{self.level:g} at a time" if self.loop == "closed" else f"{self.level:g} per second"
         return f"{self.prompt_words} words, {load}"
 
 
 class Goals(NamedTuple):
-    """What makes a request good, in milliseconds."""
+    """The limits for a good request, in milliseconds."""
 
     ttft_ms: float
     itl_ms: float
@@ -33,7 +33,7 @@ class Goals(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """One model under one workload, alone or together: all repeats that may be compared."""
+    """One model under one workload, alone or together: all comparable repeats."""
 
     endpoint: str
     together: bool
@@ -58,17 +58,17 @@ class Repeat:
     slowdown: dict[str, float]
     """Median inter-token latency together over alone, for each model."""
     speed: float | None
-    """1 / slowdown, the geometric mean over the models: 1 = as if each had the GPU for itself."""
+    """1 / slowdown, the geometric mean over the models: 1 = as if each had its own GPU."""
     ttft_ratio: dict[str, float]
     """95th percentile of the time to first token, together over alone, for each model."""
     tokens_per_s: float
-    """Of all models, together."""
+    """Of all models, combined."""
     throughput_ratio: float
-    """That, over the sum of what each does alone: 1 = as good as a GPU for each."""
+    """That, over the sum of each model alone: 1 = as fast as dedicated GPUs."""
     fairness: float
-    """Jain's index of what each model keeps of its throughput."""
+    """Jain's index of the throughput that each model keeps."""
     usd_per_million: float | None
-    """Dollars for a million output tokens, whichever model's."""
+    """Dollars per million output tokens of any model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,13 +91,13 @@ class Summary:
     figures: list[Figures]
     sharing: list[Sharing]
     excluded: list[tuple[str, list[str]]]
-    """Runs that are not compared, and why not."""
+    """Runs that are not compared, and why."""
     errors: dict[str, int]
-    """How often which error came, in all runs."""
+    """The count of each error, in all runs."""
     runs: int
 
     def as_dict(self) -> dict[str, Any]:
-        """The summary as JSON takes it."""
+        """The summary for JSON."""
         told = asdict(self)
         for entry in (*told["figures"], *told["sharing"]):
             entry["workload"] = entry["workload"]._asdict()
@@ -105,7 +105,7 @@ class Summary:
 
 
 def summary(result: Result, goals: Goals | None = None) -> Summary:
-    """The figures of a result. Runs that must not be compared are named and left out."""
+    """The figures of a result, without runs that must not be compared, which are listed."""
     kept: dict[tuple[Workload, tuple[str, ...]], list[Run]] = defaultdict(list)
     excluded = []
     usual = usual_servers(result)
@@ -131,7 +131,7 @@ def summary(result: Result, goals: Goals | None = None) -> Summary:
 
 
 def usual_servers(result: Result) -> dict[str, Server]:
-    """For each endpoint the server that most of its runs were measured with; of equally many, the earliest one."""
+    """For each endpoint, the server of most of its runs; on a tie, the earliest."""
     seen: dict[str, dict[tuple[str, ...], list[tuple[int, Server]]]] = defaultdict(lambda: defaultdict(list))
     for run in result.runs:
         for server in _servers(run, result):
@@ -143,9 +143,9 @@ def usual_servers(result: Result) -> dict[str, Server]:
 
 
 def _reasons_against_servers(run: Run, result: Result, usual: dict[str, Server]) -> list[str]:
-    """Figures of different servers are never combined: an update of Ollama in the middle would count as noise."""
+    """Figures of different servers are never combined: an Ollama update in between would look like noise."""
     return [
-        f"server {server.id} was different than in the other runs: {difference(usual[server.id], server)}"
+        f"server {server.id} differed from the other runs: {difference(usual[server.id], server)}"
         for server in _servers(run, result)
         if identity(server) != identity(usual[server.id])
     ]
@@ -160,13 +160,13 @@ def _workload(run: Run) -> Workload:
 
 
 def reference(told: Sequence[Summary]) -> Workload | None:
-    """The workload that the answer is about: in all results, closed before open, shortest prompts, highest level."""
+    """The workload of the headline: in all results, closed before open, shortest prompts, highest level."""
     common = set.intersection(*({shared.workload for shared in one.sharing} for one in told))
     return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
 
 
 def compare_costs(told: Sequence[Summary]) -> list[Comparison]:
-    """The cheapest target at that workload against each other one, where two or more have a price."""
+    """The cheapest target at that workload against each other one, if two or more have a price."""
     common = reference(told)
     costs = {
         one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
@@ -207,7 +207,7 @@ def _figures(endpoint: str, workload: Workload, runs: Sequence[Run], goals: Goal
 def _sharing(
     kept: Mapping[tuple[Workload, tuple[str, ...]], list[Run]], endpoints: Sequence[str], usd_per_hour: float | None
 ) -> list[Sharing]:
-    """For each workload, the repeats of which every run may be compared: each model alone, and all together."""
+    """For each workload, the repeats with comparable runs only: each model alone, and all together."""
     if len(endpoints) < 2:
         return []
     groups = [*((endpoint,) for endpoint in endpoints), tuple(endpoints)]
@@ -222,7 +222,7 @@ def _sharing(
 
 
 def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:
-    """The figures of one repeat; the last of the runs is the one of all models together."""
+    """The figures of one repeat; the last run has all models together."""
     *alone, together = runs
     pairs = [
         (endpoint, before.rows, [row for row in together.rows if row.endpoint == endpoint])
@@ -267,7 +267,7 @@ def _medians(workload: Workload, repeats: list[Repeat]) -> Sharing:
 
 
 def _ratios(figures: Iterable[tuple[str, float | None, float | None]]) -> dict[str, float]:
-    """Together over alone, where neither is missing or zero: pieces that all came at one moment have no pace."""
+    """Together over alone, if neither is missing or zero: pieces that all arrived at once have no pace."""
     return {endpoint: after / before for endpoint, before, after in figures if before and after}
 
 

@@ -1,1 +1,1 @@
-"""`tandem verify`: whether a stack that is up is as its file says."""
+"""`tandem verify`: whether a deployed stack matches its file."""

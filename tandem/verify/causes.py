@@ -1,4 +1,4 @@
-"""What to do about a broken promise, by what is seen of its cause: one sentence of what it is, one that repairs it."""
+"""The likely cause of a failed check and its fix: one sentence each."""
 
 from collections.abc import Iterator, Sequence
 
@@ -7,18 +7,18 @@ from tandem.deployed.answers import FORWARD_REFUSED
 from tandem.deployed.objects import Object, condition, is_cordoned, is_ready, name, state, taint, tolerated
 from tandem.planned.promise import Daemon, ModelPromise, PoolPromise
 
-ALONE = "Nothing of stack {stack} is in this cluster. Choose another --context, or run `pulumi up --stack {stack}`."
+ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
 SWITCH = (
-    "The nodes serve another mode than the file says: a switch is half done, or the file was changed since the last "
-    "`up`. Run `pulumi up --stack {stack}`, or verify the stack that is deployed."
+    "The nodes have another mode than the file: a switch did not finish, or the file changed after the last `up`. "
+    "Run `pulumi up --stack {stack}`, or verify the deployed stack."
 )
 CHANGED = (
-    "The file was changed since the last `up`, or the Deployment by hand. Run `pulumi up --stack {stack}`. If that "
+    "The file changed after the last `up`, or somebody edited the Deployment. Run `pulumi up --stack {stack}`. If that "
     "changes nothing, run `kubectl -n {namespace} rollout undo deployment/{id}`."
 )
 SHARES = (
-    "The device plugin offers what its config says. 0: it found no GPU, or cannot read its config. Another number: it "
-    "has not read a new config yet. `kubectl -n {namespace} logs daemonset/{name}` says which."
+    "With 0 shares, the device plugin found no GPU or cannot read its config. With another number, it has not read a "
+    "new config yet. Check `kubectl -n {namespace} logs daemonset/{name}`."
 )
 
 
@@ -28,26 +28,26 @@ def of_nodes(pool: PoolPromise, nodes: Sequence[Object], strays: Sequence[Object
     if strays:
         node = name(strays[0])
         return (
-            f"{node} serves this pool's mode and has lost its label {POOL_LABEL}. "
+            f"{node} has this pool's mode but lost its label {POOL_LABEL}. "
             f"Run `kubectl label --overwrite node {node} {POOL_LABEL}={pool.name}`."
         )
     if leaving := [name(node) for node in away if "deletionTimestamp" in node["metadata"]]:
-        return f"{leaving[0]} is being deleted; another one takes its place. Run it again with --wait."
+        return f"{leaving[0]} is being deleted, and a new node will replace it. Run the command again with --wait."
     if away:
         why = condition(away[0], "Ready", "False") or condition(away[0], "Ready", "Unknown")
         said = f" ({why.rstrip('.')})" if why else ""
         return (
-            f"{name(away[0])} is there and not ready{said}. Run `kubectl describe node {name(away[0])}`; a node that "
-            "does not recover is replaced when you terminate its instance."
+            f"{name(away[0])} is not ready{said}. Run `kubectl describe node {name(away[0])}`. If the node does not "
+            "recover, terminate its instance."
         )
     if pool.provisioner == "karpenter":
         return (
-            "Karpenter has started no node: no spot capacity, no quota, or nobody waits for one. "
-            f"`kubectl describe nodepool {pool.name}` and `kubectl get nodeclaims` say which."
+            "Karpenter has started no node: no spot capacity, no quota, or no pending pod. "
+            f"Check `kubectl describe nodepool {pool.name}` and `kubectl get nodeclaims`."
         )
     return (
-        "No spot capacity, no quota, or nodes that cannot join: the activity of the node group in the EKS console says "
-        "which. Against the first, choose another instance type or `capacity: on-demand`."
+        "There is no spot capacity or no quota, or nodes cannot join: check the node group's activity in the EKS "
+        "console. If capacity is missing, choose another instance type or `capacity: on-demand`."
     )
 
 
@@ -57,16 +57,16 @@ def of_daemon(daemon: Daemon, pool: PoolPromise, desired: int | None) -> str:
         return f"{daemon.namespace} has no DaemonSet {daemon.name}. Run `pulumi up --stack {pool.stack}`."
     if not desired:
         return f"{daemon.needs} Run `kubectl get nodes --show-labels`."
-    return f"Its pods are there and not ready. Run `kubectl -n {daemon.namespace} describe pods`."
+    return f"Its pods are not ready. Run `kubectl -n {daemon.namespace} describe pods`."
 
 
 def of_missing_pod(model: ModelPromise, deployment: Object | None) -> str:
     """Why a model has no pod."""
     if deployment is None:
-        return f"Namespace {model.namespace} has no release of it. Run `pulumi up --stack {model.stack}`."
+        return f"Namespace {model.namespace} has no release of this model. Run `pulumi up --stack {model.stack}`."
     if deployment.get("spec", {}).get("replicas") == 0:
         return f"Its Deployment is scaled to 0. {_kubectl(model, 'scale --replicas=1')}"
-    return f"Its Deployment has made no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
+    return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
 
 
 def of_waiting_pod(model: ModelPromise, pod: Object, nodes: Sequence[Object]) -> str:
@@ -75,80 +75,79 @@ def of_waiting_pod(model: ModelPromise, pod: Object, nodes: Sequence[Object]) ->
 
 
 def _waits(model: ModelPromise, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
-    """From what names its cause to what may be anything. The scheduler counts the nodes by reasons, one for each."""
+    """Causes, the most specific first. The scheduler counts the nodes by reason, one for each."""
     found, mode = state(pod), tolerated(pod, MODE_TAINT)
-    # Kubernetes 1.36 does not say which taint (plugins/tainttoleration/taint_toleration.go).
+    # Kubernetes 1.36 does not name the taint (plugins/tainttoleration/taint_toleration.go).
     if "untolerated taint" in found and mode and any(taint(node, MODE_TAINT) not in ("", mode) for node in nodes):
-        yield f"Its node serves another mode: a switch is half done. Run `pulumi up --stack {model.stack}`."
+        yield f"Its node has another mode: a switch did not finish. Run `pulumi up --stack {model.stack}`."
     if "were unschedulable" in found:
         cordoned = next((name(node) for node in nodes if is_cordoned(node)), "NODE")
         yield f"Its node is cordoned. Run `kubectl uncordon {cordoned}`."
     if f"Insufficient {model.resource}" in found:
-        yield "Something else holds the shares: `kubectl describe node` lists it under Non-terminated Pods."
+        yield "Other pods hold the shares. Check Non-terminated Pods in `kubectl describe node`."
     if "Insufficient memory" in found or "Insufficient cpu" in found:
-        yield "Other pods hold the RAM or CPU of its node: `kubectl describe node` lists them."
+        yield "Other pods hold the node's memory or CPU. Check `kubectl describe node`."
     if "volume node affinity conflict" in found:
-        yield f"Its volume is in another zone than its node. Run `pulumi up --stack {model.stack}`."
+        yield f"Its volume and its node are in different zones. Run `pulumi up --stack {model.stack}`."
     if "untolerated taint" in found and nodes:
-        yield f"A taint of its node keeps it away. Run `kubectl describe node {name(nodes[0])}`."
+        yield f"A taint of its node repels it. Run `kubectl describe node {name(nodes[0])}`."
     if "ImagePull" in found or "InvalidImageName" in found:
         yield _image(found)
     if "spilled" in found or "did not load" in found:
         yield f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(0))}"
     if "cannot pull" in found:
         yield (
-            f"Its container cannot pull {model.tag} from the registry of Ollama. Check the tag, and the node's way out "
-            "to the internet."
+            f"Its container cannot pull {model.tag} from Ollama's registry. Check the tag, and the node's internet "
+            "access."
         )
     if "CrashLoopBackOff" in found or "restart" in found:
-        yield f"Its container ends again and again. {_kubectl(model, 'logs')}"
+        yield f"Its container keeps restarting. {_kubectl(model, 'logs')}"
     if "ContainerCreating" in found or "PodInitializing" in found or "not ready" in found:
-        yield f"A model that is being pulled takes minutes. Run it again with --wait, or {_kubectl(model, 'logs')[4:]}"
+        yield f"Pulling a model takes minutes. Run this again with --wait, or check {_kubectl(model, 'logs')[4:]}"
 
 
 def _image(found: str) -> str:
     if "429" in found or "toomanyrequests" in found.lower():
         return (
-            "Docker Hub allows 100 pulls per address in six hours (429). Wait: kubelet tries again until it may. "
-            "Do not restart the pod."
+            "Docker Hub allows 100 pulls per address in six hours (429). Wait until kubelet's retry succeeds, and do "
+            "not restart the pod."
         )
-    return "The image cannot be pulled. Check its name, and the node's way out to the internet (NAT, routes)."
+    return "The image cannot be pulled. Check its name, and the node's internet access (NAT, routes)."
 
 
 def of_server(model: ModelPromise, step: str, found: str) -> str:
-    """Why a server does not do the `step` of its examination."""
+    """Why a server fails a `step` of its test."""
     if found.startswith(FORWARD_REFUSED):
         if "(403)" in found:
             return (
                 # A WebSocket is a GET; from Kubernetes 1.35 it also needs `create` (kubernetes#134577).
-                f"Your user may not forward ports. Ask for `get` and `create` on pods/portforward in namespace "
-                f"{model.namespace}, or for the policy AmazonEKSClusterAdminPolicy."
+                f"Your user may not forward ports. Request `get` and `create` on pods/portforward in namespace "
+                f"{model.namespace}, or the policy AmazonEKSClusterAdminPolicy."
             )
-        return "The control plane does not reach kubelet: open TCP 10250 from it to the nodes."
+        return "The control plane cannot reach kubelet. Open TCP port 10250 from it to the nodes."
     if step == "held":
         return f"Its container pulls it at each start. {_kubectl(model, 'rollout restart')}"
     if step == "loaded" and "memory" in found:
-        return f"Something else is on the GPU. {_kubectl(model, 'logs')}"
+        return f"Another process uses the GPU. {_kubectl(model, 'logs')}"
     return _kubectl(model, "logs")
 
 
 def of_context(model: ModelPromise) -> str:
-    """Why a server has loaded its model with another context than its settings say."""
+    """Why a server has loaded its model with another context than its settings."""
     return (
-        "A client asks for another num_ctx, or the tag sets one: `kubectl -n "
-        f"{model.namespace} exec deployment/{model.id} -- ollama show {model.tag} --parameters` says which. Write that "
-        "context into the file, or load the model again: "
-        f"{_kubectl(model, 'rollout restart')[4:]}"
+        "A client requests another num_ctx, or the tag sets one: check `kubectl -n "
+        f"{model.namespace} exec deployment/{model.id} -- ollama show {model.tag} --parameters`. Set that context in "
+        f"the file, or reload the model with {_kubectl(model, 'rollout restart')[4:]}"
     )
 
 
 def of_spill(model: ModelPromise, spilled: int) -> str:
-    """What helps a model of which so many bytes are on the CPU."""
+    """What helps a model with this many bytes on the CPU."""
     return f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(spilled))}"
 
 
 def _would_fit(offers: Sequence[str]) -> str:
-    return f" It would fit with {'; or '.join(offers)}." if offers else " Take a smaller model."
+    return f" It would fit with {'; or '.join(offers)}." if offers else " Choose a smaller model."
 
 
 def _kubectl(model: ModelPromise, verb: str) -> str:
@@ -157,7 +156,7 @@ def _kubectl(model: ModelPromise, verb: str) -> str:
 
 
 def mode_of(node: Object) -> str:
-    """The mode that a node's taint names: `timeslice-2` of `timeslice-2-1a2b3c4d`; empty where it has no such taint."""
+    """The mode in a node's taint: `timeslice-2` of `timeslice-2-1a2b3c4d`; empty if it has no such taint."""
     value = taint(node, MODE_TAINT)
     config, _, once = value.rpartition("-")
     return config if config and len(once) == 8 and set(once) <= set("0123456789abcdef") else value

@@ -1,4 +1,4 @@
-"""Promise against fact: what was seen goes in, rows that say whether each promise holds come out. Asks nobody."""
+"""Compares what is expected of a stack with what was found: a row for each check. Makes no requests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -38,26 +38,26 @@ SETTINGS = {
     "LLAMA_ARG_CACHE_RAM": "prompt cache (MiB)",
     BATCH: "batch",
 }
-"""What the stack file calls the settings of a server."""
+"""The stack file's names for the settings of a server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """One promise."""
+    """One expectation and what was found."""
 
     about: str
-    """What it is made of: `stack`, `pool gpu`, `model llama2-7b`."""
+    """Its subject: `stack`, `pool gpu`, `model llama2-7b`."""
     what: str
     held: bool | None
-    """None where it could not be looked at, because an earlier one is broken."""
+    """None if it could not be checked, because an earlier one failed."""
     promised: str
     found: str
     fix: str = ""
-    """What to do where it is broken."""
+    """How to repair it."""
 
 
 def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
-    """Whether what was deployed is what the file says now; nothing where Pulumi was not asked."""
+    """Whether the deployed stack matches the file; nothing without Pulumi's outputs."""
     if outputs is None:
         return
     try:
@@ -66,16 +66,16 @@ def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterato
         differing = [str(error)]
     yield Check(
         about="stack",
-        what="deployed as its file says",
+        what="matches its file",
         held=not differing,
-        promised="as its file says",
-        found=one_line("; ".join(differing)) or "it is",
-        fix=f"The file was changed since the last `up`. Run `pulumi up --stack {promise.stack}`.",
+        promised="matches",
+        found=one_line("; ".join(differing)) or "matches",
+        fix=f"The file changed after the last `up`. Run `pulumi up --stack {promise.stack}`.",
     )
 
 
 def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
-    """What `tandem plan --running` would call a change."""
+    """The changes that `tandem plan --running` shows."""
     compared = compare(promise.setup, read_outputs(outputs, "the outputs", promise.stack))
     yield from (f"pool {name} is not deployed" for name in compared.new)
     for change in compared.changes:
@@ -86,7 +86,7 @@ def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
-    """Nodes, what runs on them, what that finds out, and the shares that come of it: cause before effect."""
+    """Nodes, their DaemonSets, the labels these set, and the shares that result: cause before effect."""
     about, nodes = f"pool {pool.name}", nodes_of(pool.name, facts)
     ready = [node for node in nodes if is_ready(node)]
     if pool.nodes:
@@ -99,7 +99,7 @@ def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
 
 
 def _mode(about: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
-    """The mode that the nodes were made for: a wrong one explains whatever else is wrong with them."""
+    """The mode that the nodes were created for: a wrong one explains all later failures."""
     tainted = [node for node in nodes if taint(node, MODE_TAINT)]
     wrong = [f"{causes.mode_of(node)} on {name(node)}" for node in tainted if causes.mode_of(node) != pool.config]
     return Check(
@@ -128,7 +128,7 @@ def _nodes_ready(about: str, pool: PoolPromise, nodes: Sequence[Object], facts: 
 
 
 def _strayed(node: Object, pool: PoolPromise) -> bool:
-    """Whether a node was made for the pool, and does not say so any more."""
+    """Whether a node was created for the pool and no longer has its label."""
     return causes.mode_of(node) == pool.config and labels(node).get(POOL_LABEL) not in pool.others
 
 
@@ -172,7 +172,7 @@ def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Objec
     promised = " or ".join(map(str, sorted(set(due.values())))) or str(pool.allocatable("")[resource])
     return Check(
         about=about,
-        what=f"{resource} a node",
+        what=f"{resource} per node",
         held=not wrong if nodes else None,
         promised=promised,
         found=", ".join(wrong) or promised if nodes else NO_NODE,
@@ -181,12 +181,12 @@ def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Objec
 
 
 def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
-    """With what settings a model was deployed, where its pod is, and on what."""
+    """A model's settings, its pod's node and its share."""
     about = f"model {model.id}"
     pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
     deployment = next((one for one in facts.deployments if name(one) == model.id), None)
     if not model.running:
-        fix = f"It was parked in the stack's file alone. Run `pulumi up --stack {model.stack}`."
+        fix = f"The file parks it, but the deployed stack does not. Run `pulumi up --stack {model.stack}`."
         found = name(pod) if pod else "no pod"
         yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
         if deployment:
@@ -209,7 +209,7 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         held=node in map(name, nodes) if node else None,
         promised=f"pool {model.pool}",
         found=node or "on no node",
-        fix=f"The node has lost its label {POOL_LABEL}, or the pod's nodeSelector was changed by hand. Run "
+        fix=f"The node lost its label {POOL_LABEL}, or somebody edited the pod's nodeSelector. Run "
         f"`kubectl get node {node} --show-labels`.",
     )
     yield Check(
@@ -218,13 +218,12 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         held=requested(pod, model.resource) == 1 if pod else None,
         promised=f"1 {model.resource}",
         found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
-        fix="A pod that asks for no share is counted nowhere and may see every GPU. "
-        f"Run `pulumi up --stack {model.stack}`.",
+        fix=f"A pod that requests no share may see every GPU. Run `pulumi up --stack {model.stack}`.",
     )
 
 
 def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
-    """What its server is started with: context, slots, KV type, batch and the rest, as far as the file says.
+    """The settings of its server: context, slots, KV type, batch and others in the file.
 
     `started` is its pod; of a parked model, which has none, its Deployment.
     """
@@ -246,14 +245,14 @@ def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
 
 
 def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]:
-    """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = was not asked."""
+    """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = not asked."""
     if not model.running:
         return
     about = f"model {model.id}"
     for step, what, promised in (
         ("version", "server answers", "an answer"),
         ("held", "has its model", model.tag),
-        ("loaded", "loads it", "loaded"),
+        ("loaded", "loads its model", "loaded"),
         ("answered", "answers a prompt", "an answer"),
     ):
         outcome = server.outcomes.get(step) if server else None
@@ -273,14 +272,14 @@ def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]
 
 
 def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
-    """All layers on the GPU: since Ollama 0.30 the two sizes are equal only then."""
+    """All layers on the GPU: since Ollama 0.30, only then are both sizes equal."""
     what, promised = "all layers on the GPU", "100 %"
     memory = server.memory if server else None
     if memory is None:
-        # A server that has loaded its model and then does not list it: somebody has unloaded it, or it has crashed.
+        # A server that loaded its model and no longer lists it: a client unloaded it, or it crashed.
         gone = server is not None and "answered" in server.outcomes
-        found = "not loaded any more" if gone else "not asked"
-        fix = "The server was restarted, or a client unloaded the model. Run it again."
+        found = "no longer loaded" if gone else "not asked"
+        fix = "The server restarted, or a client unloaded the model. Run the command again."
         return Check(about=about, what=what, held=False if gone else None, promised=promised, found=found, fix=fix)
     spilled = memory.size - memory.size_vram
     if memory.size > 0 and spilled <= 0:
@@ -289,7 +288,7 @@ def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
     if memory.size_vram <= 0:
         found = "0 %: it runs on the CPU"
         fix = (
-            "The server uses no GPU: 'inference compute' in its log says what it found. Run "
+            "The server uses no GPU. Check 'inference compute' in its log: run "
             f"`kubectl -n {model.namespace} logs deployment/{model.id}`."
         )
     else:

@@ -6,7 +6,7 @@ from tandem.arguments import add_cluster, add_stack, seconds
 from tandem.terminal import FAILED, FINE, Commands, add_command, print_json, progress
 
 WAIT_SECONDS = 1800
-"""How long `--wait` waits unless told: node, image and model come over a slow line."""
+"""Default of `--wait`: node, image and model may take long on a slow network."""
 
 
 def add(commands: Commands) -> None:
@@ -41,8 +41,8 @@ def _run(parsed: argparse.Namespace) -> int:
     from tandem.deployed.patience import Patience
     from tandem.verify import screen, verify
 
-    with progress(quiet=parsed.json) as tell:
-        patience = Patience(parsed.wait or 0, tell=tell)
+    with progress(quiet=parsed.json) as report:
+        patience = Patience(parsed.wait or 0, tell=report)
         with connection.reached(parsed, patience) as connected:
             verdict = verify.verify(connected, patience=patience, overfill=parsed.overfill)
     if parsed.json:

@@ -1,4 +1,4 @@
-"""The proof that shares are counted: one pod more than shares are free must wait, and the scheduler says why."""
+"""The proof that shares are counted: one pod more than there are free shares stays Pending."""
 
 import secrets
 import signal
@@ -20,22 +20,19 @@ if TYPE_CHECKING:
     from tandem.deployed.kubernetes import Cluster
 
 MARK = "tandem/overfill"
-"""Label of the pods, by which they are found again."""
+"""Label by which to find the pods again."""
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 IMAGE = artifacts.find("registry.k8s.io/pause").reference
-"""Does nothing, in 0.3 MiB. A pod holds its share from the moment it has a node: nobody waits for the image."""
+"""Does nothing, in 0.3 MiB. A pod holds its share as soon as it has a node, before it has its image."""
 NOBODY = 65535
-ADMISSION = (
-    "A quota or a policy of namespace {} refuses one more pod, so nothing is shown. Allow it, or verify without "
-    "--overfill."
-)
+ADMISSION = "A quota or a policy of namespace {} refuses another pod. Allow it, or run `verify` without --overfill."
 OTHER_NUMBER = (
-    "The node offers another number of shares than the file says, or other pods came and went meanwhile. Run it again."
+    "The node offers another number of shares than the file, or other pods started or ended. Run the command again."
 )
 PLACE_SECONDS = 60.0
 GONE_SECONDS = 60.0
 LONGEST_SECONDS = 300
-"""Kubelet ends such a pod by itself after this, should nobody be left to delete it."""
+"""Kubelet ends such a pod after this time, even if tandem was killed."""
 POLL_SECONDS = 0.5
 ENDED = ("Succeeded", "Failed")
 
@@ -50,7 +47,7 @@ def overfill(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Iterator[Check]:
-    """A check for each resource of a pool with these nodes. What it starts is gone before it returns or raises."""
+    """A check for each resource of a pool with these nodes. Deletes its pods before it returns or raises."""
     ready = [node for node in nodes if is_ready(node)]
     for resource in pool.shares:
         with _removed(cluster, namespace, clock, sleep):
@@ -72,7 +69,7 @@ def overfill(
 
 
 def free_shares(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) -> int:
-    """Shares on these nodes that no pod holds; `pods` are those of all namespaces."""
+    """Free shares on these nodes; `pods` are those of all namespaces."""
     names = {name(node) for node in nodes}
     held = [pod for pod in pods if node_of(pod) in names and pod.get("status", {}).get("phase") not in ENDED]
     free = sum(allocatable(node, resource) for node in nodes) - sum(requested(pod, resource) for pod in held)
@@ -80,9 +77,9 @@ def free_shares(resource: str, nodes: Sequence[Object], pods: Sequence[Object]) 
 
 
 def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence[Object]) -> dict[str, Any]:
-    """A pod that asks for one share and does nothing, on the nodes that are there now.
+    """A pod that requests one share and does nothing, on the current nodes.
 
-    An autoscaler could give it a new node otherwise, which costs money and proves nothing.
+    Otherwise an autoscaler could start a node for it, which costs money and proves nothing.
     """
     hosts = [labels(node).get(HOSTNAME_LABEL, name(node)) for node in nodes]
     here = {"key": HOSTNAME_LABEL, "operator": "In", "values": hosts}
@@ -93,7 +90,7 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
         "metadata": {"name": own_name, "namespace": namespace, "labels": {MARK: pool}},
         "spec": {
             "restartPolicy": "Never",
-            # As the strictest namespace wants it: kubernetes.io/docs/concepts/security/pod-security-standards,
+            # As the strictest namespace requires: kubernetes.io/docs/concepts/security/pod-security-standards,
             # Restricted. The image's own user is 65535 as well (kubernetes build/pause/Dockerfile).
             "securityContext": {
                 "runAsNonRoot": True,
@@ -121,20 +118,20 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
 
 
 def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) -> Check:
-    """What the pods that were started show: all but one on a node, and that one waiting for a share."""
+    """The result: all pods but one have a node, and that one waits for a share."""
     placed, words = [node_of(pod) for pod in pods if node_of(pod)], list(filter(None, map(unplaced, pods)))
     too_few = f"Insufficient {resource}"
     refused = next((text for text in words if too_few in text), "")
     if len(placed) > free:
         held, found = False, f"{len(placed)} pods got one of {free} free shares"
     elif len(placed) < free and words:
-        held, found = False, f"{len(placed)} of {free} free shares could be had: {_sentence(words[0])}"
+        held, found = False, f"{len(placed)} of {free} free shares were available: {_sentence(words[0])}"
     elif refused:
         held, found = True, f"Pending: {_sentence(refused)}"
     else:
         held, found = (
             None,
-            f"Pending for another reason: {_sentence(words[0])}" if words else "the scheduler says nothing",
+            f"Pending for another reason: {_sentence(words[0])}" if words else "no message from the scheduler",
         )
     return _check(pool, resource, free, held, found, OTHER_NUMBER)
 
@@ -142,7 +139,7 @@ def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) 
 def _check(pool: PoolPromise, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
     return Check(
         about=f"pool {pool.name}",
-        what=f"one pod too many waits for {resource} ({free} free)",
+        what=f"one pod too many stays Pending for {resource} ({free} free)",
         held=held,
         promised=f"Insufficient {resource}",
         found=found,
@@ -151,7 +148,7 @@ def _check(pool: PoolPromise, resource: str, free: int, held: bool | None, found
 
 
 def _sentence(text: str) -> str:
-    """The first sentence of the scheduler; what follows is of preemption."""
+    """The scheduler's first sentence; the rest is about preemption."""
     return text.partition(". ")[0]
 
 
@@ -159,7 +156,7 @@ def _sentence(text: str) -> str:
 def _removed(
     cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]
 ) -> Iterator[None]:
-    """Whatever happens in the block, the pods are gone after it: those of an earlier call that was killed as well."""
+    """Deletes the pods after the block in any case, and those of an earlier call that was killed."""
     with _ended_as_by_ctrl_c():
         try:
             _remove(cluster, namespace, clock, sleep)
@@ -170,7 +167,7 @@ def _removed(
 
 
 def _remove(cluster: "Cluster", namespace: str, clock: Callable[[], float], sleep: Callable[[float], None]) -> None:
-    """Deletes the pods until none is left: one may arrive late, when its creation was interrupted."""
+    """Deletes the pods until none is left: one may appear late, if its creation was interrupted."""
     ends = clock() + GONE_SECONDS
     while left := [pod for pod in cluster.pods(namespace) if MARK in labels(pod)]:
         for pod in left:
@@ -182,7 +179,7 @@ def _remove(cluster: "Cluster", namespace: str, clock: Callable[[], float], slee
 
 @contextmanager
 def _ended_as_by_ctrl_c() -> Iterator[None]:
-    """SIGTERM and a closed terminal end the block as Ctrl-C does: with what stands under `finally`."""
+    """SIGTERM and a closed terminal end the block as Ctrl-C does, so that `finally` runs."""
 
     def end(number: int, frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -193,7 +190,7 @@ def _ended_as_by_ctrl_c() -> Iterator[None]:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C does not end the removal; it has a limit of its own."""
+    """A second Ctrl-C does not stop the removal, which has its own time limit."""
 
     def go_on(number: int, frame: FrameType | None) -> None:
         pass

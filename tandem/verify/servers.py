@@ -1,4 +1,4 @@
-"""A model's Ollama server, put to the test: has it its model, does it load it, answer, and hold it on the GPU?"""
+"""Tests a model's Ollama server: whether it has the model, loads it, answers, and keeps it on the GPU."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -8,7 +8,7 @@ from tandem.deployed.ollama import Memory, Ollama, OllamaError, same_tag
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How one step went, in words."""
+    """The outcome of one step."""
 
     fine: bool
     text: str
@@ -16,16 +16,16 @@ class Outcome:
 
 @dataclass(slots=True)
 class Server:
-    """What a server was seen to do, step by step; a step after a failed one is absent."""
+    """A server's outcomes, step by step; no step follows a failed one."""
 
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     memory: Memory | None = None
 
 
 def examine(servers: Mapping[str, Ollama], tags: Mapping[str, str]) -> dict[str, Server]:
-    """Puts all servers of a stack to the test, by id.
+    """Tests all servers of a stack, by id.
 
-    All are loaded before any is judged: a model may be whole on the GPU only as long as its neighbour is not there.
+    Loads all before it judges any: a model may fit on the GPU only until its neighbour is loaded.
     """
     found = {id: Server() for id in servers}
     steps: tuple[tuple[str, Callable[[Ollama, str], Outcome]], ...] = (
@@ -64,5 +64,5 @@ def _held(server: Ollama, tag: str) -> Outcome:
 def _answered(server: Ollama, _: str) -> Outcome:
     tokens, speed = server.probe()
     if not tokens:
-        return Outcome(False, "an answer without a word")
+        return Outcome(False, "an empty answer")
     return Outcome(True, f"{tokens} tokens, {speed:.1f} tokens/s" if speed else f"a vector of {tokens} numbers")

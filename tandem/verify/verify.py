@@ -1,4 +1,4 @@
-"""Looks at a stack until its promises hold, or time is up."""
+"""Checks a stack until every check passes, or time is up."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
@@ -19,7 +19,7 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Every promise, with what was found."""
+    """Every check, with what was found."""
 
     stack: str
     cluster: str
@@ -29,12 +29,12 @@ class Verdict:
 
     @property
     def broken(self) -> list[Check]:
-        """Broken promises, causes before effects."""
+        """Failed checks, causes before effects."""
         return [check for check in self.checks if check.held is False]
 
     @property
     def holds(self) -> bool:
-        """Whether no promise is broken."""
+        """Whether no check failed."""
         return not self.broken
 
     def as_dict(self) -> dict[str, Any]:
@@ -45,20 +45,20 @@ class Verdict:
             "cluster": self.cluster,
             "verdict": "holds" if self.holds else "broken",
             "waited_s": round(self.waited_s, 1),
-            "first_broken": _told(self.broken[0]) if self.broken else None,
-            "checks": [_told(check) for check in self.checks],
+            "first_broken": _as_dict(self.broken[0]) if self.broken else None,
+            "checks": [_as_dict(check) for check in self.checks],
         }
 
 
-def _told(check: Check) -> dict[str, Any]:
-    """A check as JSON takes it; what to do only where there is something to do."""
+def _as_dict(check: Check) -> dict[str, Any]:
+    """A check for JSON; with its fix only if it failed."""
     return {**asdict(check), "fix": check.fix if check.held is False else ""}
 
 
 def verify(connected: Connected, *, patience: Patience, overfill: bool = False, reach: Reach = forwards) -> Verdict:
-    """Compares a stack with its file, again and again while patience lasts.
+    """Compares a stack with its file, repeatedly while patience lasts.
 
-    Raises `NotConnectedError` where the cluster cannot be looked at; while waiting, only where that will not pass.
+    Raises `NotConnectedError` if the cluster cannot be reached; while waiting, only if that is permanent.
     """
     while True:
         try:
@@ -71,7 +71,7 @@ def verify(connected: Connected, *, patience: Patience, overfill: bool = False, 
             if not broken or not patience.lasts(_progress(checks, broken[0])):
                 break
     if overfill:
-        patience.tell("starting one pod too many …")
+        patience.tell("Starting one pod too many …")
         checks += _overfilled(connected, checks)
     return Verdict(
         stack=connected.promise.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
@@ -79,10 +79,10 @@ def verify(connected: Connected, *, patience: Patience, overfill: bool = False, 
 
 
 def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Iterator[Check]:
-    """One look at everything: causes before effects."""
+    """Checks everything once: causes before effects."""
     promise = connected.promise
     yield from stack_checks(promise, connected.outputs)
-    tell("looking at nodes and pods …")
+    tell("Checking nodes and pods …")
     facts = facts_of(connected)
     for pool in promise.pools:
         yield from pool_checks(pool, facts)
@@ -97,7 +97,7 @@ NO_POD: dict[str, Any] = {"metadata": {}}
 
 
 def facts_of(connected: Connected) -> Facts:
-    """What Kubernetes says of the stack now."""
+    """The current state of the stack in Kubernetes."""
     cluster, promise = connected.cluster, connected.promise
     namespaces = {daemon.namespace for pool in promise.pools for daemon in pool.daemons}
     homes = {model.namespace for model in promise.models}
@@ -110,7 +110,7 @@ def facts_of(connected: Connected) -> Facts:
 
 
 def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], None], reach: Reach) -> dict[str, Server]:
-    tell(f"asking {' and '.join(ids)}: loading a model takes a while …")
+    tell(f"Loading {' and '.join(ids)} …")
     models = [model for model in connected.promise.models if model.id in ids]
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
@@ -122,7 +122,7 @@ def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], No
 
 
 def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check]:
-    """Only where a pool keeps its other promises: a wrong number of shares would be told twice."""
+    """Only for a pool that passes its other checks: otherwise a wrong number of shares would be reported twice."""
     facts = facts_of(connected)
     namespace = connected.promise.models[0].namespace
     for pool in connected.promise.pools:
@@ -131,10 +131,10 @@ def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check
         if pool.nodes and not broken:
             yield from overfill(connected.cluster, pool, nodes_of(pool.name, facts), namespace)
         else:
-            why = "not tried: the pool breaks another promise" if broken else "not tried: the pool is parked"
-            yield Check(about=about, what="one pod too many waits", held=None, promised="Pending", found=why)
+            why = "not tried: another check of the pool failed" if broken else "not tried: the pool is parked"
+            yield Check(about=about, what="one pod too many stays Pending", held=None, promised="Pending", found=why)
 
 
 def _progress(checks: Sequence[Check], first: Check) -> str:
     held = sum(check.held is True for check in checks)
-    return f"{held} of {len(checks)} promises hold; waiting for {first.about}, {first.what}: {first.found}"
+    return f"{held} of {len(checks)} checks passed; waiting for {first.about}, {first.what}: {first.found}"

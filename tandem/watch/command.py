@@ -43,7 +43,7 @@ def _run(parsed: argparse.Namespace) -> int:
 
     with connection.reached(parsed) as connected:
         looks = watch.looks(connected, probe=parsed.probe, interval=parsed.interval, once=parsed.once)
-        # Ctrl-C is how one leaves it.
+        # Users leave it with Ctrl-C.
         with suppress(KeyboardInterrupt), closing(looks):
             if parsed.json:
                 for look in looks:

@@ -1,4 +1,4 @@
-"""Memory and use of each GPU: from the DCGM exporter where one runs, else from `nvidia-smi` in the plugin's pod."""
+"""Memory and use of each GPU: from the DCGM exporter if one runs, else from `nvidia-smi` in the plugin's pod."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gpu:
-    """A card, or a MIG slice of one. None = not told."""
+    """A GPU, or a MIG slice of one. None = unknown."""
 
     node: str
     uuid: str
@@ -44,12 +44,12 @@ class Gpu:
     used_mib: float | None
     total_mib: float | None
     busy_percent: float | None
-    """Part of the last second or so in which a kernel ran; no slice has it."""
+    """Part of about the last second in which a kernel ran; slices do not report it."""
     source: str
 
 
 def read(cluster: "Cluster", nodes: Sequence[str], pods: Sequence[Object]) -> tuple[list[Gpu], list[str]]:
-    """The GPUs of the nodes, and why those of a node are not known; `pods` are those of all namespaces."""
+    """The GPUs of the nodes, and why those of a node are unknown; `pods` are those of all namespaces."""
     found: list[Gpu] = []
     notes: list[str] = []
     for node in nodes:
@@ -73,7 +73,7 @@ def _of_node(cluster: "Cluster", node: str, pods: Sequence[Object]) -> list[Gpu]
         for container in pod.get("spec", {}).get("containers", ()):
             if container["name"] in PLUGIN_CONTAINERS:
                 return list(from_nvidia_smi(node, cluster.run_in(dict(pod), container["name"], NVIDIA_SMI)))
-    raise NotConnectedError("neither a DCGM exporter nor the device plugin is ready there")
+    raise NotConnectedError("neither a DCGM exporter nor the device plugin is ready on this node")
 
 
 def _metrics(leads: "AbstractContextManager[Forward]") -> str:
@@ -83,7 +83,7 @@ def _metrics(leads: "AbstractContextManager[Forward]") -> str:
         except WireError as error:
             raise NotConnectedError(forward.trouble or f"the DCGM exporter {error}") from None
     if status >= ERROR:
-        raise NotConnectedError(f"the DCGM exporter answers with {status}")
+        raise NotConnectedError(f"the DCGM exporter answered with {status}")
     return body.decode(errors="replace")
 
 
@@ -108,7 +108,7 @@ def from_nvidia_smi(node: str, printed: str) -> Iterator[Gpu]:
 def from_dcgm(node: str, text: str) -> Iterator[Gpu]:
     """The GPUs and slices in the metrics of a DCGM exporter.
 
-    With virtual GPUs on, a card's series is repeated for each pod, with the pod's part: the largest is the card's.
+    With virtual GPUs on, a GPU's series is repeated for each pod, with the pod's part: the largest is the GPU's.
     """
     values: dict[tuple[str, str], dict[str, float]] = {}
     names: dict[tuple[str, str], str] = {}
@@ -140,7 +140,7 @@ def _samples(text: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
 
 
 def _number(text: str) -> float | None:
-    """`[N/A]` and the like are no numbers."""
+    """The number; None for `[N/A]` and similar text."""
     try:
         number = float(text)
     except ValueError:

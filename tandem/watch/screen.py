@@ -1,4 +1,4 @@
-"""Looks for people: tables in a terminal, plain lines elsewhere."""
+"""The screen of `tandem watch`: tables on a terminal, plain lines elsewhere."""
 
 import datetime
 import sys
@@ -17,15 +17,15 @@ from tandem.watch.gpus import Gpu
 from tandem.watch.watch import Look, ModelLook
 
 NARROW = 72
-"""Columns below which a look is told line by line."""
+"""Below this many columns, a look is printed line by line."""
 EVENTS_SHOWN = 5
 NEVER_YEARS = 50
 """Ollama writes "never" as a date some 290 years away."""
-NO_SPEED = "Ollama keeps no counter of tokens: --probe measures tokens/s with a tiny prompt."
+NO_SPEED = "hint: Ollama does not report throughput; pass --probe to measure tokens/s"
 
 
 def live(looks: Iterable[Look]) -> None:
-    """Shows looks as they come: in place on a terminal, else as lines."""
+    """Shows each look: in place on a terminal, else as lines."""
     console = open_console()
     if not console.is_terminal:
         for look in looks:
@@ -103,7 +103,7 @@ def lines(look: Look, *, events: bool = True) -> Iterator[str]:
 
 
 def _troubles(look: Look) -> Iterator[str]:
-    yield from (f"{model.id}: no answer: {model.trouble}" for model in look.models if model.trouble)
+    yield from (f"{model.id} does not answer: {model.trouble}" for model in look.models if model.trouble)
 
 
 def _without_speed(look: Look) -> bool:
@@ -118,7 +118,7 @@ def _memory(memory: Memory | None, at: datetime.datetime) -> tuple[str, str, str
 
 
 def _until(expires: str, at: datetime.datetime) -> str:
-    """When a model is unloaded, from now."""
+    """Time until a model is unloaded."""
     try:
         when = datetime.datetime.fromisoformat(expires)
     except ValueError:

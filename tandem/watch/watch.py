@@ -1,4 +1,4 @@
-"""What goes on in a stack, look after look."""
+"""The state of a stack, look after look."""
 
 import datetime
 import time
@@ -17,9 +17,9 @@ from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
 
 ANSWER_SECONDS = 5.0
-"""A server that is well answers at once, however busy its model is."""
-UNKNOWN = "not known"
-CLUSTER = "the cluster: "
+"""A healthy server answers quickly, however busy its model is."""
+UNKNOWN = "unknown"
+CLUSTER = "cluster: "
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,31 +29,31 @@ class ModelLook:
     id: str
     tag: str
     pod: str
-    """Empty where there is none."""
+    """Empty if there is none."""
     node: str
     state: str
     ready: bool
     restarts: int
     trouble: str
-    """Why its server does not answer; empty where it does, or was not asked."""
+    """Why its server does not answer; empty if it does, or was not asked."""
     memory: Memory | None
     """None while nothing is loaded."""
     tokens_per_s: float | None
-    """Of a tiny prompt; None where it was not measured: Ollama keeps no counters."""
+    """Of a short prompt; None if not measured: Ollama keeps no counters."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """Everything, at one time."""
+    """The state at one time."""
 
     at: datetime.datetime
     stack: str
     models: tuple[ModelLook, ...]
     gpus: tuple[Gpu, ...]
     trouble: tuple[str, ...]
-    """What could not be looked at."""
+    """Parts that could not be read."""
     events: tuple[str, ...] = ()
-    """What has changed since the look before."""
+    """Changes since the previous look."""
 
     def as_dict(self) -> dict[str, Any]:
         """For `--json`."""
@@ -69,7 +69,7 @@ def looks(
     reach: Reach = forwards,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Generator[Look, None, None]:
-    """Looks without end, or `once`. Raises `NotConnectedError` if the first one fails; later that is told in a look."""
+    """Endless looks, or one if `once`. Raises `NotConnectedError` if the first fails; later looks contain the error."""
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
         for model in connected.promise.models:
@@ -101,7 +101,7 @@ def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> L
     gpu_nodes = [objects.name(node) for pool in promise.pools for node in nodes_of(pool.name, facts)]
     found, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
-        notes.append("there is no GPU node")
+        notes.append("no GPU node")
     return Look(at=now(), stack=promise.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
 
 
@@ -130,7 +130,7 @@ def _model(model: ModelPromise, pods: Sequence[objects.Object], server: Ollama, 
 
 
 def lost(before: Look, why: str) -> Look:
-    """A look at a cluster that does not answer: nothing is known, and old numbers are not shown as new ones."""
+    """A look at a cluster that does not answer: everything is unknown, and old numbers are not repeated."""
     models = tuple(
         replace(one, state=UNKNOWN, ready=False, trouble="", memory=None, tokens_per_s=None) for one in before.models
     )
@@ -138,7 +138,7 @@ def lost(before: Look, why: str) -> Look:
 
 
 def with_events(before: Look | None, seen: Look) -> Look:
-    """The look with what has changed since the one before."""
+    """The look with the changes since the previous one."""
     if before is None:
         return seen
     old = {model.id: model for model in before.models}
@@ -152,13 +152,13 @@ def _events(old: ModelLook, new: ModelLook) -> Iterator[str]:
     if new.pod and old.pod and new.pod != old.pod:
         yield f"{new.id}: pod {old.pod} was replaced by {new.pod}"
     elif new.restarts > old.restarts:
-        yield f"{new.id}: its container was started again ({new.state})"
+        yield f"{new.id}: its container restarted ({new.state})"
     if new.trouble and not old.trouble:
         yield f"{new.id}: lost the connection: {new.trouble}"
     elif old.trouble and not new.trouble and new.ready:
         yield f"{new.id}: connected again"
     if old.ready and not new.ready and new.state != UNKNOWN:
-        yield f"{new.id}: not ready any more ({new.state})"
+        yield f"{new.id}: no longer ready ({new.state})"
     elif new.ready and not old.ready and old.state != UNKNOWN:
         yield f"{new.id}: ready"
 

@@ -110,7 +110,7 @@ def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.Ca
     assert "FAILED" not in told.out
     assert "16 tokens, 50.0 tokens/s" in told.out
     assert "Insufficient nvidia.com/gpu" in told.out
-    assert told.out.rstrip().endswith("30 of 30 promises hold, 0 broken.")
+    assert told.out.rstrip().endswith("30 of 30 checks passed, 0 failed")
     assert "Traceback" not in told.err
     assert overfilling(stack) == []
 
@@ -124,7 +124,7 @@ def test_a_node_of_another_mode_is_the_first_broken_promise(stack: Stack, capsys
     assert told["first_broken"]["found"] == f"none on {GPU_NODE}"
     assert [check["what"] for check in told["checks"] if check["held"] is False] == [
         "gpu.sharing-strategy",
-        "nvidia.com/gpu a node",
+        "nvidia.com/gpu per node",
     ]
 
 
@@ -134,7 +134,7 @@ def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached:
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
     [check] = overfill(reached.cluster, pool, at, "ollama")
     assert check.held is True
-    assert check.what == "one pod too many waits for nvidia.com/gpu (2 free)"
+    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (2 free)"
     assert "1 Insufficient nvidia.com/gpu" in check.found
     assert overfilling(stack) == []
 
@@ -144,7 +144,7 @@ def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, re
     stack.cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}})
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
     [check] = overfill(reached.cluster, reached.promise.pools[0], at, "strict")
-    assert (check.held, check.what) == (True, "one pod too many waits for nvidia.com/gpu (0 free)")
+    assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (0 free)")
     assert overfilling(stack) == []
 
 
@@ -313,7 +313,7 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
     assert "refuses to forward a port" in told["first_broken"]["found"]
     assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in told["first_broken"]["fix"]
     assert run("watch", kubeconfig, "--once", "--json") == 0
-    assert "`nvidia-smi` may not be run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
+    assert "`nvidia-smi` may not run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 
 
 def test_a_program_may_give_the_token_as_on_eks(stack: Stack, tmp_path: Path) -> None:

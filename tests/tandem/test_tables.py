@@ -193,9 +193,7 @@ GPUS = (
 )
 LOOKS = (
     Look(at=NOON, stack="dev", models=LOADED, gpus=GPUS, trouble=()),
-    Look(
-        at=NOON, stack="dev", models=IDLE, gpus=(), trouble=("there is no GPU node",), events=("idle: started again",)
-    ),
+    Look(at=NOON, stack="dev", models=IDLE, gpus=(), trouble=("no GPU node",), events=("idle: started again",)),
     Look(at=NOON, stack="dev", models=(LOADED[1],), gpus=(), trouble=()),
 )
 
@@ -206,7 +204,7 @@ def look() -> None:
         for width in (watch.NARROW, watch.NARROW - 1):
             console.print(watch.render(one, ["12:00:00 pod moved"], width))
         print(json.dumps(one.as_dict(), indent=1))
-    # On a terminal each look is in the place of the one before; six events are one too many.
+    # On a terminal each look is in the memory of the one before; six events are one too many.
     watch.live([replace(LOOKS[1], events=tuple(f"event {number}" for number in range(6))), LOOKS[2]])
 
 

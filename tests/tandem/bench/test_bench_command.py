@@ -40,7 +40,7 @@ def load(**changes: Any) -> Load:
 
 def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
     told = [str(case) for case in cases(load(repeats=2, rates=[0.5]), ["a", "b"])]
-    who, loads = ("a", "b", "a + b"), ("2 at a time", "0.5 a second")
+    who, loads = ("a", "b", "a + b"), ("2 at a time", "0.5 per second")
     assert told[:6] == [f"{one}, 8 words, {load}, repeat 1" for load in loads for one in who]
     assert [one.replace("repeat 1", "repeat 2") for one in told[:6]] == told[6:]
     assert [case.endpoints for case in cases(load(), ["a"])] == [("a",)]
@@ -74,7 +74,7 @@ def test_a_result_has_everything_to_repeat_it(tmp_path: Path) -> None:
             assert rows[0].server.eval_ns == 80_000_000
         assert run.client_cpu_s > 0
     assert "together" in ended.stdout
-    assert "a million tokens" in ended.stdout
+    assert "per million tokens" in ended.stdout
     assert f"Result: {path}" in ended.stdout
     assert "3/6 a + b, 8 words, 2 at a time, repeat 1" in ended.stderr
 
@@ -150,7 +150,7 @@ def test_empty_pieces_are_no_arrival_and_thoughts_are() -> None:
 @pytest.mark.parametrize(
     ("parts", "status", "error"),
     [
-        (['{"response": "a"}\n'], 200, "the answer ended without the word that it is done"),
+        (['{"response": "a"}\n'], 200, "the stream ended before the reply was complete"),
         (['{"response": "a"}\n', '{"error": "CUDA"}\n'], 200, "CUDA"),
         (['{"done": true}\n'], 200, "the answer is empty"),
         (["<html>\n"], 200, "not Ollama's answer (Invalid JSON: expected value at line 1 column 1)"),
@@ -167,8 +167,8 @@ def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, erro
     ("fault", "error"),
     [
         ("busy", "503: server busy"),
-        ("breaks", "went away in the middle: "),
-        ("stops", "the answer ended without the word that it is done"),
+        ("breaks", "connection lost: "),
+        ("stops", "the stream ended before the reply was complete"),
         ("says", "an error was encountered while running the model: CUDA error"),
     ],
 )
@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
     assert process.returncode == 130
-    assert err == f"tandem: stopped with Ctrl-C. 1 run is in {path}. Continue with --resume.\n"
+    assert err == f"tandem: interrupted. 1 run is in {path}. Continue with --resume.\n"
     kept = read(path)
     assert not kept.complete
     assert [run.endpoints for run in kept.runs] == [["a"]]
@@ -231,7 +231,7 @@ def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path.write_text("mine")
     with ollama() as a:
         ended = bench(path, a=a)
-    told = f"tandem: {path} exists. Continue it with --resume, or name another file with -o.\n"
+    told = f"tandem: {path} already exists. Continue it with --resume, or choose another file with -o.\n"
     assert ended == Ended(2, "", told)
     assert path.read_text() == "mine"
 
@@ -244,7 +244,7 @@ def test_resuming_with_something_else_is_refused(change: tuple[str, str], tmp_pa
         model = () if change[0] == "--model" else ("--model", "a=tiny:1b")
         ended = bench(path, "--resume", *model, *change, a=a)
     assert ended.returncode == 2
-    assert "Repeat the arguments that it was begun with." in ended.stderr
+    assert "Repeat its original arguments." in ended.stderr
 
 
 def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> None:

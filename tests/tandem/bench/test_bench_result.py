@@ -61,7 +61,7 @@ def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(servers:
     servers.change(version="0.99.0", digest="another", quantization="F16")
     ended = servers.bench("--resume")
     assert ended.returncode == 0
-    assert "warning" not in ended.stdout
+    assert "Server a" not in ended.stdout
     result = read(servers.path)
     assert [run.session for run in result.runs] == [0, 1, 1]
     told = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
@@ -89,13 +89,13 @@ def test_a_resumed_benchmark_says_that_a_server_is_another_one(servers: Servers)
         ended = servers.bench("--resume", "--json")
     [warning] = ended.json["warnings"]  # b had no run before
     change = f"Ollama 0.99.0 instead of 0.32.15, digest {'b' * 12} instead of d. "
-    assert warning.startswith(f"Server a is different than in the other runs: {change}")
+    assert warning.startswith(f"Server a differs from the other runs: {change}")
     servers.change(version="1.0")
     ended = servers.bench("--resume")
     assert ended.returncode == 0
     first, second = ended.stderr.split("warning: ")[1:]
-    assert first.startswith("Server a is different than in the other runs: Ollama 1.0 instead of 0.32.15")
-    assert second.startswith("Server b is different than in the other runs: Ollama 1.0 instead of 0.99.0.")
+    assert first.startswith("Server a differs from the other runs: Ollama 1.0 instead of 0.32.15")
+    assert second.startswith("Server b differs from the other runs: Ollama 1.0 instead of 0.99.0.")
 
 
 def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers: Servers) -> None:
@@ -104,9 +104,9 @@ def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers
     servers.change(digest="cd" * 32)
     ended = servers.bench("--repeats", "2", "--resume")
     assert ended.returncode == 0
-    difference = "different than in the other runs: digest cdcdcdcdcdcd instead of d"
-    assert f"tandem: warning: Server b is {difference}. " in ended.stderr
-    left_out = f"3 of 6 runs are not compared: server a was {difference}; server b was different"
+    difference = "from the other runs: digest cdcdcdcdcdcd instead of d"
+    assert f"tandem: warning: Server b differs {difference}. " in ended.stderr
+    left_out = f"3 of 6 runs are excluded: server a differed {difference}; server b differed"
     assert left_out in ended.stdout
 
 
@@ -119,7 +119,7 @@ def test_a_server_that_is_the_usual_one_again_is_no_change(servers: Servers) -> 
     ended = servers.bench("--repeats", "3", "--resume")
     assert ended.returncode == 0
     assert "warning" not in ended.stderr
-    assert "3 of 9 runs are not compared" in ended.stdout
+    assert "3 of 9 runs are excluded" in ended.stdout
 
 
 def test_a_server_at_another_address_is_the_same_server(servers: Servers) -> None:
@@ -147,8 +147,8 @@ def test_the_salt_of_an_earlier_call_is_refused(servers: Servers) -> None:
 def test_a_second_benchmark_with_the_same_file_stops_at_once(servers: Servers, tmp_path: Path) -> None:
     alias = tmp_path / "alias.json"
     alias.symlink_to(servers.path)
-    told = f"tandem: {servers.path} is being written by another `tandem bench`. " + (
-        "Wait until it ends, or name another file with -o.\n"
+    told = f"tandem: {servers.path} is in use by another `tandem bench`. " + (
+        "Wait until it ends, or choose another file with -o.\n"
     )
     with reserve(servers.path):
         for name in (servers.path, alias):
@@ -192,9 +192,9 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
 @pytest.mark.parametrize("more", [(), ("--resume",)])
 def test_a_place_that_holds_no_file_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
     absent = tmp_path / "none" / "r.json"
-    told = f"tandem: {absent} cannot be written: No such file or directory. Name another file with -o.\n"
+    told = f"tandem: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
     assert servers.bench(*more, path=absent) == Ended(2, "", told)
-    told = f"tandem: {tmp_path} is a folder. Name a file in it with -o.\n"
+    told = f"tandem: {tmp_path} is a folder. Choose a file with -o.\n"
     assert servers.bench(*more, path=tmp_path) == Ended(2, "", told)
 
 
@@ -245,8 +245,8 @@ def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tm
         ((2**30, 2**29), "b was partly on the CPU: 50% of its 1,024 MiB was on the GPU."),
         ((5000, 0), "b was on the CPU: 0% of its 1 MiB was on the GPU."),
         ((10**6, 10**6 - 1), "b was partly on the CPU: 99% of its 1 MiB was on the GPU."),
-        (None, "the place of b is unknown: its server did not list it as loaded."),
-        ((0, 0), "the place of b is unknown: its server did not list it as loaded."),
+        (None, "the memory of b is unknown: its server did not list it as loaded."),
+        ((0, 0), "the memory of b is unknown: its server did not list it as loaded."),
     ],
 )
 def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
@@ -254,13 +254,13 @@ def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
 ) -> None:
     size, size_vram = place or (0, 0)
     servers["b"].answers["/api/ps"] = {"models": [loaded("tiny:1b", size, size_vram)] if place else []}
-    fix = "Its runs could not be compared. Give it more GPU memory, or measure anyway with --allow-cpu."
+    fix = "Results would not be comparable. Give it more GPU memory, or pass --allow-cpu to measure anyway."
     assert servers.bench() == Ended(1, "", f"tandem: {told}\ntandem: {fix}\n")
     assert len(servers.prompts) == 2  # one to load each model
     assert os.listdir(tmp_path) == []
     ended = servers.bench("--allow-cpu")
     assert ended.returncode == 0
-    assert "2 of 3 runs are not compared: " + told.removesuffix(".") in ended.stdout
+    assert "2 of 3 runs are excluded: " + told.removesuffix(".") in ended.stdout
     assert len(read(servers.path).runs) == 3
 
 
@@ -283,13 +283,13 @@ def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers) 
 def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Servers) -> None:
     ended = servers.bench("--resume")
     assert ended.returncode == 0
-    assert f"tandem: {servers.path} does not exist yet: a new result begins\n" in ended.stderr
+    assert f"tandem: warning: {servers.path} does not exist; starting a new result\n" in ended.stderr
     asked, kept = len(servers.prompts), servers.path.read_bytes()
     servers["a"].size_vram = 0
     ended = servers.bench("--resume")
     assert ended.returncode == 0
     assert (len(servers.prompts), servers.path.read_bytes()) == (asked, kept)
-    assert "all runs are in the result already: nothing is left to measure\n" in ended.stderr
+    assert "the result already has all runs; nothing to measure\n" in ended.stderr
 
 
 def test_a_server_that_is_too_slow_for_the_timeout_names_that(
@@ -300,14 +300,16 @@ def test_a_server_that_is_too_slow_for_the_timeout_names_that(
 
     monkeypatch.setattr("tandem.bench.run.Sender", sender)
     why = "a did not answer its first request (not complete within 0.001 s)"
-    told = f"tandem: {why}. Raise --timeout, or repair that server, and repeat the command.\n"
+    told = f"tandem: {why}. Raise --timeout or repair that server, then repeat the command.\n"
     assert servers.bench("--timeout", "0.001", names="a") == Ended(1, "", told)
 
 
 def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Servers, tmp_path: Path) -> None:
     servers["a"].fault = "busy"
     why = "a did not answer its first request (503: server busy)"
-    assert servers.bench("--allow-cpu") == Ended(1, "", f"tandem: {why}. Repair that server and repeat the command.\n")
+    assert servers.bench("--allow-cpu") == Ended(
+        1, "", f"tandem: {why}. Repair that server, then repeat the command.\n"
+    )
     assert os.listdir(tmp_path) == []
 
 

@@ -63,7 +63,7 @@ def test_thoughts_are_neither_shown_nor_passed_on_nor_written_down(tmp_path: Pat
         heard = str([one["messages"] for server in (a, b) for one in server.requests])
     shown = ended.stdout
     assert "secret" not in heard + shown + (tmp_path / "t.md").read_text()
-    assert "(thinks)" in shown
+    assert "(thinking)" in shown
     assert "Yes." in heard
     assert "No." in heard
 
@@ -98,7 +98,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
         ended = chat(a, b, tmp_path)
     assert ended.returncode == 1
-    assert f"tandem: b ({b.url}) went away in the middle" in ended.stderr
+    assert f"tandem: b ({b.url}) closed the connection early" in ended.stderr
     assert f"Transcript: {tmp_path / 't.md'}" in ended.stderr
     text = (tmp_path / "t.md").read_text()
     assert "## 2. tiny:1b (b)\n\n> I \n\n*b (" in text
@@ -108,9 +108,9 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
 @pytest.mark.parametrize(
     ("script", "told"),
     [
-        ({"fault": "says"}, "broke off: an error was encountered while running the model: CUDA error"),
-        ({"fault": "stops"}, "ended without the word that it is done"),
-        ({"fault": "busy"}, "answers with 503: server busy"),
+        ({"fault": "says"}, "stopped early: an error was encountered while running the model: CUDA error"),
+        ({"fault": "stops"}, "closed the stream before the reply was complete"),
+        ({"fault": "busy"}, "answered with 503: server busy"),
         ({"answers": {"/api/chat": GONE}, "status": {"/api/chat": 404}}, "has no model tiny:1b. Run "),
         ({"pieces": []}, ") gave an empty answer. Try another"),
         ({"pieces": [" \n"]}, ") gave an empty answer. Try another"),
@@ -129,7 +129,7 @@ def test_what_goes_wrong_is_told_and_written_down(script: dict[str, Any], told: 
 
 @pytest.mark.parametrize(
     ("given", "seconds", "fix"),
-    [("5", 5, "Raise `--timeout`, or read the server's log."), ("300", 30, "Read the server's log.")],
+    [("5", 5, "Raise `--timeout`, or check the server's log."), ("300", 30, "Check the server's log.")],
 )
 def test_the_timeout_bounds_the_first_question_too(
     given: str, seconds: int, fix: str, monkeypatch: pytest.MonkeyPatch
@@ -137,7 +137,7 @@ def test_the_timeout_bounds_the_first_question_too(
     silent = Network(version=raw(1e6))
     answering = functools.partial(Ollama, network=silent, clock=silent.now)
     monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
-    told = f"tandem: a (http://h:1) does not answer within {seconds} s (/api/version). {fix}\n"
+    told = f"tandem: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
     assert call("chat", *TWO, "--timeout", given) == Ended(1, "", told)
     assert silent.seconds == seconds
 
@@ -149,7 +149,7 @@ def test_a_model_that_says_nothing_for_too_long_needs_a_longer_timeout(
     monkeypatch.setattr("tandem.chat.conversation.Ollama", functools.partial(Ollama, network=slow, clock=slow.now))
     ended = call("chat", *TWO, "--transcript", str(tmp_path / "t.md"), "--timeout", "40")
     assert ended.returncode == 1
-    assert "does not answer within 40 s (/api/chat). Raise `--timeout`, or read" in ended.stderr
+    assert "did not answer within 40 s (/api/chat). Raise `--timeout`, or check" in ended.stderr
 
 
 def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
         ended = chat(a, b, tmp_path)
     path = tmp_path / "t.md"
-    assert ended == Ended(2, "", f"tandem: {path} already exists. Name another file with `--transcript`.\n")
+    assert ended == Ended(2, "", f"tandem: {path} already exists. Choose another file with `--transcript`.\n")
     assert (tmp_path / "t.md").read_text() == "mine"
 
 
@@ -191,7 +191,7 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
         ended = chat(a, b, tmp_path, "--prompt", "Begin.")
         told = chat(a, b, tmp_path, "--prompt", "Begin.", "--json")
     path = tmp_path / "t.md"
-    why = f"cannot write {path} any further (No space left on device). Free some space, or name another file with"
+    why = f"Cannot continue {path} (No space left on device). Free disk space, or choose another file with"
     assert (ended.returncode, ended.stderr) == (1, f"tandem: {why} `--transcript`.\nTranscript: {path}\n")
     assert ended.stdout.startswith("tiny:1b (a)\nI am A.")
     assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
@@ -278,5 +278,5 @@ def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -
         process.stderr.close()
         assert process.wait() == 130
     assert out.endswith(b"\n")
-    assert err == f"tandem: stopped with Ctrl-C\nTranscript: {transcript}\n"
-    assert transcript.read_text().endswith("\n\n*stopped with Ctrl-C*\n")
+    assert err == f"tandem: interrupted\nTranscript: {transcript}\n"
+    assert transcript.read_text().endswith("\n\n*interrupted*\n")

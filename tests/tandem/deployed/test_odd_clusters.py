@@ -74,7 +74,7 @@ def test_a_port_for_tls_asked_without_it_is_one_line(
     fake.status["/version"] = 400
     code, line = told("verify", fake.kubeconfig(tmp_path), capsys)
     assert code == 2
-    assert "is asked without TLS, and refuses (400). Write https:// in the server of context 'x'." in line
+    assert "refuses requests without TLS (400). Write https:// in the server of context 'x'." in line
     assert "developer.mozilla.org" not in line
 
 
@@ -85,7 +85,7 @@ def test_a_server_without_tls_asked_with_it_is_one_line(
     path.write_text(path.read_text().replace("http:", "https:"))
     code, line = told("verify", path, capsys)
     assert code == 2
-    assert "does not speak TLS as a Kubernetes API server does" in line
+    assert "does not speak TLS like a Kubernetes API server" in line
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH-2.0\r\n"])
@@ -134,7 +134,7 @@ def test_a_login_program_that_cannot_be_run_is_one_line(
     path = fake.kubeconfig(tmp_path, **login(tmp_path, ""))
     (tmp_path / "login").chmod(0o644)
     _, line = told("verify", path, capsys)
-    assert "gives no token: it cannot be run (Permission denied)" in line
+    assert "provided no token: it cannot run (Permission denied)" in line
     (tmp_path / "login").unlink()
     _, line = told("verify", path, capsys)
     assert "gets its token from" in line
@@ -147,7 +147,7 @@ def test_a_login_program_that_hangs_is_given_up(
 ) -> None:
     monkeypatch.setattr("tandem.deployed.kubernetes.CREDENTIALS_SECONDS", 0.5)
     _, line = told("verify", fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")), capsys)
-    assert "gives no token: no answer in" in line
+    assert "provided no token: no answer within" in line
 
 
 def test_a_token_file_is_used_and_read_once_more_where_the_token_has_expired(
@@ -216,7 +216,7 @@ def test_a_pod_that_a_rule_refuses_is_no_question_of_who_asks(
             reached.create_pod(manifest)
         assert str(refused.value) == why
         fake.answers[pods] = {"message": 'pods is forbidden: User "x" cannot create resource "pods" in API group ""'}
-        with pytest.raises(NotConnectedError, match="Ask for an EKS access entry"):
+        with pytest.raises(NotConnectedError, match="Request an EKS access entry"):
             reached.create_pod(manifest)
 
 

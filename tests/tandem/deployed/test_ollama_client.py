@@ -46,8 +46,8 @@ def test_an_address_with_a_path_that_is_not_there_is_to_be_given_without_it(mode
     network = Network(tags=whole(b"404 page not found", 404))
     with pytest.raises(OllamaError) as refused:
         Ollama(Endpoint("a", "http://h:1/v1", model), network=network).with_model()
-    fix = "Give the address without the path /v1."
-    assert str(refused.value) == f"a (http://h:1/v1) answers with 404: 404 page not found. {fix}"
+    fix = "Remove the path /v1 from the address."
+    assert str(refused.value) == f"a (http://h:1/v1) answered with 404: 404 page not found. {fix}"
 
 
 def test_a_model_that_is_not_loaded_is_nowhere() -> None:

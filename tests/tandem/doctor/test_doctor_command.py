@@ -97,7 +97,7 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True)
     found = {each["check"]: each for each in json.loads(done.stdout)["checks"]}
     assert found["python"]["verdict"] in ("ok", "warning")
-    assert found["pulumi"]["found"] == "there is no `pulumi` on the PATH"
+    assert found["pulumi"]["found"] == "`pulumi` is not on the PATH"
     assert found["credentials"]["verdict"] == "unknown"
     assert found["credentials"]["found"] == "`tandem doctor` needs boto3"
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]

@@ -98,15 +98,15 @@ def test_other_content_under_the_same_version_is_found_whatever_a_header_says() 
     )
     assert found is not None
     assert found.verdict == "warning"
-    assert found.found.startswith(f"{OLLAMA} 0.32.15 was published again: its registry says {EMPTY}")
+    assert found.found.startswith(f"{OLLAMA} 0.32.15 was republished: its registry has {EMPTY}")
 
 
 def test_a_digest_that_the_table_lacks_is_filled_in() -> None:
     found = judged(replace(artifacts.find(OPERATOR), digest=""), answering())
     assert found == Finding(
         verdict="warning",
-        found=f"{OPERATOR} v26.7.0 has no digest in sharing/data/artifacts.csv; its registry says {EMPTY}",
-        fix="Write it into sharing/data/artifacts.csv.",
+        found=f"{OPERATOR} v26.7.0 has no digest in sharing/data/artifacts.csv; its registry has {EMPTY}",
+        fix="Add it to sharing/data/artifacts.csv.",
     )
 
 
@@ -132,13 +132,24 @@ def test_the_index_of_a_chart_repository_says_the_digest_of_the_package() -> Non
     ],
 )
 def test_an_answer_that_says_nothing_is_no_answer(name: str, handler: Handler) -> None:
-    assert wrong(artifacts.find(name), handler).verdict == "unknown"
+    with pytest.raises(published.NoAnswerError):
+        judged(artifacts.find(name), handler)
 
 
 def test_an_endless_answer_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(published, "MOST_BYTES", 1000)
-    found = wrong(artifacts.find(OLLAMA), answering(text="x" * 1001))
-    assert (found.verdict, "too long" in found.found) == ("unknown", True)
+    with pytest.raises(published.NoAnswerError, match="too long"):
+        judged(artifacts.find(OLLAMA), answering(text="x" * 1001))
+
+
+def test_the_same_failure_of_several_registries_is_one_line(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(asking: httpx.Client, artifact: Artifact) -> str:
+        raise published.NoAnswerError("no answer" if artifact.kind == "chart" else "the registry answered 500")
+
+    monkeypatch.setattr(published, "published_digest", refuse)
+    first, second = sorted(found.found for found in findings("digests", case("timeslice")))
+    assert first.endswith(" and 4 more: the registry answered 500")
+    assert second.endswith(" and 2 more: no answer")
 
 
 def test_the_doctor_asks_for_what_the_stack_uses_and_no_more(case: Cases) -> None:

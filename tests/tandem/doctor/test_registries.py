@@ -57,9 +57,9 @@ def test_many_nodes_behind_one_address_are_a_warning(case: Cases, nat: Any, verd
     found = finding("images", crowded)
     assert found.verdict == verdict
     if verdict == "warning":
-        assert found.fix.startswith("Where a pull fails with `toomanyrequests`, wait")
+        assert found.fix.startswith("If a pull fails with `toomanyrequests`, wait")
         assert found.fix.endswith(
-            "Before the first `up`, `nat: none` gives each node an address; later it replaces all node groups."
+            "you can set `nat: none` to give each node an address; later this replaces all node groups."
         )
 
 

@@ -121,9 +121,9 @@ def test_a_spilled_run_is_named_and_not_compared() -> None:
 
 def test_a_run_without_a_place_or_an_answer_is_not_compared() -> None:
     [(_, reasons)] = summary(result("x", [run(["a"], steady("a", 1.0, 1.0), memory=None)])).excluded
-    assert reasons == ["the place of a is unknown: its server did not list it as loaded"]
+    assert reasons == ["the memory of a is unknown: its server did not list it as loaded"]
     told = summary(result("x", [run(["a"], [failed(), failed()])]))
-    assert told.excluded[0][1] == ["a answered nothing"]
+    assert told.excluded[0][1] == ["a answered no request"]
     assert told.errors == {"503: server busy": 2}
 
 

@@ -75,19 +75,19 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, r"cannot read the outputs in .*outputs\.json: No such file or directory\. .*stack output --json"),
-        ("", r"outputs\.json is no JSON\. `pulumi stack output --json --stack mps > .*outputs\.json` writes it\."),
-        ("Current stack outputs (7):\n", r"outputs\.json is no JSON\."),
-        ("[" * 100_000, r"outputs\.json is no JSON\."),
-        (b"\xff\xfe{\x00", r"outputs\.json is no JSON\."),
-        ("[]", r"outputs\.json holds no JSON object\."),
-        ("{}", r"stack mps is not up: it has no outputs, and nothing to switch\. `pulumi up --stack mps` first\."),
+        (None, r"Cannot read the outputs in .*outputs\.json: No such file or directory\. .*stack output --json"),
+        ("", r"outputs\.json is not valid JSON\. Write it with `pulumi stack output --json --stack mps > "),
+        ("Current stack outputs (7):\n", r"outputs\.json is not valid JSON\."),
+        ("[" * 100_000, r"outputs\.json is not valid JSON\."),
+        (b"\xff\xfe{\x00", r"outputs\.json is not valid JSON\."),
+        ("[]", r"outputs\.json does not contain a JSON object\."),
+        ("{}", r"Stack mps has no outputs: it is not deployed\. Run `pulumi up --stack mps` first\."),
         (json.dumps({"mode": "timeslice"}), r"outputs\.json: pools is missing, and 1 more\. .*`pulumi up --stack mps`"),
         (json.dumps({**TIMESLICE, "pools": {}}), r"outputs\.json: pools is not as expected \(.*at least 1"),
         (json.dumps({**TIMESLICE, "pools": "[secret]"}), r"outputs\.json: pools is not as expected"),
         (
             json.dumps({**TIMESLICE, "pools": {"gpu": {key: POOL[key] for key in ("mode", "shares")}}}),
-            r"outputs\.json: pools\.gpu\.nodes is missing\. They are of another program than this, or not whole:",
+            r"outputs\.json: pools\.gpu\.nodes is missing\. They are incomplete, or from another program\.",
         ),
         (
             json.dumps({**TIMESLICE, "pools": {"gpu": {**POOL, "shares": {"per_gpu": 2}}}}),
@@ -117,7 +117,7 @@ def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
 def test_a_folder_is_no_file_of_outputs(tmp_path: Path) -> None:
     ended = call("plan", str(ROOT / "Pulumi.mps.yaml"), "--outputs", str(tmp_path))
     assert ended.returncode == 2
-    assert f"cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
+    assert f"Cannot read the outputs in {tmp_path}: Is a directory." in ended.stderr
 
 
 def test_a_file_with_a_mark_in_front_is_read(up: Path) -> None:
@@ -139,8 +139,8 @@ def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project:
 @pytest.mark.parametrize(
     ("prints", "says", "code", "said"),
     [
-        ("", "error: no stack named 'timeslice' found", 255, "there is no stack timeslice in the backend"),
-        ("{}", "", 0, "stack timeslice is not up: it has no outputs, and nothing to switch."),
+        ("", "error: no stack named 'timeslice' found", 255, "Stack timeslice does not exist in your Pulumi backend"),
+        ("{}", "", 0, "Stack timeslice has no outputs: it is not deployed."),
         ('{"mode": "mps"}', "", 0, "the outputs of stack timeslice: pools is missing, and 1 more."),
     ],
 )

@@ -86,7 +86,7 @@ def test_the_latency_has_a_panel_for_each_model_and_length_and_a_row_for_each_lo
         shown.count("mps") == shown.count("exclusive") == 10
     )  # two models; two loads of 64 and 512 words, one of 2,048
     assert shown.count("8 at a time") == 4
-    assert shown.count("0.5 a second") == 2
+    assert shown.count("0.5 per second") == 2
 
 
 def test_a_model_that_ran_only_alone_has_no_second_value() -> None:

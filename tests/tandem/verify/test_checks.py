@@ -204,7 +204,7 @@ def rows(checks: Iterable[Check]) -> list[str]:
     """With the fix where there is something to do."""
     words = {True: "ok    ", False: "BROKEN", None: "open  "}
     return [
-        f"{words[check.held]} {check.about}, {check.what}: {check.found} (promised: {check.promised})"
+        f"{words[check.held]} {check.about}, {check.what}: {check.found} (expected: {check.promised})"
         + (f"\n       {check.fix}" if check.held is False else "")
         for check in checks
     ]

@@ -50,7 +50,7 @@ def test_a_verdict_fits_a_terminal_of_40_columns() -> None:
     out = io.StringIO()
     screen.verdict(broken, Console(file=out, width=40, force_terminal=True, color_system=None, highlight=False))
     assert max(len(line.rstrip()) for line in out.getvalue().splitlines()) <= 40
-    assert f"pool gpu, gpu.replicas: promised 2, found 4 on {LONG}." in " ".join(out.getvalue().split())
+    assert f"pool gpu, gpu.replicas: expected 2, found 4 on {LONG}" in " ".join(out.getvalue().split())
     assert "…" not in out.getvalue()
 
 

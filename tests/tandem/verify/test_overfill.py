@@ -26,7 +26,7 @@ def test_with_every_share_taken_one_pod_waits_and_is_removed() -> None:
     cluster = well()
     check = overfilled(cluster)
     assert (check.held, check.found) == (True, "Pending: 0/3 nodes are available: 1 Insufficient nvidia.com/gpu")
-    assert check.what == "one pod too many waits for nvidia.com/gpu (0 free)"
+    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (0 free)"
     assert len(cluster.deleted) == 1
     assert cluster.made == []
 
@@ -36,7 +36,7 @@ def test_free_shares_are_filled_first() -> None:
     cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "4"
     check = overfilled(cluster)
     assert check.held is True
-    assert check.what == "one pod too many waits for nvidia.com/gpu (2 free)"
+    assert check.what == "one pod too many stays Pending for nvidia.com/gpu (2 free)"
     assert len(cluster.deleted) == 3
     assert cluster.made == []
 
@@ -53,7 +53,7 @@ def test_a_free_share_that_cannot_be_had_breaks_the_promise() -> None:
     cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
     check = overfilled(cluster)
     assert check.held is False
-    assert check.found.startswith("0 of 1 free shares could be had: 0/3 nodes")
+    assert check.found.startswith("0 of 1 free shares were available: 0/3 nodes")
 
 
 def test_a_scheduler_that_refuses_for_another_reason_proves_nothing() -> None:
@@ -69,7 +69,7 @@ def test_a_scheduler_that_refuses_for_another_reason_proves_nothing() -> None:
 def test_a_scheduler_that_says_nothing_is_waited_for_and_then_told() -> None:
     cluster = well()
     cluster.words = ""
-    assert overfilled(cluster).found == "the scheduler says nothing"
+    assert overfilled(cluster).found == "no message from the scheduler"
     assert cluster.made == []
 
 
@@ -109,7 +109,7 @@ def test_pods_of_a_call_that_was_killed_are_removed_first() -> None:
     left["spec"]["nodeName"] = NODE
     cluster.made.append(left)
     check = overfilled(cluster)
-    assert (check.held, check.what) == (True, "one pod too many waits for nvidia.com/gpu (1 free)")
+    assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (1 free)")
     assert "tandem-overfill-old" in cluster.deleted
 
 
@@ -147,7 +147,7 @@ def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() ->
     cluster.refuses = "exceeded quota: small"
     check = overfilled(cluster)
     assert (check.held, check.found) == (False, "not admitted: exceeded quota: small")
-    assert check.fix.startswith("A quota or a policy of namespace ollama refuses one more pod")
+    assert check.fix.startswith("A quota or a policy of namespace ollama refuses another pod")
     assert cluster.made == []
 
 
@@ -157,8 +157,8 @@ def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
     cluster.refuses = "not of interest"
     rows = [check.what for check in overfill(cluster, pool, [], "ollama")]
     assert rows == [
-        "one pod too many waits for nvidia.com/mig-1g.24gb (0 free)",
-        "one pod too many waits for nvidia.com/mig-2g.48gb (0 free)",
+        "one pod too many stays Pending for nvidia.com/mig-1g.24gb (0 free)",
+        "one pod too many stays Pending for nvidia.com/mig-2g.48gb (0 free)",
     ]
 
 

@@ -58,13 +58,13 @@ def test_a_load_that_fails_tells_the_servers_reason(fake: FakeOllama) -> None:
     fake.status["/api/generate"] = 500
     assert told(examined(fake))["loaded"] == (
         False,
-        "answers with 500: llama runner process has terminated: cudaMalloc failed: out of memory",
+        "answered with 500: llama runner process has terminated: cudaMalloc failed: out of memory",
     )
 
 
 def test_an_answer_without_a_word_is_no_answer(fake: FakeOllama) -> None:
     fake.answers["/api/generate"] = {"load_duration": 1, "eval_count": 0}
-    assert told(examined(fake))["answered"] == (False, "an answer without a word")
+    assert told(examined(fake))["answered"] == (False, "an empty answer")
 
 
 def test_escapes_of_a_server_never_reach_the_terminal(fake: FakeOllama) -> None:

@@ -110,7 +110,7 @@ def test_overfill_is_one_more_promise(reach: Reach) -> None:
     cluster = well()
     verdict, _ = verified(cluster, reach, overfill=True)
     assert verdict.holds
-    assert verdict.checks[-1].what == "one pod too many waits for nvidia.com/gpu (0 free)"
+    assert verdict.checks[-1].what == "one pod too many stays Pending for nvidia.com/gpu (0 free)"
     cluster = Cluster(facts(), shares=3)
     verdict, _ = verified(cluster, reach, overfill=True)
     assert not verdict.holds
@@ -120,5 +120,5 @@ def test_overfill_is_one_more_promise(reach: Reach) -> None:
 def test_a_pool_that_breaks_a_promise_is_not_overfilled(reach: Reach) -> None:
     cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
     verdict, _ = verified(cluster, reach, overfill=True)
-    assert verdict.checks[-1].found == "not tried: the pool breaks another promise"
+    assert verdict.checks[-1].found == "not tried: another check of the pool failed"
     assert cluster.deleted == []

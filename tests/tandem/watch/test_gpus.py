@@ -114,7 +114,7 @@ def test_a_node_that_cannot_be_asked_is_noted_and_others_are_not_lost() -> None:
     cluster: Any = Cluster("GPU-1, Tesla T4, 9300, 15360, 37\n")
     found, notes = gpus.read(cluster, ["empty", NODE], [plugin_pod("nvidia-device-plugin")])
     assert len(found) == 1
-    assert notes == ["GPUs of empty: neither a DCGM exporter nor the device plugin is ready there"]
+    assert notes == ["GPUs of empty: neither a DCGM exporter nor the device plugin is ready on this node"]
     cluster.answer = NotConnectedError("`nvidia-smi` failed")
     assert gpus.read(cluster, [NODE], [plugin_pod("nvidia-device-plugin")]) == (
         [],
@@ -132,7 +132,7 @@ def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
         found, notes = gpus.read(cluster, [NODE], [exporter])
     with ollama(answers={}) as other:
         elsewhere = gpus.read(Cluster("", other.url), [NODE], [exporter])  # type: ignore[arg-type]
-    assert elsewhere == ([], [f"GPUs of {NODE}: the DCGM exporter answers with 404"])
+    assert elsewhere == ([], [f"GPUs of {NODE}: the DCGM exporter answered with 404"])
     assert [(gpu.uuid, gpu.used_mib, gpu.source) for gpu in found] == [("GPU-1", 9300, "DCGM")]
     assert notes == []
     label = {"app.kubernetes.io/name": "dcgm-exporter"}

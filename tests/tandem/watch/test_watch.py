@@ -90,7 +90,7 @@ def test_a_lost_cluster_is_told_and_no_old_number_is_shown(llama: FakeOllama, mi
     cluster.fails = [NotConnectedError("cannot be reached"), NotConnectedError("cannot be reached")]
     for _ in range(2):
         look = next(seen)
-        assert look.trouble == ("the cluster: cannot be reached",)
+        assert look.trouble == ("cluster: cannot be reached",)
         assert look.gpus == ()
         assert {model.memory for model in look.models} == {None}
         assert look.events == ()
@@ -125,10 +125,10 @@ LOOK = Look(at=AT, stack="timeslice", models=(MODEL,), gpus=(CARD,), trouble=())
 def test_a_restart_in_the_same_pod_is_an_event() -> None:
     again = replace(MODEL, restarts=1, state="ready, 1 restart, the last: Error")
     [event] = with_events(LOOK, replace(LOOK, models=(again,))).events
-    assert event == "llama2-7b: its container was started again (ready, 1 restart, the last: Error)"
+    assert event == "llama2-7b: its container restarted (ready, 1 restart, the last: Error)"
     gone = replace(MODEL, ready=False, state="Running, not ready", memory=None)
     assert with_events(LOOK, replace(LOOK, models=(gone,))).events == (
-        "llama2-7b: not ready any more (Running, not ready)",
+        "llama2-7b: no longer ready (Running, not ready)",
     )
     assert with_events(replace(LOOK, models=(gone,)), LOOK).events == ("llama2-7b: ready",)
 
