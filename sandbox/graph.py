@@ -1,4 +1,4 @@
-"""What a program asked of the engine, as plain data: resources, logs and outputs. No Pulumi in here."""
+"""The result of a program's run as plain data, without Pulumi: resources, logs and outputs."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -7,14 +7,14 @@ from typing import Any
 STACK_TYPE = "pulumi:pulumi:Stack"
 PROVIDER_TYPE_PREFIX = "pulumi:providers:"
 IN_STATE_ALONE = ("pulumi:", "random:")
-"""Beginnings of types that are in Pulumi's state and nowhere else."""
+"""Prefixes of types that only exist in Pulumi's state."""
 MASK = "[secret]"
 INHERITED_OPTIONS = ("deletedWith", "protect", "retainOnDelete")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """Marks a value as secret. It never prints; compare `value` where a test needs it."""
+    """Marks a value as secret. It is never printed. Tests can compare `value`."""
 
     value: Any
 
@@ -32,7 +32,7 @@ class Ref:
 
 
 def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
-    """The value with everything changed that is no map and no list. A value in which nothing changes is not copied."""
+    """The value with `change` applied to everything except maps and lists. Unchanged parts are not copied."""
     if isinstance(value, Mapping):
         changed = {key: rebuilt(item, change) for key, item in value.items()}
         return changed if any(changed[key] is not item for key, item in value.items()) else value
@@ -43,7 +43,7 @@ def rebuilt(value: Any, change: Callable[[Any], Any]) -> Any:
 
 
 def masked(value: Any) -> Any:
-    """The value as it may be shown: secrets as `[secret]`, resource references as `{"resource": urn}`. Fit for JSON."""
+    """The value for display, as JSON data: secrets as `[secret]`, resource references as `{"resource": urn}`."""
 
     def show(one: Any) -> Any:
         if isinstance(one, Secret):
@@ -54,7 +54,7 @@ def masked(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """The value as a provider sees it: secrets in clear, a resource reference as its id (a component's as its URN)."""
+    """The value as a provider sees it: secrets as plain text, a resource reference as its id (or a component's URN)."""
     return rebuilt(value, lambda one: plain(one.value) if isinstance(one, Secret) else _identity(one))
 
 
@@ -70,7 +70,7 @@ def _identity(one: Any) -> Any:
 
 
 def parts(value: Any) -> Iterator[Any]:
-    """The value, and everything in it; secrets are opened."""
+    """The value and all values inside it, including those of secrets."""
     yield value
     inside: Iterable[Any] = ()
     if isinstance(value, Secret):
@@ -84,56 +84,57 @@ def parts(value: Any) -> Iterator[Any]:
 
 
 def holds_secret(value: Any) -> bool:
-    """Whether a secret is anywhere in the value."""
+    """Whether the value contains a secret."""
     return any(isinstance(one, Secret) for one in parts(value))
 
 
 def references(value: Any) -> frozenset[str]:
-    """URNs of the resources used as values anywhere in the value."""
+    """URNs of all resources that the value refers to."""
     return frozenset(one.urn for one in parts(value) if isinstance(one, Ref))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Registration:
-    """A resource to be registered with the engine, by the program or by a component's provider."""
+    """A resource that the program or a component's provider registers with the engine."""
 
     type: str
     """Type token, e.g. `aws:ec2/vpc:Vpc`."""
     name: str
-    """Logical name, the URN's last part."""
+    """Logical name, the last part of the URN."""
     parent: str = ""
-    """URN; "" for the stack alone."""
+    """URN of the parent; "" only for the stack."""
     inputs: Mapping[str, Any] = field(default_factory=dict)
-    """As sent, with `Secret` and `Ref` marks. A provider's inputs are JSON texts, as on the wire."""
+    """Inputs as sent, with `Secret` and `Ref` marks. A provider's inputs are JSON strings, as on the wire."""
     custom: bool = True
     remote: bool = False
-    """A component that its provider builds, such as `eks:index:Cluster`."""
+    """Whether its provider builds the component, e.g. `eks:index:Cluster`."""
     dependencies: tuple[str, ...] = ()
-    """URNs of `depends_on` and of everything in the inputs, sorted. A local component stands for its children here."""
+    """URNs in `depends_on` and in the inputs, sorted. A local component is replaced by its children."""
     property_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     provider: str = ""
     """URN of the explicit provider, or ""."""
     providers: Mapping[str, str] = field(default_factory=dict)
-    """Package to provider URN; components only."""
+    """Provider URN by package, only for components."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Only what was set, named as in Pulumi's schema: protect, deletedWith, ignoreChanges, aliases, customTimeouts …"""
+    """Options that were set, named as in Pulumi's schema: protect, deletedWith, ignoreChanges, aliases, customTimeouts.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource(Registration):
-    """One registration, as the engine received it, and what came of it."""
+    """One registration, as the engine received it, and its result."""
 
     urn: str
     outputs: Mapping[str, Any]
     id: str = ""
     """"" for components."""
     constructed: bool = False
-    """Registered by the provider of the remote component above it, not by the program."""
+    """Whether the provider of a remote component registered it, not the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One message of the program, or a warning that the engine would give."""
+    """One message of the program, or a warning of the engine."""
 
     severity: str
     """`info`, `warning` or `error`; debug messages are dropped."""
@@ -143,13 +144,13 @@ class Log:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Everything that one run registered."""
+    """All resources, logs and outputs of one run."""
 
     resources: Mapping[str, Resource]
-    """By URN, in sorted order: registration order varies from run to run."""
+    """Resources by URN, sorted, because the order of registration varies."""
     logs: tuple[Log, ...] = ()
     outputs: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """What each component registered as its outputs, by the component's URN."""
+    """The registered outputs of each component, by its URN."""
     stack_outputs: Mapping[str, Any] = field(default_factory=dict)
     _children: Mapping[str, tuple[Resource, ...]] = field(init=False, repr=False, compare=False)
 
@@ -169,36 +170,36 @@ class Graph:
         return self.resources[urn]
 
     def children(self, urn: str) -> tuple[Resource, ...]:
-        """Resources whose parent is that URN, sorted by URN."""
+        """Resources with this parent, sorted by URN."""
         return self._children.get(urn, ())
 
     def descendants(self, urn: str) -> Iterator[Resource]:
-        """Children, their children, and so on."""
+        """All descendants."""
         for child in self.children(urn):
             yield child
             yield from self.descendants(child.urn)
 
     def ancestors(self, urn: str) -> Iterator[Resource]:
-        """Parent, its parent, and so on up to the stack."""
+        """All ancestors, from the parent to the stack."""
         while urn := self.resources[urn].parent:
             yield self.resources[urn]
 
     def of_type(self, token: str) -> tuple[Resource, ...]:
-        """Resources of that type token, sorted by URN."""
+        """Resources with this type token, sorted by URN."""
         return tuple(resource for resource in self if resource.type == token)
 
     def named(self, name: str, token: str | None = None) -> Resource:
-        """The one resource of that logical name (and type). Raises KeyError when there is none or several."""
+        """The only resource with this logical name (and type). Raises KeyError if there is none or more than one."""
         found = [one for one in self if one.name == name and token in (None, one.type)]
         if len(found) != 1:
-            raise KeyError(f"{len(found)} resources are called {name!r}: {[one.urn for one in found]}")
+            raise KeyError(f"{len(found)} resources have the name {name!r}: {[one.urn for one in found]}")
         return found[0]
 
     def effective_options(self, urn: str) -> Mapping[str, Any]:
-        """Options of a resource after the engine's inheritance, with `provider` (URN) among them when there is one.
+        """Options of a resource after inheritance, including `provider` (a URN) if it has one.
 
-        The engine, not the SDK, hands deletedWith, protect, retainOnDelete and provider from parent to child; a mock
-        therefore does not show them. (pulumi 3.260, pkg/resource/deploy/source_eval.go)
+        Children inherit deletedWith, protect, retainOnDelete and provider in the engine, not in the SDK. Mocks
+        therefore do not show them (pulumi 3.260, pkg/resource/deploy/source_eval.go).
         """
         resource = self.resources[urn]
         options = dict(resource.options)
@@ -220,5 +221,5 @@ class Graph:
             if above.provider and self.resources[above.provider].type == PROVIDER_TYPE_PREFIX + package:
                 return above.provider
             if above.custom and above is not resource:
-                break  # a custom resource hands on its own provider, not the ones it could have had
+                break  # children of a custom resource inherit its own provider only
         return ""

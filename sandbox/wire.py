@@ -1,4 +1,4 @@
-"""Values on Pulumi's wire (protobuf structs) as Python values with `Secret` and `Ref` marks, and back."""
+"""Conversion between values on Pulumi's wire (protobuf structs) and Python values with `Secret` and `Ref` marks."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -12,11 +12,11 @@ SIGNATURE = rpc._special_sig_key
 SECRET = rpc._special_secret_sig
 RESOURCE = rpc._special_resource_sig
 UNKNOWN = rpc.UNKNOWN
-"""As an output value: not known until `up`. Applies on it do not run and dependents carry it on."""
+"""An output value that is unknown until `up`. Its applies do not run, and dependents become unknown too."""
 
 
 def read(struct: struct_pb2.Struct) -> dict[str, Any]:
-    """A struct as a dict. By hand, because json_format costs four times as much (measured, protobuf 6)."""
+    """A struct as a dict. json_format would take four times as long (measured, protobuf 6)."""
     fields = struct.fields
     return {key: read_value(fields[key]) for key in sorted(fields)}
 
@@ -30,7 +30,7 @@ def read_value(value: struct_pb2.Value) -> Any:
         return value.bool_value
     if kind == "number_value":
         number = value.number_value
-        # The wire knows floats alone; 2.0 replicas would be nonsense in a golden file.
+        # The wire only has floats, but a golden file must not have 2.0 replicas.
         return int(number) if number.is_integer() else number
     if kind == "list_value":
         return [read_value(item) for item in value.list_value.values]
@@ -50,7 +50,7 @@ def _read_marked(struct: struct_pb2.Struct) -> Any:
 
 
 def write(values: Mapping[str, Any], into: struct_pb2.Struct) -> None:
-    """Sets the values in the struct; keys that it has besides stay."""
+    """Sets the values in the struct. Its other keys stay."""
     fields = into.fields
     for key, value in values.items():
         _set(fields[key], value)
@@ -71,7 +71,7 @@ def _set(target: struct_pb2.Value, value: Any) -> None:
         reference = {SIGNATURE: RESOURCE, "urn": value.urn}
         write(reference if value.id is None else {**reference, "id": value.id}, target.struct_value)
     elif isinstance(value, Mapping):
-        # An empty map must be set as well, or it reads as null.
+        # An empty map must be set explicitly, or it is read as null.
         target.struct_value.SetInParent()
         write(value, target.struct_value)
     elif isinstance(value, list | tuple):

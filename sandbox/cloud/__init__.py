@@ -1,1 +1,1 @@
-"""What AWS, Kubernetes and eks.Cluster answer: ids, ARNs, computed attributes, children. Both doors ask here."""
+"""Replies of AWS, Kubernetes and eks.Cluster: ids, ARNs, computed attributes, children. Preview and engine use them."""

@@ -1,4 +1,4 @@
-"""The emulated cloud: what each resource type, function and remote component answers."""
+"""The emulated cloud's replies for each resource type, function and remote component."""
 
 import json
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ RANDOM_ID = "random:index/randomId:RandomId"
 
 
 def _random_id(creation: Creation) -> tuple[str, Values]:
-    """As random as everything here: another for other keepers."""
+    """Deterministic like everything here: it only changes with the keepers."""
     keepers = json.dumps(creation.inputs.get("keepers"), sort_keys=True)
     digits = identity.digest(creation.type, creation.name, keepers, length=2 * int(creation.inputs["byteLength"]))
     return digits, {"hex": digits}
@@ -23,17 +23,17 @@ RULES: Mapping[str, Rule] = {**resources.RULES, RANDOM_ID: _random_id}
 
 
 class Cloud:
-    """The answers of `aws`, `kubernetes`, `eks` and `random`; those given here to functions come before them.
+    """The replies of `aws`, `kubernetes`, `eks` and `random`. `answers` override those of functions.
 
-    A type without a rule gets its name as id and its inputs as outputs. Functions and remote components without an
-    answer are refused: an invented one would hide a mistake.
+    A type without a rule gets its name as id and its inputs as outputs. Functions and remote components without a reply
+    are rejected, because an invented reply would hide an error.
     """
 
     def __init__(self, *, answers: Mapping[str, Answer | Values] | None = None) -> None:
         self._answers: Mapping[str, Answer | Values] = {**functions.ANSWERS, **(answers or {})}
 
     def created(self, creation: Creation) -> Created:
-        """Id and outputs of a new resource; they depend on type, name, inputs and region alone."""
+        """Id and outputs of a new resource. They only depend on type, name, inputs and region."""
         rule = RULES.get(creation.type) or kubernetes.rule(creation.type)
         if rule is None:
             return Created(creation.name, creation.inputs)
@@ -41,20 +41,20 @@ class Cloud:
         return Created(identity, {**creation.inputs, **computed})
 
     def answer(self, question: Question) -> Values:
-        """What an invoke returns. Raises Refused for a function without an answer."""
+        """The result of an invoke. Raises Refused for a function without a reply."""
         answer = self._answers.get(question.token)
         if answer is None:
             raise Refused(
-                f"no answer for the function {question.token!r}. Add one to ANSWERS in sandbox/cloud/aws/functions.py, "
-                f"or give this run its own: Cloud(answers={{{question.token!r}: {{...}}}})."
+                f"the function {question.token!r} is not emulated. Add it to sandbox/cloud/aws/functions.py, "
+                f"or pass a result for this run: Cloud(answers={{{question.token!r}: {{...}}}})."
             )
         return answer(question) if callable(answer) else answer
 
     def constructed(self, urn: str, component: Registration, registrar: Registrar) -> Constructed:
-        """Builds a remote component's children. Raises Refused for a component that nobody can build."""
+        """Builds a remote component's children. Raises Refused for a component that is not emulated."""
         if component.type != cluster.CLUSTER:
             raise Refused(
                 f"the remote component {component.type!r} ({component.name!r}) is not emulated. "
-                "Build it in sandbox/cloud/answers.py, as eks.Cluster is."
+                "Add it to sandbox/cloud/answers.py, like eks.Cluster."
             )
         return cluster.construct(urn, component, registrar)

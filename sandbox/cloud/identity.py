@@ -1,17 +1,17 @@
-"""Invented identifiers: they look like the real ones and depend on a resource's type and name alone."""
+"""Generated identifiers. They look like real ones, and only depend on a resource's type and name."""
 
 import hashlib
 
 ACCOUNT = "123456789012"
 SUFFIX = "0000000"
-"""Stands for the random characters that providers append to a name that they make up."""
+"""Placeholder for the random characters that providers append to a generated name."""
 
 
 def digest(*parts: str, length: int = 17) -> str:
-    """Hexadecimal digits, always the same for the same parts; 17 is the length of EC2's ids."""
+    """Hexadecimal digits, always the same for the same parts. EC2's ids have 17."""
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:length]
 
 
 def autonamed(logical: str, given: str | None) -> str:
-    """The given name, or the logical one with a suffix, as providers do."""
+    """The given name, or the logical name with a suffix."""
     return given or f"{logical}-{SUFFIX}"

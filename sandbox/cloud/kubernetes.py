@@ -1,4 +1,4 @@
-"""What Kubernetes objects and Helm releases return once they are there."""
+"""Outputs of Kubernetes objects and Helm releases."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from sandbox.cloud.identity import autonamed
 from sandbox.cloud.protocol import Creation, Rule, Values
 
 PACKAGE = "kubernetes:"
-# Kinds that get a namespace when none is given, of those in use. Others (custom resources among them) are left alone.
+# Kinds in use that get a default namespace. Others, including custom resources, stay unchanged.
 NAMESPACED = (
     *("ConfigMap", "CronJob", "DaemonSet", "Deployment", "Ingress", "Job", "NetworkPolicy", "PersistentVolumeClaim"),
     *("Pod", "PodDisruptionBudget", "Role", "RoleBinding", "Secret", "Service", "ServiceAccount", "StatefulSet"),
@@ -15,7 +15,7 @@ PHASES = {"Namespace": "Active", "PersistentVolume": "Available", "PersistentVol
 
 
 def rule(token: str) -> Rule | None:
-    """How a Kubernetes type answers; None for other packages."""
+    """The rule of a Kubernetes type. None for other packages."""
     if token == "kubernetes:helm.sh/v3:Release":
         return _release
     return _object if token.startswith(PACKAGE) else None

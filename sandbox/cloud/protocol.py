@@ -1,4 +1,4 @@
-"""What the engine asks of a cloud, and what a cloud may ask back. Shared by every door into the sandbox."""
+"""The interface between engine and cloud. Preview and engine use it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,29 +10,29 @@ Values = Mapping[str, Any]
 
 
 class Refused(Exception):
-    """The sandbox, or the engine that it stands for, does not take this; the text says why and what to do."""
+    """The sandbox, or the engine that it emulates, does not support this. The message has the reason and a fix."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Creation:
-    """A resource to be created."""
+    """A resource to create."""
 
     type: str
     name: str
     """Logical name."""
     inputs: Values
-    """As a provider sees them: no marks."""
+    """Inputs as a provider sees them, without marks."""
     provider: Values = field(default_factory=dict)
     """Inputs of the explicit provider; empty for a default provider."""
 
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """What the provider returned."""
+    """The provider's reply."""
 
     id: str
     outputs: Values
-    """All outputs, inputs among them."""
+    """All outputs, including the inputs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,23 +47,23 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """What the engine answers to a registration."""
+    """The engine's reply to a registration."""
 
     urn: str
     id: str
     outputs: Values
     output_dependencies: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """URNs on which single outputs depend; remote components only."""
+    """URNs on which individual outputs depend, only for remote components."""
 
 
 class Registrar(Protocol):
-    """What a component's provider may ask of the engine while it builds the component."""
+    """The engine's interface for a component's provider while it builds the component."""
 
     def register(self, registration: Registration) -> Registered:
         """Registers a child."""
 
     def register_outputs(self, urn: str, outputs: Values) -> None:
-        """Says that a component is complete."""
+        """Marks a component as complete."""
 
     def ask(self, token: str, args: Values, provider: str = "") -> Values:
         """Invokes a function; `provider` is a URN or ""."""
@@ -71,14 +71,14 @@ class Registrar(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Constructed:
-    """What a component's provider returned."""
+    """The reply of a component's provider."""
 
     outputs: Values
     dependencies: Mapping[str, tuple[str, ...]]
-    """URNs on which single outputs depend."""
+    """URNs on which individual outputs depend."""
 
 
 Rule = Callable[[Creation], tuple[str, Values]]
-"""How one type answers: its id and what it computes beside the inputs."""
+"""Rule of a type: returns its id and its computed outputs."""
 Answer = Callable[[Question], Values]
-"""How one function answers."""
+"""Rule of a function: returns its result."""

@@ -1,4 +1,4 @@
-"""Door 2: the emulated cloud as providers of the real `pulumi`."""
+"""Serves the emulated cloud as providers to the real `pulumi`."""
 
 from sandbox.engine.serving import DEBUG_PROVIDERS, serving
 

@@ -1,4 +1,4 @@
-"""The provider `eks` for the real engine: builds remote components by registering their children with the engine."""
+"""The provider `eks` for the real engine. It builds remote components by registering their children."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from sandbox.graph import PROVIDER_TYPE_PREFIX, Registration, plain
 
 
 class ComponentServicer(Servicer):
-    """Serves a package that has nothing but remote components.
+    """Serves a package that only has remote components.
 
-    As the real one, it does not hand on aliases that stand on a component (facts: every renaming replaces it all).
+    Like the real provider, it does not pass a component's aliases to its children, so a rename replaces all of them.
     """
 
     ACCEPTS_SECRETS = True
@@ -35,7 +35,7 @@ class ComponentServicer(Servicer):
             except Refused as refusal:
                 context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
             except grpc.RpcError as error:
-                # A child failed. Its own line has the reason; this is what the real provider says below it.
+                # A child failed and shows the reason on its own line. This is the real provider's line below it.
                 context.abort(grpc.StatusCode.UNKNOWN, f"{request.type} {request.name!r}: {error.details()}")
         raise AssertionError("abort raises")
 
@@ -65,16 +65,16 @@ class ComponentServicer(Servicer):
 
 
 class EngineRegistrar:
-    """Registers a component's children with the engine that asked for the component (protocol.Registrar)."""
+    """Registers a component's children with the calling engine (protocol.Registrar)."""
 
     def __init__(self, monitor: resource_pb2_grpc.ResourceMonitorStub, request: provider_pb2.ConstructRequest) -> None:
         self._monitor = monitor
         self._request = request
-        # The engine wants `<urn>::<id>`, the registrations say the URN.
+        # The engine expects `<urn>::<id>`, but registrations only have the URN.
         self._references = {wire.provider_urn(reference): reference for reference in request.providers.values()}
 
     def register_component(self) -> str:
-        """Registers the component itself; returns its URN."""
+        """Registers the component itself, and returns its URN."""
         asked = self._request
         request = resource_pb2.RegisterResourceRequest(
             type=asked.type,
@@ -141,11 +141,13 @@ class EngineRegistrar:
 
 
 def _set_options(request: resource_pb2.RegisterResourceRequest, options: Mapping[str, Any]) -> None:
-    """Sets those options that children of emulated components have; raises Refused for one that would be dropped."""
+    """Sets the options that children of emulated components use. Raises Refused for any other option."""
     for option, value in options.items():
         if option == "version":
             request.version = value
         elif option == "ignoreChanges":
             request.ignoreChanges.extend(value)
         else:
-            raise Refused(f"{request.type} {request.name!r}: sandbox/engine/construct.py does not send {option!r}")
+            raise Refused(
+                f"{request.type} {request.name!r}: sandbox/engine/construct.py does not support the option {option!r}"
+            )

@@ -1,4 +1,4 @@
-"""The provider `random`: its resources are in nobody's cloud, and live in Pulumi's state alone."""
+"""The provider `random`, whose resources only exist in Pulumi's state."""
 
 import secrets
 
@@ -12,7 +12,7 @@ from sandbox.graph import plain
 
 
 class RandomServicer(Servicer):
-    """Serves `RandomId`: another whenever an input changes (terraform-provider-random: every attribute replaces)."""
+    """Serves `RandomId`. Every change of an input replaces it (terraform-provider-random)."""
 
     def Check(self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext) -> provider_pb2.CheckResponse:
         return provider_pb2.CheckResponse(inputs=request.news)

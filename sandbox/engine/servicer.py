@@ -1,10 +1,10 @@
-"""The emulated cloud as Pulumi providers, on Pulumi's own wire. Raw servicers: half of it is about what marks values
-carry and which calls an engine insists on, and the SDK's `pulumi.provider.experimental` has no say in either.
+"""The emulated cloud as Pulumi providers, on Pulumi's wire protocol. These are raw gRPC servicers, because
+`pulumi.provider.experimental` controls neither the marks of values nor the calls that an engine requires.
 
-Who is asking? One server stands for every instance of a package's provider (default ones and each explicit one), since
-an engine that attaches knows it by the package's name alone. But each instance dials a connection of its own, and says
-on it once how it is configured (Configure, with URN and inputs) before it creates anything. So the peer's address tells
-instances apart; URNs of resources do not name their provider. (pulumi 3.260: pkg/resource/plugin/provider_plugin.go)
+One server serves every instance of a package's provider, default and explicit ones, because an attached engine only
+knows the package's name. But each instance opens its own connection and first sends its configuration on it (Configure,
+with URN and inputs). So the peer's address identifies the instance. URNs of resources do not contain their provider
+(pulumi 3.260, pkg/resource/plugin/provider_plugin.go).
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -23,15 +23,16 @@ from sandbox.world import CloudError, IncompleteError, Lost, World
 from sandbox.world.names import DEFAULTS, without_defaults
 
 BY_FRAMEWORK = ("aws:eks/podIdentityAssociation:PodIdentityAssociation",)
-"""Types that the Terraform AWS provider builds on the plugin framework (@FrameworkResource): after an error their
-state is as it was."""
-# Inputs of a provider whose change means another place: everything made through it is replaced. Others are updates.
-# (kubernetes: README of the provider, `clusterIdentifier`; aws: a region's resources are not in another one)
+"""Types that the Terraform AWS provider builds on the plugin framework (@FrameworkResource). An error leaves their
+state unchanged.
+"""
+# Inputs of a provider that identify its place: a change replaces all of its resources. Other changes are updates.
+# (kubernetes: README of the provider, `clusterIdentifier`; aws: resources belong to one region)
 PLACES: Mapping[str, tuple[str, ...]] = {"aws": ("region",), "kubernetes": ("clusterIdentifier",)}
 
 
 class Servicer(provider_pb2_grpc.ResourceProviderServicer):
-    """What every package answers: greeting, configuration, farewell."""
+    """Calls that every package handles: handshake, configuration, shutdown."""
 
     ACCEPTS_SECRETS = False
     ACCEPTS_RESOURCES = False
@@ -50,7 +51,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         )
 
     def Attach(self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext) -> empty_pb2.Empty:
-        # Without it the engine gives up, even when told "unimplemented".
+        # Without it the engine fails, even if the reply is "unimplemented".
         return empty_pb2.Empty()
 
     def GetPluginInfo(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> plugin_pb2.PluginInfo:
@@ -77,14 +78,15 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         return empty_pb2.Empty()
 
     def _provider(self, context: grpc.ServicerContext) -> Values:
-        """The inputs of the provider instance that asks."""
+        """The inputs of the calling provider instance."""
         return self._settings.get(context.peer(), {})
 
 
 class CloudServicer(Servicer):
     """Serves one package of the emulated cloud: resources and functions.
 
-    Without resource references, as the real aws and kubernetes providers: roles would arrive as references otherwise.
+    Like the real aws and kubernetes providers, it does not accept resource references. Otherwise roles would be
+    references.
     """
 
     def __init__(self, package: str, version: str, world: World) -> None:
@@ -106,7 +108,7 @@ class CloudServicer(Servicer):
             inputs = self._world.check(request.type, request.name, plain(news), plain(olds) or None)
         except CloudError as error:
             response.inputs.CopyFrom(request.news)
-            response.failures.add(reason=_told(error))
+            response.failures.add(reason=_reason(error))
         else:
             wire.write(_marked(inputs, news), response.inputs)
         return response
@@ -136,12 +138,12 @@ class CloudServicer(Servicer):
                 inputs, outputs = found
                 known = wire.read(request.inputs)
                 if DEFAULTS in known:
-                    # As the bridge does: the cloud does not say which names were made up, the state does.
+                    # As in the bridge, the state records which names were generated. The cloud does not know.
                     inputs = {**inputs, DEFAULTS: known[DEFAULTS]}
                 response.id = request.id
                 wire.write(_marked(inputs, known), response.inputs)
                 wire.write(_marked(outputs, wire.read(request.properties)), response.properties)
-        # An empty id says: there is no such thing (any more).
+        # An empty id means that the resource does not exist.
         return response
 
     def Update(self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext) -> provider_pb2.UpdateResponse:
@@ -172,12 +174,13 @@ class CloudServicer(Servicer):
 class TerraformServicer(CloudServicer):
     """A provider that Pulumi bridges from Terraform: aws.
 
-    A failed update counts as made. The Terraform SDK writes the planned values into the state unless the resource asks
-    for partial state (terraform-plugin-sdk helper/schema/resource_data.go, ResourceData.State, and issue 476), which
-    node groups and add-ons do not. The bridge hands them on as those of a resource with initialization errors
-    (pulumi-terraform-bridge pkg/tfbridge/provider.go, Update). The engine saves them beside the old inputs
-    (pulumi pkg/engine/update.go, OnResourceStepPost). A Diff looks at the outputs, so the next one sees no difference,
-    and an Update without one is a success to the bridge. Only a refresh shows what is really there.
+    A failed update is recorded as if it had succeeded. The Terraform SDK writes the planned values into the state
+    unless the resource requests partial state (terraform-plugin-sdk helper/schema/resource_data.go, ResourceData.State,
+    and issue 476). Node groups and add-ons do not. The bridge returns the values as those of a resource with
+    initialization errors (pulumi-terraform-bridge pkg/tfbridge/provider.go, Update). The engine saves them next to the
+    old inputs (pulumi pkg/engine/update.go, OnResourceStepPost). The next Diff uses the outputs and finds no
+    difference, and the bridge reports an Update without a difference as successful. Only a refresh shows the real
+    values.
     """
 
     def Diff(self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext) -> provider_pb2.DiffResponse:
@@ -205,9 +208,9 @@ class TerraformServicer(CloudServicer):
 
 
 def in_state(inputs: Values, outputs: Values) -> dict[str, Any]:
-    """The inputs as the outputs have them: other ones after an update that failed.
+    """The inputs with the values of the outputs, which differ after a failed update.
 
-    Outputs that only add to an input what AWS computes say the same as the input.
+    An output that only adds computed values to an input counts as equal to it.
     """
     given, shown = plain(inputs), plain(outputs)
     return {
@@ -230,49 +233,49 @@ def _says(shown: Any, given: Any) -> bool:
 
 
 class KubernetesServicer(CloudServicer):
-    """The kubernetes provider keeps secrets marked; aws leaves that to the engine."""
+    """The kubernetes provider. It keeps the marks of secrets, while aws leaves that to the engine."""
 
     ACCEPTS_SECRETS = True
 
 
 @contextmanager
 def _answered(context: grpc.ServicerContext, given: Values | None = None) -> Iterator[None]:
-    """Turns what the cloud raises into what the engine understands.
+    """Converts the cloud's exceptions to gRPC errors.
 
-    Whatever the code, the engine takes a failed creation for one that made nothing: its state keeps no trace of it, and
-    what a lost answer speaks of is an orphan. Only an engine that dies itself leaves a pending operation. (seen: 3.260)
-    What is there and not complete is told in the details: the engine keeps it, and updates it the next time.
+    For any status code, the engine assumes that a failed creation created nothing and records nothing. So a lost reply
+    leaves an orphan. Only an engine that is killed leaves a pending operation (seen with 3.260). For an incomplete
+    resource, the details have its id and outputs: the engine keeps it, and updates it the next time.
     """
     try:
         yield
     except Lost as lost:
-        context.abort(grpc.StatusCode.UNKNOWN, str(lost) or "the answer was lost: connection reset by peer")
+        context.abort(grpc.StatusCode.UNKNOWN, str(lost) or "the reply was lost: connection reset by peer")
     except IncompleteError as error:
         context.set_trailing_metadata((("grpc-status-details-bin", _details(error, given)),))
-        context.abort(grpc.StatusCode.UNKNOWN, _told(error))
+        context.abort(grpc.StatusCode.UNKNOWN, _reason(error))
     except CloudError as error:
-        context.abort(grpc.StatusCode.FAILED_PRECONDITION, _told(error))
+        context.abort(grpc.StatusCode.FAILED_PRECONDITION, _reason(error))
     except Refused as refusal:
         context.abort(grpc.StatusCode.INVALID_ARGUMENT, str(refusal))
 
 
 def _details(error: IncompleteError, given: Values | None) -> bytes:
-    """What the engine reads beside a status: id and outputs of a thing that is there."""
+    """The details of a gRPC status: id and outputs of an incomplete resource."""
     inputs = given or {}
-    found = provider_pb2.ErrorResourceInitFailed(id=error.id, reasons=[_told(error)])
+    found = provider_pb2.ErrorResourceInitFailed(id=error.id, reasons=[_reason(error)])
     wire.write(_marked(error.outputs, inputs), found.properties)
     wire.write(dict(inputs), found.inputs)
-    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=_told(error))
+    status = status_pb2.Status(code=grpc.StatusCode.UNKNOWN.value[0], message=_reason(error))
     status.details.add().Pack(found)
     return status.SerializeToString()
 
 
-def _told(error: CloudError) -> str:
+def _reason(error: CloudError) -> str:
     return f"{error.code}: {error.message}"
 
 
 def changed_inputs(request: provider_pb2.DiffRequest) -> list[str]:
-    """Inputs that differ, whatever is secret of them."""
+    """Inputs that differ, regardless of secret marks."""
     olds, news = plain(wire.read(request.old_inputs)), plain(wire.read(request.news))
     return [key for key in sorted(olds.keys() | news.keys()) if olds.get(key) != news.get(key)]
 
@@ -280,7 +283,7 @@ def changed_inputs(request: provider_pb2.DiffRequest) -> list[str]:
 def difference(
     changed: Collection[str], replaces: Collection[str], *, delete_before_replace: bool = False
 ) -> provider_pb2.DiffResponse:
-    """The answer that these properties have changed, and that of these a change replaces."""
+    """A response with the changed properties, and those whose change replaces the resource."""
     some, none = provider_pb2.DiffResponse.DIFF_SOME, provider_pb2.DiffResponse.DIFF_NONE
     return provider_pb2.DiffResponse(
         changes=some if changed or replaces else none,
@@ -291,12 +294,12 @@ def difference(
 
 
 def _tops(paths: Iterable[str]) -> list[str]:
-    """The properties in which paths begin: without a detailed diff the engine knows no deeper ones."""
+    """The top-level properties of paths. Without a detailed diff, the engine only knows these."""
     return sorted({path.partition(".")[0] for path in paths})
 
 
 def _marked(values: Values, like: Values) -> dict[str, Any]:
-    """The values, secret where those of the same name are."""
+    """The values, marked as secret like the values with the same names in `like`."""
     marked = dict(values)
     for key, value in like.items():
         if key in marked and holds_secret(value):

@@ -1,4 +1,4 @@
-"""Door 2: serves the emulated cloud as the providers aws, kubernetes, eks and random, for the real `pulumi`."""
+"""Serves the emulated cloud as the providers aws, kubernetes, eks and random to the real `pulumi`."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,15 +14,16 @@ from sandbox.engine.servicer import KubernetesServicer, Servicer, TerraformServi
 from sandbox.world import World
 
 DEBUG_PROVIDERS = "PULUMI_DEBUG_PROVIDERS"
-"""The variable that tells an engine where providers are that it shall attach to instead of starting them."""
+"""Environment variable with the addresses of providers to which the engine attaches instead of starting them."""
 THREADS = 64
-"""Calls at a time for one package. An engine sends one for each resource that may go on, and a Construct waits for
-all of its children."""
+"""Maximum number of parallel calls for one package. An engine sends one per resource that can proceed, and a Construct
+waits for all of its children.
+"""
 
 
 @contextmanager
 def serving(world: World) -> Iterator[str]:
-    """Serves the cloud as long as the block lasts; gives what PULUMI_DEBUG_PROVIDERS must say."""
+    """Serves the cloud inside the block. Yields the value for PULUMI_DEBUG_PROVIDERS."""
     servicers: tuple[tuple[str, Servicer], ...] = (
         ("aws", TerraformServicer("aws", version("pulumi-aws"), world)),
         ("kubernetes", KubernetesServicer("kubernetes", version("pulumi-kubernetes"), world)),
@@ -35,7 +36,7 @@ def serving(world: World) -> Iterator[str]:
         for package, servicer in servicers:
             server = grpc.server(ThreadPoolExecutor(THREADS, thread_name_prefix=f"sandbox-{package}"))
             provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
-            # Port 0: the system gives one that is free.
+            # Port 0 means any free port.
             addresses.append(f"{package}:{server.add_insecure_port('127.0.0.1:0')}")
             server.start()
             servers.append(server)

@@ -1,4 +1,4 @@
-"""What a preview cannot know yet: values that only the cloud will give, before anything is created."""
+"""Unknown values of a preview, which are only known once the resources exist."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,8 +9,8 @@ from sandbox.cloud.protocol import Creation, Values
 from sandbox.graph import Secret, parts, rebuilt
 from sandbox.wire import UNKNOWN
 
-# What an update changes although no input of that name does. An unknown here lets a preview show what follows from it:
-# a node group rolls its nodes because its launch template gets a new version.
+# Outputs that an update changes without a change of the input with that name. If they are unknown, a preview shows the
+# consequences: a node group replaces its nodes because its launch template gets a new version.
 CHANGING: Mapping[str, tuple[str, ...]] = {
     "aws:ec2/launchTemplate:LaunchTemplate": ("latestVersion", "defaultVersion"),
     "kubernetes:helm.sh/v3:Release": ("status",),
@@ -18,26 +18,26 @@ CHANGING: Mapping[str, tuple[str, ...]] = {
 
 
 def expected(creation: Creation) -> dict[str, Any]:
-    """A new resource's outputs as its provider previews them: its inputs, and the unknown for all that is computed."""
+    """A new resource's outputs in a preview: its inputs, and unknowns for computed values."""
     return {**creation.inputs, **_hidden(_outputs(creation), creation.inputs)}
 
 
 def after_update(token: str, olds: Values, news: Values) -> dict[str, Any]:
-    """An updated resource's outputs as its provider previews them: what was, the new inputs, and what follows."""
+    """An updated resource's outputs in a preview: old outputs, new inputs, and unknowns for their consequences."""
     return {**olds, **news, **dict.fromkeys(CHANGING.get(token, ()), UNKNOWN)}
 
 
 def with_stand_ins(creation: Creation, outputs: Values) -> dict[str, Any]:
-    """The outputs with something of the right shape wherever they are unknown, so that values can be made of it.
+    """The outputs with a placeholder of the right shape for each unknown, from which other values can be derived.
 
-    A text becomes the unknown, as often as the text has parts between colons (an ARN is taken apart); what is made of
-    it still holds the unknown, and `settled` finds it.
+    A string becomes one unknown per part between colons, because programs split ARNs. Values that are derived from it
+    still contain the unknown, so `settled` finds them.
     """
     return _filled(outputs, _stand_in(_outputs(creation)))
 
 
 def settled(value: Any) -> Any:
-    """The value with the unknown for every text that was made of one."""
+    """The value with an unknown in place of every string that contains one."""
 
     def settle(one: Any) -> Any:
         if isinstance(one, Secret):
@@ -48,12 +48,12 @@ def settled(value: Any) -> Any:
 
 
 def holds_unknown(value: Any) -> bool:
-    """Whether anything in the value is unknown, or was made of an unknown."""
+    """Whether the value contains an unknown, or is derived from one."""
     return any(isinstance(one, str) and UNKNOWN in one for one in parts(value))
 
 
 def _outputs(creation: Creation) -> Values:
-    """What the cloud will answer, as far as the known inputs tell."""
+    """The cloud's expected outputs, as far as the known inputs determine them."""
     known = {key: value for key, value in creation.inputs.items() if value != UNKNOWN}
     return Cloud().created(replace(creation, inputs=known)).outputs
 

@@ -1,7 +1,7 @@
-"""The engine's side of a run: takes what the SDK sends, is as strict as the engine, remembers everything.
+"""The engine's side of a run: handles the SDK's calls, is as strict as the engine, and records everything.
 
-Plain objects with the methods of the generated gRPC stubs. `pulumi.runtime.MockMonitor` will not do: it makes
-Resources of inputs on threads of its own (and hangs), takes duplicate URNs, and loses options and outputs.
+These are plain objects with the methods of the generated gRPC stubs. `pulumi.runtime.MockMonitor` is not sufficient: it
+turns inputs into Resources on its own threads (and hangs), accepts duplicate URNs, and loses options and outputs.
 """
 
 from collections.abc import Mapping
@@ -21,9 +21,9 @@ from sandbox.preview.transforms import Callbacks, Transform, transformed
 GET_RESOURCE = "pulumi:pulumi:getResource"
 SEVERITIES = {engine_pb2.INFO: "info", engine_pb2.WARNING: "warning", engine_pb2.ERROR: "error"}
 
-# Without OUTPUT_VALUES: inputs of remote components then come as plain values plus propertyDependencies. Without
-# INVOKE_DEPENDS_ON: the SDK then waits by itself. Hooks are offered so that ours is the refusal (and not "please update
-# the Pulumi CLI").
+# Without OUTPUT_VALUES, inputs of remote components are plain values plus propertyDependencies. Without
+# INVOKE_DEPENDS_ON, the SDK itself waits. Hooks are listed so that our error appears (not "please update the Pulumi
+# CLI").
 FEATURES = (
     resource_pb2.RESOURCE_MONITOR_FEATURE_SECRETS,
     resource_pb2.RESOURCE_MONITOR_FEATURE_RESOURCE_REFERENCES,
@@ -40,13 +40,13 @@ FEATURES = (
 
 
 class Monitor:
-    """The resource monitor of one run, and the engine's log."""
+    """The resource monitor and the log of one run."""
 
     def __init__(self, cloud: Cloud, project: str, stack: str, callbacks: Callbacks | None = None) -> None:
         self._cloud = cloud
         self._callbacks = callbacks or Callbacks()
         self._transforms: tuple[Transform, ...] = ()
-        """Those of the component that is being built."""
+        """Transforms of the current component."""
         self._prefix = f"urn:pulumi:{stack}::{project}::"
         self._resources: dict[str, Resource] = {}
         self._logs: list[Log] = []
@@ -54,7 +54,7 @@ class Monitor:
         self._constructing = 0
 
     def graph(self) -> Graph:
-        """Everything so far."""
+        """All registrations so far."""
         stack = next((one.urn for one in self._resources.values() if one.type == STACK_TYPE), "")
         return Graph(
             resources=dict(sorted(self._resources.items())),
@@ -63,7 +63,7 @@ class Monitor:
             stack_outputs=self._outputs.get(stack, {}),
         )
 
-    # What a component's provider may ask (protocol.Registrar).
+    # Methods for a component's provider (protocol.Registrar).
 
     def register(self, registration: Registration) -> Registered:
         registration = transformed(registration, self._transforms)
@@ -88,7 +88,7 @@ class Monitor:
         return self._cloud.answer(Question(token=token, args=plain(args), provider=self._inputs_of(provider)))
 
     def _construct(self, urn: str, component: Registration) -> Registered:
-        # The engine knows the component before its children come; they check their parent against it.
+        # The component is recorded before its children, whose parent is checked.
         self._remember(urn, component, "", {})
         self._constructing += 1
         try:
@@ -113,7 +113,7 @@ class Monitor:
         additional = registration.options.get("additionalSecretOutputs", ())
         outputs = {}
         for key, value in created.outputs.items():
-            # As the engine does: an output is secret where the input of that name holds a secret.
+            # As in the engine, an output is secret if the input with its name contains a secret.
             if key in inputs and value is seen[key]:
                 value = dereferenced(inputs[key])
             elif key in inputs and holds_secret(inputs[key]):
@@ -133,7 +133,7 @@ class Monitor:
         return f"{self._prefix}{kind}::{registration.name}"
 
     def _check(self, urn: str, registration: Registration) -> None:
-        """Refuses what the engine refuses."""
+        """Raises `Refused` for registrations that the engine rejects."""
         if urn in self._resources:
             raise Refused(f"duplicate resource URN {urn!r}; try giving it a unique name")
         named = [
@@ -145,19 +145,19 @@ class Monitor:
         ]
         for what, other in named:
             if other and other not in self._resources:
-                raise Refused(f"{urn!r} names the {what} {other!r}, which was never registered")
+                raise Refused(f"{urn!r} refers to the {what} {other!r}, which was never registered")
         self._check_ancestors(urn, registration)
         if not registration.custom:
             for option in [one for one in IGNORED_ON_COMPONENTS if one in registration.options]:
                 self._logs.append(Log("warning", f"the option {option!r} has no effect on component resources", urn))
 
     def _check_ancestors(self, urn: str, registration: Registration) -> None:
-        # A child may wait for a custom parent or a remote component; a local component waits for its children.
+        # A child can wait for a custom parent or a remote component, but a local component waits for its children.
         above = registration.parent
         while above:
             ancestor = self._resources[above]
             if above in registration.dependencies and not ancestor.custom and not ancestor.remote:
-                raise Refused(f"{urn!r} depends on {above!r}, of which it is a part: neither can ever be complete")
+                raise Refused(f"{urn!r} depends on {above!r}, which contains it, so neither can ever be complete")
             above = ancestor.parent
 
     def _remember(self, urn: str, registration: Registration, identity: str, outputs: Values) -> None:
@@ -165,19 +165,19 @@ class Monitor:
         constructed = self._constructing > 0
         self._resources[urn] = Resource(urn=urn, outputs=outputs, id=identity, constructed=constructed, **given)
 
-    # What the SDK calls: names and signatures of the gRPC stub.
+    # Calls of the SDK, with names and signatures of the gRPC stub.
 
     def RegisterResource(self, request: resource_pb2.RegisterResourceRequest) -> resource_pb2.RegisterResourceResponse:
         registration = from_request(request)
         if request.transforms and not registration.remote:
-            raise Refused(f"the sandbox runs transforms of remote components alone, not those of {registration.name!r}")
+            raise Refused(f"the sandbox runs transforms only on remote components, not on {registration.name!r}")
         self._transforms = self._callbacks.named(request.transforms)
         try:
             registered = self.register(registration)
         finally:
             self._transforms = ()
         response = resource_pb2.RegisterResourceResponse(urn=registered.urn, id=registered.id)
-        # Most outputs are inputs that came back: take their wire form as it is.
+        # Most outputs are unchanged inputs, so reuse their wire form.
         response.object.CopyFrom(request.object)
         wire.write(_differing(registered.outputs, registration.inputs), response.object)
         for key, urns in registered.output_dependencies.items():
@@ -196,10 +196,10 @@ class Monitor:
         return response
 
     def ReadResource(self, request: resource_pb2.ReadResourceRequest) -> resource_pb2.ReadResourceResponse:
-        raise Refused(f"the sandbox looks up no resource that is there already: {request.type} {request.id!r}")
+        raise Refused(f"the sandbox cannot look up existing resources: {request.type} {request.id!r}")
 
     def Call(self, request: resource_pb2.ResourceCallRequest) -> provider_pb2.CallResponse:
-        raise Refused(f"the sandbox calls no methods of resources: {request.tok}")
+        raise Refused(f"the sandbox does not support methods of resources: {request.tok}")
 
     def GetDeploymentInfo(self, request: empty_pb2.Empty) -> resource_pb2.DeploymentInfo:
         return resource_pb2.DeploymentInfo(supportedFeatures=FEATURES)

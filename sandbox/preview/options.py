@@ -1,4 +1,4 @@
-"""Requests of the SDK as registrations: which resource options were set, under the names of Pulumi's schema."""
+"""Conversion of the SDK's requests to registrations, with options named as in Pulumi's schema."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,8 +8,8 @@ from pulumi.runtime.proto import alias_pb2, resource_pb2
 from sandbox import wire
 from sandbox.graph import Registration
 
-# Options that the engine ignores on components, with a warning (pulumi#9704). deletedWith and retainOnDelete are in the
-# engine's list too, but children inherit them, so there they do have an effect.
+# Options that the engine ignores on components, with a warning (pulumi#9704). The engine's list also has deletedWith
+# and retainOnDelete, but children inherit these, so they have an effect.
 IGNORED_ON_COMPONENTS = (
     "ignoreChanges",
     "customTimeouts",
@@ -20,7 +20,7 @@ IGNORED_ON_COMPONENTS = (
 _LISTS = ("ignoreChanges", "replaceOnChanges", "additionalSecretOutputs", "replace_with", "hideDiffs")
 _TEXTS = ("deletedWith", "importId", "version", "pluginDownloadURL")
 _OTHERWISE = {"replace_with": "replaceWith", "importId": "import"}
-"""Fields that the schema calls otherwise."""
+"""Fields with another name in the schema."""
 
 
 def from_request(request: resource_pb2.RegisterResourceRequest) -> Registration:
@@ -65,8 +65,8 @@ def _options(request: resource_pb2.RegisterResourceRequest) -> Mapping[str, Any]
 
 
 def _alias(alias: alias_pb2.Alias) -> str | Mapping[str, Any]:
-    """A URN, or what of the specification was given."""
+    """A URN, or the given parts of the specification."""
     if alias.WhichOneof("alias") == "urn":
         return alias.urn
-    # An empty parentUrn is how the SDK says "the parent of today".
+    # An empty parentUrn means the current parent.
     return {field.name: given for field, given in alias.spec.ListFields() if given}

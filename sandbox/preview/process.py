@@ -1,4 +1,4 @@
-"""What a run changes in its process while it lasts, and puts back."""
+"""Temporary changes of the process during a run."""
 
 import gc
 import os
@@ -9,14 +9,14 @@ from contextlib import contextmanager
 import pulumi.runtime.resource
 from pulumi.runtime.proto import source_pb2
 
-# Names (or beginnings) of what the Pulumi, AWS and Kubernetes SDKs read from the environment as defaults of arguments,
+# Names or prefixes of environment variables that the Pulumi, AWS and Kubernetes SDKs read as defaults of arguments,
 # provider settings and config (pulumi 3.272, pulumi_aws 7.51, pulumi_kubernetes 4.34).
 HIDDEN_VARIABLES = ("AWS_", "KUBE", "PULUMI_")
 
 
 @contextmanager
 def _environment() -> Iterator[None]:
-    """Hides the variables that SDKs would read, and takes back what a program sets."""
+    """Hides variables that SDKs would read, and undoes the program's own changes."""
     before = dict(os.environ)
     for name in before:
         if name.startswith(HIDDEN_VARIABLES):
@@ -33,8 +33,8 @@ def _environment() -> Iterator[None]:
 def _no_collection() -> Iterator[None]:
     """Stops the cyclic garbage collector.
 
-    A run makes 2000 objects a resource and frees hardly any before it ends. Collections then cost as much as the run:
-    652 resources took 1.45 s with them and 0.76 s without, and only without does time grow in step with resources.
+    A run creates 2000 objects per resource and frees few of them before it ends. Collections then double the time: 652
+    resources took 1.45 s with them and 0.76 s without. Only without them does the time grow linearly.
     """
     if not gc.isenabled():
         yield
@@ -48,12 +48,12 @@ def _no_collection() -> Iterator[None]:
 
 @contextmanager
 def _no_source_positions() -> Iterator[None]:
-    """Stops the SDK from walking the stack for each resource to tell the engine where it was made: nobody reads that.
+    """Stops the SDK from walking the call stack of each resource for its source position, which is not used here.
 
-    Costs a fifth of a run from a script and half of one from pytest, whose stacks are deep.
+    It takes a fifth of a run from a script, and half of a run from pytest, whose stacks are deep.
     """
     original: Callable[[], source_pb2.StackTrace] | None = getattr(pulumi.runtime.resource, "_get_stack_trace", None)
-    if original is None:  # another SDK version: slower, no more
+    if original is None:  # another SDK version, which is only slower
         yield
         return
     pulumi.runtime.resource._get_stack_trace = source_pb2.StackTrace
@@ -65,7 +65,7 @@ def _no_source_positions() -> Iterator[None]:
 
 @contextmanager
 def _no_noise() -> Iterator[None]:
-    """Keeps quiet about coroutines of the SDK that nobody awaits any more once a run has failed."""
+    """Suppresses warnings about coroutines of the SDK that nothing awaits after a failed run."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", r"coroutine 'Output\.", RuntimeWarning)
         yield
@@ -73,6 +73,6 @@ def _no_noise() -> Iterator[None]:
 
 @contextmanager
 def prepared() -> Iterator[None]:
-    """Around a run."""
+    """Prepares the process for a run, and restores it afterwards."""
     with _environment(), _no_collection(), _no_source_positions(), _no_noise():
         yield

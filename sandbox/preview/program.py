@@ -1,7 +1,7 @@
-"""Runs a whole Pulumi program in this process against the emulated cloud and returns what it registered.
+"""Runs an entire Pulumi program in this process against the emulated cloud, and returns its graph.
 
-Nothing leaks in or out: the SDK's state is in context variables, so every run has a copied context, and the event loop
-is its own; see `process` for the rest. One run at a time.
+Runs are isolated: the SDK's state is in context variables, so every run has a copied context and its own event loop.
+See `process` for the rest. Only one run at a time is possible.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from sandbox.preview.process import prepared
 from sandbox.preview.transforms import Callbacks
 
 ORGANIZATION = "organization"
-"""What `pulumi.get_organization()` says, as the CLI does for a backend without organizations."""
+"""Result of `pulumi.get_organization()`. The CLI uses the same for a backend without organizations."""
 
 
 def run(
@@ -34,10 +34,11 @@ def run(
 ) -> Graph:
     """Runs the program as one stack, without configuration, and returns its resources, logs and outputs.
 
-    `preview` is what `pulumi.runtime.is_dry_run()` says; the
-    cloud answers either way, but what it leaves out the SDK takes for unknown in a preview and for None in an `up`.
-    Raises what the program raised, or `Refused` for what the engine or the sandbox does not take. Inside a coroutine
-    give it a thread: it has an event loop of its own.
+    `preview` is the result of `pulumi.runtime.is_dry_run()`. The cloud replies in both cases. The SDK treats missing
+    outputs as unknown in a preview and as None in an `up`.
+
+    Raises the program's own exception, or `Refused` if the engine or the sandbox does not support something. Inside a
+    coroutine, call it in a thread, because it has its own event loop.
     """
     callbacks = Callbacks()
     monitor = Monitor(cloud or Cloud(), project, stack, callbacks)
@@ -48,7 +49,7 @@ def run(
             Settings(
                 project,
                 stack,
-                # Made for addresses or stubs; any object with a stub's methods will do.
+                # Meant for addresses or stubs, but any object with a stub's methods works.
                 monitor=monitor,
                 engine=monitor,
                 dry_run=preview,
@@ -66,10 +67,10 @@ def run(
 
 
 class _InlineLoop(asyncio.SelectorEventLoop):
-    """An event loop that runs the SDK's calls to the monitor at once instead of on a thread.
+    """An event loop that runs the SDK's calls to the monitor directly instead of on a thread.
 
-    They are instant and touch no loop, so a thread would only cost: two context switches a call, and a lock in the
-    monitor. Everything else that a program gives to an executor still gets a thread.
+    They return immediately and use no loop. A thread would only add two context switches per call and a lock in the
+    monitor. Everything else that a program passes to an executor still gets a thread.
     """
 
     def run_in_executor(  # type: ignore[override]  # typeshed's TypeVarTuple needs PEP 646 syntax here
@@ -86,7 +87,7 @@ class _InlineLoop(asyncio.SelectorEventLoop):
 
 
 def _complete(program: Callable[[], Any]) -> None:
-    """Runs the program, and everything that it started, on a loop of its own."""
+    """Runs the program, and everything that it starts, on a separate event loop."""
     raised: list[BaseException] = []
 
     async def watched() -> None:
@@ -97,13 +98,13 @@ def _complete(program: Callable[[], Any]) -> None:
             raise
 
     loop = _InlineLoop()
-    # A failed run leaves futures behind that nobody reads; asyncio would print each of them.
+    # After a failed run, asyncio would print every future that nothing awaits.
     loop.set_exception_handler(lambda *_: None)
     try:
         loop.run_until_complete(run_in_stack(watched))
     except BaseException as last:
-        # The SDK raises the last failure that it finds, with the first one as its cause. The first one says what is
-        # wrong, and the program's own comes before those of its resources.
+        # The SDK raises the last failure, with the first one as its cause. The first one is the real error, and the
+        # program's own error has priority over those of its resources.
         first = raised[0] if raised else SETTINGS.rpc_manager.unhandled_exception or last
         if first.__cause__ is first:
             first.__cause__ = None

@@ -1,9 +1,9 @@
-"""How long an `up` takes, and what it waits for: the waiting rules of SDK and engine over a graph.
+"""The timeline of an `up`: the waiting rules of SDK and engine, applied to a graph.
 
-- A resource waits for its dependencies, its provider, and what its `deleted_with` and `replace_with` name.
-- A remote component is there when all that its provider registered below it is there.
-- A local component is registered when its own dependencies are there; it takes no time. Its children wait for that.
-- A child that the program puts below a custom resource or a remote component waits until that parent is there.
+- A resource waits for its dependencies, its provider, and the resources in its `deleted_with` and `replace_with`.
+- A remote component is complete when every descendant that its provider registered is created.
+- A local component is registered when its own dependencies are created. It takes no time, and its children wait for it.
+- A child of a custom resource or a remote component in the program waits until its parent is complete.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -18,18 +18,18 @@ Minutes = Callable[[Resource], float]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One resource in time. Minutes from the beginning of the `up`."""
+    """The creation of one resource. Times are minutes from the start of the `up`."""
 
     urn: str
     minutes: float
     start: float
     end: float
     waits_for: str | None
-    """The resource whose end lets this one start; None for one that waits for nothing."""
+    """The resource that this one waits for last. None if it waits for nothing."""
 
 
 class _Event(NamedTuple):
-    """Beginning or end of a resource's creation."""
+    """Start or end of a resource's creation."""
 
     urn: str
     is_end: bool
@@ -38,18 +38,18 @@ class _Event(NamedTuple):
 class _Moment(NamedTuple):
     time: float
     cause: str
-    """URN of the custom resource whose end it is; "" for the very beginning."""
+    """URN of the custom resource that ends at this moment; "" for the start of the `up`."""
 
 
 def schedule(graph: Graph, minutes: Minutes) -> Mapping[str, Step]:
-    """When each custom resource starts and ends if nothing but other resources holds it up, by URN."""
+    """Start and end of each custom resource by URN, if it only waits for other resources."""
     return _scheduled(graph, minutes)[0]
 
 
 def longest_path(graph: Graph, minutes: Minutes, until: str | None = None) -> list[Step]:
-    """The steps that decide when everything (or `until`, a resource or component) is there, first to last.
+    """The steps of the critical path to the end of the `up`, or to `until`, a resource or component.
 
-    Only custom resources are steps; components take no time. Of equally long paths, that with the smallest URNs.
+    Only custom resources are steps, because components take no time. Of equally long paths, the smallest URNs win.
     Raises KeyError for an unknown `until`.
     """
     steps, moments = _scheduled(graph, minutes)
@@ -69,11 +69,11 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
     try:
         order = list(TopologicalSorter(waits).static_order())
     except CycleError as error:
-        raise AssertionError(f"a graph that was registered cannot wait for itself: {error.args[1]}") from error
+        raise AssertionError(f"a registered graph cannot have a cycle: {error.args[1]}") from error
     steps: dict[str, Step] = {}
     moments: dict[_Event, _Moment] = {}
     for event in order:
-        # The latest moment; of equal ones the first, but any that has a cause before those that have none.
+        # The latest moment. Of equal ones, one with a cause is preferred, and then the first.
         moment = min(
             (moments[before] for before in waits[event]),
             key=lambda one: (-one.time, not one.cause),
@@ -83,7 +83,7 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
         if event.is_end and resource.custom:
             length = minutes(resource)
             assert length >= 0, f"{event.urn} takes {length} minutes"
-            # Rounded, or the noise of adding floats would decide between equal paths.
+            # Rounded, so that floating-point errors do not decide between equal paths.
             end = round(moment.time + length, 9)
             steps[event.urn] = Step(event.urn, length, moment.time, end, moment.cause or None)
             moment = _Moment(end, event.urn)
@@ -92,11 +92,11 @@ def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_E
 
 
 def _waits(graph: Graph, resource: Resource) -> Iterator[tuple[_Event, set[_Event]]]:
-    """What a resource's beginning and its end come after."""
+    """The events that must precede the start and the end of a resource."""
     provider = graph.effective_options(resource.urn).get("provider", "")
-    # Resources among the inputs of a remote component are not in its dependencies, but the SDK waits for them.
+    # The SDK also waits for resources in the inputs of a remote component, which are not in its dependencies.
     named = {*resource.dependencies, *references(resource.inputs), *resource.providers.values(), provider}
-    # Not the inherited deletedWith: the engine adds that one without waiting.
+    # Without the inherited deletedWith, which the engine adds without waiting.
     named |= {resource.options.get("deletedWith", ""), *resource.options.get("replaceWith", ())}
     begin = {_Event(urn, True) for urn in named - {""}}
     if resource.parent:

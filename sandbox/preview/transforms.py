@@ -1,4 +1,4 @@
-"""Transforms that a program puts on a remote component: in a real run the engine calls them back for each child.
+"""Transforms of a remote component. In a real run, the engine calls them back for each child.
 
 Source: pulumi 3.260, pkg/resource/deploy/source_eval.go: a resource's own transforms first, then those of its parents.
 """
@@ -21,28 +21,28 @@ _OPTIONS = {
     "replace_on_changes": "replaceOnChanges",
     "delete_before_replace": "deleteBeforeReplace",
 }
-"""Options that a transform may change here, as the SDK and as the engine's schema name them."""
+"""Options that a transform can change here: the SDK's name and the schema's name."""
 
 
 class Callbacks:
-    """Stands where the SDK would start a gRPC server for the engine to call back."""
+    """Replaces the gRPC server that the SDK starts for the engine's callbacks."""
 
     def __init__(self) -> None:
         self._transforms: dict[str, Transform] = {}
 
     def register_transform(self, transform: Transform) -> callback_pb2.Callback:
-        """Remembers the function; the answer is how a request names it."""
+        """Stores the function, and returns its reference for requests."""
         token = str(uuid.uuid4())
         self._transforms[token] = transform
         return callback_pb2.Callback(token=token)
 
     def named(self, callbacks: Iterable[callback_pb2.Callback]) -> tuple[Transform, ...]:
-        """The functions that a request names."""
+        """The functions that a request refers to."""
         return tuple(self._transforms[one.token] for one in callbacks)
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def refuse(*_: Any) -> None:
-            raise Refused(f"the sandbox does not emulate {name}: it calls back only for transforms of components")
+            raise Refused(f"the sandbox does not support {name}, only transforms of components")
 
         return refuse
 
@@ -59,7 +59,7 @@ def transformed(registration: Registration, transforms: Iterable[Transform]) -> 
         )
         result = transform(args)
         if inspect.isawaitable(result):
-            raise Refused("the sandbox runs no asynchronous transforms: write a plain function")
+            raise Refused("the sandbox does not support asynchronous transforms. Use a plain function.")
         if result is not None:
             changed = {name: getattr(result.opts, option) for option, name in _OPTIONS.items()}
             tuples = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}

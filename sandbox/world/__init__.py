@@ -1,4 +1,4 @@
-"""The emulated cloud with a memory, and the rules that it keeps. What others use stands here."""
+"""The emulated cloud with a memory, and the rules that it enforces. This module exports its public names."""
 
 from sandbox.world.faults import Fault, Faults
 from sandbox.world.rules.every import RULES

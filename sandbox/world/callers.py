@@ -1,4 +1,4 @@
-"""Whose credentials a call has: a role that it assumes, a profile, or those of whoever runs `pulumi`."""
+"""The credentials of a call: those of an assumed role, of a profile, or of the user that runs `pulumi`."""
 
 import json
 from collections.abc import Mapping
@@ -20,11 +20,11 @@ class Callers:
     """The people and machines that have credentials for the emulated cloud."""
 
     ambient: str = ""
-    """ARN of the role or user that runs `pulumi`; empty: a user of the emulated account."""
+    """ARN of the role or user that runs `pulumi`. If empty, it is a user of the emulated account."""
     profiles: Mapping[str, str] = field(default_factory=dict)
-    """The same for each profile of the AWS configuration."""
+    """ARN of the role or user of each profile in the AWS configuration."""
     may_get_role: bool = True
-    """Whether roles are allowed iam:GetRole."""
+    """Whether roles have the permission iam:GetRole."""
 
     def of(self, provider: Values) -> str:
         """ARN of the role or user that calls through a provider with these inputs. Raises CloudError."""
@@ -41,18 +41,18 @@ class Callers:
         return next((str(one) for one in reversed(roles) if one), "") or own or _user(region)
 
     def admit(self, provider: Values) -> None:
-        """What the AWS provider checks before anything else. Raises CloudError."""
+        """Checks the credentials as the AWS provider does before any other call. Raises CloudError."""
         number, allowed = account(self.of(provider)), _listed(provider.get("allowedAccountIds"))
         if allowed and number not in allowed:
             raise CloudError("WrongAccount", f"AWS account ID not allowed: {number}", ACCOUNTS)
 
     def identity(self, provider: Values) -> Values:
-        """What sts:GetCallerIdentity says."""
+        """The result of sts:GetCallerIdentity."""
         caller = self.of(provider)
         return {"id": account(caller), "accountId": account(caller), "arn": session(caller), "userId": "AIDASANDBOX"}
 
     def session_context(self, args: Values, provider: Values) -> Values:
-        """The role behind a session, with its path, which the session's ARN does not show; itself for a user.
+        """The role behind a session, with its path, which the session's ARN lacks. For a user, the user itself.
 
         terraform-provider-aws, internal/service/iam/session_context_data_source.go
         """
@@ -70,7 +70,7 @@ def account(arn: str) -> str:
 
 
 def session(caller: str) -> str:
-    """ARN under which a role or user appears in answers: of a role, that of a session, which has no path."""
+    """ARN under which a caller appears in replies. For a role, it is that of a session, which has no path."""
     partition, number, resource = caller.split(":")[1], account(caller), caller.split(":", 5)[5]
     if not resource.startswith("role/"):
         return caller
@@ -82,6 +82,6 @@ def _user(region: Any) -> str:
 
 
 def _listed(value: Any) -> list[Any]:
-    # A provider's inputs are JSON texts on the wire.
+    # On the wire, a provider's inputs are JSON strings.
     found = json.loads(value) if isinstance(value, str) else value
     return list(found or [])

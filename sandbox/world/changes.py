@@ -1,4 +1,4 @@
-"""Diff: which properties can be updated. What is not listed here means replacement."""
+"""Diff: the properties that can be updated in place. A change of any other property replaces the resource."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from sandbox.world.names import DEFAULTS, given_name, is_autonamed
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What a change of inputs comes to."""
+    """The effect of a change of inputs."""
 
     changed: tuple[str, ...]
-    """Dotted paths, as deep as the table looks."""
+    """Dotted paths of the changed properties, as deep as the table distinguishes them."""
     replaces: tuple[str, ...]
-    """Those among them that cannot be updated."""
+    """The changed properties that cannot be updated in place."""
     delete_before_replace: bool
-    """The new one would have the old one's name."""
+    """Whether the old resource must be deleted first, because both would have the same name."""
 
 
 def _words(text: str) -> frozenset[str]:
@@ -26,11 +26,11 @@ def _words(text: str) -> frozenset[str]:
 
 
 UPDATABLE: dict[str, frozenset[str]] = {row["type"]: _words(row["properties"]) for row in table("updatable")}
-"""What each type updates in place: sandbox/data/updatable.csv."""
+"""Properties that each type updates in place, from sandbox/data/updatable.csv."""
 
-# Kubernetes is the other way round: an object is patched, but for its name and the fields below
-# (pulumi-kubernetes provider/pkg/provider/diff.go, forceNewProperties; the last two columns of PersistentVolume and
-# StorageClass are refused by the API server itself: pkg/apis/core/validation, pkg/apis/storage/validation).
+# For Kubernetes it is the reverse: everything is patched except the name and the fields below (pulumi-kubernetes
+# provider/pkg/provider/diff.go, forceNewProperties). For PersistentVolume and StorageClass, the API server itself
+# rejects changes of the last two (pkg/apis/core/validation, pkg/apis/storage/validation).
 IMMUTABLE: dict[str, frozenset[str]] = {
     "ConfigMap": _words("data binaryData"),
     "PersistentVolume": _words("spec.csi spec.hostPath spec.local spec.nfs spec.nodeAffinity"),
@@ -43,16 +43,16 @@ IMMUTABLE: dict[str, frozenset[str]] = {
 }
 IDENTITY = _words("apiVersion kind metadata.name metadata.namespace")
 
-# Lists whose order means nothing (TypeSet in the Terraform schemas).
+# Lists whose order does not matter (TypeSet in the Terraform schemas).
 SETS = _words("subnetIds publicAccessCidrs enabledClusterLogTypes routeTableIds taints podIdentityAssociations")
 
 
 UNREADY = 'metadata.annotations["pulumi.com/replaceUnready"]'
-"""What the provider names as the reason when it replaces a Job that has not completed."""
+"""The reason that the provider shows when it replaces a Job that has not completed."""
 
 
 def difference(token: str, old: dict[str, Any], new: dict[str, Any], *, unready: bool = False) -> Difference:
-    """What changes between two sets of checked inputs; `unready` is a thing to be replaced for its state."""
+    """The difference between two sets of checked inputs. `unready` replaces the resource because of its status."""
     updatable = UPDATABLE.get(token)
     if updatable is None and token.startswith(tokens.KUBERNETES):
         fixed = IDENTITY | IMMUTABLE.get(token.rpartition(":")[2], frozenset())
@@ -67,7 +67,7 @@ def difference(token: str, old: dict[str, Any], new: dict[str, Any], *, unready:
 
 
 def _changed(old: Any, new: Any, paths: frozenset[str], above: str = "") -> Iterator[str]:
-    """Paths of what differs; into maps only as far as `paths` tells their insides apart."""
+    """Paths of the changed properties, inside maps only as deep as `paths` goes."""
     for key in sorted({*(old or {}), *(new or {})} - {DEFAULTS}):
         before, after = (old or {}).get(key), (new or {}).get(key)
         if _comparable(key, before) == _comparable(key, after):
@@ -81,7 +81,7 @@ def _changed(old: Any, new: Any, paths: frozenset[str], above: str = "") -> Iter
 
 
 def _comparable(key: str, value: Any) -> Any:
-    """A value such that equal means the same to the cloud: no nulls, no empty lists or maps, sets in order."""
+    """The value in a form in which equal values mean the same: without nulls and empty lists or maps, sets sorted."""
     if isinstance(value, dict):
         return {name: found for name, item in value.items() if (found := _comparable(name, item)) is not None} or None
     if isinstance(value, list | tuple):

@@ -1,4 +1,4 @@
-"""What AWS and Kubernetes do by themselves after a call: nodes, pods, volumes and CRDs come and go."""
+"""The controllers of AWS and Kubernetes: after each call they create and delete nodes, pods, volumes and CRDs."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from sandbox.world.things import PULUMI, Thing, Things, value_at
 
 BY_HELM, BY_SCHEDULER = "helm", "kube-scheduler"
 
-# CRDs of the pinned charts, group to kinds, and whether an uninstall takes them along: Helm keeps those of `crds/`, and
+# CRDs of the pinned charts: kinds by group, and whether an uninstall deletes them. Helm keeps those in `crds/` and
 # deletes those that are templates (seen by installing them).
 _KARPENTER: dict[str, tuple[str, ...]] = {
     "karpenter.sh": ("NodePool", "NodeClaim", "NodeOverlay"),
@@ -45,7 +45,7 @@ def group_and_kind(token: str) -> tuple[str, str]:
 
 
 def created(things: Things, thing: Thing, caller: str, *, joins: bool = True) -> None:
-    """After a creation by `caller`; nodes of a group that does not join never become any."""
+    """Runs the controllers after a creation by `caller`. Without `joins`, a group's nodes never join the cluster."""
     if thing.type == tokens.CLUSTER:
         make_control_plane(things, thing)
         admit_creator(things, thing, caller)
@@ -61,14 +61,14 @@ def created(things: Things, thing: Thing, caller: str, *, joins: bool = True) ->
 
 
 def reclaimed(things: Things, group: Thing) -> None:
-    """After EC2 took the instances of a node group back."""
+    """Runs the controllers after EC2 has reclaimed the spot instances of a node group."""
     for instance in things.owned_by(group, tokens.INSTANCE):
         things.remove(instance)
     _settle(things)
 
 
 def updated(things: Things, thing: Thing, before: dict[str, Any]) -> None:
-    """After an update."""
+    """Runs the controllers after an update."""
     if thing.type == tokens.CLUSTER:
         make_control_plane(things, thing)
         karpenter.upgrade(things, thing, before)
@@ -82,7 +82,7 @@ def updated(things: Things, thing: Thing, before: dict[str, Any]) -> None:
 
 
 def delete(things: Things, thing: Thing) -> None:
-    """Deletes a thing, and what goes with it."""
+    """Deletes a resource, and everything that is deleted with it."""
     if thing.type == tokens.CLUSTER:
         _delete_cluster(things, thing)
     elif thing.type == tokens.RELEASE:
@@ -94,7 +94,7 @@ def delete(things: Things, thing: Thing) -> None:
 
 
 def _empty(things: Things, namespace: Thing) -> None:
-    """A namespace takes its releases along, without their hooks, and then everything else in it."""
+    """Deletes the releases in a namespace, without running their hooks, and then everything else in it."""
     inside = [one for one in things.inside(namespace.cluster) if one.namespace == namespace.id]
     for one in sorted(inside, key=lambda one: one.type != tokens.RELEASE):
         if things.get(one.type, one.id) is not None:
@@ -102,7 +102,7 @@ def _empty(things: Things, namespace: Thing) -> None:
 
 
 def uninstall(things: Things, release: Thing) -> None:
-    """What Helm deletes with a release: its pods, and CRDs that are templates."""
+    """Deletes everything that Helm deletes with a release: its pods, and CRDs that are templates."""
     for pod in things.owned_by(release, tokens.POD):
         things.remove(pod)
     _settle(things)
@@ -116,21 +116,21 @@ def uninstall(things: Things, release: Thing) -> None:
 
 
 def delete_custom_resources(things: Things, crds: list[Thing]) -> None:
-    """A CRD takes all resources of its kind along, behind Pulumi's back."""
+    """Deletes all objects of the kinds that these CRDs define. Pulumi does not know of it."""
     for crd in crds:
         for one in custom_resources(things, crd):
             things.remove(one)
 
 
 def custom_resources(things: Things, crd: Thing) -> list[Thing]:
-    """Everything of the kind that a CRD defines."""
+    """All objects of the kind that a CRD defines."""
     wanted = custom_type(crd)
     inside = [one for one in things.inside(crd.cluster) if one.type.count(":") == 2]
     return [one for one in inside if group_and_kind(one.type) == wanted]
 
 
 def leave_job(things: Things, release: Thing, name: str) -> None:
-    """The Job of a hook that found no node: nobody owns it."""
+    """Leaves behind the Job of a hook that found no node. No resource owns it."""
     job = made(things, tokens.JOB, f"{release.namespace}/{name}", name, BY_HELM, None, {})
     job.cluster, job.outputs["metadata"] = release.cluster, {"name": name, "namespace": release.namespace}
 
@@ -143,7 +143,7 @@ def _install(things: Things, release: Thing) -> None:
                 name = f"{kind.lower()}s.{group}"
                 defined = {"spec": {"group": group, "names": {"kind": kind}}}
                 crd = made(things, tokens.CRD, name, name, BY_HELM, release.key, defined, release.cluster)
-                # One that an uninstalled release has left is the next one's.
+                # The next release takes over a CRD that an uninstalled release has left behind.
                 crd.owner = crd.owner or release.key
     _replace_pods(things, release)
 
@@ -164,13 +164,12 @@ def _replace_pods(things: Things, release: Thing) -> None:
 
 
 def _settle(things: Things) -> None:
-    """Pods of lost nodes and of nodes that put them out are pending again, pending ones go where they fit, nodes come
-    for others, volumes follow.
+    """Schedules pods: those of lost nodes become pending, pending ones move to nodes, which are launched if necessary.
 
-    When labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
-    cluster both begin at once, and a process lives on until its grace period is over. There the proof keeps old and new
-    apart: its pods take all shares, so that they only come when those of the old pods are free, and they touch CUDA
-    only when all of them have come. The models start after it.
+    If labels and taints of a node change in one call, its pods leave before its plugin has the new config. In a real
+    cluster, both start at once, and a process runs until its grace period is over. There, the proof separates old and
+    new pods. Its pods need all shares, so they start only when the old pods have freed theirs. They use CUDA only when
+    all of them run, and the models start after the proof.
     """
     for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
@@ -181,7 +180,7 @@ def _settle(things: Things) -> None:
     for release in things.of(tokens.RELEASE):
         for pod in pods_of(release.inputs):
             _schedule(things, release, pod)
-    # When controllers have their nodes.
+    # After the controllers have their nodes.
     for cluster in things.of(tokens.CLUSTER):
         karpenter.reconcile(things, str(cluster.outputs["endpoint"]))
     for release in things.of(tokens.RELEASE):
@@ -195,7 +194,7 @@ def _settle(things: Things) -> None:
 
 
 def _evict(things: Things, release: Thing, pod: PodSpec) -> None:
-    """Its Deployment makes the pod anew, by the same name here."""
+    """Evicts a pod. Its Deployment recreates it, here with the same name."""
     one = things.get(tokens.POD, f"{release.namespace}/{pod.name}")
     if one is not None and one.outputs["node"]:
         node = things.get(tokens.NODE, one.outputs["node"])
@@ -223,7 +222,7 @@ def _schedule(things: Things, release: Thing, pod: PodSpec) -> None:
 
 
 def _delete_cluster(things: Things, cluster: Thing) -> None:
-    """Everything inside goes unasked; what Pulumi made there it cannot reach any more. Volumes in EC2 stay."""
+    """Deletes a cluster with everything inside, which Pulumi then cannot reach any more. EBS volumes stay."""
     inside = things.inside(str(cluster.outputs["endpoint"]))
     for below in [below for one in inside for below in things.owned_by(one) if below.type.startswith("aws:")]:
         below.owner = None

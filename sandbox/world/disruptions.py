@@ -1,4 +1,4 @@
-"""What disturbs a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
+"""Disruptions of a Job's pods on a GPU node: the MIG manager's reboot, and a compute mode that MPS leaves behind."""
 
 from sandbox.world.nodes import kind
 from sandbox.world.plugin import config_of, cut
@@ -7,21 +7,21 @@ from sandbox.world.things import Thing, Things, value_at, values_at
 from sharing.modes import LAYOUT_STATE_LABEL
 
 REBOOTED = "rebooted"
-"""Where a node says that the MIG manager has rebooted it."""
+"""Key in a node's outputs: whether the MIG manager has rebooted it."""
 LEFT_EXCLUSIVE = "leftExclusive"
-"""Where a node says that its MPS daemon's pod is still ending."""
+"""Key in a node's outputs: whether its MPS daemon's pod is still stopping."""
 RESET_BY_REBOOT = ("a100", "a30")
-"""GPUs that change their MIG mode by a reset, which an instance gets by a reboot only. Hopper and later need none.
+"""GPUs whose MIG mode changes only with a reset, for which an instance has to reboot. Hopper and later need no reset.
 
 Source: NVIDIA MIG User Guide, "Enable MIG Mode"; mig-parted deployments/container, WITH_REBOOT.
 """
 DAEMON_GRACE_SECONDS = 30
-"""The MPS daemon's pod has Kubernetes' default `terminationGracePeriodSeconds`: its chart sets none. Source:
+"""The MPS daemon's pod has Kubernetes' default `terminationGracePeriodSeconds`, because its chart sets none. Source:
 k8s-device-plugin v0.20.0 daemonset-mps-control-daemon.yml; mps/daemon.go, Stop: the compute mode is reset last."""
 
 
 def reboot(things: Things, node: Thing, job: Values) -> str | None:
-    """Why a Job's pod does not live through the MIG manager's reboot of its node; None when it does, or none comes.
+    """Why a Job's pod does not survive the MIG manager's reboot of its node. None if it does, or without a reboot.
 
     Source: mig-parted v0.15.0 pkg/mig/reconfigure/reconfigure.go (label `rebooting`, then `chroot /host reboot`). The
     kubelet fails the node's pods with the condition DisruptionTarget (kubernetes v1.36
@@ -39,7 +39,7 @@ def reboot(things: Things, node: Thing, job: Values) -> str | None:
 
 
 def exclusive(things: Things, node: Thing, job: Values) -> str | None:
-    """Why a process of a mode without MPS gets no context just after MPS; None when it does, or tries long enough."""
+    """Why a process without MPS gets no CUDA context right after MPS. None if it does, or retries long enough."""
     config = config_of(things, node)
     if not node.outputs.get(LEFT_EXCLUSIVE) or config is None or config.is_mps:
         return None
@@ -47,11 +47,11 @@ def exclusive(things: Things, node: Thing, job: Values) -> str | None:
     retries = next((float(one["value"]) for one in variables if one.get("name") == "EXCLUSIVE_SECONDS"), 0.0)
     if retries > DAEMON_GRACE_SECONDS:
         return None
-    return f"CUDA_ERROR_DEVICE_UNAVAILABLE: the GPU of {node.id} is in EXCLUSIVE_PROCESS until the MPS daemon has ended"
+    return f"CUDA_ERROR_DEVICE_UNAVAILABLE: the GPU of {node.id} is in EXCLUSIVE_PROCESS until the MPS daemon stops"
 
 
 def end(node: Thing) -> None:
-    """Both are over: the node has rebooted, and the daemon's pod has ended."""
+    """Ends both disruptions: the node has rebooted, and the daemon's pod has stopped."""
     node.outputs[REBOOTED] = True
     node.outputs.pop(LEFT_EXCLUSIVE, None)
 

@@ -1,11 +1,11 @@
-"""How long AWS takes for a type, in minutes: sharing/data/durations.csv."""
+"""Durations of AWS's operations by type, from sharing/data/durations.csv."""
 
 from functools import cache
 
 from sharing import tables
 
 OTHERS = 0.02
-"""Minutes for a type that the table does not have: a call that only writes something down."""
+"""Minutes for a type that is not in the table, because AWS only stores a record."""
 
 
 @cache
@@ -14,5 +14,5 @@ def _table() -> dict[str, float]:
 
 
 def minutes(token: str) -> float:
-    """Typical minutes of a creation, taken for updates and deletions too."""
+    """Typical duration of a creation in minutes. It is also used for updates and deletions."""
     return _table().get(token, OTHERS)

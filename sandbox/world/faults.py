@@ -1,6 +1,6 @@
-"""Faults on demand: the n-th create, update or delete of a type fails, throttles or loses its answer.
+"""Injected faults: the n-th create, update or delete of a type fails, is throttled, or loses its reply.
 
-A node group or an add-on can also fail after EKS has taken the call (`failed`): it stays, as CREATE_FAILED.
+A node group or an add-on can also fail after EKS has accepted the call (`failed`): it stays, as CREATE_FAILED.
 """
 
 import threading
@@ -17,12 +17,12 @@ Kind = Literal["error", "throttle", "lost", "failed"]
 _SOURCE = "https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html"
 _FAILED_SOURCE = "https://docs.aws.amazon.com/eks/latest/APIReference/API_Issue.html"
 _KUBERNETES_SOURCE = "https://kubernetes.io/docs/reference/using-api/api-concepts/ (metav1.StatusReason)"
-# What EKS says of a group or an add-on that it could not bring up: API_Issue.html and API_AddonIssue.html.
+# EKS's errors about a group or an add-on that it could not start: API_Issue.html and API_AddonIssue.html.
 _FAILED = {
     tokens.NODE_GROUP: ("AsgInstanceLaunchFailures", "Could not launch Spot Instances. UnfulfillableCapacity"),
     tokens.ADDON: ("InternalFailure", "The add-on could not be installed"),
 }
-# Service (the token's module) to its codes for a fault of its own, and for too many requests.
+# By service (the token's module): its error codes for an internal error and for too many requests.
 _CODES = {
     "ec2": ("InternalError", "RequestLimitExceeded"),
     "ebs": ("InternalError", "RequestLimitExceeded"),
@@ -33,41 +33,41 @@ _CODES = {
 }
 
 STAYS_FAILED = (tokens.NODE_GROUP, tokens.ADDON)
-"""EKS keeps them after a failed creation, and the provider has their id then (d.SetId in node_group.go, addon.go)."""
+"""Types that EKS keeps after a failed creation. The provider then has their id (d.SetId in node_group.go, addon.go)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One call that goes wrong."""
+    """A call that fails."""
 
     type: str
     """Type token."""
     operation: Operation
     kind: Kind = "error"
     nth: int = 1
-    """Which call of that type and operation, from 1."""
+    """Number of the call of that type and operation, from 1."""
     name: str = ""
-    """Only calls for the resource of this logical name; "" for any."""
+    """Logical name of the resource; "" for any."""
 
 
 class Faults:
-    """What is to go wrong. Each fault fires once."""
+    """The injected faults. Each fault fires once."""
 
     def __init__(self, faults: Iterable[Fault] = ()) -> None:
         self._waiting = list(faults)
         self._calls: dict[Fault, int] = {}
         self._lock = threading.Lock()
         self.tried = 0
-        """How many have fired."""
+        """Number of faults that have fired."""
 
     @property
     def waiting(self) -> tuple[Fault, ...]:
-        """Those that have not fired."""
+        """The faults that have not fired."""
         with self._lock:
             return tuple(self._waiting)
 
     def next(self, token: str, operation: Operation, name: str) -> Kind | None:
-        """Counts a call, and says how it goes wrong."""
+        """Counts a call, and returns the kind of its fault, if any."""
         with self._lock:
             fired: Kind | None = None
             for fault in list(self._waiting):
@@ -81,7 +81,7 @@ class Faults:
             return fired
 
     def met(self, token: str, operation: Operation, name: str) -> tuple[Kind | None, CloudError | None]:
-        """The fault of this call, and the error of one that lets the call through. Raises that of any other."""
+        """The fault of this call, and its error if the call still succeeds. Raises the error of any other fault."""
         kind = self.next(token, operation, name)
         if kind is None or kind == "lost":
             return kind, None
@@ -92,7 +92,7 @@ class Faults:
 
 
 def fault_error(token: str, operation: str, kind: Kind) -> CloudError:
-    """What the API, or the provider that waits for it, says."""
+    """The error of the API, or of the provider that waits for it."""
     package, _, rest = token.partition(":")
     service = package if package == "kubernetes" else rest.partition("/")[0]
     broken, throttled = _CODES.get(service, ("InternalFailure", "ThrottlingException"))

@@ -1,4 +1,4 @@
-"""Functions whose answer depends on what exists, or on what this account is offered."""
+"""Functions whose result depends on existing resources, or on the instance types offered to this account."""
 
 from sandbox.cloud.aws.offers import OFFERINGS, offerings
 from sandbox.cloud.protocol import Question, Values
@@ -12,7 +12,7 @@ API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 
 
 def answer(things: Things, question: Question) -> Values | None:
-    """The answer, or None for a function that needs nothing of the world. Raises CloudError as AWS does."""
+    """The function's result, or None if it does not depend on the world. Raises CloudError as AWS does."""
     args = question.args
     if question.token == OFFERINGS:
         return offerings(question, things.offers)

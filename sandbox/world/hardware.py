@@ -1,7 +1,7 @@
-"""The hardware that EC2 rents out: instance types, their GPUs, and the MIG slices of those.
+"""EC2's hardware: instance types, their GPUs, and MIG slices.
 
-The tables are the emulated cloud's own, taken from EC2's and NVIDIA's sources and not from `sharing/data`: a wrong
-figure there must not become right here. tests/sandbox/world/test_hardware.py compares both.
+The emulated cloud has its own tables, from EC2's and NVIDIA's sources and not from `sharing/data`, so that an error
+there is not repeated here. tests/sandbox/world/test_hardware.py compares both.
 """
 
 import csv
@@ -18,11 +18,11 @@ class Gpu:
     """The GPU of an instance type."""
 
     name: str
-    """As EC2 calls it, in lower case, e.g. `a100`."""
+    """EC2's name of the GPU in lower case, e.g. `a100`."""
     memory_mib: int
-    """What EC2 reports; the two A100 differ in it alone."""
+    """Memory that EC2 reports. It is the only difference between the two A100 models."""
     is_slice: bool
-    """Whether the type has a part of one, of which EC2 counts none."""
+    """Whether the instance type has only a part of a GPU. EC2 reports such types with no GPU."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,44 +32,44 @@ class InstanceType:
     name: str
     gpu: Gpu
     gpus: int
-    """GPUs that the device plugin finds on a node; a part of one is one."""
+    """Number of GPUs that the device plugin finds on a node. A part of a GPU counts as one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A kind of MIG slice."""
+    """A MIG profile."""
 
     name: str
     instances: int
-    """The most on one GPU."""
+    """Maximum number of instances on one GPU."""
     size: int
-    """Memory slices that it takes, and at which it may start."""
+    """Number of memory slices that it uses, and positions at which it can start."""
     starts: tuple[int, ...]
     media: int
-    """Sets of media engines that it takes, where they are a bound."""
+    """Number of media engine sets that it uses, if they are limited."""
 
 
 def rows() -> tuple[Row, ...]:
-    """Every instance type as EC2 describes it, those without a GPU too."""
+    """Every instance type as EC2 describes it, including those without a GPU."""
     return table("ec2_instance_types")
 
 
 @cache
 def instance_types() -> dict[str, InstanceType]:
-    """The types with NVIDIA GPUs by name."""
+    """The instance types with NVIDIA GPUs, by name."""
     return {row["instance_type"]: _instance_type(row) for row in rows() if row["manufacturer"] == "nvidia"}
 
 
 @cache
 def profiles(gpu: Gpu) -> dict[str, Profile]:
-    """What a GPU can be cut into, by name; nothing without MIG."""
+    """The MIG profiles of a GPU by name; empty without MIG."""
     key = (gpu.name, str(gpu.memory_mib))
     found = [row for row in table("mig_profiles") if (row["gpu"], row["gpu_memory_mib"]) == key]
     return {row["profile"]: _profile(row) for row in found}
 
 
 def fits(layout: Iterable[tuple[Profile, int]], gpu: Gpu) -> bool:
-    """Whether that many instances of each profile lie on one GPU together."""
+    """Whether one GPU can have all of these instances at the same time."""
     wanted = list(layout)
     engines = max((one.media for one in profiles(gpu).values()), default=0)
     if any(count > one.instances for one, count in wanted) or sum(one.media * count for one, count in wanted) > engines:

@@ -1,6 +1,6 @@
-"""Jobs: where their pods run, and how they end. CPU, memory and time are not modelled: pods that run are done at once.
+"""Jobs: where their pods run, and how they end. CPU, memory and time are not modelled: running pods finish at once.
 
-A proof's promise is read from the environment of its pods, and compared with what the node offers.
+A proof's expectation is read from its pods' environment and compared with the node's shares.
 """
 
 import json
@@ -23,7 +23,7 @@ MESSAGES = {
 
 
 def why_late(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
-    """Why the pods do not run before the deadline; None when they do."""
+    """Why the pods do not run before the deadline. None if they do."""
     if (lacking := _lacking(things, server, namespace, inputs)) is not None:
         return f"{MESSAGES[LATE]}; {lacking}"
     pods = pods_of_job(name, inputs)
@@ -34,8 +34,8 @@ def why_late(things: Things, server: str, namespace: str, name: str, inputs: Val
 
 
 def why_failed(things: Things, server: str, namespace: str, name: str, inputs: Values) -> str | None:
-    """Why pods that run do not succeed: what they are told to find is not there; None when they do."""
-    promise = _promise(inputs)
+    """Why running pods fail: the node does not have the shares that they expect. None if they succeed."""
+    expected = _expectation(inputs)
     resources = {resource for pod in pods_of_job(name, inputs) for resource in pod.needs}
     for node in _places(things, server, namespace, name, inputs):
         if not isinstance(node, Thing):
@@ -44,13 +44,13 @@ def why_failed(things: Things, server: str, namespace: str, name: str, inputs: V
             disruptions.exclusive(things, node, inputs) if resources else None
         ):
             return f"{MESSAGES[FAILED]}; {disturbed}"
-        if found := list(_differences(things, node, promise, resources)):
-            return f"{MESSAGES[FAILED]}; expected: {promise.get('summary')}; node {node.id}: {'; '.join(found)}"
+        if found := list(_differences(things, node, expected, resources)):
+            return f"{MESSAGES[FAILED]}; expected: {expected.get('summary')}; node {node.id}: {'; '.join(found)}"
     return None
 
 
 def run(things: Things, job: Thing) -> None:
-    """Ends a Job that has just been made. Its pods hold nothing afterwards."""
+    """Completes a new Job. Its pods hold nothing afterwards."""
     given = (things, job.cluster, job.namespace, str(value_at(job.outputs, "metadata.name")), job.inputs)
     pods = pods_of_job(given[3], job.inputs)
     karpenter.provision(things, job.cluster, job.namespace, pods)
@@ -69,20 +69,20 @@ def run(things: Things, job: Thing) -> None:
 
 
 def _end_disruptions(given: tuple[Things, str, str, str, Values]) -> None:
-    """By the time a Job has ended, its nodes have rebooted and old daemons have ended."""
+    """Ends all disruptions: when a Job ends, its nodes have rebooted and old daemons have stopped."""
     for node in _places(*given):
         if isinstance(node, Thing):
             disruptions.end(node)
 
 
 def failure_of(job: Thing) -> str | None:
-    """Why a Job has failed; None for every other one."""
+    """Why a Job has failed. None if it has not."""
     conditions = values_at(job.outputs, "status.conditions")
     return next((f"{one['reason']}: {one['message']}" for one in conditions if one["type"] == "Failed"), None)
 
 
 def is_replaced(things: Things, inputs: Values) -> bool:
-    """Whether an update that changes nothing replaces the Job all the same, because it has not completed.
+    """Whether an update without changes still replaces the Job, because it has not completed.
 
     Source: pulumi-kubernetes provider/pkg/provider/provider.go, Diff.
     """
@@ -99,7 +99,7 @@ def _places(things: Things, server: str, namespace: str, name: str, inputs: Valu
 
 
 def _lacking(things: Things, server: str, namespace: str, inputs: Values) -> str | None:
-    """What pods are not made without, or do not start without."""
+    """Why pods cannot be created or started: a missing ServiceAccount or ConfigMap. None if they can."""
     pod = value_at(inputs, "spec.template.spec") or {}
     account = pod.get("serviceAccountName") or "default"
     if account != "default" and not _is_there(things, server, tokens.SERVICE_ACCOUNT, f"{namespace}/{account}"):
@@ -115,27 +115,27 @@ def _is_there(things: Things, server: str, token: str, identity: str) -> bool:
     return found is not None and found.cluster == server
 
 
-def _promise(inputs: Values) -> dict[str, Any]:
-    """What the pods are told to find; empty for a Job that is no proof."""
+def _expectation(inputs: Values) -> dict[str, Any]:
+    """The expectation of the pods; empty for a Job that is not a share proof."""
     variables = values_at(inputs, "spec.template.spec.containers.env")
-    promise: dict[str, Any] = json.loads(
+    expected: dict[str, Any] = json.loads(
         next((one["value"] for one in variables if one.get("name") == "EXPECTATION"), "{}")
     )
-    return promise
+    return expected
 
 
-def _differences(things: Things, node: Thing, promise: dict[str, Any], resources: set[str]) -> Iterator[str]:
-    """What the pods find otherwise: the one that reads the node, and those that hold shares of these resources."""
+def _differences(things: Things, node: Thing, expected: dict[str, Any], resources: set[str]) -> Iterator[str]:
+    """The proof's findings: those of the pod that reads the node, and of the pods on shares of these resources."""
     offers, labels = advertised(things, node), labels_seen(things, node)
-    shares = promise.get("shares")
-    counts = {**promise.get("allocatable", {}), **(dict.fromkeys(resources, shares) if shares else {})}
+    shares = expected.get("shares")
+    counts = {**expected.get("allocatable", {}), **(dict.fromkeys(resources, shares) if shares else {})}
     for resource, count in counts.items():
         found = offers[resource].count if resource in offers else "no"
         if found != count:
             yield f"it advertises {found} {resource}, expected {count}"
-    for label, value in promise.get("labels", {}).items():
+    for label, value in expected.get("labels", {}).items():
         if labels.get(label) != value:
             yield f"its label {label} is {labels.get(label, 'missing')}, expected {value}"
     for resource in sorted(resources & offers.keys()):
-        if promise.get("limit_mib") and offers[resource].strategy != "mps":
-            yield f"a process was given more than the {promise['limit_mib']:,} MiB of its share of {resource}"
+        if expected.get("limit_mib") and offers[resource].strategy != "mps":
+            yield f"a process allocated more than the {expected['limit_mib']:,} MiB of its share of {resource}"

@@ -1,4 +1,4 @@
-"""The journal: which processes began and ended on cards, and which config these had, in the order of events."""
+"""The journal: starts and stops of processes on GPUs, and changes of the GPUs' configuration, in order."""
 
 from sandbox.world import tokens
 from sandbox.world.disruptions import LEFT_EXCLUSIVE
@@ -6,16 +6,16 @@ from sandbox.world.plugin import STARTED, config_of, plugins_on
 from sandbox.world.things import Event, Thing, Things
 
 CLASH = "plugins"
-"""Where a node says which releases ran a device plugin there last."""
+"""Key in a node's outputs: the releases that last ran a device plugin there."""
 IN_FORCE = "config"
-"""Where a node says which config its plugin had last. Nobody changes its cards while it has none."""
+"""Key in a node's outputs: the last config of its plugin. Its GPUs do not change while it has none."""
 
 MPS_IN_FORCE = "mps"
-"""Where a node says whether that config shares by MPS."""
+"""Key in a node's outputs: whether that config uses MPS."""
 
 
 def note_stops(things: Things) -> None:
-    """Notes what has ended since. A pod that was made anew has no node yet."""
+    """Records processes that have stopped. A recreated pod has no node yet."""
     for who, began in _running(things).items():
         pod = things.get(tokens.POD, who)
         if pod is None or pod.outputs["node"] != began.node:
@@ -23,7 +23,7 @@ def note_stops(things: Things) -> None:
 
 
 def note_modes(things: Things) -> None:
-    """Notes which nodes have another configuration than they had, or more than one device plugin."""
+    """Records nodes whose configuration has changed, or that have more than one device plugin."""
     for node in things.of(tokens.NODE):
         plugins = ", ".join(one.id for one in plugins_on(things, node))
         if ", " in plugins and node.outputs.get(CLASH) != plugins:
@@ -39,7 +39,7 @@ def note_modes(things: Things) -> None:
 
 
 def note_start(things: Things, pod: Thing, node: Thing) -> None:
-    """Notes that a pod begins on a node, if it wants a share."""
+    """Records that a pod starts on a node, if it requests a share."""
     config = config_of(things, node)
     if config is not None and pod.outputs["needs"]:
         pod.outputs[STARTED] = {"config": config.name, "mps": config.is_mps}
@@ -47,14 +47,14 @@ def note_start(things: Things, pod: Thing, node: Thing) -> None:
 
 
 def note_proof(things: Things, job: Thing, node: Thing) -> None:
-    """Notes that a Job has completed on a node with a card."""
+    """Records that a Job has completed on a GPU node."""
     config = config_of(things, node)
     if config is not None:
         things.journal.append(Event(kind="prove", node=node.id, config=config.name, who=job.id))
 
 
 def _running(things: Things) -> dict[str, Event]:
-    """The beginnings without an end, by pod."""
+    """The starts without a stop, by pod."""
     running: dict[str, Event] = {}
     for event in things.journal:
         if event.kind == "start":

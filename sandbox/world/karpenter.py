@@ -1,8 +1,8 @@
-"""Karpenter: the nodes that its pools bring for pods without one, and what it needs to bring and to remove them.
+"""Karpenter: the nodes that it launches for pending pods, and its requirements for launching and terminating them.
 
-As measured on the core of 1.14.1, where that was possible: pods are counted by the NodeOverlay, or else by cards; the
-limit is respected. Not modelled: prices and spot, consolidation (an empty node stays until its pool goes: time does not
-pass here), nodes bought while the device plugin is not there.
+As measured on the core of 1.14.1, where possible: Karpenter counts by the NodeOverlay, or else by GPUs, and respects
+the pool's limit. Not modelled are prices, nodes launched while the device plugin is missing, and consolidation: no time
+passes here, so an empty node stays until its pool is deleted.
 """
 
 import json
@@ -25,46 +25,46 @@ CHART = "karpenter"
 BEYOND_LIMITS = "all available instance types exceed limits"
 CAPACITY_LABEL = "karpenter.sh/capacity-type"
 POOL_LABEL = "karpenter.sh/nodepool"
-CARD = "nvidia.com/gpu"
+GPU = "nvidia.com/gpu"
 AGENT, DNS = "eks-pod-identity-agent", "coredns"
 LAUNCH = ("ec2:CreateFleet", "ec2:RunInstances", "ec2:CreateLaunchTemplate", "ec2:CreateTags", "iam:PassRole")
 TERMINATE = ("ec2:TerminateInstances",)
 MAKE_PROFILE = ("iam:CreateInstanceProfile", "iam:AddRoleToInstanceProfile")
 DELETE_PROFILE = ("iam:ListInstanceProfiles", "iam:RemoveRoleFromInstanceProfile", "iam:DeleteInstanceProfile")
-"""What Karpenter calls to bring nodes, to remove them, and to begin and end with an EC2NodeClass.
+"""AWS calls of Karpenter to launch nodes, to terminate them, and to create and delete an EC2NodeClass.
 Source: karpenter-provider-aws v1.14.1, pkg/controllers/nodeclass and its cloudformation.yaml."""
 JOINING = ("AmazonEKSWorkerNodePolicy", "AmazonEKS_CNI_Policy", "AmazonEC2ContainerRegistry")
 
 
 @dataclass(frozen=True, slots=True)
 class NewNode:
-    """A node that Karpenter is about to bring."""
+    """A node that Karpenter is about to launch."""
 
     pool: Thing
     node_class: Thing
     subnet: str
     node: Thing
-    """As it will be; not among the things yet."""
+    """The future node. It does not exist yet."""
 
 
-# What it needs.
+# Requirements.
 
 
 def idle(things: Things, server: str, *calls: str) -> str | None:
-    """Why the controller does not do what takes these calls to AWS; None when it does."""
+    """Why the controller cannot make these calls to AWS. None if it can."""
     release = next(iter(releases(things, server, CHART)), None)
     if release is None or not any(one.outputs["node"] for one in things.owned_by(release, tokens.POD)):
-        return "the controller of karpenter is not there"
+        return "Karpenter's controller is not installed"
     cluster = cluster_at(things, server)
     name = cluster.id if cluster else ""
-    for addon, lacking in ((AGENT, "gets no credentials"), (DNS, "resolves no names")):
+    for addon, lacking in ((AGENT, "gets no credentials"), (DNS, "cannot resolve names")):
         if things.get(tokens.ADDON, f"{name}:{addon}") is None:
-            return f"the controller of karpenter {lacking}: the add-on {addon} is not there"
+            return f"Karpenter's controller {lacking}: the add-on {addon} is not installed"
     account = value_at(release.inputs, "values.serviceAccount.name") or release.inputs.get("name")
     wanted = {"clusterName": name, "namespace": release.namespace, "serviceAccount": account}
     identity = next(iter(things.having(tokens.POD_IDENTITY, **wanted)), None)
     if identity is None:
-        return f"the controller of karpenter gets no credentials: no association for {release.namespace}/{account}"
+        return f"Karpenter's controller gets no credentials: no association for {release.namespace}/{account}"
     arn = identity.inputs.get("roleArn")
     role = things.role(arn)
     refused = [call for call in calls if role is None or not _allows(things, role, call)]
@@ -72,7 +72,7 @@ def idle(things: Things, server: str, *calls: str) -> str | None:
 
 
 def _allows(things: Things, role: Thing, call: str) -> bool:
-    """Whether a policy of the role names the call. Resources and conditions are not looked at."""
+    """Whether a policy of the role allows the call. Resources and conditions are ignored."""
     attached = [one.inputs.get("policyArn") for one in things.having(tokens.ATTACHED_POLICY, role=role.id)]
     policies = [one for arn in attached if (one := things.get(tokens.POLICY, arn)) is not None]
     statements = [one for policy in policies for one in values_at(_parsed(policy), "Statement")]
@@ -85,18 +85,18 @@ def _parsed(policy: Thing) -> Any:
 
 
 def gate_is_on(things: Things, server: str) -> bool:
-    """Whether the controller looks at NodeOverlays at all."""
+    """Whether the controller uses NodeOverlays."""
     gate = "values.settings.featureGates.nodeOverlay"
     return [value_at(one.inputs, gate) for one in releases(things, server, CHART)][:1] == [True]
 
 
-# What it brings.
+# Launching nodes.
 
 
 def placed_with_new_nodes(
     things: Things, server: str, namespace: str, pods: Iterable[Pod], ignored: Key | None = None
 ) -> tuple[list[Thing | str], list[NewNode]]:
-    """For each pod its node, or why it has none, after Karpenter has brought what it may; and those new nodes."""
+    """For each pod its node, or why it has none, after Karpenter has launched nodes. Also returns those nodes."""
     wanted, new = list(pods), list[NewNode]()
     while True:
         coming = [one.node for one in new]
@@ -109,13 +109,13 @@ def placed_with_new_nodes(
                 if isinstance(bought, NewNode):
                     new.append(bought)
                     break
-                why = f" Karpenter brings none: {bought}." if bought else ""
+                why = f" Karpenter launches none: {bought}." if bought else ""
         else:
             return [f"{where}{why}" if isinstance(where, str) else where for where in found], new
 
 
 def _bought_for(things: Things, server: str, namespace: str, pods: list[Pod], new: list[NewNode]) -> NewNode | str:
-    """The node that some pool brings for pods that only run together, or why none does."""
+    """The node that a pool launches for pods that must run together, or why none does."""
     reasons = []
     for pool in things.within(server, tokens.NODE_POOL):
         reason = _unable(things, server, pool)
@@ -146,7 +146,7 @@ def _unable(things: Things, server: str, pool: Thing) -> str | None:
 
 
 def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
-    """What is left of each limited extended resource. Within a batch of pods, `nodes` stops nothing (scheduler.go)."""
+    """The unused part of each limited extended resource. Within a batch, `nodes` is not enforced (scheduler.go)."""
     limits = {name: int(limit) for name, limit in (value_at(pool.inputs, "spec.limits") or {}).items() if "/" in name}
     nodes = [*(one.node for one in new), *things.within(pool.cluster, tokens.NODE)]
     own = [node for node in nodes if value_at(node.outputs, "metadata.labels").get(POOL_LABEL) == pool.id]
@@ -154,9 +154,9 @@ def _left(things: Things, pool: Thing, new: list[NewNode]) -> dict[str, int]:
 
 
 def _capacity_type(things: Things, pool: Thing) -> str | None:
-    """What Karpenter buys: spot where the pool allows it; without spot on-demand, where the pool allows that.
+    """The capacity type that Karpenter launches: spot if the pool allows it, or else on-demand if the pool allows that.
 
-    Without the service-linked role it takes spot for unavailable, and says so in an event alone.
+    Without the service-linked role it treats spot as unavailable and only records an event.
     karpenter-provider-aws 1.14.1, pkg/providers/instance/instance.go, `getCapacityType` and `checkODFallback`.
     """
     allowed = _required(pool, CAPACITY_LABEL) or ["on-demand"]
@@ -166,10 +166,10 @@ def _capacity_type(things: Things, pool: Thing) -> str | None:
 
 
 def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
-    """Why nodes of the class would never register."""
+    """Why nodes of the class would never register. None if they would."""
     role, cluster = things.get(tokens.ROLE, value_at(node_class.inputs, "spec.role")), cluster_at(things, server)
     if role is None or cluster is None:
-        return "the role of its nodes is not there"
+        return "its nodes' role does not exist"
     entry = things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{role.outputs.get('arn')}")
     if entry is None or entry.inputs.get("type") != "EC2_LINUX":
         return f"its nodes do not register: no EC2_LINUX access entry for {role.id}"
@@ -178,9 +178,9 @@ def _unjoinable(things: Things, server: str, node_class: Thing) -> str | None:
 
 
 def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) -> Iterable[NewNode]:
-    """A node for each type and subnet that the pool and the quotas allow, in the order of its lists."""
+    """A node for each type and subnet that pool and quotas allow, in the order of the pool's lists."""
     node_class = _class_of(things, pool)
-    assert node_class is not None, "a pool without a class is not ready"
+    assert node_class is not None, "a pool without a class is never ready"
     zones, coming = _required(pool, ZONE_LABEL), [_launched(one) for one in new]
     for kind in _required(pool, TYPE_LABEL) or []:
         if not quotas.room(things, kind, _is_spot(pool), coming):
@@ -188,7 +188,7 @@ def _candidates(things: Things, server: str, pool: Thing, new: list[NewNode]) ->
         for subnet in values_at(node_class.inputs, "spec.subnetSelectorTerms.id"):
             place = things.get(tokens.SUBNET, subnet)
             zone = place.outputs.get("availabilityZone") if place else None
-            # A zone without the type is no offering (offering/base_resolver.go, `itZones.Has(zone)`).
+            # A zone without the type is not an offering (offering/base_resolver.go, `itZones.Has(zone)`).
             if place is None or (zones is not None and zone not in zones) or not sold_in(things, subnet, [kind]):
                 continue
             name = f"new-{len(new)}"
@@ -219,10 +219,10 @@ def _described(things: Things, server: str, pool: Thing, name: str, kind: str, z
 
 
 def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str, int]:
-    """Extended resources that Karpenter thinks a node with these labels has: those of EC2, under the overlays."""
+    """Extended resources that Karpenter expects on a node with these labels: EC2's, modified by the overlays."""
     kind = instance_types().get(labels.get(TYPE_LABEL, ""))
-    # EC2 reports no GPU for a type with a slice of one.
-    counted = {CARD: kind.gpus} if kind is not None and not kind.gpu.is_slice else {}
+    # EC2 reports no GPU for a type that has a part of a GPU.
+    counted = {GPU: kind.gpus} if kind is not None and not kind.gpu.is_slice else {}
     if not gate_is_on(things, server):
         return counted
     overlays = sorted(
@@ -236,16 +236,16 @@ def counted_on(things: Things, server: str, labels: dict[str, str]) -> dict[str,
 
 
 def _required(pool: Thing, key: str) -> list[str] | None:
-    """Values that the pool's requirements allow for a label; None for any."""
+    """Values that the pool's requirements allow for a label. None means any."""
     found = values_at(pool.inputs, "spec.template.spec.requirements")
     return next((list(one["values"]) for one in found if one.get("key") == key and one.get("operator") == "In"), None)
 
 
-# What it does by itself.
+# Controllers.
 
 
 def reconcile(things: Things, server: str) -> None:
-    """Makes the instance profile of each EC2NodeClass, which holds the nodes' role as long as the class lives."""
+    """Creates the instance profile of each EC2NodeClass. It holds the nodes' role as long as the class exists."""
     for node_class in things.within(server, tokens.NODE_CLASS):
         role = value_at(node_class.inputs, "spec.role")
         if (
@@ -258,7 +258,7 @@ def reconcile(things: Things, server: str) -> None:
 
 
 def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod]) -> None:
-    """Brings nodes for pods that find none."""
+    """Launches nodes for pending pods."""
     for new in placed_with_new_nodes(things, server, namespace, waiting)[1]:
         claim_name = f"{new.pool.id}-{digest(new.pool.id, str(things.serial), length=5)}"
         claim = made(things, tokens.NODE_CLAIM, claim_name, claim_name, CHART, new.pool.key, {}, server)
@@ -281,10 +281,10 @@ def provision(things: Things, server: str, namespace: str, waiting: Iterable[Pod
 
 
 def upgrade(things: Things, cluster: Thing, before: dict[str, Any]) -> None:
-    """Replaces the nodes of a control plane that has a new Kubernetes version.
+    """Replaces the nodes after an upgrade of the control plane.
 
-    An alias like `al2023@v20260714` names an image for each version of Kubernetes, so an upgrade changes the images of
-    a class that nobody has touched, and its nodes drift (karpenter-provider-aws 1.14.1, resolvePath in
+    An alias like `al2023@v20260714` means a different image for each Kubernetes version. So an upgrade changes the
+    images of an unchanged class, and its nodes drift (karpenter-provider-aws 1.14.1, resolvePath in
     pkg/providers/amifamily/al2023.go and isAMIDrifted in pkg/cloudprovider/drift.go).
     """
     if before.get("version") == cluster.inputs.get("version"):
@@ -300,16 +300,17 @@ def _launched(new: NewNode) -> quotas.Launch:
 
 
 def _is_spot(pool: Thing) -> bool:
-    """Karpenter takes spot where the pool allows it."""
+    """Whether the pool allows spot, which Karpenter then prefers."""
     return "spot" in (_required(pool, CAPACITY_LABEL) or [])
 
 
 def drift(things: Things, thing: Thing, before: dict[str, Any]) -> None:
-    """Replaces the nodes of a pool whose template, or whose class, has changed, one after the other.
+    """Replaces the nodes of a pool whose template or class has changed, one at a time.
 
-    Each goes when its replacement is there, so that the pool has one more than its limit meanwhile; without quota for
-    that one the old node stays. Here the old one goes first, and its pods bring the new one. Source: karpenter v1.14.1,
-    pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count), queue.go.
+    Karpenter terminates a node when its replacement is ready, so the pool can exceed its limit by one node. Without
+    quota for that node, the old one stays. Here the old node is terminated first, and its pods cause the new one.
+    Source: karpenter v1.14.1, pkg/controllers/disruption/helpers.go SimulateScheduling (the candidate does not count),
+    queue.go.
     """
     if thing.type == tokens.NODE_POOL:
         old, new = (_static(value_at(values, "spec.template")) for values in (before, thing.inputs))
@@ -332,7 +333,7 @@ def _replace_nodes(things: Things, pool: Thing) -> None:
 
 
 def _static(template: Any) -> Any:
-    """A template without what nodes are only compared with, and what changes none."""
+    """The template without fields whose change does not replace nodes."""
     spec = {
         key: value for key, value in template["spec"].items() if key not in ("requirements", "terminationGracePeriod")
     }
@@ -340,7 +341,7 @@ def _static(template: Any) -> Any:
 
 
 def pools_of(things: Things, node_class: Thing) -> list[Thing]:
-    """NodePools of a class."""
+    """The NodePools of a class."""
     return [one for one in things.within(node_class.cluster, tokens.NODE_POOL) if _class_of(things, one) is node_class]
 
 

@@ -1,4 +1,4 @@
-"""Which API server a Kubernetes provider talks to, and with whose credentials."""
+"""The API server that a Kubernetes provider uses, and its credentials."""
 
 import json
 from itertools import pairwise
@@ -10,7 +10,7 @@ from sandbox.world.things import value_at, values_at
 
 
 def api_server(provider: dict[str, Any]) -> str:
-    """The server's URL in the provider's kubeconfig, in its current context; "" where there is none."""
+    """URL of the server in the current context of the provider's kubeconfig; "" if there is none."""
     return str(value_at(_named(provider, "cluster"), "cluster.server") or "")
 
 

@@ -1,4 +1,4 @@
-"""Check: the names that providers make up, and the defaults that they fill in."""
+"""Check: the names that providers generate, and the defaults that they fill in."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,13 +7,13 @@ from sandbox.world import tokens
 from sandbox.world.things import CloudError, value_at
 
 DEFAULTS = "__defaults"
-"""Where the Terraform bridge notes which inputs it filled in (pulumi-terraform-bridge, pkg/tfbridge/schema.go)."""
+"""Key under which the Terraform bridge lists the inputs that it filled in (pulumi-terraform-bridge, schema.go)."""
 AUTONAMED = "pulumi.com/autonamed"
-"""The annotation with which the Kubernetes provider notes the same (pkg/metadata/naming.go)."""
+"""Annotation with which the Kubernetes provider marks a generated name (pkg/metadata/naming.go)."""
 _BRIDGE = "https://www.pulumi.com/docs/concepts/resources/names/#autonaming"
 
-# Type to the property that gets `<logical>-<7 hex>`, and the most characters the bridge allows there (pulumi-aws
-# provider/resources.go; 0 = it does not look).
+# By type: the property that gets `<logical>-<7 hex>`, and its maximum length in the bridge (pulumi-aws
+# provider/resources.go; 0 = unchecked).
 AUTONAMES: dict[str, tuple[str, int]] = {
     "aws:iam/role:Role": ("name", 64),
     "aws:iam/policy:Policy": ("name", 128),
@@ -31,7 +31,7 @@ AWS_DIGITS, KUBERNETES_DIGITS = 7, 8
 def named(
     token: str, logical: str, inputs: dict[str, Any], old: dict[str, Any] | None, digits: Callable[[int], str]
 ) -> dict[str, Any]:
-    """The inputs with a name: the given one, the old made-up one, or a new one. `digits(n)` gives n hex digits."""
+    """The inputs with a name: given, generated earlier, or new. `digits(n)` returns n hex digits."""
     if token.startswith(tokens.KUBERNETES):
         return _kubernetes_named(token, logical, inputs, old, digits)
     if token not in AUTONAMES:
@@ -50,12 +50,12 @@ def named(
 
 
 def without_defaults(inputs: dict[str, Any]) -> dict[str, Any]:
-    """The inputs without the bridge's note on them."""
+    """The inputs without the bridge's list of defaults."""
     return {key: value for key, value in inputs.items() if key != DEFAULTS}
 
 
 def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
-    """Whether a provider made the name up, so that a replacement may exist beside what it replaces."""
+    """Whether a provider generated the name, so that a replacement can exist next to the old resource."""
     if token.startswith(tokens.KUBERNETES):
         annotations = value_at(inputs, "metadata.annotations")
         is_noted = isinstance(annotations, dict) and annotations.get(AUTONAMED) == "true"
@@ -64,10 +64,10 @@ def is_autonamed(token: str, inputs: dict[str, Any]) -> bool:
 
 
 def given_name(token: str, inputs: dict[str, Any]) -> Any:
-    """The name in the inputs, made up or not; None for types without one.
+    """The name in the inputs, given or generated. None for types without one.
 
-    The engine asks for the difference to wholly unknown properties when it looks for what a deletion drags along: then
-    there is no name (pulumi-kubernetes provider.go Diff: an unknown `metadata` is an update).
+    To find the dependents of a deletion, the engine compares with entirely unknown properties. Then there is no name
+    (pulumi-kubernetes provider.go Diff: an unknown `metadata` is an update).
     """
     if token.startswith(tokens.KUBERNETES) and token != tokens.RELEASE:
         return value_at(inputs, "metadata.namespace"), value_at(inputs, "metadata.name")

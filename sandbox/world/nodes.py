@@ -1,4 +1,4 @@
-"""Nodes: what EKS and EC2 make for control planes and node groups, and take away again."""
+"""Nodes: resources that EKS and EC2 create and delete for control planes and node groups."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -13,12 +13,12 @@ from sandbox.world.things import Key, Thing, Things, value_at, values_at
 BY_EKS, BY_SCALING = "eks", "ec2-auto-scaling"
 BLOCKING = ("NO_SCHEDULE", "NO_EXECUTE")
 EFFECTS = {"NoSchedule": "NO_SCHEDULE", "PreferNoSchedule": "PREFER_NO_SCHEDULE", "NoExecute": "NO_EXECUTE"}
-"""Effects of taints as Kubernetes writes them, and as EKS does."""
-# Changes of a group after which every node is a new one: EKS drains and terminates the old ones.
+"""Effects of taints: Kubernetes' spelling to EKS's."""
+# Changes of a group that replace every node: EKS drains and terminates the old ones.
 # https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html
 RECYCLING = ("version", "releaseVersion", "launchTemplate.version")
 SURGE_PER_ZONE = 2
-"""Nodes by which an update with the strategy DEFAULT raises the group's size, for each of its zones (same page)."""
+"""Nodes per zone that an update with the strategy DEFAULT adds to the group (same page)."""
 GROUP_LABEL = "eks.amazonaws.com/nodegroup"
 TYPE_LABEL = "node.kubernetes.io/instance-type"
 ZONE_LABEL = "topology.kubernetes.io/zone"
@@ -26,7 +26,7 @@ HOST_LABEL = "kubernetes.io/hostname"
 
 
 def cluster_at(things: Things, server: str) -> Thing | None:
-    """The EKS cluster whose API server that is."""
+    """The EKS cluster with this API server."""
     return next((one for one in things.of(tokens.CLUSTER) if server and one.outputs.get("endpoint") == server), None)
 
 
@@ -36,24 +36,24 @@ def labels(node: Thing) -> dict[str, str]:
 
 
 def kind(node: Thing) -> InstanceType | None:
-    """What a node with NVIDIA GPUs is; None for other nodes."""
+    """Instance type of a node with NVIDIA GPUs. None for other nodes."""
     return instance_types().get(labels(node).get(TYPE_LABEL, ""))
 
 
 def taints(node: Thing) -> list[dict[str, str]]:
-    """A node's taints, as EKS writes them (`effect: NO_SCHEDULE`)."""
+    """A node's taints in EKS's spelling (`effect: NO_SCHEDULE`)."""
     found = values_at(node.outputs, "spec.taints")
     return [{**one, "effect": EFFECTS.get(one.get("effect"), one.get("effect"))} for one in found]
 
 
 def meets(has: dict[str, str], requirement: dict[str, Any]) -> bool:
-    """Whether labels meet what a NodePool, a NodeOverlay or a pod requires of them."""
-    # Other operators are in no manifest here.
+    """Whether labels meet a requirement of a NodePool, a NodeOverlay or a pod."""
+    # No manifest here uses another operator.
     return requirement.get("operator") == "In" and has.get(str(requirement.get("key"))) in requirement["values"]
 
 
 def make_control_plane(things: Things, cluster: Thing) -> None:
-    """EKS's security group, its network interfaces in the cluster's subnets, and a log group that nobody owns."""
+    """Creates EKS's security group, its network interfaces in the subnets, and a log group without an owner."""
     group = str(value_at(cluster.outputs, "vpcConfig.clusterSecurityGroupId"))
     network = value_at(cluster.outputs, "vpcConfig.vpcId")
     name = f"eks-cluster-sg-{cluster.id}"
@@ -73,7 +73,7 @@ def make_control_plane(things: Things, cluster: Thing) -> None:
 
 
 def admit_creator(things: Things, cluster: Thing, caller: str) -> None:
-    """EKS makes whoever creates a cluster its admin, unless it is told not to.
+    """Makes the cluster's creator its admin, unless the cluster's access configuration disables that.
 
     https://docs.aws.amazon.com/eks/latest/APIReference/API_CreateAccessConfigRequest.html
     """
@@ -87,7 +87,7 @@ def admit_creator(things: Things, cluster: Thing, caller: str) -> None:
 
 
 def make_access_entry(things: Things, group: Thing) -> None:
-    """EKS lets the role of a managed node group in by itself.
+    """Creates the access entry for the role of a managed node group, as EKS does.
 
     https://docs.aws.amazon.com/eks/latest/userguide/creating-access-entries.html
     """
@@ -99,7 +99,7 @@ def make_access_entry(things: Things, group: Thing) -> None:
 
 
 def scale(things: Things, group: Thing) -> None:
-    """As many nodes as the group wants and the quota allows, spread over its subnets."""
+    """Scales a group to its desired size, as far as the quota allows, spread over its subnets."""
     _scale_to(things, group, int(value_at(group.inputs, "scalingConfig.desiredSize") or 0))
 
 
@@ -107,28 +107,28 @@ def _scale_to(things: Things, group: Thing, wanted: int) -> None:
     have = things.owned_by(group, tokens.INSTANCE)
     for instance in have[wanted:]:
         things.remove(instance)
-    # An Auto Scaling group goes on trying for the others.
+    # An Auto Scaling group keeps trying to launch the others.
     most = min(wanted, len(have) + quotas.room(things, *launched(group)))
     for index in range(len(have), most):
         _make_node(things, group, index)
 
 
 def launched(group: Thing) -> quotas.Launch:
-    """What a group launches: its first type, and whether that is spot."""
+    """The instances that a group launches: its first type, and whether they are spot."""
     kinds = values_at(group.inputs, "instanceTypes")
     return str(kinds[0] if kinds else "t3.medium"), group.inputs.get("capacityType") == "SPOT"
 
 
 def is_recycled(group: Thing, before: dict[str, Any], after: dict[str, Any]) -> bool:
-    """Whether every node of the group is a new one after the change."""
+    """Whether the change replaces every node of the group."""
     return any(value_at(before, path) != value_at(after, path) for path in RECYCLING)
 
 
 def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
-    """Nodes that an update adds before it takes the old ones: none with the strategy MINIMAL.
+    """Number of nodes that an update adds before it removes the old ones: none with the strategy MINIMAL.
 
-    With DEFAULT the larger of two a zone and `maxUnavailable`, says the page above. For a group without nodes it says
-    nothing: none here.
+    With DEFAULT, it is the larger of two per zone and `maxUnavailable` (page above). For a group without nodes, the
+    page does not say; here it is none.
     """
     if value_at(inputs, "updateConfig.updateStrategy") == "MINIMAL" or not things.owned_by(group, tokens.INSTANCE):
         return 0
@@ -138,7 +138,7 @@ def surge(things: Things, group: Thing, inputs: dict[str, Any]) -> int:
 
 
 def refresh(things: Things, group: Thing, before: dict[str, Any]) -> None:
-    """After a change of the group: nodes replaced, more or fewer of them, or with other labels and taints."""
+    """Applies a change of the group: replaces nodes, adds or removes some, or changes their labels and taints."""
     if is_recycled(group, before, group.inputs):
         old = things.owned_by(group, tokens.INSTANCE)
         _scale_to(things, group, len(old) + surge(things, group, group.inputs))
@@ -155,7 +155,7 @@ def refresh(things: Things, group: Thing, before: dict[str, Any]) -> None:
 def _make_node(things: Things, group: Thing, index: int) -> None:
     cluster = things.get(tokens.CLUSTER, group.inputs.get("clusterName"))
     kind, spot = launched(group)
-    # Auto Scaling goes on to another zone where it gets none.
+    # If a zone has no capacity, Auto Scaling tries another one.
     given = values_at(group.inputs, "subnetIds")
     subnets = [one for one in given if sold_in(things, one, [kind])]
     if given and not subnets:
@@ -176,7 +176,7 @@ def _make_node(things: Things, group: Thing, index: int) -> None:
 
 
 def sold_in(things: Things, subnet_id: Any, kinds: Iterable[str]) -> bool:
-    """Whether the zone of a subnet sells the types."""
+    """Whether the zone of a subnet offers the types."""
     subnet = things.get(tokens.SUBNET, subnet_id)
     if subnet is None:
         return True
@@ -197,7 +197,7 @@ def launch(
     security_groups: list[Any],
     disk: dict[str, Any],
 ) -> tuple[Thing, Thing]:
-    """An instance with its network interface and root volume, and the node that it becomes, not described yet."""
+    """Creates an instance with network interface and root volume, and its node, which has no details yet."""
     found = things.get(tokens.SUBNET, subnet)
     place = found.outputs if found else {}
     zone = {"availabilityZone": place.get("availabilityZone"), "subnetId": found.id if found else None}
@@ -245,7 +245,7 @@ def made(
     values: dict[str, Any],
     cluster: str = "",
 ) -> Thing:
-    """A thing that a controller makes; one without an identity gets a new one. `cluster` holds Kubernetes objects."""
+    """Creates a resource on behalf of a controller, by default with a new id. `cluster` is for Kubernetes objects."""
     things.serial += 1
     identity = identity or f"{_PREFIXES[token]}-{digest(token, name, str(things.serial))}"
     outputs = {**values, "ownerId": ACCOUNT} if token.startswith("aws:ec2") else dict(values)

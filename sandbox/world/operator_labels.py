@@ -1,7 +1,7 @@
-"""What the GPU Operator writes on a node: by these labels its DaemonSets choose where they run.
+"""Labels that the GPU Operator sets on a node. Its DaemonSets select nodes by them.
 
-Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go and state_manager.go. The traces of that program,
-in tests/sandbox/gpu_operator.json, are what this must reproduce.
+Source: gpu-operator v26.7.0, controllers/nodelabeling_controller.go and state_manager.go. This code must reproduce the
+traces of that program in tests/sandbox/gpu_operator.json.
 """
 
 from sandbox.world.hardware import profiles
@@ -12,7 +12,7 @@ from sharing.modes import MIG_CAPABLE_LABEL
 
 GPU_PRESENT = "nvidia.com/gpu.present"
 OPERANDS = "nvidia.com/gpu.deploy.operands"
-"""With the value `false` on a node, the operator runs nothing there (state_manager.go, hasOperandsDisabled)."""
+"""If this label is `false`, the operator runs nothing on the node (state_manager.go, hasOperandsDisabled)."""
 DEVICE_PLUGIN = "nvidia.com/gpu.deploy.device-plugin"
 MIG_MANAGER = "nvidia.com/gpu.deploy.mig-manager"
 _DEPLOYED = (
@@ -26,16 +26,16 @@ _DEPLOYED = (
     "node-status-exporter",
     "operator-validator",
 )
-"""Whatever the ClusterPolicy enables: gpuStateLabels of the workload `container`."""
+"""gpuStateLabels of the workload `container`, for every ClusterPolicy."""
 
 
 def discovers(things: Things, server: str) -> bool:
-    """Whether node feature discovery runs. It is a release of its own: one in another release would be a second one."""
+    """Whether node feature discovery runs. It is a separate release, because a subchart would be a second instance."""
     return bool(releases(things, server, DISCOVERY))
 
 
 def operated(things: Things, node: Thing) -> dict[str, str]:
-    """A node's labels as the operator leaves them; as they are, where there is no operator."""
+    """A node's labels after the operator has changed them. Without an operator, they are unchanged."""
     has = labels(node)
     if not releases(things, node.cluster, "gpu-operator"):
         return has
@@ -48,7 +48,7 @@ def operated(things: Things, node: Thing) -> dict[str, str]:
     if what is None or not discovered or has.get(OPERANDS) == "false":
         return has
     has |= {f"nvidia.com/gpu.deploy.{operand}": "true" for operand in _DEPLOYED}
-    # Where nobody set that label, GPU feature discovery does (k8s-device-plugin internal/lm/nvml.go).
+    # GPU feature discovery sets this label if it is missing (k8s-device-plugin internal/lm/nvml.go).
     if has.get(MIG_CAPABLE_LABEL, str(bool(profiles(what.gpu))).lower()) == "true":
         has[MIG_MANAGER] = "true"
     return has

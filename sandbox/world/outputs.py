@@ -1,4 +1,4 @@
-"""Ids and outputs of things: those of the in-process door, made unique, and told what the world knows better."""
+"""Ids and outputs of resources: as in a run without the engine, but unique, and with the world's own values."""
 
 import json
 from typing import Any
@@ -10,14 +10,14 @@ from sandbox.world import tokens
 from sandbox.world.names import DEFAULTS
 from sandbox.world.things import Thing, Things, value_at
 
-# A change of these makes no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
+# A change of these creates no new version (Terraform AWS provider, internal/service/ec2/ec2_launch_template.go).
 _NOT_VERSIONED = frozenset({"tags", "defaultVersion", "updateDefaultVersion", "name", "namePrefix", DEFAULTS})
 
 
 def outputs_of(
     cloud: Cloud, things: Things, token: str, name: str, serial: int, inputs: dict[str, Any], provider: dict[str, Any]
 ) -> tuple[str, dict[str, Any]]:
-    """Id and outputs of a new thing. The serial in the name makes every made-up id a new one."""
+    """Id and outputs of a new resource. The serial in the name makes every generated id unique."""
     made = cloud.created(Creation(type=token, name=f"{name} {serial}", inputs=inputs, provider=provider))
     outputs = json.loads(json.dumps({key: value for key, value in made.outputs.items() if key != DEFAULTS}))
     if token == tokens.CLUSTER:
@@ -26,7 +26,7 @@ def outputs_of(
 
 
 def outputs_after(cloud: Cloud, things: Things, thing: Thing, before: dict[str, Any]) -> dict[str, Any]:
-    """Outputs of a thing that was updated: what its new inputs come to; what was computed at creation stays."""
+    """Outputs of an updated resource: derived from its new inputs. Values computed at creation stay."""
     _, fresh = outputs_of(cloud, things, thing.type, thing.name, thing.serial, thing.inputs, thing.provider)
     dropped = before.keys() - thing.inputs.keys()
     kept = {key: value for key, value in thing.outputs.items() if key not in dropped}
@@ -40,7 +40,7 @@ def outputs_after(cloud: Cloud, things: Things, thing: Thing, before: dict[str, 
 
 
 def _own_cluster(things: Things, outputs: dict[str, Any], serial: int) -> dict[str, Any]:
-    """Endpoint and security group of this control plane, not of any one with its name; and its VPC."""
+    """Endpoint, security group and VPC of this control plane, different from others with the same name."""
     name = str(outputs["name"])
     text = json.dumps(outputs)
     for of, length in (("eks", 32), ("eks", 17)):

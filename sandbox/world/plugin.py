@@ -1,4 +1,4 @@
-"""The device plugin, feature discovery and the MIG manager: what they make of a node's cards, and say of it."""
+"""The device plugin, feature discovery and the MIG manager: a node's shares, labels and MIG slices."""
 
 import json
 from collections.abc import Iterable
@@ -16,23 +16,24 @@ from sharing.modes import LAYOUT_LABEL, LAYOUT_STATE_LABEL
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 PLUGIN_POD = "pluginPod"
-"""Where a node says how its plugin's pod is: see `_pod`."""
+"""Key in a node's outputs: the state of its plugin's pod, see `_pod`."""
 COUNTED_ON = "countedOn"
-"""Where a node of Karpenter's says which extended resources it was bought for."""
+"""Key in the outputs of a Karpenter node: the extended resources for which it was launched."""
 STARTED = "started"
-"""Where a pod says under which config its process got its share: `{config, mps}`."""
+"""Key in a pod's outputs: the config under which its process got its share, as `{config, mps}`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """A config of the device plugin."""
+    """A configuration of the device plugin."""
 
     name: str
     content: dict[str, Any]
 
     @property
     def is_mps(self) -> bool:
-        """Whether its cards are in compute mode EXCLUSIVE_PROCESS, and processes are clients of a server.
+        """Whether it shares GPUs by MPS: they are in EXCLUSIVE_PROCESS mode, and processes are clients of the MPS
+        server.
 
         Source: k8s-device-plugin cmd/mps-control-daemon/mps/daemon.go.
         """
@@ -41,18 +42,18 @@ class Config:
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a node advertises of one resource."""
+    """One resource that a node advertises."""
 
     count: int
-    """On the whole node."""
+    """Number on the entire node."""
     replicas: int
-    """Of each card or slice."""
+    """Number per GPU or slice."""
     strategy: str
-    """What feature discovery calls it: `none`, `time-slicing` or `mps`."""
+    """The sharing strategy, as feature discovery names it: `none`, `time-slicing` or `mps`."""
 
 
 def config_of(things: Things, node: Thing) -> Config | None:
-    """The configuration that a node's plugin runs; None where there is no GPU, or no plugin that works."""
+    """The current configuration of a node's plugin. None without a GPU or a working plugin."""
     plugin = _plugin(things, node)
     if plugin is None or kind(node) is None:
         return None
@@ -61,28 +62,28 @@ def config_of(things: Things, node: Thing) -> Config | None:
 
 
 def settle(things: Things) -> None:
-    """The plugin's pods start where a release brings one or changes its template, and hear of a changed label."""
+    """Starts the plugin's pods of new and changed releases, and applies changed labels."""
     for node in things.of(tokens.NODE):
         node.outputs[PLUGIN_POD] = _pod(things, node)
 
 
 def plugins_on(things: Things, node: Thing) -> list[Thing]:
-    """The releases that run a device plugin on a node. Two would both register with the kubelet."""
+    """The releases that run a device plugin on a node. Two of them would both register with the kubelet."""
     return [one for one in things.within(node.cluster, tokens.RELEASE) if _is_plugin(things, one, node)]
 
 
 def _pod(things: Things, node: Thing) -> dict[str, Any]:
-    """The pod of a node's plugin: its release and template, and whether it offers 0 shares.
+    """The pod of a node's plugin: its release and template, and whether it advertises 0 shares.
 
-    It starts with the default configuration, whatever the node's label says. A label that names another one changes it
-    by signals; two restarts of the plugin within milliseconds then leave the kubelet with a resource that it takes for
-    unhealthy, until the pod is made again (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
+    It starts with the default configuration, whatever the node's label says. If the label names another one, it is then
+    applied by signals. They restart the plugin twice within milliseconds, after which the kubelet considers the
+    resource unhealthy until the pod is recreated (NVIDIA/k8s-device-plugin#1645, docs/decisions/0001).
     """
     plugin = _plugin(things, node)
     if plugin is None:
         return {}
     label, (_, default) = labels(node).get(CONFIG_LABEL, ""), _configs(plugin)
-    # Changed values change the template: its annotation is a checksum of the ConfigMap.
+    # Changed values change the template, which has a checksum of the ConfigMap as annotation.
     key = digest(plugin.id, chart(plugin.inputs), json.dumps(_values(plugin), sort_keys=True))
     before = node.outputs.get(PLUGIN_POD) or {}
     was_lost = before.get("key") == key and before["lost"]
@@ -90,8 +91,9 @@ def _pod(things: Things, node: Thing) -> dict[str, Any]:
 
 
 def offered(things: Things, node: Thing) -> dict[str, int]:
-    """Extended resources of a node. Where Karpenter counted on fewer, no more of them: the pods of an `up` come
-    together, and it decides before the node's plugin has spoken.
+    """Extended resources of a node, but not more than Karpenter expected when it launched the node.
+
+    All pods of an `up` are created together, so Karpenter decides before the node's plugin advertises anything.
     """
     counted = node.outputs.get(COUNTED_ON)
     shared = {resource: offer.count for resource, offer in advertised(things, node).items()}
@@ -99,17 +101,17 @@ def offered(things: Things, node: Thing) -> dict[str, int]:
 
 
 def advertised(things: Things, node: Thing) -> dict[str, Offer]:
-    """What a node's plugin makes of its cards, as its config tells it to share them, by resource."""
+    """The resources that a node's plugin advertises under its configuration, by name."""
     plugin, what, config = _plugin(things, node), kind(node), config_of(things, node)
     if plugin is None or what is None or config is None:
         return {}
     values, sharing = _values(plugin), config.content.get("sharing") or {}
-    # As environment the operator's strategy beats that of each config.
+    # The operator's strategy is an environment variable, which overrides that of the configuration.
     strategy = value_at(values, "mig.strategy") or value_at(config.content, "flags.migStrategy") or "none"
     slices = cut(things, node) if strategy != "none" else {}
     shared = (sharing.get("mps") if _labels_features(things, plugin) else None) or sharing.get("timeSlicing") or {}
     if config.is_mps and (slices or not shared):
-        # The MPS daemon lands only where feature discovery has set nvidia.com/mps.capable, and takes no slices.
+        # The MPS daemon only runs on nodes with the label nvidia.com/mps.capable, and does not support slices.
         return {}
     rows = {one["name"]: int(one["replicas"]) for one in shared.get("resources") or ()}
     suffix = ".shared" if shared.get("renameByDefault") else ""
@@ -123,7 +125,7 @@ def advertised(things: Things, node: Thing) -> dict[str, Offer]:
 
 
 def labels_seen(things: Things, node: Thing) -> dict[str, str]:
-    """A node's labels, with those that the GPU Operator, the MIG manager and feature discovery write.
+    """A node's labels, including those set by the GPU Operator, the MIG manager and feature discovery.
 
     Names: k8s-device-plugin internal/lm/resource.go.
     """
@@ -131,7 +133,7 @@ def labels_seen(things: Things, node: Thing) -> dict[str, str]:
     if LAYOUT_LABEL in has:
         has[LAYOUT_STATE_LABEL] = "success" if cut(things, node) else "failed"
     if plugin is not None and _labels_features(things, plugin):
-        # internal/lm/nvml.go, newSharingLabeler: also `false` where the config shares in another way.
+        # internal/lm/nvml.go, newSharingLabeler: the label is `false` under any other sharing mode.
         config = config_of(things, node)
         has["nvidia.com/mps.capable"] = "true" if config is not None and config.is_mps else "false"
         for resource, offer in advertised(things, node).items():
@@ -140,11 +142,11 @@ def labels_seen(things: Things, node: Thing) -> dict[str, str]:
     return has
 
 
-def card_refuses(things: Things, node: Thing, alive: Iterable[Thing]) -> str | None:
-    """Why a new process gets no context on a node's cards; None when it does. `alive` are pods that hold shares there.
+def refuses_process(things: Things, node: Thing, alive: Iterable[Thing]) -> str | None:
+    """Why a new process gets no CUDA context on a node's GPUs. None if it does. `alive` are pods with shares there.
 
-    Under MPS a card is in compute mode EXCLUSIVE_PROCESS, and the server is to be its one process: one that began
-    without the server keeps it out. When the mode goes, the server goes, also under clients that live.
+    Under MPS, a GPU is in EXCLUSIVE_PROCESS mode and the server must be its only process. A process that started
+    without the server keeps the server out. When MPS ends, the server stops, even if it still has clients.
     https://docs.nvidia.com/deploy/mps/ ("Compute modes") and daemon.go as above.
     """
     now = config_of(things, node)
@@ -152,21 +154,19 @@ def card_refuses(things: Things, node: Thing, alive: Iterable[Thing]) -> str | N
         began = pod.outputs.get(STARTED)
         if now is None or not began or began["config"] == now.name or not (began["mps"] or now.is_mps):
             continue
-        card = "EXCLUSIVE_PROCESS card" if now.is_mps else "card that has lost its MPS server"
-        return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({card} of {now.name}: a process of {began['config']} lives in {pod.id})"
+        gpu = "GPU in EXCLUSIVE_PROCESS mode" if now.is_mps else "GPU that has lost its MPS server"
+        return f"CUDA_ERROR_DEVICE_UNAVAILABLE ({gpu}, {now.name}: a process of {began['config']} runs in {pod.id})"
     return None
 
 
 def _plugin(things: Things, node: Thing) -> Thing | None:
-    """The release that has the node. Of two, the one that registered last with the kubelet has it; which one that is,
-    nobody knows.
-    """
+    """The release whose plugin serves the node. Of two, it is the one that registered last, which is undefined."""
     found = plugins_on(things, node)
     return found[0] if len(found) == 1 else None
 
 
 def _values(plugin: Thing) -> Values:
-    """Values of the release. The operator's config map stands under the names that the plugin's chart has for it."""
+    """Values of the release. The operator's ConfigMap appears under the names of the plugin's chart."""
     values: Values = plugin.inputs.get("values") or {}
     if chart(plugin.inputs) != "gpu-operator":
         return values
@@ -181,14 +181,14 @@ def _configs(plugin: Thing) -> tuple[dict[str, str], str]:
 
 
 def _named(slices: dict[str, int], strategy: str) -> dict[str, int]:
-    """The resources of slices. Several profiles under `single` are an error of the plugin: it offers nothing."""
+    """The resources of slices. With several profiles under `single`, the plugin fails and advertises nothing."""
     if strategy == "single":
         return {"nvidia.com/gpu": sum(slices.values())} if len(slices) == 1 else {}
     return {f"nvidia.com/mig-{profile.replace('+', '.')}": count for profile, count in slices.items()}
 
 
 def _labels_features(things: Things, plugin: Thing) -> bool:
-    """Whether somebody finds out about the GPUs, and somebody else writes that on the node."""
+    """Whether GPU feature discovery and node feature discovery run, which together label the node."""
     return bool(value_at(_values(plugin), "gfd.enabled")) and discovers(things, plugin.cluster)
 
 
@@ -211,9 +211,10 @@ def _is_plugin(things: Things, release: Thing, node: Thing) -> bool:
 
 
 def cut(things: Things, node: Thing) -> dict[str, int]:
-    """Slices of each card of a node by profile: what the MIG manager makes of the layout that the node's label names.
+    """Slices of each GPU of a node by profile, which the MIG manager creates by the layout in the node's label.
 
-    Empty where there is no manager, or no such layout, or the card cannot be cut so: then the card stays whole.
+    Empty without a MIG manager, for an unknown layout, and for a layout that the GPU does not support. Then the GPU is
+    not partitioned.
     """
     what = kind(node)
     if what is None or operated(things, node).get(MIG_MANAGER) != "true":

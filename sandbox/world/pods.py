@@ -1,4 +1,4 @@
-"""Pods: which ones a release or a Job makes, and what they need."""
+"""Pods: those that a release or a Job creates, and their requirements."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -11,33 +11,33 @@ from sandbox.world.things import Thing, Things, value_at, values_at
 
 Values = dict[str, Any]
 DISCOVERY = "node-feature-discovery"
-"""The chart that labels nodes with what hardware they have."""
+"""The chart that labels each node with its hardware."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """What the scheduler looks at. CPU and memory are not modelled."""
+    """The properties that the scheduler uses. CPU and memory are not modelled."""
 
     name: str
     selector: dict[str, str] = field(default_factory=dict)
     terms: tuple[Values, ...] = ()
-    """Required node affinity: a node has to meet all expressions of one of them."""
+    """Required node affinity: a node must meet all expressions of one of these terms."""
     tolerations: tuple[dict[str, Any], ...] = ()
     needs: dict[str, int] = field(default_factory=dict)
-    """Extended resources."""
+    """Extended resources that the pod requests."""
     claims: tuple[str, ...] = ()
     avoids: tuple[str, ...] = ()
     """Labels that a node must not have."""
     apart: str = ""
-    """Pods of the same word never share a node (required anti-affinity by host name)."""
+    """Pods with the same value never share a node (required anti-affinity by host name)."""
     together: str = ""
-    """Pods of the same word only run on one node (required affinity by host name)."""
+    """Pods with the same value only run on one node (required affinity by host name)."""
     is_waited_for: bool = True
-    """False where Helm's wait does without it: it counts replicas minus maxUnavailable (seen by running it)."""
+    """False if Helm's wait does not need the pod: it needs replicas minus maxUnavailable (seen by running it)."""
 
 
 def chart(inputs: Values) -> str:
-    """Name of a release's chart: the last part of its reference."""
+    """Name of a release's chart, the last part of its reference."""
     return str(inputs.get("chart") or "").rstrip("/").rpartition("/")[2]
 
 
@@ -69,7 +69,7 @@ def _ollama(release: str, values: Values) -> list[Pod]:
 
 
 def _discovery(release: str, values: Values) -> list[Pod]:
-    """Its two Deployments. Its DaemonSet counts for nothing in Helm's wait."""
+    """Its two Deployments. Helm's wait ignores its DaemonSet."""
     return [Pod(name=f"{release}-{part}") for part in ("master", "gc")]
 
 
@@ -94,7 +94,7 @@ def _operator(release: str, values: Values) -> list[Pod]:
     return [Pod(name="gpu-operator")]
 
 
-# What the pinned charts make of our values, from rendering and running them. Others have no pods here.
+# The pods of the pinned charts with our values, from rendering and running them. Other charts have no pods here.
 CHARTS: dict[str, Callable[[str, Values], list[Pod]]] = {
     "ollama": _ollama,
     "karpenter": _karpenter,
@@ -110,7 +110,7 @@ def pods_of(inputs: Values) -> list[Pod]:
 
 
 def pods_of_job(name: str, inputs: Values) -> list[Pod]:
-    """The pods that a Job of that name has at a time."""
+    """The pods that a Job with this name runs at the same time."""
     spec, pod = inputs.get("spec") or {}, value_at(inputs, "spec.template.spec") or {}
     count = spec.get("parallelism")
     at_a_time = min(1 if count is None else int(count), int(spec.get("completions") or count or 1))
@@ -130,7 +130,7 @@ def pods_of_job(name: str, inputs: Values) -> list[Pod]:
 
 
 def _extended(pod: Values) -> dict[str, int]:
-    """Extended resources that the containers ask for: their limits are their requests."""
+    """Extended resources that the containers request. Their limits are their requests."""
     asked: Counter[str] = Counter()
     for limits in values_at(pod, "containers.resources.limits"):
         asked.update({name: int(count) for name, count in limits.items() if "/" in name})

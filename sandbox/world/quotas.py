@@ -1,4 +1,4 @@
-"""EC2's quotas of running vCPUs: what runs, what may run, and the most that ever ran at once."""
+"""EC2's vCPU quotas: running vCPUs, limits, and the peak."""
 
 import re
 from collections import Counter
@@ -9,7 +9,7 @@ from sandbox.world.hardware import rows
 from sandbox.world.things import Things
 
 FAMILIES = {"g": "G", "gr": "G", "vt": "G", "p2": "P", "p3": "P", "p4": "P", "p5": "P5", "p6": "P6"}
-"""Families, some by their generation, whose instances have quotas of their own; all others here count as standard ones.
+"""Families, some by generation, whose instances have their own quotas. All others here count as standard instances.
 Source: https://docs.aws.amazon.com/ec2/latest/instancetypes/ec2-instance-quotas.html"""
 CODES = {
     ("G", False): "L-DB2E81BA",
@@ -19,30 +19,30 @@ CODES = {
     ("P5", False): "L-417A185B",
     ("P5", True): "L-C4BD4855",
     ("P6", False): "L-417A185B",
-    # The page names no quota for P6 spot, and public programs disagree: nothing is refused here.
+    # The page has no quota for P6 spot, and public programs disagree, so there is no limit here.
     ("P6", True): "",
     ("standard", False): "L-1216C47A",
     ("standard", True): "L-34B43A08",
 }
-"""Codes of the Service Quotas API, by family and whether it is spot. Source: the same page."""
+"""Codes in the Service Quotas API, by family and whether the instance is spot. Source: the same page."""
 Launch = tuple[str, bool]
-"""An instance type, and whether it is spot."""
+"""An instance type, and whether the instance is spot."""
 
 
 def vcpus(kind: str) -> int:
-    """vCPUs of a type, as EC2 reports them."""
+    """vCPUs of an instance type, as EC2 reports them."""
     return next(int(row["vcpu"]) for row in rows() if row["instance_type"] == kind)
 
 
 def code(kind: str, spot: bool) -> str:
-    """The quota that counts such an instance."""
+    """Code of the quota that counts such an instance."""
     letters, generation = re.findall(r"^([a-z]*)(\d*)", kind)[0]
     family = FAMILIES.get(letters) or FAMILIES.get(letters + generation, "standard")
     return CODES[family, spot]
 
 
 def room(things: Things, kind: str, spot: bool, coming: Iterable[Launch] = ()) -> int:
-    """How many more instances of that kind may run, beside those that are `coming`."""
+    """Number of instances of this type that the quota still allows, after those that are `coming`."""
     counted = code(kind, spot)
     if counted not in things.quotas:
         return 1_000_000
@@ -50,13 +50,13 @@ def room(things: Things, kind: str, spot: bool, coming: Iterable[Launch] = ()) -
 
 
 def note_peak(things: Things, coming: Iterable[Launch] = ()) -> None:
-    """Keeps the most vCPUs that ran at once."""
+    """Records the peak of running vCPUs."""
     for counted, now in _used(things, coming).items():
         things.peaks[counted] = max(things.peaks.get(counted, 0), now)
 
 
 def exceeded(spot: bool) -> str:
-    """What EC2 says to a launch that the quota refuses.
+    """EC2's error for a launch that exceeds the quota.
 
     Source: https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html
     """

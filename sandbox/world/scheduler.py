@@ -1,4 +1,4 @@
-"""The scheduler: on which node a pod goes, and which taints make it leave."""
+"""The scheduler: assigns pods to nodes, and decides which taints evict them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any
 
 from sandbox.world import tokens
 from sandbox.world.nodes import BLOCKING, EFFECTS, ZONE_LABEL, meets, taints
-from sandbox.world.plugin import card_refuses, labels_seen, offered
+from sandbox.world.plugin import labels_seen, offered, refuses_process
 from sandbox.world.pods import Pod
 from sandbox.world.storage import bound, claims, driver_missing, handle, zones
 from sandbox.world.things import Key, Thing, Things, values_at
@@ -21,8 +21,9 @@ def placed(
     ignored: Key | None = None,
     coming: Iterable[Thing] = (),
 ) -> list[Thing | str]:
-    """For each pod its node, or why it has none. `ignored` is the release whose present pods make room, `coming` are
-    nodes that are not there yet.
+    """For each pod its node, or why it has none.
+
+    The current pods of the release `ignored` make room. `coming` are nodes that do not exist yet.
     """
     room = _Room(things, server, namespace)
     for one in things.of(tokens.POD):
@@ -34,7 +35,7 @@ def placed(
 
 
 def groups(pods: Iterable[Pod]) -> list[list[Pod]]:
-    """Pods that only run together, which stand side by side, and every other one by itself."""
+    """The pods in groups: consecutive pods that must run on one node, and every other pod alone."""
     found: list[list[Pod]] = []
     for pod in pods:
         if pod.together and found and found[-1][0].together == pod.together:
@@ -45,7 +46,7 @@ def groups(pods: Iterable[Pod]) -> list[list[Pod]]:
 
 
 def must_leave(pod: Pod, node: Thing) -> bool:
-    """Whether a taint of the node evicts the pod that runs there.
+    """Whether a taint of the node evicts this pod.
 
     https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/ (NoExecute)
     """
@@ -54,22 +55,22 @@ def must_leave(pod: Pod, node: Thing) -> bool:
 
 @dataclass(slots=True)
 class _Room:
-    """What pods have taken of a cluster's nodes."""
+    """The used and free resources of a cluster's nodes."""
 
     things: Things
     server: str
     namespace: str
-    """Of the pods that are to come."""
+    """Namespace of the pods to schedule."""
     taken: Counter[tuple[str, str]] = field(default_factory=Counter)
-    """Resources, and words of pods that stay apart, by node."""
+    """Used resources by node, and anti-affinity values of the pods there."""
     alive: list[Thing] = field(default_factory=list)
-    """Pods that run."""
+    """Running pods."""
 
     def take(self, node: str, needs: dict[str, int], apart: str) -> None:
         self.taken.update({(node, resource): count for resource, count in {**needs, _group(apart): 1}.items()})
 
     def node_for(self, pods: list[Pod], there: list[Thing]) -> Thing | str:
-        """The first node that takes all of the pods, which then have it, or why none does."""
+        """Assigns the pods to the first node that fits all of them, and returns it. Else returns why none fits."""
         for pod in pods:
             for name in pod.claims:
                 if (problem := self._claim_problem(name)) is not None:
@@ -96,14 +97,14 @@ class _Room:
         claim = claims(self.things, self.server, self.namespace, name)
         volume = bound(self.things, claim) if claim else None
         if volume is not None and not handle(volume):
-            return None  # a directory of the node, which needs no driver
+            return None  # a directory on the node, which needs no driver
         if claim is None:
             return f'persistentvolumeclaim "{name}" not found'
         missing = driver_missing(self.things, self.server)
         return f"FailedAttachVolume for claim {name}: {missing}" if missing else None
 
     def _unfit(self, pod: Pod, node: Thing) -> str | None:
-        """Why the scheduler does not take the node, in its words; or why the process would not start there."""
+        """Why the scheduler rejects the node, or why the process would not start there. None if it fits."""
         has = labels_seen(self.things, node)
         if any(has.get(key) != value for key, value in pod.selector.items()) or any(key in has for key in pod.avoids):
             return "node(s) didn't match Pod's node affinity/selector"
@@ -125,12 +126,12 @@ class _Room:
         for resource, count in pod.needs.items():
             if offers.get(resource, 0) - self.taken[node.id, resource] < count:
                 return f"Insufficient {resource}"
-        # The scheduler knows nothing of it: the pod would come, and fail until the old process has gone.
-        return card_refuses(self.things, node, [one for one in self.alive if one.outputs["node"] == node.id])
+        # The scheduler does not know this: the pod would start, and fail until the old process has stopped.
+        return refuses_process(self.things, node, [one for one in self.alive if one.outputs["node"] == node.id])
 
 
 def _group(apart: str) -> str:
-    """A word that is no resource's name."""
+    """A key that is not the name of a resource."""
     return f"apart: {apart}"
 
 
@@ -141,8 +142,8 @@ def _meets_all(has: dict[str, str], term: dict[str, Any]) -> bool:
 def _tolerates(pod: Pod, taint: dict[str, Any]) -> bool:
     effect = taint.get("effect")
     if effect == "NO_SCHEDULE" and taint.get("key") in pod.needs:
-        # EKS runs with ExtendedResourceToleration: a pod tolerates the taint named as the resource that it requests,
-        # and of that NoSchedule only (kubernetes plugin/pkg/admission/extendedresourcetoleration/admission.go).
+        # EKS enables ExtendedResourceToleration: a pod tolerates a NoSchedule taint whose key is a resource that it
+        # requests (kubernetes plugin/pkg/admission/extendedresourcetoleration/admission.go).
         return True
     return any(
         one.get("key") in (None, "", taint.get("key"))

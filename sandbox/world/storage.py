@@ -1,4 +1,4 @@
-"""Storage: which volume a claim is bound to, and what the EBS CSI driver attaches. No stack has it make volumes."""
+"""Storage: bindings of claims to volumes, and attachments by the EBS CSI driver. No stack provisions volumes."""
 
 from sandbox.cloud.identity import digest
 from sandbox.world import tokens
@@ -9,32 +9,32 @@ DRIVER = "aws-ebs-csi-driver"
 IDENTITY_AGENT = "eks-pod-identity-agent"
 PROVISIONER = "ebs.csi.aws.com"
 DRIVER_POLICY = "AmazonEBSCSIDriverPolicy"
-"""Beginning of the names of AWS's two managed policies for it."""
+"""Common prefix of AWS's two managed policies for the driver."""
 
 
 def untainted(node: Thing) -> bool:
-    """Whether pods of the cluster's own run there: they tolerate `CriticalAddonsOnly` and nothing else."""
+    """Whether system pods can run on the node. They only tolerate `CriticalAddonsOnly`."""
     return all(
         one.get("key") == "CriticalAddonsOnly" or one.get("effect") == "PREFER_NO_SCHEDULE" for one in taints(node)
     )
 
 
 def driver_missing(things: Things, server: str) -> str | None:
-    """Why the driver does not work in that cluster; None when it does.
+    """Why the driver does not work in this cluster. None if it does.
 
-    It needs its add-on, a node for its controller, the policy on its role (EC2 looks at it at each call), and for a
-    role by Pod Identity the agent. Credentials that it holds already last for hours; nobody should count on that.
+    It needs its add-on, a node for its controller, the policy on its role (checked at each call), and with Pod Identity
+    the agent. Credentials that it already has stay valid for hours, but nothing should rely on that.
     https://docs.aws.amazon.com/eks/latest/userguide/ebs-csi.html and pod-identities.html
     """
     cluster = cluster_at(things, server)
     addon = things.get(tokens.ADDON, f"{cluster.id}:{DRIVER}") if cluster else None
     if addon is None:
-        return f"the add-on {DRIVER} is not there"
+        return f"the add-on {DRIVER} is not installed"
     if not any(untainted(node) for node in things.within(server, tokens.NODE)):
         return f"the controller of {DRIVER} has no node"
     by_agent = value_at(addon.inputs, "podIdentityAssociations.roleArn")
     if by_agent and cluster and things.get(tokens.ADDON, f"{cluster.id}:{IDENTITY_AGENT}") is None:
-        return f"the add-on {IDENTITY_AGENT} is not there to give {DRIVER} its role"
+        return f"the add-on {IDENTITY_AGENT}, which gives {DRIVER} its role, is not installed"
     role = things.role(by_agent)
     if by_agent and (role is None or not has_policy(things, role, DRIVER_POLICY)):
         return f"UnauthorizedOperation: the role {by_agent} has no {DRIVER_POLICY} attached"
@@ -42,18 +42,18 @@ def driver_missing(things: Things, server: str) -> str | None:
 
 
 def has_policy(things: Things, role: Thing, beginning: str) -> bool:
-    """Whether a policy of such a name is attached to the role."""
+    """Whether the role has a policy whose name starts so."""
     attached = [one for name in {role.id, role.name} for one in things.having(tokens.ATTACHED_POLICY, role=name)]
     return any(str(one.inputs.get("policyArn")).rpartition("/")[2].startswith(beginning) for one in attached)
 
 
 def claims(things: Things, server: str, namespace: str, name: str) -> Thing | None:
-    """The claim of that name."""
+    """The claim with this name."""
     return next((one for one in things.within(server, tokens.CLAIM) if one.id == f"{namespace}/{name}"), None)
 
 
 def bound(things: Things, claim: Thing) -> Thing | None:
-    """The PersistentVolume that the claim is bound to."""
+    """The PersistentVolume to which the claim is bound."""
     name, who = value_at(claim.inputs, "spec.volumeName"), (claim.namespace, value_at(claim.outputs, "metadata.name"))
     for volume in things.within(claim.cluster, tokens.PERSISTENT_VOLUME):
         meant = value_at(volume.inputs, "spec.claimRef") or {}
@@ -63,12 +63,12 @@ def bound(things: Things, claim: Thing) -> Thing | None:
 
 
 def handle(volume: Thing | None) -> str:
-    """EBS volume of a PersistentVolume; "" for other kinds."""
+    """Id of the EBS volume of a PersistentVolume; "" for other kinds."""
     return str(value_at(volume.inputs, "spec.csi.volumeHandle") or "") if volume else ""
 
 
 def zones(volume: Thing | None) -> list[str]:
-    """Zones that a PersistentVolume binds its pods to; empty for any."""
+    """Zones in which a PersistentVolume can be mounted; empty for any."""
     path = "spec.nodeAffinity.required.nodeSelectorTerms.matchExpressions"
     found = values_at(volume.inputs, path) if volume else []
     return [zone for one in found if one.get("key") == ZONE_LABEL for zone in one.get("values") or ()]
@@ -85,7 +85,7 @@ def mount(things: Things, claim: Thing, node: Thing) -> None:
 
 
 def detach(things: Things, used: set[tuple[str, str]]) -> None:
-    """Detaches what no pod uses any more, where the driver works. `used` are claims and nodes of running pods."""
+    """Detaches volumes that no pod uses, if the driver works. `used` are claims and nodes of running pods."""
     for one in things.of(tokens.ATTACHMENT):
         if (one.inputs["claim"], one.inputs["node"]) not in used and driver_missing(things, one.cluster) is None:
             things.remove(one)

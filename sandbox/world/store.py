@@ -1,4 +1,4 @@
-"""The world's state as one JSON file: read whole, written whole, by one process at a time, and never reset silently."""
+"""The world's state as one JSON file. One process at a time reads and writes it. It is never reset silently."""
 
 import json
 import os
@@ -16,29 +16,29 @@ VERSION = 1
 
 
 class StateError(Exception):
-    """The state cannot be used as it is; the text names the file and the way out."""
+    """The state cannot be used. The message names the file and a fix."""
 
 
 class InUseError(StateError):
-    """Another process has the state."""
+    """Another process uses the state."""
 
     def __init__(self, path: Path, holder: str) -> None:
-        super().__init__(f"{path} is in use by process {holder}. Wait for its command to end, or end it.")
+        super().__init__(f"{path} is in use by process {holder}. Wait until it ends, or stop it.")
         self.holder = holder
 
 
 KEPT = ("serial", "recycled", "quotas", "peaks", "offers")
-"""What the file has of `Things` as it is."""
+"""Fields of `Things` that the file has unchanged."""
 
 
 def copied(things: Things) -> Things:
-    """The same things once more. A tenth of the time of `copy.deepcopy`."""
+    """A deep copy, in a tenth of the time of `copy.deepcopy`."""
     found: Things = pickle.loads(pickle.dumps(things))
     return found
 
 
 class Store:
-    """The file, and the lock beside it. Without a path nothing is kept."""
+    """The file and its lock file. Without a path, the state is only in memory."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -48,7 +48,7 @@ class Store:
             self._lock = _locked(path)
 
     def load(self) -> Things:
-        """What the file has, nothing when there is no file. Raises StateError for one that cannot be used."""
+        """Reads the file; without one the world is empty. Raises StateError if the file cannot be used."""
         if self._path is None or not self._path.exists():
             return Things()
         try:
@@ -58,15 +58,15 @@ class Store:
             raise
 
     def save(self, things: Things) -> None:
-        """Puts everything on the disk."""
+        """Writes the entire state to the disk."""
         if self._path is None:
             return
         if self._lock is None:
-            raise StateError(f"{self._path} was closed: open the world again before changing it.")
+            raise StateError(f"{self._path} was closed. Open the world again before you change it.")
         write_whole(self._path, json.dumps(_written(things)))
 
     def close(self) -> None:
-        """Lets the next process in."""
+        """Releases the lock."""
         if self._lock is not None:
             self._lock.close()
             self._lock = None
@@ -96,7 +96,7 @@ def _written(things: Things) -> dict[str, Any]:
 
 
 def _as_dict(one: Thing | Event) -> dict[str, Any]:
-    """Not `dataclasses.asdict`: its copies of everything took most of the time of a call."""
+    """Faster than `dataclasses.asdict`, whose copies took most of the time of a call."""
     return {field.name: getattr(one, field.name) for field in fields(one)}
 
 
@@ -104,24 +104,24 @@ def _read(path: Path) -> Things:
     def wrong(what: str) -> StateError:
         aside = path.with_name(path.name + ".broken")
         return StateError(
-            f"{path} {what}. It is the emulated cloud and nothing real is lost with it, but the Pulumi state of this "
-            f"sandbox speaks of what was in it. Either put back a copy of the file, or begin anew: move it away "
-            f"(mv {path} {aside}) and then remove that Pulumi state too, or let `pulumi refresh` find it gone."
+            f"{path} {what}. It contains the emulated cloud, so no real resource is lost, but the sandbox's Pulumi "
+            f"state refers to its resources. Restore a copy of the file. Or start again: move it with "
+            f"`mv {path} {aside}`, and then remove the Pulumi state too or run `pulumi refresh`."
         )
 
     try:
         raw = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise StateError(
-            f"{path} cannot be read ({error.strerror}). Give this user the right to, or move it."
+            f"{path} cannot be read ({error.strerror}). Give this user read access, or move the file."
         ) from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise wrong(f"is not JSON, as if half-written or edited by hand ({error})") from None
+        raise wrong(f"is not valid JSON ({error})") from None
     if not isinstance(raw, dict) or raw.get("format") != FORMAT:
-        raise wrong("is no state of the sandbox")
+        raise wrong("is not a state file of the sandbox")
     if raw.get("version") != VERSION:
         found = raw.get("version")
-        raise wrong(f"was written by another version of tandem (state format {found!r}, this one has {VERSION})")
+        raise wrong(f"was written by another version of tandem (state format {found!r}; this version uses {VERSION})")
     with suppress(KeyError, TypeError, ValueError, AttributeError):
         return Things(
             [Thing(**{**one, "owner": tuple(one["owner"]) if one["owner"] else None}) for one in raw["things"]],
@@ -133,4 +133,4 @@ def _read(path: Path) -> Things:
             journal=[Event(**one) for one in raw["journal"]],
             offers={str(name): [str(zone) for zone in zones] for name, zones in raw["offers"].items()},
         )
-    raise wrong("lacks parts of the state, as if edited by hand")
+    raise wrong("is incomplete")

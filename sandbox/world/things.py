@@ -1,4 +1,4 @@
-"""What exists in the emulated cloud: things, who made them, and how a rule says no."""
+"""The resources of the emulated cloud, who created them, and the errors of its rules."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import KW_ONLY, InitVar, dataclass, field
@@ -7,23 +7,23 @@ from typing import Any, Literal
 from sandbox.world import tokens
 
 Key = tuple[str, str]
-"""Type token and id: what Pulumi's state knows of a resource."""
+"""Type token and id, which identify a resource in Pulumi's state."""
 PULUMI = "pulumi"
 
 CREATE_FAILED, DEGRADED = "CREATE_FAILED", "DEGRADED"
 
 
 class CloudError(Exception):
-    """The cloud says no, in its own words."""
+    """The cloud rejects a call, in its own words."""
 
     def __init__(self, code: str, message: str, source: str = "") -> None:
         super().__init__(f"{code}: {message}")
         self.code, self.message, self.source = code, message, source
-        """`code` is AWS's own or a Kubernetes reason; `source` the API reference of the rule."""
+        """`code` is AWS's error code or a Kubernetes reason. `source` is the API reference of the rule."""
 
 
 class IncompleteError(CloudError):
-    """The thing is there, and not as it should be: the state has to know of it."""
+    """The resource exists but is incomplete, so Pulumi's state has to record it."""
 
     def __init__(self, error: CloudError, id: str, outputs: dict[str, Any]) -> None:
         super().__init__(error.code, error.message, error.source)
@@ -31,34 +31,34 @@ class IncompleteError(CloudError):
 
 
 class Lost(Exception):
-    """The call succeeded, but its answer never arrived."""
+    """The call succeeded, but its reply never arrived."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Thing:
-    """One resource that exists, whoever made it."""
+    """An existing resource, created by Pulumi or by a controller."""
 
     type: str
     id: str
     name: str
-    """Logical name; for what a controller made, its own."""
+    """Logical name, or the actual name if a controller created it."""
     inputs: dict[str, Any]
     outputs: dict[str, Any]
     made_by: str = PULUMI
-    """`pulumi`, or the controller that made it."""
+    """`pulumi`, or the controller that created it."""
     owner: Key | None = None
-    """What it goes with, for what a controller made."""
+    """The resource with which it is deleted, if a controller created it."""
     cluster: str = ""
-    """API server of the cluster that holds it, for Kubernetes objects."""
+    """API server of its cluster, for Kubernetes objects."""
     serial: int = 0
-    """Order of creation; it makes ids unique."""
+    """Number in the order of creation. It makes ids unique."""
     provider: dict[str, Any] = field(default_factory=dict)
-    """Inputs of the provider it was created with, without credentials."""
+    """Inputs of the provider that created it, without credentials."""
     status: str = ""
-    """`CREATE_FAILED` or `DEGRADED`, as EKS calls it; empty for what is as it should be."""
+    """EKS's status `CREATE_FAILED` or `DEGRADED`; empty for a healthy resource."""
 
     def set_status(self, status: str) -> None:
-        """Notes what EKS calls it now; the provider shows it for node groups alone."""
+        """Sets EKS's status. The provider shows it only for node groups."""
         self.status = status
         if self.type == tokens.NODE_GROUP:
             self.outputs["status"] = status
@@ -70,49 +70,50 @@ class Thing:
 
     @property
     def namespace(self) -> str:
-        """Namespace of a Kubernetes object or release; "" for everything else."""
+        """Namespace of a Kubernetes object or release; "" for other resources."""
         found = self.outputs.get("namespace") or (self.outputs.get("metadata") or {}).get("namespace")
         return str(found or "") if self.type.startswith("kubernetes:") else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened to the cards of a node."""
+    """An event that concerns the GPUs of a node."""
 
     kind: Literal["stop", "mode", "prove", "start", "clash"]
-    """A process of a pod ended, the device plugin took another configuration, a Job completed, a process of a pod
-    began, or two device plugins run on the node."""
+    """`stop` and `start`: a pod's process stopped or started. `mode`: the device plugin's configuration changed.
+    `prove`: a Job completed. `clash`: two device plugins run on the node.
+    """
     node: str
     config: str
-    """The plugin's config: of `stop` the one under which the process began, of `mode` the new one."""
+    """The plugin's config: for `stop` the one under which the process started, for `mode` the new one."""
     who: str = ""
-    """Id of the pod or Job; of `clash` those of the releases."""
+    """Id of the pod or Job; for `clash` the ids of the releases."""
     before: str = ""
-    """Of `mode` the config until then; empty for a node that has just come."""
+    """For `mode`, the previous config; empty for a new node."""
 
 
 @dataclass(slots=True)
 class Things:
-    """All things, by type and id, and what else outlives a process."""
+    """All resources by type and id, and everything else that outlives a process."""
 
     first: InitVar[Iterable[Thing]] = ()
     _: KW_ONLY
     serial: int = 0
-    """Last one given to a thing or a name."""
+    """The last serial number."""
     recycled: dict[str, int] = field(default_factory=dict)
-    """Nodes that were replaced by an update of their group, by the group's name."""
+    """Number of nodes that updates have replaced, by node group."""
     quotas: dict[str, int] = field(default_factory=dict)
-    """vCPUs that may run at once, by code of the quota; one that is not here is no limit."""
+    """Limits on running vCPUs, by code of the quota. A missing quota is unlimited."""
     peaks: dict[str, int] = field(default_factory=dict)
-    """Most vCPUs that ever ran at once, by code of the quota."""
+    """Peak of running vCPUs, by code of the quota."""
     buried: dict[Key, str] = field(default_factory=dict)
-    """Kubernetes objects that went with their cluster, and its API server."""
+    """Kubernetes objects that were deleted with their cluster, and its API server."""
     journal: list[Event] = field(default_factory=list)
-    """What happened to cards, in this order."""
+    """Events that concern GPUs, in order."""
     offers: dict[str, list[str]] = field(default_factory=dict)
-    """Zones in which this account gets an instance type, where they are not those that every account has."""
+    """Zones in which this account gets an instance type, if they differ from the default."""
     has_spot: bool = True
-    """Whether EC2 sells spot: there is capacity, and the account has the service-linked role for it. Not kept."""
+    """Whether spot is available: EC2 has capacity, and the account has the service-linked role. Not saved."""
     _by_key: dict[Key, Thing] = field(init=False, default_factory=dict)
     _by_type: dict[str, dict[Key, Thing]] = field(init=False, default_factory=dict, compare=False)
 
@@ -127,34 +128,34 @@ class Things:
         return len(self._by_key)
 
     def get(self, token: str, identity: Any) -> Thing | None:
-        """The thing of that type and id."""
+        """The resource with this type and id."""
         return self._by_key.get((token, str(identity)))
 
     def add(self, thing: Thing) -> Thing:
-        """Takes the thing in."""
+        """Adds a resource."""
         self._by_key[thing.key] = thing
         self._by_type.setdefault(thing.type, {})[thing.key] = thing
         return thing
 
     def remove(self, thing: Thing) -> None:
-        """Drops the thing, and what a controller made for it."""
+        """Removes a resource, and everything that controllers created for it."""
         self._by_key.pop(thing.key, None)
         self._by_type.get(thing.type, {}).pop(thing.key, None)
         for below in self.owned_by(thing):
             self.remove(below)
 
     def of(self, *tokens: str) -> list[Thing]:
-        """Things of these types, oldest first."""
+        """Resources of these types, oldest first."""
         if len(tokens) == 1:
             return [*self._by_type.get(tokens[0], {}).values()]
         return [thing for thing in self._by_key.values() if thing.type in tokens]
 
     def having(self, token: str, **inputs: Any) -> list[Thing]:
-        """Things of a type with these inputs, oldest first."""
+        """Resources of a type with these inputs, oldest first."""
         return [one for one in self.of(token) if all(one.inputs.get(key) == given for key, given in inputs.items())]
 
     def role(self, arn: Any) -> Thing | None:
-        """The IAM role with that ARN."""
+        """The IAM role with this ARN."""
         return next((one for one in self.of(tokens.ROLE) if one.outputs.get("arn") == arn), None)
 
     def within(self, cluster: str, token: str) -> list[Thing]:
@@ -162,7 +163,7 @@ class Things:
         return [one for one in self.of(token) if one.cluster == cluster]
 
     def owned_by(self, owner: Thing, token: str = "") -> list[Thing]:
-        """What controllers made for a thing, of one type if given."""
+        """Resources that controllers created for `owner`, of one type if given."""
         return [one for one in self._by_key.values() if one.owner == owner.key and token in ("", one.type)]
 
     def inside(self, cluster: str) -> list[Thing]:
@@ -170,7 +171,7 @@ class Things:
         return [thing for thing in self._by_key.values() if cluster and thing.cluster == cluster]
 
     def is_owned_by_any(self, thing: Thing, known: frozenset[Key]) -> bool:
-        """Whether the thing, or what it goes with, and so on, is among `known`."""
+        """Whether the resource, or one of its direct or indirect owners, is in `known`."""
         seen: Thing | None = thing
         while seen is not None:
             if seen.key in known:
@@ -180,7 +181,7 @@ class Things:
 
 
 def values_at(values: Any, path: str) -> list[Any]:
-    """What a dotted path leads to; lists on the way are gone through, and so is one at its end."""
+    """The values at a dotted path. Lists on the path and at its end are flattened."""
     if isinstance(values, list | tuple):
         return [found for item in values for found in values_at(item, path)]
     if not path:
@@ -190,6 +191,6 @@ def values_at(values: Any, path: str) -> list[Any]:
 
 
 def value_at(values: Any, path: str) -> Any:
-    """The first of what a dotted path leads to, or None."""
+    """The first value at a dotted path, or None."""
     found = values_at(values, path)
     return found[0] if found else None

@@ -1,7 +1,7 @@
-"""Type tokens of what exists in the emulated cloud, as Pulumi writes them."""
+"""Pulumi's type tokens of the emulated cloud's resources."""
 
 KUBERNETES = "kubernetes:"
-"""Beginning of those of its provider."""
+"""Prefix of the type tokens of the Kubernetes provider."""
 
 EVENT_RULE = "aws:cloudwatch/eventRule:EventRule"
 EVENT_TARGET = "aws:cloudwatch/eventTarget:EventTarget"

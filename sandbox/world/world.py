@@ -1,7 +1,7 @@
-"""The emulated cloud with a memory: what `up`, `refresh` and `destroy` meet behind the engine's door.
+"""The emulated cloud with a memory, for `up`, `refresh` and `destroy` of the real engine.
 
-Every call is checked against the tables in `rules/`; afterwards the controllers of AWS and Kubernetes do what they do
-by themselves (`controllers`). Calls may come from several threads.
+Every call is checked against the tables in `rules/`. Then the controllers of AWS and Kubernetes run (`controllers`).
+Calls can come from several threads.
 """
 
 from __future__ import annotations
@@ -44,15 +44,14 @@ from sandbox.world.things import (
 CALLER = "aws:index/getCallerIdentity:getCallerIdentity"
 SESSION = "aws:iam/getSessionContext:getSessionContext"
 _KEPT = ("region", "defaultTags")
-"""What later calls need of a provider's inputs: no credentials."""
+"""Inputs of a provider that later calls need. They are saved, so there are no credentials among them."""
 
 
 class World:
-    """Everything that exists. `path` is its state file; without one it forgets.
+    """The emulated cloud. `path` is its state file; without one it is only in memory.
 
-    `seconds_per_minute` turns minutes of a real `up` into seconds of sleep. `patience` is for how many seconds nothing
-    else may move before a call that waits (for pods that find no node, say) gives up. `has_spot` is whether EC2 sells
-    spot to this account.
+    `seconds_per_minute` is the time to sleep for each minute of a real `up`. A waiting call, e.g. for pending pods,
+    fails when nothing else has changed for `patience` seconds. `has_spot` is whether spot is available to this account.
     """
 
     def __init__(
@@ -77,41 +76,41 @@ class World:
         self._moved_at = time.monotonic()
 
     def copied(self) -> World:
-        """A world of its own with everything that is here; it forgets."""
+        """A copy of this world, only in memory."""
         with self._changed:
             return World(things=copied(self._things), patience=self._patience)
 
     def close(self) -> None:
-        """Lets another process in."""
+        """Releases the state file for other processes."""
         self._store.close()
 
     @property
     def recycled(self) -> dict[str, int]:
-        """How many nodes an update has replaced, by node group."""
+        """Number of nodes that updates have replaced, by node group."""
         return dict(self._things.recycled)
 
     @property
     def peaks(self) -> dict[str, int]:
-        """Most vCPUs that ever ran at once, by code of the quota."""
+        """Peak of running vCPUs, by code of the quota."""
         return dict(self._things.peaks)
 
     @property
     def journal(self) -> list[Event]:
-        """What has happened to the cards, in this order, over all processes that had this world."""
+        """Events that concern GPUs, in order, from all processes that used this world."""
         with self._changed:
             return list(self._things.journal)
 
-    # What a provider is asked.
+    # Calls of a provider.
 
     def check(self, type: str, name: str, inputs: dict[str, Any], old: dict[str, Any] | None) -> dict[str, Any]:
-        """The inputs with names made up as the providers do. Raises CloudError for what they refuse at once."""
+        """The inputs with generated names. Raises CloudError for inputs that the provider rejects immediately."""
         with self._changed:
             checked = self._named(type, name, inputs, old)
             self._refuse("check", Case(things=self._things, type=type, name=name, inputs=checked))
             return checked
 
     def diff(self, type: str, old_inputs: dict[str, Any], new_inputs: dict[str, Any]) -> Difference:
-        """What a change comes to; both sides are checked inputs."""
+        """The effect of a change. Both arguments are checked inputs."""
         with self._changed:
             self._touch()
             unready = type == tokens.JOB and jobs.is_replaced(self._things, new_inputs)
@@ -120,8 +119,10 @@ class World:
     def create(
         self, type: str, name: str, inputs: dict[str, Any], provider: dict[str, Any]
     ) -> tuple[str, dict[str, Any]]:
-        """Makes a thing and returns its id and outputs. Raises CloudError, or where it is there all the same
-        IncompleteError, or Lost."""
+        """Creates a resource, and returns its id and outputs.
+
+        Raises CloudError, IncompleteError if the resource exists anyway, or Lost.
+        """
         kind, fault = self._faulted(type, "create", name)
         with self._changed:
             given = self._named(type, name, copy.deepcopy(inputs), None)
@@ -154,14 +155,14 @@ class World:
             self._things.buried.pop(thing.key, None)
             if failed is not None and type in STAYS_FAILED:
                 thing.set_status(CREATE_FAILED)
-            # Beyond a quota some nodes may come all the same.
+            # If the quota is exceeded, some nodes can still start.
             joins = fault is None and (error is None or error.code != "NodeCreationFailure")
             controllers.created(self._things, thing, case.caller, joins=joins)
             self._save()
         return identity, self._answer(thing, kind, failed)
 
     def read(self, type: str, id: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        """Inputs and outputs as they are now; None for what is gone. Raises CloudError when nobody answers."""
+        """Current inputs and outputs. None if the resource does not exist. Raises CloudError if no server answers."""
         with self._changed:
             self._touch()
             thing = self._found(type, id)
@@ -170,7 +171,7 @@ class World:
     def update(
         self, type: str, id: str, inputs: dict[str, Any], provider: dict[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Changes a thing in place and returns its outputs; without a provider it is that of the creation."""
+        """Updates a resource and returns its outputs. `provider` defaults to the one that created it."""
         thing = self._existing(type, id)
         kind, _ = self._faulted(type, "update", thing.name)
         given = copy.deepcopy(inputs)
@@ -183,7 +184,7 @@ class World:
         return self._answer(thing, kind, failed)
 
     def delete(self, type: str, id: str, provider: dict[str, Any] | None = None) -> None:
-        """Deletes a thing. One that is gone already is no error, except where the providers make it one."""
+        """Deletes a resource. A missing one is an error only if the provider reports one."""
         thing = self._found(type, id)
         if thing is None:
             kubernetes.refuse_missing(type, id)
@@ -197,7 +198,7 @@ class World:
         self._answer(thing, kind, None)
 
     def invoke(self, token: str, args: dict[str, Any], provider: dict[str, Any]) -> dict[str, Any]:
-        """What a function answers. Raises `Refused` for one that is not emulated."""
+        """The result of a function. Raises `Refused` if it is not emulated."""
         self._touch()
         question = Question(token=token, args=args, provider=provider)
         with self._changed:
@@ -210,21 +211,21 @@ class World:
     def _session(self, question: Question) -> dict[str, Any]:
         return dict(self.callers.session_context(question.args, question.provider))
 
-    # What a test, or somebody behind Pulumi's back, does.
+    # Changes by tests, or by users outside Pulumi.
 
     def things(self) -> list[Thing]:
-        """Everything that exists, oldest first."""
+        """All resources, oldest first."""
         with self._changed:
             return copy.deepcopy(list(self._things))
 
     def leftovers(self, known: Collection[Key]) -> list[Thing]:
-        """What exists and is not in `known`; what a controller made for something known does not count."""
+        """Resources that are not in `known`, except those that controllers created for known ones."""
         in_state = frozenset((token, identity) for token, identity in known)
         with self._changed:
             return copy.deepcopy([one for one in self._things if not self._things.is_owned_by_any(one, in_state)])
 
     def tamper(self, type: str, id: str, change: Callable[[Thing], object]) -> None:
-        """Somebody changes a thing in place; what is changed in its inputs shows in its outputs, and the reverse."""
+        """Changes a resource outside Pulumi. A change of its inputs also changes its outputs, and vice versa."""
         with self._changed:
             thing = self._existing(type, id)
             inputs, outputs = copy.deepcopy(thing.inputs), copy.deepcopy(thing.outputs)
@@ -238,15 +239,15 @@ class World:
             self._save()
 
     def allow_vcpus(self, quota: str, vcpus: int) -> None:
-        """AWS sets a quota, by its code in the Service Quotas API; what runs goes on."""
+        """Sets a quota, by its code in the Service Quotas API. Running instances are not affected."""
         with self._changed:
             self._things.quotas[quota] = vcpus
             self._save()
 
     def reclaim(self, id: str) -> None:
-        """EC2 takes the spot nodes of a group back and has no others: it is DEGRADED until one starts.
+        """Reclaims the spot nodes of a group, without new capacity. The group is DEGRADED until a node starts.
 
-        aws/containers-roadmap#2326. Somebody scaled such a group to zero there; our rule refuses that all the same.
+        In aws/containers-roadmap#2326, a user scaled such a group to zero. Our rule still rejects that.
         """
         with self._changed:
             group = self._existing(tokens.NODE_GROUP, id)
@@ -255,25 +256,25 @@ class World:
             self._save()
 
     def forget(self, type: str, id: str) -> None:
-        """Somebody deletes a thing by hand, against every rule."""
+        """Deletes a resource outside Pulumi, without checking any rule."""
         with self._changed:
             thing = self._existing(type, id)
             controllers.delete(self._things, thing)
             self._save()
 
     def sell(self, instance_type: str, zones: Collection[str]) -> None:
-        """AWS sells the type in these zones from now on, and in no others."""
+        """From now on, AWS offers the instance type only in these zones."""
         with self._changed:
             self._things.offers[instance_type] = sorted(zones)
             self._save()
 
-    # How a call goes.
+    # Steps of a call.
 
     @contextmanager
     def _call(self, moment: Moment, case: Case) -> Iterator[CloudError | None]:
-        """Refuses or lets pass; the body is the change, under the lock. Takes its time before, without it.
+        """Checks the rules and sleeps without the lock. The body then makes the change under the lock.
 
-        Gives the error with which the call is to fail after the change, if there is one.
+        Yields the error with which the call must fail after the change, if any.
         """
         with self._changed:
             self._refuse(moment, case, at_once=True)
@@ -290,7 +291,7 @@ class World:
             self._touch()
 
     def _wait(self, moment: Moment, case: Case) -> CloudError | None:
-        """Until no rule refuses. One that waits gives up when nothing has moved for a while."""
+        """Waits until no rule rejects the call. Gives up when nothing has changed for `patience` seconds."""
         while (refused := refusal(RULES, moment, case)) is not None:
             rule, error = refused
             quiet = self._patience - (time.monotonic() - self._moved_at)
@@ -320,10 +321,10 @@ class World:
 
     @staticmethod
     def _answer(thing: Thing, kind: str | None, failed: CloudError | None) -> dict[str, Any]:
-        """The outputs, unless the answer is another one."""
+        """The outputs. Raises `Lost` or `IncompleteError` if a fault requires it."""
         if kind == "lost":
-            raise Lost("the call succeeded, but the connection broke before its answer came (an injected fault)")
-        # The provider reads nothing back after a failed creation: nothing that AWS computes is known.
+            raise Lost("the call succeeded, but the connection closed before the reply arrived (an injected fault)")
+        # After a failed creation, the provider reads nothing back, so values that AWS computes are unknown.
         outputs = copy.deepcopy(without_defaults(thing.inputs) if thing.status == CREATE_FAILED else thing.outputs)
         if failed is not None:
             raise IncompleteError(failed, thing.id, outputs)
@@ -345,7 +346,7 @@ class World:
     def _existing(self, token: str, identity: str) -> Thing:
         thing = self._found(token, identity)
         if thing is None:
-            raise CloudError("NotFound", f"there is no {token} with the id {identity!r}")
+            raise CloudError("NotFound", f"no {token} has the id {identity!r}")
         return thing
 
     def _found(self, token: str, identity: str) -> Thing | None:

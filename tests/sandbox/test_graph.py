@@ -66,7 +66,7 @@ def test_children_of_type_and_names_find_resources() -> None:
 def test_a_name_that_two_resources_have_needs_a_type() -> None:
     first, second = resource("aws:ec2/vpc:Vpc", "x"), resource("aws:ec2/subnet:Subnet", "x")
     found = graph(first, second)
-    with pytest.raises(KeyError, match="2 resources are called 'x'"):
+    with pytest.raises(KeyError, match="2 resources have the name 'x'"):
         found.named("x")
     assert found.named("x", "aws:ec2/vpc:Vpc") is first
 

@@ -1,1 +1,1 @@
-"""What AWS returns: ids, ARNs, computed attributes, answers to functions."""
+"""AWS's replies: ids, ARNs, computed attributes, results of functions."""

@@ -1,4 +1,4 @@
-"""What AWS's functions (data sources) answer."""
+"""Results of AWS's functions (data sources)."""
 
 from sandbox.cloud.aws.offers import OFFERINGS, ZONES, offerings
 from sandbox.cloud.aws.places import Place
@@ -34,7 +34,7 @@ def _caller(question: Question) -> Values:
 
 
 def _session(question: Question) -> Values:
-    """Itself, for a user (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
+    """For a user, the user itself (terraform-provider-aws, internal/service/iam/session_context_data_source.go)."""
     arn = question.args["arn"]
     return {"id": arn, "arn": arn, "issuerArn": arn, "issuerId": "", "issuerName": "", "sessionName": ""}
 
@@ -45,6 +45,6 @@ ANSWERS: dict[str, Answer | Values] = {
     "aws:index/getCallerIdentity:getCallerIdentity": _caller,
     "aws:iam/getSessionContext:getSessionContext": _session,
     OFFERINGS: lambda question: offerings(question, {}),
-    # Nothing is up before the first `up`; a world knows more (sandbox/world/functions.py).
+    # Before the first `up`, no cluster exists. With a world, see sandbox/world/functions.py.
     "aws:eks/getClusters:getClusters": {"id": "clusters", "names": []},
 }

@@ -1,4 +1,4 @@
-"""What EC2 sells in which zone."""
+"""EC2's instance types by zone."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,14 +10,14 @@ ZONES = "aws:index/getAvailabilityZones:getAvailabilityZones"
 Offers = Mapping[str, Sequence[str]]
 """Zones by instance type."""
 SCARCE: Mapping[tuple[str, str], str] = {("us-east-1", "g7e"): "bd"}
-"""Families that few zones of a region sell, by the letters of those. Everything else is sold everywhere here, which is
-kinder than AWS. Source: skypilot-org/skypilot-catalog@00148f2 catalogs/v8/aws/vms.csv, which lists g7e in two zones of
-us-east-1; AWS maps letters to zones by account, so these two are as good as any.
+"""Families that are only available in a few zones of a region, with the letters of these zones. Here, everything else
+is available everywhere, unlike at AWS. Source: skypilot-org/skypilot-catalog@00148f2 catalogs/v8/aws/vms.csv, which
+lists g7e in two zones of us-east-1. AWS maps letters to zones per account, so any two letters are possible.
 """
 
 
 def zones_selling(place: Place, instance_type: str, own: Offers) -> list[str]:
-    """Zones of the region that sell the type; `own` comes before what holds for every account."""
+    """Zones of the region that offer the type. `own` overrides the default of every account."""
     if instance_type in own:
         return [zone for zone in own[instance_type] if zone in place.zones]
     letters = SCARCE.get((place.region, instance_type.partition(".")[0]))
@@ -25,7 +25,7 @@ def zones_selling(place: Place, instance_type: str, own: Offers) -> list[str]:
 
 
 def offerings(question: Question, own: Offers) -> Values:
-    """The answer of the data source: parallel lists. Only the filter `instance-type` is known here.
+    """The result of the data source: parallel lists. Only the filter `instance-type` is supported.
 
     Source: terraform-provider-aws, ec2_instance_type_offerings_data_source.go.
     """

@@ -17,8 +17,8 @@ ZONES = {
     "ap-northeast-1": "124",
     "ap-northeast-2": "1234",
 }
-"""Numbers of a region's zones as a newer account sees them; other regions have three. A program must not count on an
-order. Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
+"""Numbers of a region's zones in a newer account. Other regions have three. A program must not rely on an order.
+Source: AWS, Regions and Availability Zones, aws-availability-zones.html; us-west-1 and ap-northeast-1 hide one.
 """
 _DIRECTIONS = {
     "north": "n",
@@ -35,7 +35,7 @@ _DIRECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One region as one account sees it."""
+    """One region in one account."""
 
     region: str
     default_tags: Values = field(default_factory=dict)
@@ -43,9 +43,9 @@ class Place:
 
     @classmethod
     def of(cls, provider: Values) -> Place:
-        """The region of the provider (its inputs as on the wire), or us-east-1."""
+        """The provider's region, or us-east-1. Its inputs are as on the wire."""
         tags = provider.get("defaultTags") or {}
-        # A provider's inputs are JSON texts on the wire.
+        # On the wire, a provider's inputs are JSON strings.
         tags = json.loads(tags) if isinstance(tags, str) else tags
         return cls(str(provider.get("region") or DEFAULT_REGION), tags.get("tags") or {})
 
@@ -57,17 +57,17 @@ class Place:
 
     @property
     def suffix(self) -> str:
-        """Domain of the partition's services."""
+        """Domain suffix of the partition's services."""
         return "amazonaws.com.cn" if self.partition == "aws-cn" else "amazonaws.com"
 
     @property
     def zones(self) -> dict[str, str]:
-        """Zone names to zone ids, e.g. us-east-1a to use1-az1. Real accounts have them shuffled."""
+        """Zone ids by zone name, e.g. us-east-1a to use1-az1. In real accounts, the mapping is random."""
         *area, number = self.region.split("-")
         code = "".join(_DIRECTIONS.get(part, part) for part in area) + number
         numbers = ZONES.get(self.region, "123")
         return {f"{self.region}{letter}": f"{code}-az{number}" for letter, number in zip("abcdef", numbers)}  # noqa: B905
 
     def arn(self, service: str, resource: str, *, regional: bool = True) -> str:
-        """An ARN in this account; IAM's have no region."""
+        """An ARN in this account. ARNs of IAM have no region."""
         return f"arn:{self.partition}:{service}:{self.region if regional else ''}:{ACCOUNT}:{resource}"

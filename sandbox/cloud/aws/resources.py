@@ -1,4 +1,4 @@
-"""What AWS returns once a resource is there: ids, ARNs and those computed attributes that stacks or rules look at."""
+"""Outputs of AWS's resources: ids, ARNs, and the computed attributes that stacks or rules use."""
 
 import base64
 from typing import Any
@@ -10,7 +10,7 @@ from sandbox.cloud.protocol import Creation, Rule, Values
 Computed = dict[str, Any]
 
 DEFAULT_KUBERNETES = "1.36"
-"""What EKS fills in where a program says nothing."""
+"""EKS's default Kubernetes version."""
 
 
 def _place(creation: Creation) -> Place:
@@ -26,7 +26,7 @@ def _common(creation: Creation) -> Computed:
 
 
 def _identified(prefix: str, service: str = "", kind: str = "", **more: Any) -> Rule:
-    """A rule for types whose id is `<prefix>-<17 hex>`, with an ARN where a service and a kind are given."""
+    """A rule for types whose id is `<prefix>-<17 hex>`, with an ARN if service and kind are given."""
 
     def rule(creation: Creation) -> tuple[str, Values]:
         identity = f"{prefix}-{digest(creation.type, creation.name)}"
@@ -37,7 +37,7 @@ def _identified(prefix: str, service: str = "", kind: str = "", **more: Any) -> 
 
 
 def _named(service: str, kind: str) -> Rule:
-    """A rule for types whose id is their name, given or made up."""
+    """A rule for types whose id is their name, given or generated."""
 
     def rule(creation: Creation) -> tuple[str, Values]:
         name = autonamed(creation.name, creation.inputs.get("name"))
@@ -47,7 +47,7 @@ def _named(service: str, kind: str) -> Rule:
 
 
 def _joined(separator: str, *keys: str) -> Rule:
-    """A rule for types whose id is made of inputs."""
+    """A rule for types whose id consists of inputs."""
 
     def rule(creation: Creation) -> tuple[str, Values]:
         return separator.join(str(creation.inputs.get(key)) for key in keys), _common(creation)
@@ -72,7 +72,7 @@ def _template(creation: Creation) -> tuple[str, Values]:
 
 
 def _iam(creation: Creation, kind: str) -> tuple[str, Computed]:
-    """Name and global ARN; what IAM has is in no region."""
+    """Name and global ARN, because IAM has no regions."""
     name = autonamed(creation.name, creation.inputs.get("name"))
     tags = {"tagsAll": _common(creation)["tagsAll"]} if "tags" in creation.inputs else {}
     return name, {"name": name, "arn": _place(creation).arn("iam", f"{kind}/{name}", regional=False), **tags}

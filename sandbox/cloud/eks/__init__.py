@@ -1,1 +1,1 @@
-"""What the remote component `eks.Cluster` of pulumi-eks makes."""
+"""The remote component `eks.Cluster` of pulumi-eks."""

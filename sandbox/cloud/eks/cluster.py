@@ -1,9 +1,9 @@
-"""Builds `eks:index:Cluster` as the real provider does, for the arguments that our stacks give it.
+"""Builds `eks:index:Cluster` like the real provider, for the arguments that our stacks use.
 
-Types, names, parents, inputs, dependencies and options are those of a run of the real provider (pulumi-eks, source of
+Types, names, parents, inputs, dependencies and options are from a run of the real provider (pulumi-eks, source of
 2026-08-12, v4.3.0 and later) under the real engine (CLI 3.260, SDK 3.272), with stand-ins for aws and kubernetes. A
-Construct that did nothing but repeat them gave the same previews and the same state, then an `up` without changes, and
-a destroy in the same order. Of the outputs there are those that stacks read.
+Construct that only repeated them led to the same previews and state, an `up` without changes, and the same order of
+`destroy`. It has only the outputs that stacks read.
 """
 
 import json
@@ -45,7 +45,7 @@ FIXED: Values = {
     "skipDefaultNodeGroup": True,
     "skipDefaultSecurityGroups": True,
 }
-"""Arguments that decide which children there are: with other values than these the component is not emulated."""
+"""Arguments that determine the children. The component is only emulated with these values."""
 NEEDED = ("kubeProxyAddonOptions.version", "vpcCniOptions.addonVersion", "vpcId", "subnetIds")
 TAKEN = (
     *("accessEntries", "enabledClusterLogTypes", "endpointPrivateAccess", "endpointPublicAccess"),
@@ -62,14 +62,14 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A value, None where there is none, and the URNs that it depends on."""
+    """A value, or None, and the URNs on which it depends."""
 
     value: Any
     dependencies: frozenset[str] = frozenset()
 
 
 def construct(urn: str, component: Registration, registrar: Registrar) -> Constructed:
-    """Registers the children of one `eks.Cluster` and returns its outputs. Raises Refused for other arguments."""
+    """Registers the children of an `eks.Cluster` and returns its outputs. Raises Refused for unsupported arguments."""
     _check(component.name, plain(component.inputs))
     return _Builder(urn, component, registrar).build()
 
@@ -91,7 +91,7 @@ class _Builder:
         cni = self._child(
             "eks:index:VpcCniAddon", "vpc-cni", depends_on=entries, providers={"kubernetes": provider.urn}
         )
-        # It waits for the access entries only because its parent does.
+        # It only waits for the access entries because its parent does.
         configuration = self._cni_configuration()
         addon = self._addon("vpc-cni", "vpcCniOptions", "addonVersion", cluster, cni.urn, configuration)
         own_role = Ref(role.urn, role.id or None)
@@ -116,11 +116,11 @@ class _Builder:
         partition = self._registrar.ask("aws:index/getPartition:getPartition", {}, provider)["partition"]
         attachment = self._child(
             "aws:iam/rolePolicyAttachment:RolePolicyAttachment",
-            # The beginning of the SHA-1 of arn:aws:iam::aws:policy/AmazonEKSClusterPolicy, whatever the partition.
+            # Start of the SHA-1 of arn:aws:iam::aws:policy/AmazonEKSClusterPolicy, in every partition.
             "eksRole-4b490823",
             {
                 "policyArn": Known(f"arn:{partition}:iam::aws:policy/AmazonEKSClusterPolicy"),
-                # Sent as a reference; it arrives at the provider as the role's id.
+                # Sent as a reference, which the provider receives as the role's id.
                 "role": _reference(role),
             },
             parent=component.urn,
@@ -180,7 +180,7 @@ class _Builder:
         )
 
     def _cni_configuration(self) -> Known:
-        """Environment variables in `configurationValues` win; whatever else is in them is taken over."""
+        """Environment variables in `configurationValues` take precedence. Its other values are kept."""
         options = self._argument("vpcCniOptions")
         given = dict(options.value.get("configurationValues") or {})
         if options.value.get("enableNetworkPolicy") is not None:
@@ -191,7 +191,7 @@ class _Builder:
         return Known(json.dumps(given, sort_keys=True, separators=(",", ":")), options.dependencies)
 
     def _access_entries(self, cluster: Registered) -> list[Registered]:
-        """The component's tags are not added to them."""
+        """Registers the access entries, which do not get the component's tags."""
         argument = self._argument("accessEntries")
         registered = []
         for key, entry in sorted((argument.value or {}).items()):
@@ -274,14 +274,14 @@ def _mapping(parts: Mapping[str, Known]) -> Known:
 
 
 def _at(value: Any, path: str) -> Any:
-    """What lies at a path such as `vpcCniOptions.addonVersion`; None where nothing does."""
+    """The value at a path such as `vpcCniOptions.addonVersion`, or None."""
     for step in path.split("."):
         value = value.get(step) if isinstance(value, Mapping) else None
     return value
 
 
 def _check(name: str, args: Values) -> None:
-    """Refuses what the provider refuses, in its words, and what is not emulated, by the argument's name."""
+    """Raises Refused as the provider does, in its words, and for arguments that are not emulated."""
     if args.get("publicAccessCidrs") and args.get("endpointPublicAccess") is False:
         raise Refused(
             f"{CLUSTER} resource {name!r} has a problem: "
@@ -294,4 +294,4 @@ def _check(name: str, args: Values) -> None:
         wrong |= {f"{argument}.{key}": "leave it out" for key in (args.get(argument) or {}).keys() - known}
     if wrong:
         listed = "; ".join(f"{argument}: {repair}" for argument, repair in sorted(wrong.items()))
-        raise Refused(f"the sandbox does not build {CLUSTER} {name!r} with these arguments ({listed})")
+        raise Refused(f"the sandbox does not support these arguments of {CLUSTER} {name!r}: {listed}")

@@ -1,4 +1,4 @@
-"""The kubeconfig that `eks.Cluster` returns: no credential in it, a token comes from the aws CLI at each use."""
+"""The kubeconfig of `eks.Cluster`. It has no credential: the AWS CLI issues a token at each use."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ _EXEC_API = "client.authentication.k8s.io/v1beta1"
 
 
 def kubeconfig(cluster: Values) -> dict[str, Any]:
-    """For an EKS cluster with these outputs; the region is that of its ARN."""
+    """The kubeconfig for an EKS cluster with these outputs. The region is from its ARN."""
     region = cluster["arn"].split(":")[3]
     command = ["--region", region, "eks", "get-token", "--cluster-name", cluster["name"], "--output", "json"]
     exec_info = {"name": "KUBERNETES_EXEC_INFO", "value": json.dumps({"apiVersion": _EXEC_API})}
@@ -26,5 +26,5 @@ def kubeconfig(cluster: Values) -> dict[str, Any]:
 
 
 def text(config: Values) -> str:
-    """As JSON, without spaces."""
+    """The kubeconfig as JSON without spaces."""
     return json.dumps(config, separators=(",", ":"))

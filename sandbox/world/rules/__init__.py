@@ -1,1 +1,1 @@
-"""What AWS, Kubernetes and Helm refuse: a table for each of them."""
+"""Rules by which AWS, Kubernetes and Helm reject calls: one table each."""

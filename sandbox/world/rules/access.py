@@ -1,4 +1,4 @@
-"""Rules of who may do what inside a cluster: EKS's access entries and access policies."""
+"""Rules of access inside a cluster: EKS's access entries and access policies."""
 
 from sandbox.world import tokens
 from sandbox.world.nodes import cluster_at
@@ -9,11 +9,11 @@ API = "https://docs.aws.amazon.com/eks/latest/APIReference/"
 GUIDE = "https://docs.aws.amazon.com/eks/latest/userguide/"
 ADMIN_POLICY = "AmazonEKSClusterAdminPolicy"
 UNAUTHORIZED = "the server has asked for the client to provide credentials"
-"""client-go's words for status 401."""
+"""client-go's message for status 401."""
 
 
 def _stranger(case: Case) -> str | None:
-    """Whoever has no access entry is nobody for the API server."""
+    """The API server does not know a caller without an access entry."""
     cluster = cluster_at(case.things, case.cluster)
     if cluster is None or case.things.get(tokens.ACCESS_ENTRY, f"{cluster.id}:{case.caller}"):
         return None
@@ -33,14 +33,14 @@ def _powerless(case: Case) -> str | None:
 def _no_principal(case: Case) -> str | None:
     arn = str(case.inputs.get("principalArn"))
     if ":sts:" in arn:
-        # In these words: aws-samples/appmod-blueprints#319
+        # Wording: aws-samples/appmod-blueprints#319
         return "The principalArn parameter format is not valid"
     role = arn.partition(":role/")[2]
     if role.startswith("AWSReservedSSO_"):
-        # In these words: terraform-aws-modules/terraform-aws-eks#2969
+        # Wording: terraform-aws-modules/terraform-aws-eks#2969
         return "The specified principalArn is invalid: invalid principal."
     if case.inputs.get("type") in (None, "STANDARD") or role_named(case.things, arn):
-        # People's roles are in no stack: they are there.
+        # Roles of people are in no stack, so they are assumed to exist.
         return None
     return f"Role provided in the request does not exist: {arn}"
 

@@ -1,4 +1,4 @@
-"""Rules of EC2: what must be there before, and what cannot go while something uses it."""
+"""Rules of EC2: resources that must exist first, and resources that cannot be deleted while in use."""
 
 from typing import Any
 
@@ -24,8 +24,8 @@ REFERENCES = (
     (tokens.ASSOCIATION, "subnetId", tokens.SUBNET, "InvalidSubnetID.NotFound"),
     (tokens.ASSOCIATION, "routeTableId", tokens.ROUTE_TABLE, "InvalidRouteTableID.NotFound"),
 )
-# A launch template is not here: DeleteLaunchTemplate asks nobody (API_DeleteLaunchTemplate), it is the node group that
-# suffers, see `eks`. Nor is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
+# A launch template is missing here: DeleteLaunchTemplate has no condition (API_DeleteLaunchTemplate), but then the node
+# group fails, see `eks`. So is a NAT gateway: routes to it become black holes (API_DeleteNatGateway).
 USES = (
     (tokens.VPC, tokens.SUBNET, "vpcId"),
     (tokens.VPC, tokens.GATEWAY, "vpcId"),
@@ -57,14 +57,14 @@ HELD = {
     tokens.SECURITY_GROUP: ("DependencyViolation", "DeleteSecurityGroup", "resource {id} has a dependent object"),
     tokens.VOLUME: ("VolumeInUse", "DeleteVolume", "Volume {id} is currently attached"),
 }
-"""What EC2 says to the deletion of a thing that is used: code, action and words."""
-# Types whose deletion the Terraform provider, and so pulumi-aws, tries again for minutes while EC2 calls them used
+"""EC2's error for deleting a resource that is in use: code, action and message."""
+# Types whose deletion the Terraform provider, and therefore pulumi-aws, retries for minutes while they are in use
 # (internal/service/ec2: vpc_.go, vpc_subnet.go, vpc_internet_gateway.go, vpc_security_group.go, ebs_volume.go).
 RETRIED = frozenset({tokens.VPC, tokens.SUBNET, tokens.GATEWAY, tokens.SECURITY_GROUP, tokens.VOLUME})
 
 
 def _vpc_of(case: Case, inputs: dict[str, Any]) -> str | None:
-    """The network of what lies in a subnet."""
+    """The VPC of a resource in a subnet."""
     subnet = case.things.get(tokens.SUBNET, inputs.get("subnetId"))
     return subnet.inputs.get("vpcId") if subnet else None
 

@@ -1,4 +1,4 @@
-"""Rules of EKS: what control planes, node groups, add-ons and identities need, and in which order they go."""
+"""Rules of EKS: requirements of control planes, node groups, add-ons and identities, and their order of deletion."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ PULL_POLICY = "AmazonEC2ContainerRegistry"
 """…PullOnly or …ReadOnly."""
 NETWORK_POLICY = "AmazonEKS_CNI_Policy"
 NETWORK = "vpc-cni"
-# Add-ons with a Deployment, which wait for a node. The others are DaemonSets: without nodes they are active at once.
-# Those here are refused at once, although EKS waits 20 minutes: who relies on that wait relies on luck.
+# Add-ons with a Deployment, which wait for a node. The others are DaemonSets and become active without nodes. EKS waits
+# 20 minutes for a node. Here they are rejected immediately, because no program should rely on that wait.
 WITH_DEPLOYMENT = ("coredns", "aws-ebs-csi-driver", "metrics-server")
 UNJOINED = "Instances failed to join the kubernetes cluster"
 STUCK_UPDATE = "Couldn't proceed with upgrade process as new nodes are not joining node group"
@@ -94,7 +94,7 @@ def _no_node_role(case: Case) -> str | None:
 
 
 def _not_sold(case: Case) -> str | None:
-    """One type that one of the zones does not sell is enough, whether or not a node would come up there."""
+    """A single type that one of the zones does not offer is enough, even if no node would start there."""
     place = Place.of(case.provider)
     for zone in sorted(_zones_of(case, values_at(case.inputs, "subnetIds"))):
         for name in values_at(case.inputs, "instanceTypes"):
@@ -146,7 +146,7 @@ def _no_network_plugin(case: Case) -> str | None:
     return "Unhealthy nodes in the kubernetes cluster: NetworkPluginNotReady, cni plugin not initialized"
 
 
-def _no_way_out(case: Case) -> str | None:
+def _no_internet(case: Case) -> str | None:
     if not _wants_nodes(case):
         return None
     for subnet in values_at(case.inputs, "subnetIds"):
@@ -156,9 +156,9 @@ def _no_way_out(case: Case) -> str | None:
 
 
 def cut_off(things: Things, subnet_id: str) -> str | None:
-    """Why nodes in the subnet reach no internet; None when they do.
+    """Why nodes in the subnet have no internet access. None if they have.
 
-    The VPC's main table, which serves a subnet without an association, has no route out here.
+    A subnet without an association uses the VPC's main route table, which has no internet route here.
     """
     subnet = things.get(tokens.SUBNET, subnet_id)
     tables = [one.inputs.get("routeTableId") for one in things.having(tokens.ASSOCIATION, subnetId=subnet_id)]
@@ -181,7 +181,7 @@ def _no_quota_for_nodes(case: Case) -> str | None:
 
 
 def _no_quota_for_surge(case: Case) -> str | None:
-    """An update goes on when each zone that has a node has got a new one."""
+    """Requires quota for the update's extra nodes: it continues when each zone with a node has a new one."""
     group = case.thing
     if group is None or not is_recycled(group, group.inputs, case.inputs) or not surge(case.things, group, case.inputs):
         return None
@@ -191,7 +191,7 @@ def _no_quota_for_surge(case: Case) -> str | None:
     return f"{STUCK_UPDATE}: {quotas.exceeded(launched(group)[1])}"
 
 
-# Add-ons and identities.
+# Add-ons and Pod Identity associations.
 
 
 def _no_node_for_addon(case: Case) -> str | None:
@@ -212,7 +212,7 @@ def _no_identity_role(path: str) -> Refusal:
 
 
 def is_active(things: Things, server: str) -> bool:
-    """Whether a control plane answers at that address."""
+    """Whether a control plane exists at this address."""
     cluster = cluster_at(things, server)
     return cluster is not None and cluster.outputs.get("status", "ACTIVE") == "ACTIVE"
 
@@ -224,11 +224,11 @@ UPDATED_BY_EKS = (
 
 
 def _inactive(case: Case) -> str | None:
-    """Tags have a call of their own, TagResource.
+    """Rejects updates of a group that is not active, except of tags, which have their own call TagResource.
 
-    Pessimistic for DEGRADED: whether EKS refuses is contested where only capacity or quota is missing. By its
-    message for other issues (repost.aws/knowledge-center/eks-managed-node-group-update), UpdateNodegroupVersion
-    goes on with these, and in aws/containers-roadmap#2326 somebody scaled such a group to zero. Live question:
+    Pessimistic for DEGRADED: sources disagree whether EKS rejects updates if only capacity or quota is missing. Its
+    message for other issues (repost.aws/knowledge-center/eks-managed-node-group-update) implies that
+    UpdateNodegroupVersion continues. In aws/containers-roadmap#2326, a user scaled such a group to zero. Live question:
     `degraded-spot-group`.
     """
     group = case.thing
@@ -239,9 +239,9 @@ def _inactive(case: Case) -> str | None:
     return "Nodegroup cannot be updated as it is currently not in Active State"
 
 
-# The words of the error are in many public programs; the request to lift the rule is this one.
+# Many public programs quote the error. This is the request to remove the limitation.
 _ZONES = "https://github.com/aws/containers-roadmap/issues/2258"
-# The API's own answer, status 400: awslabs/ec2-spot-workshops#154. One type of several: eksctl-io/eksctl#3531.
+# The API's reply, status 400: awslabs/ec2-spot-workshops#154. For one of several types: eksctl-io/eksctl#3531.
 _SOLD = "https://github.com/eksctl-io/eksctl/issues/6461"
 _SURGE = GUIDE + "managed-node-update-behavior.html#managed-node-update-scale-up"
 _JOINING = GUIDE + "troubleshooting.html#worker-node-fail"
@@ -267,13 +267,12 @@ IDENTITY_TAKEN = taken(
 
 
 def _row(token: str, code: str, page: str, refuses: Refusal, on: Moments = CREATE, *, done: bool = False) -> Rule:
-    """`done` is for reasons for which EKS takes the call, tries, and gives up: what it was to make stays as
-    CREATE_FAILED."""
+    """A row of the table. With `done`, EKS accepts the call and fails later: the resource stays as CREATE_FAILED."""
     return Rule((token,), on, code, page if page.startswith("https:") else API + page, refuses, done=done)
 
 
 RULES: tuple[Rule, ...] = (
-    # aws/containers-roadmap issue 2204 has the words, for a group without capacity; its title says CREATE_FAILED.
+    # aws/containers-roadmap issue 2204 has the message, for a group without capacity; its title says CREATE_FAILED.
     _row(tokens.NODE_GROUP, IN_USE, "API_UpdateNodegroupConfig.html", _inactive, UPDATE),
     _row(tokens.CLUSTER, IN_USE, "API_CreateCluster.html", CLUSTER_TAKEN),
     _row(tokens.CLUSTER, INVALID, "API_CreateCluster.html", _no_cluster_role),
@@ -292,7 +291,7 @@ RULES: tuple[Rule, ...] = (
     _row(tokens.NODE_GROUP, INVALID, "API_UpdateNodegroupVersion.html", _newer_than_cluster, CHANGE),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _unprivileged_nodes, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_network_plugin, done=True),
-    _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_way_out, done=True),
+    _row(tokens.NODE_GROUP, "NodeCreationFailure", _JOINING, _no_internet, done=True),
     _row(tokens.NODE_GROUP, "AsgInstanceLaunchFailures", _HEALTH, _no_quota_for_nodes, done=True),
     _row(tokens.NODE_GROUP, "NodeCreationFailure", _SURGE, _no_quota_for_surge, UPDATE),
     _row(tokens.ADDON, IN_USE, "API_CreateAddon.html", ADDON_TAKEN),

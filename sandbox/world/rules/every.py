@@ -1,4 +1,4 @@
-"""Every rule, in the order in which they are asked."""
+"""All rules, in the order in which they are checked."""
 
 from sandbox.world.rules import access, ec2, eks, iam, karpenter, kubernetes
 
@@ -12,4 +12,4 @@ RULES = (
     *kubernetes.RULES,
     *karpenter.RULES,
 )
-"""In this order: who cannot reach an API server learns nothing else from it."""
+"""In this order, because a caller without access to an API server gets no other error from it."""

@@ -1,4 +1,4 @@
-"""Rules of IAM, and of logs, queues and events that have no file of their own."""
+"""Rules of IAM, and those of logs, queues and events."""
 
 import re
 
@@ -11,12 +11,12 @@ API = "https://docs.aws.amazon.com/IAM/latest/APIReference/"
 QUOTAS = "https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_iam-quotas.html"
 MOST_ROLE_NAME = 64
 MOST_POLICY = 6144
-"""Characters of a managed policy, white space not counted."""
+"""Maximum number of characters in a managed policy, without white space."""
 _ROLE_NAME = re.compile(r"[\w+=,.@-]+", re.ASCII)
 
 
 def role_named(things: Things, reference: object) -> bool:
-    """Whether a role of that name, or with that ARN, is there; roles of other accounts are."""
+    """Whether a role with this name or ARN exists. Roles of other accounts are assumed to exist."""
     text = str(reference)
     if text.startswith("arn:"):
         return f":{ACCOUNT}:role/" not in text or things.role(text) is not None
@@ -87,7 +87,7 @@ ATTACHED = used(tokens.ATTACHED_POLICY, "policyArn", "Cannot delete a policy att
 HAS_TARGETS = used(tokens.EVENT_TARGET, "rule", "Rule can't be deleted since it has targets.")
 NO_RULE = absent("rule", tokens.EVENT_RULE, "Rule {id} does not exist on EventBus default.")
 LOST_QUEUE = absent("queueUrl", tokens.QUEUE, "The specified queue does not exist.")
-# The Terraform provider tries the deletion of a role and of a policy again while IAM says DeleteConflict
+# The Terraform provider retries the deletion of a role or policy while IAM reports DeleteConflict
 # (internal/service/iam/role.go, policy.go).
 RULES: tuple[Rule, ...] = (
     Rule((tokens.ROLE,), ("check",), "ValidationError", API + "API_CreateRole.html", _long_name),

@@ -1,4 +1,4 @@
-"""Rules of Karpenter: what its objects wait for as they come, and as they go."""
+"""Rules of Karpenter: conditions for the creation and deletion of its objects."""
 
 from sandbox.world import karpenter, tokens
 from sandbox.world.pods import chart, pods_of
@@ -14,7 +14,7 @@ CALLS = {tokens.NODE_CLASS: karpenter.MAKE_PROFILE, tokens.NODE_POOL: karpenter.
 
 
 def _never_ready(case: Case) -> str | None:
-    """Whoever waits for a condition waits for the controller that sets it."""
+    """A call that waits for a condition waits for the controller that sets it."""
     if AWAITED not in (value_at(case.inputs, "metadata.annotations") or {}):
         return None
     why = karpenter.idle(case.things, case.cluster, *CALLS[case.type])
@@ -24,7 +24,7 @@ def _never_ready(case: Case) -> str | None:
 
 
 def _has_nodes(case: Case) -> str | None:
-    """A NodePool owns its NodeClaims and blocks on them: it goes when its instances have gone."""
+    """A NodePool owns its NodeClaims, which block its deletion until their instances are terminated."""
     claims = case.things.owned_by(case.thing, tokens.NODE_CLAIM) if case.thing else []
     why = karpenter.idle(case.things, case.cluster, *karpenter.TERMINATE) if claims else None
     return f"NodePool {case.id} is Terminating: NodeClaim {claims[0].id} has its finalizer, {why}" if why else None
@@ -37,7 +37,7 @@ def _has_claims(case: Case) -> str | None:
 
 
 def _deadlocked(case: Case) -> str | None:
-    """A rolling update keeps all replicas but one: where no more than those run, the old pod holds the only node."""
+    """A rolling update keeps all replicas but one. If only those run, the old pod occupies the only node."""
     if chart(case.inputs) != karpenter.CHART or case.thing is None or not _rolls(case, case.thing):
         return None
     pods = pods_of(case.inputs)

@@ -1,4 +1,4 @@
-"""Rules of Kubernetes and Helm: who answers, what waits for what, and what holds on to life."""
+"""Rules of Kubernetes and Helm: reachable API servers, waiting, finalizers."""
 
 from typing import Any
 
@@ -22,17 +22,17 @@ REASONS = DOCS + "reference/using-api/api-concepts/"
 HELM = "https://helm.sh/docs/"
 PROVIDER = "https://github.com/pulumi/pulumi-kubernetes/blob/master/provider/pkg/provider/provider.go"
 FIRST_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
-# Groups that the API server serves by itself do not have a domain of their own, or one of Kubernetes'.
+# Built-in API groups have no domain, or one of Kubernetes.
 _OWN_DOMAIN = ".k8s.io"
 _CUSTOM_UNDER_K8S = ("nfd.k8s-sigs.io", "autoscaling.x-k8s.io", "snapshot.storage.k8s.io", "gateway.networking.k8s.io")
 _HELM_GROUPS = ("helm.sh", "yaml", "kustomize")
 
-# Kinds with a finalizer, and what Karpenter calls before it drops it. A NodePool has none: Karpenter puts none on it.
+# Kinds with a finalizer, and Karpenter's AWS calls before it drops the finalizer. Karpenter adds none to a NodePool.
 FINALIZERS = {tokens.NODE_CLASS: karpenter.DELETE_PROFILE, tokens.NODE_CLAIM: karpenter.TERMINATE}
 
 
 def unreachable(cluster: str) -> CloudError:
-    """What the provider says when no API server answers."""
+    """The provider's error if no API server answers."""
     return CloudError("Unreachable", _unreachable(cluster), PROVIDER)
 
 
@@ -42,7 +42,7 @@ def _unreachable(server: str) -> str:
 
 
 def refuse_missing(token: str, identity: str) -> None:
-    """Helm does not take it that a release is gone already; `pulumi refresh` does (seen by running it)."""
+    """Raises CloudError for a missing release: Helm fails to delete it, while `pulumi refresh` accepts it (seen)."""
     if token == tokens.RELEASE:
         raise CloudError("NotFound", f"uninstall: Release not loaded: {identity}: release: not found", PROVIDER)
 
@@ -55,13 +55,13 @@ def _not_there(case: Case) -> str | None:
 
 
 def namespace_of(case: Case) -> str:
-    """Namespace of what the call is about: `default` when none is given, also for kinds that have none."""
+    """Namespace of the object: `default` if none is given, also for kinds without a namespace."""
     given = case.inputs.get("namespace") if case.type == tokens.RELEASE else value_at(case.inputs, "metadata.namespace")
     return str(given or "default")
 
 
 def name_of(case: Case) -> str:
-    """Name of what the call is about."""
+    """Name of the object."""
     return str(case.inputs.get("name") if case.type == tokens.RELEASE else value_at(case.inputs, "metadata.name"))
 
 
@@ -159,7 +159,7 @@ def _held_by_finalizer(case: Case) -> str | None:
 
 
 def finalizer_waits(case: Case, token: str) -> str | None:
-    """Why nobody drops the finalizer of such a thing; None when somebody does, or it has none."""
+    """Why nothing drops the object's finalizer. None if something does, or if it has none."""
     calls = FINALIZERS.get(token)
     return karpenter.idle(case.things, case.cluster, *calls) if calls else None
 
@@ -197,9 +197,9 @@ def _stay_uninstalling(case: Case) -> None:
 
 
 def _hook_after(case: Case) -> str | None:
-    """The prune Job of feature discovery runs unless the values say otherwise."""
-    told = value_at(case.inputs, "values.postDeleteCleanup")
-    if told is False or chart(case.inputs) != DISCOVERY or not _bare(case):
+    """The prune Job of feature discovery runs unless the values disable it."""
+    cleanup = value_at(case.inputs, "values.postDeleteCleanup")
+    if cleanup is False or chart(case.inputs) != DISCOVERY or not _bare(case):
         return None
     return "uninstallation completed with 1 error(s): timed out; the prune Job finds no node without a taint"
 
@@ -221,14 +221,14 @@ def _stuck_crds(case: Case) -> str | None:
 
 
 def _forget_release(case: Case) -> None:
-    """The record is gone, the CRDs stay."""
+    """Deletes the release's record but not its CRDs."""
     if case.thing is not None:
         for crd in case.things.owned_by(case.thing):
             crd.owner = None
         case.things.remove(case.thing)
 
 
-# Jobs: Pulumi waits for their end, and keeps those that end badly.
+# Jobs: Pulumi waits until they end, and keeps failed ones.
 
 
 def _late(case: Case) -> str | None:
@@ -240,7 +240,7 @@ def _failed(case: Case) -> str | None:
 
 
 def _stays_failed(case: Case) -> str | None:
-    """A Job that has ended does not begin again, whatever is changed of it."""
+    """A Job that has ended never starts again, whatever changes."""
     why = jobs.failure_of(case.thing) if case.thing else None
     return f"{case.id} failed to fully initialize or become live: {why}" if why else None
 
@@ -266,13 +266,13 @@ RULES: tuple[Rule, ...] = (
     _timeout(tokens.CLAIM, DELETE, PROTECTION, _in_use),
     _timeout(tokens.PERSISTENT_VOLUME, DELETE, PROTECTION, _bound),
     _timeout(tokens.KUBERNETES, DELETE, FINALIZER, _held_by_finalizer),
-    # pulumi-kubernetes keeps what Helm calls failed, and updates it next time (helm_release.go, partialError).
+    # pulumi-kubernetes keeps a failed release, and updates it next time (helm_release.go, partialError).
     _timeout(tokens.RELEASE, CHANGE, HELM + "helm/helm_install/ (--wait)", _unschedulable, done=True),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_before, leaves=_stay_uninstalling),
     _timeout(tokens.RELEASE, DELETE, HOOKS, _hook_after, leaves=_leave_prune_job),
     _timeout(tokens.RELEASE, DELETE, DEFINITIONS, _stuck_crds, leaves=_forget_release),
     Rule((tokens.JOB,), CREATE, jobs.LATE, JOBS + "#job-termination-and-cleanup", _late, waits=True, done=True),
-    # The proof looks for a while: the plugin needs some time after a change of its config.
+    # The proof retries for some time, because the plugin needs time after a change of its config.
     Rule((tokens.JOB,), CREATE, jobs.FAILED, JOBS + "#pod-backoff-failure-policy", _failed, waits=True, done=True),
     Rule((tokens.JOB,), UPDATE, "JobFailed", AWAITED, _stays_failed, done=True),
 )

@@ -1,4 +1,4 @@
-"""How rules are written down: one row each, with the words of the API that refuses and where they are documented."""
+"""The format of rules: one row per rule, with the API's message and its documentation."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -16,32 +16,32 @@ DELETE: Moments = ("delete",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Case:
-    """One call that rules look at."""
+    """One call to be checked by the rules."""
 
     things: Things
-    """What exists before the call."""
+    """The resources before the call."""
     type: str
     name: str
     """Logical name."""
     inputs: dict[str, Any]
-    """The new inputs; for a delete those that the thing has."""
+    """The new inputs; for a deletion the current inputs."""
     id: str = ""
     """Empty at creation."""
     thing: Thing | None = None
-    """What is to be changed or deleted; None at creation."""
+    """The resource to update or delete. None for a creation."""
     cluster: str = ""
-    """API server that the Kubernetes provider talks to."""
+    """API server of the Kubernetes provider."""
     provider: dict[str, Any] = field(default_factory=dict)
     caller: str = ""
     """ARN of the role or user that calls."""
 
 
 Refusal = Callable[[Case], str | None]
-"""Why a call is refused, in the API's words; None when it is not."""
+"""Why a call is rejected, in the API's words. None if it is not."""
 
 
 def absent(path: str, to: str, words: str) -> Refusal:
-    """Refuses an id at that path of the inputs that names no thing of the type `to`: `{id}` in the words."""
+    """Rejects inputs whose id at `path` belongs to no resource of type `to`. `words` can contain `{id}`."""
 
     def refuse(case: Case) -> str | None:
         named = values_at(case.inputs, path)
@@ -51,7 +51,7 @@ def absent(path: str, to: str, words: str) -> Refusal:
 
 
 def used(by: str, path: str, words: str) -> Refusal:
-    """Refuses while a thing of the type `by` names this one: `{by}` and `{id}` in the words."""
+    """Rejects a call while a resource of type `by` refers to this one. `words` can contain `{by}` and `{id}`."""
 
     def refuse(case: Case) -> str | None:
         users = [one.id for one in case.things.of(by) if case.id in values_at(one.inputs, path)]
@@ -61,7 +61,7 @@ def used(by: str, path: str, words: str) -> Refusal:
 
 
 def taken(*keys: str, words: str) -> Refusal:
-    """Refuses a second thing of the type with the same values of these inputs, by whose names the words have them."""
+    """Rejects a second resource with the same values of the inputs `keys`. `words` can contain these inputs by name."""
 
     def refuse(case: Case) -> str | None:
         wanted = {key: case.inputs.get(key) for key in keys}
@@ -78,30 +78,31 @@ class Rule:
     """One rule of one API: a row of a table, in this order."""
 
     types: tuple[str, ...]
-    """Type tokens; one that ends in `:` stands for all that begin so."""
+    """Type tokens. A token that ends with `:` is a prefix."""
     on: Moments
     code: str
-    """The API's own error code or reason."""
+    """The API's error code or reason."""
     source: str
-    """Where the API documents it."""
+    """The API's documentation of the rule."""
     refuses: Refusal
     leaves: Callable[[Case], None] | None = None
-    """What the refused call has done all the same."""
+    """Side effect of the rejected call."""
     waits: bool = False
-    """The call is taken and polled until it may pass; it fails when nothing else moves any more."""
+    """Whether the call is accepted and polled until the rule allows it. It fails when nothing else changes any more."""
     done: bool = False
-    """The call does its work all the same, and fails afterwards, also where the rule does not wait; for releases unless
-    Helm is to undo it (`atomic`)."""
+    """Whether the call still makes its change and fails afterwards, even if the rule does not wait. Not for releases
+    that Helm rolls back (`atomic`).
+    """
 
     def is_about(self, token: str, moment: Moment) -> bool:
-        """Whether the rule looks at such a call."""
+        """Whether the rule applies to such a call."""
         return moment in self.on and any(
             token.startswith(one) if one.endswith(":") else token == one for one in self.types
         )
 
 
 def refusal(rules: Iterable[Rule], moment: Moment, case: Case) -> tuple[Rule, CloudError] | None:
-    """The first rule that refuses, and its words."""
+    """The first rule that rejects the call, and its error."""
     for rule in rules:
         if rule.is_about(case.type, moment) and (message := rule.refuses(case)) is not None:
             return rule, CloudError(rule.code, message, rule.source)

@@ -60,16 +60,16 @@ def test_ids_stay_unique_over_processes(path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (b"", "not JSON"),
-        (b"\xff\xfe\x00", "not JSON"),
-        (b'{"format": "tandem sandbox world", "version": 1, "thi', "half-written"),
-        (b"[]", "no state of the sandbox"),
-        (b'{"resources": []}', "no state of the sandbox"),
+        (b"", "not valid JSON"),
+        (b"\xff\xfe\x00", "not valid JSON"),
+        (b'{"format": "tandem sandbox world", "version": 1, "thi', "is not valid JSON"),
+        (b"[]", "not a state file of the sandbox"),
+        (b'{"resources": []}', "not a state file of the sandbox"),
         (b'{"format": "tandem sandbox world", "version": 99}', "another version of tandem.*99"),
-        (b'{"format": "tandem sandbox world", "version": 1, "serial": 1}', "lacks parts"),
+        (b'{"format": "tandem sandbox world", "version": 1, "serial": 1}', "is incomplete"),
         (
             b'{"format":"tandem sandbox world","version":1,"serial":1,"things":[{}],"buried":[],"recycled":{}}',
-            "lacks parts",
+            "is incomplete",
         ),
     ],
 )

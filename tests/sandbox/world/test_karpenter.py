@@ -208,12 +208,12 @@ def without_node_policy(account: Karpenter) -> None:
 
 AGENT = "eks-pod-identity-agent"
 LACKING: list[tuple[Callable[[Karpenter], None], str]] = [
-    (without_controller, "the controller of karpenter is not there"),
-    (lambda account: account.drop(tokens.NODE_GROUP, "c:system"), "the controller of karpenter is not there"),
-    (with_tainted_system_nodes, "the controller of karpenter is not there"),
+    (without_controller, "Karpenter's controller is not installed"),
+    (lambda account: account.drop(tokens.NODE_GROUP, "c:system"), "Karpenter's controller is not installed"),
+    (with_tainted_system_nodes, "Karpenter's controller is not installed"),
     (without_identity, "gets no credentials: no association for kube-system/karpenter"),
     (lambda account: account.drop(tokens.ADDON, f"c:{AGENT}"), f"gets no credentials: the add-on {AGENT}"),
-    (lambda account: account.drop(tokens.ADDON, "c:coredns"), "resolves no names: the add-on coredns"),
+    (lambda account: account.drop(tokens.ADDON, "c:coredns"), "cannot resolve names: the add-on coredns"),
     (without_node_policy, "not authorized to perform ec2:"),
 ]
 

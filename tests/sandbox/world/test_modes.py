@@ -118,7 +118,7 @@ def test_a_request_tolerates_its_resources_taint_but_is_evicted_by_no_execute() 
 # Cards.
 
 
-LOST, EXCLUSIVE, FULL = "lost its MPS server", "EXCLUSIVE_PROCESS card", "Insufficient nvidia.com/gpu"
+LOST, EXCLUSIVE, FULL = "lost its MPS server", "GPU in EXCLUSIVE_PROCESS mode", "Insufficient nvidia.com/gpu"
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
     spec = shares_spec(new, MODES)
     # As many as there may be free shares.
     spec["parallelism"] = spec["completions"] = 1
-    of_old = f"a process of {old.config_name} lives in default/old-0"
+    of_old = f"a process of {old.config_name} runs in default/old-0"
     told = words if words is FULL else f"CUDA_ERROR_DEVICE_UNAVAILABLE .*{words}.*{of_old}"
     with refused("DeadlineExceeded", told):
         account.make(tokens.JOB, **job(spec))
@@ -330,7 +330,7 @@ def test_a_pool_that_goes_takes_its_nodes_and_the_pods_of_the_old_mode_bring_non
     assert (karpenter.own, where(karpenter, "m")) == ([], "")
     karpenter.make(tokens.NODE_POOL, "mps", **pool_of(MPS, "mps"))
     assert karpenter.own == [], "the pod that waits does not tolerate the new taint"
-    with refused("DeadlineExceeded", "Karpenter brings none: mps: no instance type satisfied"):
+    with refused("DeadlineExceeded", "Karpenter launches none: mps: no instance type satisfied"):
         karpenter.make(tokens.JOB, **job(node_spec(TURNS), "of-the-old-mode"))
     reconfigure(karpenter, MPS)
     prove(karpenter, MPS)

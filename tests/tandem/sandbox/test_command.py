@@ -128,9 +128,9 @@ def test_the_language_hosts_lie_beside_the_pulumi_that_a_link_leads_to(project: 
     ("text", "says"),
     [
         ('{"format": "tandem sandbox wor', "is not JSON"),
-        ("{}", "is no state of the sandbox"),
+        ("{}", "is not a state file of the sandbox"),
         ('{"format": "tandem sandbox world", "version": 99}', "another version"),
-        ('{"format": "tandem sandbox world", "version": 1}', "lacks parts"),
+        ('{"format": "tandem sandbox world", "version": 1}', "is incomplete"),
     ],
 )
 @pytest.mark.parametrize("verb", ["up", "status", "destroy"])
