@@ -149,7 +149,7 @@ def test_transforms_of_local_resources_and_hooks_are_refused_instead_of_ignored(
         opts = pulumi.ResourceOptions(hooks=pulumi.ResourceHookBinding(after_create=[hook]))
         aws.iam.Role("role", assume_role_policy=TRUST, opts=opts)
 
-    with pytest.raises(Refused, match="not those of 'role'"):
+    with pytest.raises(Refused, match="not on 'role'"):
         ran(transformed)
     with pytest.raises(Refused, match="does not support register_resource_hook"):
         ran(hooked)

@@ -127,14 +127,14 @@ def test_the_language_hosts_lie_beside_the_pulumi_that_a_link_leads_to(project: 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ('{"format": "tandem sandbox wor', "is not JSON"),
+        ('{"format": "tandem sandbox wor', "is not valid JSON"),
         ("{}", "is not a state file of the sandbox"),
         ('{"format": "tandem sandbox world", "version": 99}', "another version"),
         ('{"format": "tandem sandbox world", "version": 1}', "is incomplete"),
     ],
 )
 @pytest.mark.parametrize("verb", ["up", "status", "destroy"])
-def test_a_broken_state_is_named_with_the_way_out_and_left_alone(
+def test_a_broken_state_is_named_with_its_fix_and_left_alone(
     project: Path, text: str, says: str, verb: str
 ) -> None:
     install(project, "v3.260.0")
@@ -142,7 +142,7 @@ def test_a_broken_state_is_named_with_the_way_out_and_left_alone(
     cloud.parent.mkdir(parents=True)
     cloud.write_text(text, encoding="utf-8")
     said = refused(project, verb)
-    assert [part for part in (str(cloud), says, "move it away") if part not in said] == []
+    assert [part for part in (str(cloud), says, "move it with `mv ") if part not in said] == []
     assert cloud.read_text(encoding="utf-8") == text
 
 
