@@ -7,7 +7,7 @@ from tests.engine.emulated import Raise, Stack
 
 ANNA, CI = "arn:aws:iam::123456789012:role/people/anna", "arn:aws:iam::123456789012:role/ci"
 WORK = "arn:aws:iam::999999999999:role/work"
-NOT_ACCEPTED = "AWS credentials are not accepted: "
+NOT_ACCEPTED = "AWS rejected the credentials: "
 MISTRAL_ALONE = {"models": [{"name": "mistral:7b", "context": 2048}]}
 
 
