@@ -1,4 +1,4 @@
-"""Valid things of `sharing`, each with overrides: a test names only what it is about."""
+"""Valid objects of `sharing`, each with overrides: a test names only what it is about."""
 
 import datetime
 import re
@@ -103,7 +103,7 @@ def pool(types: Sequence[str] | str = "g4dn.xlarge", sharing: Sharing | None = N
 
 
 def listed(index: int, name: str, one: Pool, sharing_path: str = "sharing") -> Pool:
-    """The pool as one of several; it takes the stack's sharing unless it is told where its own stands."""
+    """The pool as one of several; it takes the stack's sharing unless it gets a path of its own."""
     return replace(one, name=name, path=f"gpu-nodes[{index}]", sharing_path=sharing_path)
 
 

@@ -16,7 +16,7 @@ CASES = read_cases("assessments")
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_stack_is_told_all_that_is_wrong_with_it(name: str) -> None:
+def test_all_errors_of_a_stack_are_reported_at_once(name: str) -> None:
     case = CASES[name]
     whole, unreadable = read_setup(case.get("stack", {})), case.get("unreadable", [])
     found = assess(whole, unreadable)

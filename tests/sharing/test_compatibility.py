@@ -1,4 +1,4 @@
-"""Every row of the rules, broken and kept; and that each way out leads out."""
+"""Every row of the rules, broken and kept; and every fix works."""
 
 import datetime
 import re
@@ -88,7 +88,7 @@ def test_every_rule_is_broken_and_kept_by_a_case() -> None:
 
 
 @pytest.mark.parametrize(("name", "case"), numbered("broken"))
-def test_a_broken_rule_is_told_with_its_way_out(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_broken_rule_is_reported_with_its_fix(name: str, case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     for pin, value in case.pins.items():
         monkeypatch.setattr(versions, pin, value)
     assert found_by(name, case.setup) == case.says
@@ -111,7 +111,7 @@ def test_a_good_setup_has_neither_problems_nor_warnings() -> None:
     assert warnings(setup()) == []
 
 
-def test_all_broken_rules_are_told_at_once() -> None:
+def test_all_broken_rules_are_reported_at_once() -> None:
     whole = replace(
         on("g4ad.xlarge", "g4dn.extra", volume_gib=1), kubernetes="1.2", system_types=("odd",), tenants=MANY
     )
@@ -133,7 +133,7 @@ def test_each_type_of_a_pool_and_each_pool_is_looked_at() -> None:
     ]
 
 
-def test_every_arm64_card_is_refused_by_each_part_that_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_arm64_gpu_is_refused_by_each_part_that_has_no_build(monkeypatch: pytest.MonkeyPatch) -> None:
     none = tuple(replace(part, architectures=frozenset({"amd64"})) for part in versions.PARTS)
     monkeypatch.setattr(versions, "PARTS", none)
     found = found_by("every part has a build for the architecture", on("g5g.xlarge"))
@@ -148,12 +148,12 @@ def test_the_real_pins_run_on_graviton(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name, known in instance_types().items() if known.gpu.vendor == "amd"])
-def test_amd_cards_are_refused_as_amds(name: str) -> None:
+def test_amd_gpus_are_refused_as_amds(name: str) -> None:
     assert [problem.path for problem in problems(on(name))] == ["gpu-nodes.instance-types[0]"]
     assert "AMD" in str(problems(on(name))[0])
 
 
-# What rests on an unreadable setting keeps silent; what does not is told all the same.
+# What rests on an unreadable setting keeps silent; what does not is reported all the same.
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str
 
 
 @pytest.mark.parametrize(
-    ("unreadable", "told"),
+    ("unreadable", "shown"),
     [
         ([], [0, 1]),
         (["gpu-nodes[0].instance-types[0]"], [1]),
@@ -201,15 +201,15 @@ def test_a_rule_keeps_silent_about_what_rests_on_an_unreadable_setting(name: str
     ],
 )
 def test_an_unreadable_setting_of_one_pool_silences_no_rule_about_another(
-    unreadable: list[str], told: list[int]
+    unreadable: list[str], shown: list[int]
 ) -> None:
     whole = several(pool(sharing=Mps()), SMALL, SMALL, SMALL, own="gpu-nodes[1].sharing")
     crowded = replace(whole, tenants=(*tenants(*[SMALL] * 3, pool="first"), *whole.tenants[1:]))
     found = [one for one in problems(crowded, unreadable) if one.rule == "every model needs a share"]
-    assert [["first", "rest"].index(one.found.split()[3].rstrip(",")) for one in found] == told
+    assert [["first", "rest"].index(one.found.split()[3].rstrip(",")) for one in found] == shown
 
 
-def test_what_pools_with_the_stacks_sharing_have_in_common_is_told_once() -> None:
+def test_what_pools_with_the_stacks_sharing_have_in_common_is_reported_once() -> None:
     whole = several(pool(sharing=Mps()))
     both = replace(whole, pools=(replace(whole.pools[0], sharing=Mps()), whole.pools[1]))
     assert [one.path for one in warnings(both)] == ["sharing.mode"]
@@ -217,7 +217,7 @@ def test_what_pools_with_the_stacks_sharing_have_in_common_is_told_once() -> Non
     assert [one.path for one in warnings(differ)] == ["sharing.mode", "gpu-nodes[1].sharing.mode"]
 
 
-def test_what_does_not_rest_on_the_unreadable_setting_is_still_told() -> None:
+def test_what_does_not_rest_on_the_unreadable_setting_is_still_reported() -> None:
     whole = replace(on("g4dn.extra"), kubernetes="1.2", nat="single", nat_is_written=False)
     assert [one.path for one in problems(whole, ["sharing.mode"])] == [
         "gpu-nodes.instance-types[0]",
@@ -226,16 +226,16 @@ def test_what_does_not_rest_on_the_unreadable_setting_is_still_told() -> None:
     assert [one.path for one in warnings(whole, ["sharing"])] == ["cluster.nat"]
 
 
-def test_the_other_types_are_told_when_one_is_unreadable() -> None:
+def test_the_other_types_are_reported_when_one_is_unreadable() -> None:
     found = problems(on("g4dn.extra", "g4dn.odd"), ["gpu-nodes.instance-types[0]"])
     assert [one.path for one in found] == ["gpu-nodes.instance-types[1]"]
 
 
-# Ways out, taken.
+# Fixes, applied.
 
 
-def ways_out(whole: Setup, fix: str) -> list[Setup]:
-    """The setups that result from each of the ways out in `fix`."""
+def fixes(whole: Setup, fix: str) -> list[Setup]:
+    """The setups that result from each of the fixes in `fix`."""
     ways = fix.removeprefix("Write ").removesuffix(".").split("; or ")
     found = [changed(whole, re.sub(" to share the GPU| for smaller slices", "", way)) for way in ways]
     here, there = whole.pools[-1], found[0].pools[-1]
@@ -245,9 +245,9 @@ def ways_out(whole: Setup, fix: str) -> list[Setup]:
 
 
 @pytest.mark.parametrize("case", CASES["broken"]["every model has a share"])
-def test_each_way_out_of_the_table_leads_out(case: Case) -> None:
+def test_each_fix_of_the_table_works(case: Case) -> None:
     [problem] = [one for one in problems(case.setup) if one.path == "models"]
-    for out in ways_out(case.setup, problem.fix):
+    for out in fixes(case.setup, problem.fix):
         assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix
 
 
@@ -263,7 +263,7 @@ def test_each_way_out_of_the_table_leads_out(case: Case) -> None:
     provisioner=st.sampled_from(["node-group", "karpenter"]),
 )
 @settings(max_examples=200)
-def test_each_way_out_of_too_few_shares_leads_out(
+def test_each_fix_of_too_few_shares_works(
     kind: str, name: str, replicas: int, desired: int, more: int, count: int, alone: bool, provisioner: str
 ) -> None:
     most = max(desired + more, 1)
@@ -272,7 +272,7 @@ def test_each_way_out_of_too_few_shares_leads_out(
     broken = [one for one in problems(whole) if one.path == "models"]
     assert bool(broken) == (count > here.total_shares)
     for problem in broken:
-        outs = ways_out(whole, problem.fix)
+        outs = fixes(whole, problem.fix)
         assert 1 <= len(outs) <= 2
         for out in outs:
             assert not {"models", "sharing.replicas"} & {one.path for one in problems(out)}, problem.fix

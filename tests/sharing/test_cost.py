@@ -49,12 +49,14 @@ def test_every_type_for_system_nodes_has_its_price(name: str) -> None:
     assert prices.system_node(name, "eu-west-1") == replace(home, note="price of us-east-1", own=False)
 
 
-def test_an_estimate_goes_by_the_number_of_cards_and_takes_the_dearest_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_goes_by_the_number_of_gpus_and_takes_the_most_expensive_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     known = {key: usd for key, usd in prices._by_region("gpu_prices").items() if key[1] != "g4dn.12xlarge"}
     monkeypatch.setattr(prices, "_by_region", lambda name: known)
-    dearest = known["us-east-1", "g4dn.16xlarge"]
+    most_expensive = known["us-east-1", "g4dn.16xlarge"]
     found = prices.on_demand("g4dn.12xlarge", "us-east-1")
-    assert found.usd_per_hour == pytest.approx(4 * dearest)
+    assert found.usd_per_hour == pytest.approx(4 * most_expensive)
     assert found.note == "estimate, from g4dn.16xlarge"
     assert (found.region, found.date) == ("us-east-1", "2026-07-20")
 
@@ -88,7 +90,7 @@ def priced(draw: st.DrawFn) -> Setup:
 
 @given(whole=priced())
 @settings(max_examples=120)
-def test_the_lines_add_up_and_fewer_nodes_are_never_dearer_than_dedicated_ones(whole: Setup) -> None:
+def test_the_lines_add_up_and_fewer_nodes_are_never_more_expensive_than_dedicated_ones(whole: Setup) -> None:
     bill = cost(whole)
     assert bill.usd_per_hour == pytest.approx(sum(one.usd_per_hour for one in bill.lines))
     assert all(one.usd_per_hour >= 0 for one in bill.lines)
@@ -112,7 +114,7 @@ def test_spot_is_never_above_on_demand(region: str) -> None:
 @pytest.mark.parametrize(
     "row", tables.read("spot_prices").rows, ids=lambda row: f"{row['region']} {row['instance_type']}"
 )
-def test_a_spot_price_is_the_dearest_zones_and_dated(row: tables.Row) -> None:
+def test_a_spot_price_is_the_most_expensive_zones_and_dated(row: tables.Row) -> None:
     price = prices.spot(row["instance_type"], row["region"])
     assert price == prices.Price(
         usd_per_hour=float(row["usd_per_hour"]), region=row["region"], date=row["date"], note=""

@@ -43,7 +43,7 @@ def memory() -> Iterator[Row]:
             }
 
 
-def cards() -> Iterator[Row]:
+def hardware() -> Iterator[Row]:
     for gpu in gpus().values():
         yield asdict(gpu)
 
@@ -66,7 +66,7 @@ def types() -> Iterator[Row]:
         yield {**asdict(kind), "gpu": kind.gpu.name}
 
 
-@pytest.mark.parametrize("rows", [memory, cards, slices, types])
+@pytest.mark.parametrize("rows", [memory, hardware, slices, types])
 def test_the_figures_are_those_of_the_golden(rows: Callable[[], Iterator[Row]], golden: Golden) -> None:
     text = io.StringIO()
     found = [*rows()]

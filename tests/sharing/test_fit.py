@@ -44,7 +44,7 @@ def test_mps_shares_of_a_t4_are_too_small_for_llama2_at_four_slots() -> None:
     assert fitting(Mps(replicas=2), *pair(slots=4)) == [False, True]
 
 
-def test_only_as_many_neighbours_count_as_the_card_has_shares_and_the_largest_of_them() -> None:
+def test_only_as_many_neighbours_count_as_the_gpu_has_shares_and_the_largest_of_them() -> None:
     found = verdicts([weighing(mib) for mib in (1_000, 2_000, 3_000, 4_000)], TimeSlicing(replicas=3), instance())
     assert [round(verdict.crowd_mib) for verdict in found] == [8_000, 9_000, 9_000, 9_000]
 
@@ -56,7 +56,7 @@ def test_the_same_model_twice_counts_twice() -> None:
 
 @given(whole=setups(), data=st.data())
 @settings(max_examples=30)
-def test_a_bigger_card_never_fits_less(whole: Setup, data: st.DataObject) -> None:
+def test_a_bigger_gpu_never_fits_less(whole: Setup, data: st.DataObject) -> None:
     (here,) = whole.pools
     gpu = here.smallest.gpu
     bigger = [known for known in NVIDIA if known.gpu.nvml_mib >= gpu.nvml_mib and known.gpu.cuda_mib >= gpu.cuda_mib]

@@ -1,4 +1,4 @@
-"""The catalogue of cards and instance types, and that every table says where it comes from."""
+"""The catalogue of GPUs and instance types, and that every table says where it comes from."""
 
 import datetime
 from importlib.resources import files
@@ -9,7 +9,7 @@ import pytest
 from sharing import prices, tables
 from sharing.gpus import CUDA_FRACTION_OF_NVML, alike, find_gpu, gpus, instance_types
 
-# Instance types by card, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
+# Instance types by GPU, family by family, as EC2 and Karpenter list them: 68 with an NVIDIA GPU, 5 with AMD's.
 SIZES = {
     "g4dn": ("t4", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge metal:8"),
     "g5": ("a10g", "xlarge 2xlarge 4xlarge 8xlarge 12xlarge:4 16xlarge 24xlarge:4 48xlarge:8"),
@@ -46,7 +46,7 @@ def test_the_catalogue_has_these_types_and_no_other() -> None:
 
 
 @pytest.mark.parametrize(("name", "gpu", "count"), WHOLE)
-def test_a_type_carries_its_cards(name: str, gpu: str, count: int) -> None:
+def test_a_type_carries_its_gpus(name: str, gpu: str, count: int) -> None:
     known = instance_types()[name]
     assert known.name == name
     assert known.gpu is gpus()[gpu]
@@ -58,7 +58,7 @@ def test_a_type_carries_its_cards(name: str, gpu: str, count: int) -> None:
 
 
 @pytest.mark.parametrize(("name", "mib"), SLICES.items())
-def test_a_slice_of_a_card_counts_as_one_small_card(name: str, mib: int) -> None:
+def test_a_slice_of_a_gpu_counts_as_one_small_gpu(name: str, mib: int) -> None:
     known = instance_types()[name]
     assert (known.gpus, known.gpu.nvml_mib, known.gpu.name) == (1, mib, f"l4/{mib}")
     assert known.gpu.cuda_mib == int(mib * 0.98)
@@ -113,7 +113,7 @@ def test_derived_memory_is_never_more_of_a_gpu_than_was_measured_but_on_the_t4()
     assert min(measured) >= CUDA_FRACTION_OF_NVML - 0.001
 
 
-def test_cards_say_which_drivers_know_them() -> None:
+def test_gpus_say_which_drivers_know_them() -> None:
     bounds = {name: (gpu.min_driver, gpu.max_driver) for name, gpu in gpus().items() if gpu.min_driver + gpu.max_driver}
     assert bounds == {"v100-16gb": (0, 580), "v100-32gb": (0, 580), "rtx-pro-4500": (595, 0)}
 
@@ -125,7 +125,7 @@ def test_mig_needs_the_driver_that_nvidia_s_guide_names() -> None:
     assert {name: gpu.mig_min_driver for name, gpu in gpus().items() if gpu.mig_min_driver} == guide
 
 
-def test_a_card_without_compute_capability_is_not_nvidias() -> None:
+def test_a_gpu_without_compute_capability_is_not_nvidias() -> None:
     assert [gpu.name for gpu in gpus().values() if gpu.compute_capability == (0, 0)] == ["radeon-pro-v520"]
     assert gpus()["b300"].compute_capability == (10, 3)
 
@@ -178,7 +178,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_no_table_has_two_rows_for_one_thing(name: str) -> None:
+def test_no_table_has_two_rows_for_one_key(name: str) -> None:
     keys = [tuple(row[key] for key in KEYS[name]) for row in tables.read(name).rows]
     assert len(keys) == len(set(keys))
 

@@ -1,4 +1,4 @@
-"""What Karpenter is told of shares, and how many nodes it brings."""
+"""What Karpenter knows about shares, and how many nodes it brings."""
 
 from dataclasses import replace
 
@@ -22,8 +22,8 @@ def test_a_node_is_counted_as_the_plugin_shares_it(kind: str, name: str, replica
     sharing = mode(name, replicas)
     [rows] = [each["resources"] for each in sharing.plugin_config()["sharing"].values()]
     gpus = instance_types()[kind].gpus
-    told = {row["name"]: str(row["replicas"] * gpus) for row in rows}
-    assert overlay_capacity(sharing, instance_types()[kind]) == told
+    shown = {row["name"]: str(row["replicas"] * gpus) for row in rows}
+    assert overlay_capacity(sharing, instance_types()[kind]) == shown
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_small_nodes_count_where_the_limit_is_that_of_large_ones() -> None:
 
 
 @pytest.mark.parametrize(("kind", "count"), [("g4dn.xlarge", "1"), ("g4dn.metal", "8"), ("g6f.large", "1")])
-def test_whole_cards_are_counted_as_they_are(kind: str, count: str) -> None:
+def test_entire_gpus_are_counted_as_they_are(kind: str, count: str) -> None:
     assert overlay_capacity(Exclusive(), instance_types()[kind]) == {"nvidia.com/gpu": count}
 
 
@@ -94,12 +94,12 @@ def test_karpenter_is_planned_with_as_many_nodes_as_the_models_need(
     assert here.total_shares == most * here.shares_per_node
 
 
-def test_a_node_group_has_as_many_nodes_as_it_is_told() -> None:
+def test_a_node_group_has_its_desired_number_of_nodes() -> None:
     here = pool(desired=3, max=3)
     assert setup(pools=(here,)).nodes_of(here) == 3
 
 
-def test_shares_are_proved_where_a_node_comes_and_its_number_of_cards_is_known() -> None:
+def test_shares_are_proved_where_a_node_comes_and_its_number_of_gpus_is_known() -> None:
     one = setup(pools=(pool(),))
     assert one.unproved(one.pools[0]) == ""
     parked = setup(pools=(pool(desired=0),))
@@ -118,7 +118,7 @@ def test_karpenters_bill_is_that_of_a_node_group_of_as_many_nodes() -> None:
     assert replace(ours, replacing_usd_per_hour=0.0) == replace(theirs, replacing_usd_per_hour=0.0)
 
 
-def test_a_pool_whose_cards_cannot_be_shared_so_is_refused_and_does_not_end_the_plan() -> None:
+def test_a_pool_whose_gpus_cannot_be_shared_so_is_refused_and_does_not_end_the_plan() -> None:
     whole = setup(pools=(pool("g4dn.xlarge", Mig(), provisioner="karpenter", max=3),), tenants=tenants(SMALL))
     assert whole.nodes_of(whole.pools[0]) == 3
-    assert assess(whole).problems[0].rule == "T4 has no MIG"
+    assert assess(whole).problems[0].rule == "is not supported by T4"

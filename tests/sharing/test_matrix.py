@@ -1,4 +1,4 @@
-"""The matrix of types, ways of sharing and provisioners: nothing raises, what plans fits, what is refused says why."""
+"""The matrix of types, sharing modes and provisioners: nothing raises, what plans fits, what is refused says why."""
 
 import re
 from dataclasses import replace
@@ -61,9 +61,9 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
         if not cell.plans:
             continue
         wanted = sorted(need(served, cell.instance.gpu).bound for served in pair())
-        cards = cell.nodes * cell.instance.gpus
+        count = cell.nodes * cell.instance.gpus
         offers = cell.pool.offers
-        assert cards * sum(shares.per_gpu for shares in offers) >= len(wanted), place
+        assert count * sum(shares.per_gpu for shares in offers) >= len(wanted), place
         largest = max(offers, key=lambda shares: shares.unit_mib)
         together = sum(wanted) if largest.sharers > 1 else wanted[-1]
         assert together <= largest.unit_mib <= cell.instance.gpu.cuda_mib, place
@@ -72,7 +72,7 @@ def test_every_cell_that_plans_holds_the_models_by_their_sizes_alone() -> None:
 
 
 @pytest.mark.slow
-def test_every_refused_cell_says_where_why_and_the_way_out() -> None:
+def test_every_refused_cell_says_where_why_and_the_fix() -> None:
     for place, cell in matrix().items():
         if cell.problem:
             assert cell.broken in NAMES, place
@@ -83,7 +83,7 @@ def test_every_refused_cell_says_where_why_and_the_way_out() -> None:
             assert cell.broken == "", place
 
 
-def test_the_types_that_a_way_out_names_hold_the_models_the_same_way() -> None:
+def test_the_types_that_a_fix_names_hold_the_models_the_same_way() -> None:
     named = 0
     for (_, way, _), cell in matrix().items():
         if cell.problem and cell.broken != MODELS_FIT:
@@ -93,7 +93,7 @@ def test_the_types_that_a_way_out_names_hold_the_models_the_same_way() -> None:
     assert named > 200
 
 
-def test_models_that_do_not_fit_fit_after_what_is_told() -> None:
+def test_models_that_do_not_fit_fit_after_the_advice() -> None:
     tried = 0
     for (name, way, by), cell in matrix().items():
         if cell.broken == MODELS_FIT:
@@ -108,7 +108,7 @@ def test_models_that_do_not_fit_fit_after_what_is_told() -> None:
     assert tried > 10
 
 
-def test_karpenter_is_told_to_be_the_reason_where_it_alone_refuses() -> None:
+def test_karpenter_is_named_as_the_reason_where_it_alone_refuses() -> None:
     cell = one("g7e.2xlarge", "mig-single", "karpenter")
     assert cell.broken == "Karpenter partitions no GPUs"
     assert cell.problem is not None
@@ -134,8 +134,8 @@ def test_there_are_as_many_nodes_as_the_models_need(type: str, way: str, nodes: 
 def test_the_price_is_that_of_all_gpu_nodes_and_of_nothing_else() -> None:
     cell = one("g4dn.xlarge", "exclusive")
     assert (cell.usd_per_hour, cell.on_demand_usd_per_hour, cell.is_spot) == (2 * 0.2158, 2 * 0.526, True)
-    dear = one("g4dn.4xlarge", "timeslice")
-    assert (dear.usd_per_hour, dear.is_spot) == (dear.on_demand_usd_per_hour, False)
+    expensive = one("g4dn.4xlarge", "timeslice")
+    assert (expensive.usd_per_hour, expensive.is_spot) == (expensive.on_demand_usd_per_hour, False)
 
 
 def test_the_cheapest_is_found_among_what_plans_at_a_price_of_that_kind() -> None:
@@ -156,7 +156,7 @@ def test_slices_are_cut_so_that_no_kind_is_idle() -> None:
     assert unequal.cut(instance("g7e.2xlarge").gpu) == "2x1g.24gb_1x2g.48gb"
 
 
-def test_a_card_whose_smallest_slices_hold_no_model_is_cut_into_larger_ones() -> None:
+def test_a_gpu_whose_smallest_slices_hold_no_model_is_cut_into_larger_ones() -> None:
     cell = one("p4d.24xlarge", "mig-single")
     assert cell.plans
     assert cell.pool.sharing.cut(cell.instance.gpu) == "4x1g.10gb"
@@ -178,7 +178,7 @@ def test_a_budget_and_the_pool_of_the_stack_do_not_count() -> None:
     assert [cell.plans for cell in cells(poor, types=["p4d.24xlarge"], ways=["timeslice"])] == [True, True]
 
 
-def test_only_what_is_doubtful_about_the_way_itself_is_told() -> None:
+def test_only_what_is_doubtful_about_the_way_itself_is_reported() -> None:
     open_to_all = replace(PAIR, public_access_cidrs=("0.0.0.0/0",), nat="single", system_nodes=1)
     [cell] = cells(open_to_all, types=["g4dn.xlarge"], ways=["mps"], provisioners=["karpenter"])
     assert [warning.path for warning in cell.warnings] == ["sharing.mode"]
@@ -193,7 +193,7 @@ def test_the_first_rule_that_refuses_is_named(monkeypatch: pytest.MonkeyPatch) -
     assert broken.name == "the GPU supports the mode"
 
 
-def test_more_models_get_more_shares_of_one_card() -> None:
+def test_more_models_get_more_shares_of_one_gpu() -> None:
     three = setup(tenants=tenants(weighing(1_000), weighing(1_000), weighing(1_000)))
     [cell] = cells(three, types=["g4dn.xlarge"], ways=["mps"], provisioners=["node-group"])
     assert (cell.plans, cell.nodes, cell.pool.sharing.replicas) == (True, 1, 3)

@@ -1,4 +1,4 @@
-"""Slices of a card: which there are, which lie on it together, and how layouts are named."""
+"""Slices of a GPU: which there are, which lie on it together, and how layouts are named."""
 
 import re
 from collections import Counter
@@ -13,15 +13,15 @@ from sharing.gpus import Gpu, gpus
 from sharing.mig import Layout, Profile
 from tests.sharing.builders import read_figures
 
-CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
+GPUS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 RTX, H100, A100 = gpus()["rtx-pro-server-6000"], gpus()["h100"], gpus()["a100-40gb"]
 LABEL = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 
 @st.composite
 def wanted(draw: st.DrawFn) -> tuple[Gpu, Layout]:
-    """A card, and a few of its profiles in numbers that it may or may not have room for."""
-    gpu = draw(st.sampled_from(CARDS))
+    """A GPU, and a few of its profiles in numbers that it may or may not have room for."""
+    gpu = draw(st.sampled_from(GPUS))
     chosen = draw(st.lists(st.sampled_from(list(mig.profiles(gpu).values())), min_size=1, max_size=3, unique=True))
     return gpu, tuple((profile, draw(st.integers(1, 3))) for profile in chosen)
 
@@ -41,7 +41,7 @@ def lies_somewhere(layout: Layout, gpu: Gpu) -> bool:
 @pytest.mark.slow
 @given(pair=wanted())
 @settings(max_examples=300)
-def test_a_layout_fits_a_card_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
+def test_a_layout_fits_a_gpu_when_some_choice_of_places_does(pair: tuple[Gpu, Layout]) -> None:
     gpu, layout = pair
     engines = max(profile.media for profile in mig.profiles(gpu).values())
     within = all(count <= profile.most for profile, count in layout)
@@ -61,8 +61,8 @@ def test_what_is_left_of_a_layout_fits_and_is_no_more_than_it(pair: tuple[Gpu, L
     assert (left == dict(layout)) is mig.fits(layout, gpu)
 
 
-@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
-def test_every_preset_and_every_usual_layout_fits_its_card_and_has_a_name_that_a_label_takes(gpu: Gpu) -> None:
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_every_preset_and_every_usual_layout_fits_its_gpu_and_has_a_name_that_a_label_takes(gpu: Gpu) -> None:
     usual, presets = list(mig.layouts(gpu)), mig.presets(gpu)
     names = [mig.name(layout) for layout in usual]
     for layout in (*usual, *presets.values()):
@@ -99,22 +99,22 @@ def test_presets_are_nvidias(gpu: Gpu, names: dict[str, str]) -> None:
     assert names.items() <= found.items()
 
 
-def test_the_card_with_two_slices_has_no_balanced_layout_and_one_without_mig_has_none_at_all() -> None:
+def test_the_gpu_with_two_slices_has_no_balanced_layout_and_one_without_mig_has_none_at_all() -> None:
     assert "all-balanced" not in mig.presets(gpus()["rtx-pro-4500"])
     assert mig.presets(gpus()["t4"]) == {}
     assert mig.profiles(gpus()["l40s"]) == {}
 
 
 @pytest.mark.parametrize("row", read_figures("slices"), ids=lambda row: f"{row['gpu']} {row['slices']}")
-def test_what_lies_on_a_card_together(row: dict[str, str]) -> None:
+def test_what_lies_on_a_gpu_together(row: dict[str, str]) -> None:
     gpu = gpus()[row["gpu"]]
     counts = [each.split("x", 1) for each in row["slices"].split()]
     layout = tuple((mig.profiles(gpu)[name], int(count)) for count, name in counts)
     assert mig.fits(layout, gpu) is (row["fits"] == "yes")
 
 
-@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
-def test_the_memory_of_slices_is_never_more_than_the_cards(gpu: Gpu) -> None:
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_the_memory_of_slices_is_never_more_than_the_gpus(gpu: Gpu) -> None:
     total = mig.memory_slices(gpu)
     for profile in mig.profiles(gpu).values():
         assert profile.memory_mib <= gpu.cuda_mib
@@ -124,7 +124,7 @@ def test_the_memory_of_slices_is_never_more_than_the_cards(gpu: Gpu) -> None:
         assert sum(profile.memory_mib * count for profile, count in layout) <= gpu.cuda_mib
 
 
-def test_measured_memory_is_told_from_derived() -> None:
+def test_measured_memory_is_distinguished_from_derived() -> None:
     assert (mig.profiles(A100)["1g.5gb"].memory_mib, mig.profiles(A100)["1g.5gb"].memory_is_derived) == (4_864, False)
     b200 = mig.profiles(gpus()["b200"])["2g.45gb"]
     assert (b200.memory_mib, b200.memory_is_derived) == (int(183_359 / 4 * 0.9), True)
@@ -141,12 +141,12 @@ def test_slices_have_the_memory_that_was_read_on_such_a_gpu(row: dict[str, str])
 
 
 @pytest.mark.parametrize("gpu", gpus().values(), ids=lambda gpu: gpu.name)
-def test_a_card_has_profiles_exactly_when_a_driver_can_cut_it(gpu: Gpu) -> None:
+def test_a_gpu_has_profiles_exactly_when_a_driver_can_cut_it(gpu: Gpu) -> None:
     assert bool(mig.profiles(gpu)) is bool(gpu.mig_min_driver)
 
 
-@pytest.mark.parametrize("gpu", CARDS, ids=lambda gpu: gpu.name)
-def test_profiles_begin_within_the_card_and_as_many_of_each_as_it_says_fit(gpu: Gpu) -> None:
+@pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+def test_profiles_begin_within_the_gpu_and_as_many_of_each_as_it_says_fit(gpu: Gpu) -> None:
     total = mig.memory_slices(gpu)
     for profile in mig.profiles(gpu).values():
         assert max(profile.starts) + profile.slices <= total
@@ -165,7 +165,7 @@ def test_resources_are_named_as_the_plugin_names_them() -> None:
     assert all(len(resource.partition("/")[2]) <= 63 for resource in every)
 
 
-def test_cards_are_found_by_a_profile_and_by_its_label() -> None:
+def test_gpus_are_found_by_a_profile_and_by_its_label() -> None:
     assert mig.gpus_with("1g.5gb") == mig.gpus_with("1g.5gb.me") == ["A100-40GB"]
     assert mig.gpus_with("1g.10gb") == ["A100-40GB", "A100-80GB", "H100"]
     assert mig.gpus_with("1g.99gb") == []

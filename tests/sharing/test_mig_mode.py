@@ -1,4 +1,4 @@
-"""MIG as a mode: what it offers, what nodes and plugin are told, what is wrong with a layout, what models get."""
+"""MIG as a mode: what it offers, what nodes and plugin get, what is wrong with a layout, what models get."""
 
 import itertools
 from dataclasses import replace
@@ -34,7 +34,7 @@ def lists(**counts: int) -> list[Slices]:
     return [Slices(profile=name.strip("_").replace("_", "."), count=count) for name, count in counts.items()]
 
 
-# What a card offers.
+# What a GPU offers.
 
 
 def test_single_gives_all_slices_one_name_and_mixed_each_profile_its_own() -> None:
@@ -46,7 +46,7 @@ def test_single_gives_all_slices_one_name_and_mixed_each_profile_its_own() -> No
     assert (large.resource, large.per_gpu, large.memory_mib) == ("nvidia.com/mig-2g.48gb", 1, 47_616)
 
 
-def test_without_a_layout_a_card_is_cut_into_its_smallest_slices() -> None:
+def test_without_a_layout_a_gpu_is_cut_into_its_smallest_slices() -> None:
     assert Mig().cut(RTX) == "4x1g.24gb"
     assert Mig().cut(H100) == "7x1g.10gb"
 
@@ -63,13 +63,13 @@ def test_pods_that_take_turns_on_a_slice_have_no_memory_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(("gpu", "layout"), [(T4, None), (RTX, "all-1g.10gb"), (H100, lists(_1g_10gb=9)), (RTX, [])])
-def test_a_card_that_cannot_be_cut_so_offers_nothing(gpu: Gpu, layout: Any) -> None:
+def test_a_gpu_that_cannot_be_cut_so_offers_nothing(gpu: Gpu, layout: Any) -> None:
     sharing = Mig(layout=layout, strategy="mixed")
     assert sharing.check(gpu)
     assert (sharing.offers(gpu), sharing.layout_of(gpu)) == ((), ())
 
 
-# What nodes and plugin are told.
+# What nodes and plugin are reported.
 
 
 def test_a_node_has_its_layout_from_the_start() -> None:
@@ -81,7 +81,7 @@ def test_a_node_has_its_layout_from_the_start() -> None:
     assert BALANCED.ready_labels == {"nvidia.com/mig.config.state": "success"}
 
 
-def test_the_plugin_is_told_the_strategy_and_who_takes_turns() -> None:
+def test_the_plugin_gets_the_strategy_and_who_takes_turns() -> None:
     assert Mig().plugin_config() == {"version": "v1", "flags": {"migStrategy": "single"}}
     assert BALANCED.plugin_config() == {"version": "v1", "flags": {"migStrategy": "mixed"}}
     shared = Mig(replicas=2, allocation_policy="distributed").plugin_config()
@@ -146,7 +146,7 @@ def test_two_configs_have_one_name_exactly_when_they_are_the_same() -> None:
 # Settings.
 
 
-def test_settings_survive_a_switch_of_mode_and_are_told_where_they_do_nothing() -> None:
+def test_settings_survive_a_switch_of_mode_and_are_reported_where_they_do_nothing() -> None:
     balanced = TypeAdapter(Sharing).validate_python(
         {"mode": "mig", "strategy": "mixed", "layout": [{"profile": "1g.24gb", "count": 2}]}
     )
@@ -189,13 +189,13 @@ def test_settings_that_mean_nothing_are_refused(settings_: dict[str, Any]) -> No
 # Layouts that cannot be.
 
 
-CARDS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
+GPUS = [gpu for gpu in gpus().values() if mig.profiles(gpu)]
 
 
 @pytest.mark.slow
-@given(gpu=st.sampled_from(CARDS), data=st.data())
+@given(gpu=st.sampled_from(GPUS), data=st.data())
 @settings(max_examples=200)
-def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
+def test_the_layout_that_is_suggested_instead_is_accepted(gpu: Gpu, data: st.DataObject) -> None:
     known = list(mig.profiles(gpu).values())
     chosen = data.draw(st.lists(st.sampled_from(known), min_size=1, max_size=4, unique=True))
     asked = tuple((profile, data.draw(st.integers(1, profile.most))) for profile in chosen)
@@ -212,20 +212,20 @@ def test_the_layout_that_is_told_instead_is_accepted(gpu: Gpu, data: st.DataObje
 def test_the_cheapest_types_with_mig_are_named_with_the_price_of_the_region() -> None:
     assert layouts.cheapest_types("us-east-1") == [("g7e.2xlarge", 3.36312), ("p5.4xlarge", 6.88)]
     (problem,) = Mig().check(T4, region="eu-west-2")
-    assert problem.fix.startswith("The cheapest with it: g7e.2xlarge ($")
+    assert problem.fix.startswith("Use another mode, or a type with MIG: g7e.2xlarge ($")
 
 
 # What models get.
 
 
-def test_too_few_slices_are_told_once_and_not_for_each_model() -> None:
+def test_too_few_slices_are_reported_once_and_not_for_each_model() -> None:
     whole = setup(
         pools=(pool("g7e.2xlarge", BALANCED),), tenants=tenants(*(weighing(1_000) for _ in range(4))), nat="none"
     )
     assert [problem.path for problem in assess(whole).problems] == ["models"]
 
 
-def test_a_layout_that_cannot_be_is_told_alone() -> None:
+def test_a_layout_that_cannot_be_is_reported_alone() -> None:
     whole = setup(pools=(pool("g7e.2xlarge", Mig(layout="all-1g.10gb")),))
     assert [problem.path for problem in assess(whole).problems] == ["sharing.layout"]
     assert assess(whole).fits == ()

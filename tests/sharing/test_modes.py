@@ -1,4 +1,4 @@
-"""Modes of sharing: what the plugin is told, what a share is, which card can do it."""
+"""Modes of sharing: what the plugin is reported, what a share is, which GPU can do it."""
 
 from dataclasses import replace
 from typing import Any
@@ -59,12 +59,12 @@ def test_there_are_four_modes_by_nvidias_names() -> None:
         (Mps(replicas=48), replicated("mps", 48)),
     ],
 )
-def test_the_plugin_is_told_exactly_what_it_takes(mode: Sharing, config: dict[str, Any]) -> None:
+def test_the_plugin_gets_exactly_what_it_takes(mode: Sharing, config: dict[str, Any]) -> None:
     assert mode.plugin_config() == config
 
 
 def only(sharing: Sharing, gpu: Gpu) -> Shares:
-    """What a card offers under a mode that gives one kind of share."""
+    """What a GPU offers under a mode that gives one kind of share."""
     (shares,) = sharing.offers(gpu)
     return shares
 
@@ -100,7 +100,7 @@ SMALL, LARGE = "nvidia.com/mig-1g.24gb", "nvidia.com/mig-2g.48gb"
         (Mig(strategy="mixed", layout="all-balanced"), {SMALL: ("none", 1), LARGE: ("none", 1)}, "false"),
     ],
 )
-def test_feature_discovery_labels_a_node_with_its_way_of_sharing(
+def test_feature_discovery_labels_a_node_with_its_sharing_mode(
     mode: Sharing, shared: dict[str, tuple[str, int]], is_mps: str
 ) -> None:
     labels = {"nvidia.com/mps.capable": is_mps}
@@ -121,14 +121,14 @@ def test_feature_discovery_labels_a_node_with_its_way_of_sharing(
         (Mps(replicas=48), 48, 320, True),
     ],
 )
-def test_a_card_gives_the_shares_of_its_mode(mode: Sharing, per_gpu: int, mib: int | None, enforced: bool) -> None:
+def test_a_gpu_gives_the_shares_of_its_mode(mode: Sharing, per_gpu: int, mib: int | None, enforced: bool) -> None:
     shares = only(mode, T4)
     assert (shares.per_gpu, shares.memory_mib, shares.enforced) == (per_gpu, mib, enforced)
 
 
 @given(gpu=st.sampled_from(NVIDIA), replicas=st.integers(2, 48))
 @settings(max_examples=60)
-def test_mps_shares_together_are_never_more_than_the_card(gpu: Gpu, replicas: int) -> None:
+def test_mps_shares_together_are_never_more_than_the_gpu(gpu: Gpu, replicas: int) -> None:
     shares = only(Mps(replicas=replicas), gpu)
     assert shares.memory_mib is not None
     assert gpu.nvml_mib - replicas < shares.memory_mib * shares.per_gpu <= gpu.nvml_mib
@@ -149,7 +149,7 @@ def test_mps_shares_together_are_never_more_than_the_card(gpu: Gpu, replicas: in
         (Mps, None),
     ],
 )
-def test_a_number_of_replicas_that_no_card_can_have_is_refused(mode: type[Mps], replicas: Any) -> None:
+def test_a_number_of_replicas_that_no_gpu_can_have_is_refused(mode: type[Mps], replicas: Any) -> None:
     with pytest.raises(ValidationError):
         mode(replicas=replicas)
 
@@ -195,7 +195,7 @@ def test_mps_needs_volta(capability: tuple[int, int], allowed: bool) -> None:
 
 
 @pytest.mark.parametrize("gpu", NVIDIA, ids=lambda gpu: gpu.name)
-def test_every_nvidia_card_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
+def test_every_nvidia_gpu_of_the_catalogue_can_be_shared_in_every_mode(gpu: Gpu) -> None:
     allowed = [mode.config_name for mode in every_mode(TimeSlicing()) if not mode.check(gpu)]
     whole = ["exclusive", "timeslice-2", "mps-2"]
     assert allowed == ([*whole, "mig-single"] if mig.profiles(gpu) else whole)
@@ -219,7 +219,7 @@ def test_a_switch_to_a_mode_that_cannot_have_the_settings_raises(mode: Sharing, 
         switched(mode, to)
 
 
-def test_left_over_settings_have_no_effect_under_exclusive_and_are_told() -> None:
+def test_left_over_settings_have_no_effect_under_exclusive_and_are_reported() -> None:
     assert Exclusive().without_effect() == {}
     assert Exclusive(replicas=4, allocation_policy="packed").without_effect() == {
         "replicas": 4,

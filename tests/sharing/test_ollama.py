@@ -1,4 +1,4 @@
-"""The settings of a server: each is one that Ollama would otherwise choose by the memory of the whole GPU."""
+"""The settings of a server: each is one that Ollama would otherwise choose by the memory of the entire GPU."""
 
 from sharing.models import KvType, Served, models
 from sharing.ollama import server_environment

@@ -37,7 +37,7 @@ def test_what_aws_does_not_list_has_the_tables_price_and_says_so() -> None:
     assert prices.spot("g4dn.xlarge", "us-east-1", empty) is None
 
 
-def test_the_bill_is_made_of_the_book_and_tells_its_age() -> None:
+def test_the_bill_is_made_of_the_book_and_says_its_age() -> None:
     bill = cost(setup(book=BOOK))
     lines = {line.item: (line.usd_per_hour, line.note) for line in bill.lines}
     assert lines["GPU nodes 1 × g4dn.xlarge"] == (0.3, "spot; seen 2026-11-18")
@@ -48,7 +48,7 @@ def test_the_bill_is_made_of_the_book_and_tells_its_age() -> None:
     assert on_demand.lines[2].usd_per_hour == 0.6
 
 
-def test_without_a_book_the_bill_tells_the_tables_day() -> None:
+def test_without_a_book_the_bill_says_the_tables_day() -> None:
     bill = cost(setup())
     assert (bill.price_source, bill.price_origin) == ("tables", "GPU prices of us-east-1, 2026-06-18, 156 days ago")
     assert bill.price_age_days == (TODAY - datetime.date(2026, 6, 18)).days
@@ -69,9 +69,9 @@ def test_old_prices_get_a_warning(days: int, warned: bool) -> None:
     assert bool(found) is warned
 
 
-def test_a_budget_is_held_against_the_prices_of_the_book() -> None:
+def test_a_budget_is_compared_with_the_prices_of_the_book() -> None:
     # While nodes are replaced, six system nodes (two zones add two each) and two GPU nodes run. They have
-    # 6 × 20 + 2 × 100 GiB at $0.08 a month (730 hours), which is $0.0351 per hour, and eight addresses at $0.005.
+    # 6 × 20 + 2 × 100 GiB at $0.08 per month (730 hours), which is $0.0351 per hour, and eight addresses at $0.005.
     # The control plane costs $0.10.
     # At the prices of the tables: 0.10 + 6 × 0.0416 + 2 × 0.2158 + 0.0351 + 0.04 = 0.8563.
     # At those of the book: 0.10 + 6 × 0.05 + 2 × 0.3 + 0.0351 + 0.04 = 1.0751.

@@ -1,4 +1,4 @@
-"""Stack files as people break them: every mistake is named at once, in the file's own path, and nothing else is."""
+"""Stack files as people break them: every error is named at once, in the file's own path, and nothing else is."""
 
 import copy
 import json
@@ -58,9 +58,9 @@ BROKEN: dict[str, tuple[str, Expected]] = {
     "long text": (stack(sharing=f"{{mode: {'x' * 500}}}"), [("sharing.mode", f"unknown mode '{'x' * 60}…'")]),
 }
 for name, row in yaml.safe_load((Path(__file__).parent / "broken_files.yaml").read_text()).items():
-    said = row.pop("mistakes").items()
-    told = [(path, part) for path, parts in said for part in ([parts] if isinstance(parts, str) else parts)]
-    BROKEN[name] = (row["file"] if "file" in row else stack(row.pop("after", ""), **row), told)
+    said = row.pop("errors").items()
+    shown = [(path, part) for path, parts in said for part in ([parts] if isinstance(parts, str) else parts)]
+    BROKEN[name] = (row["file"] if "file" in row else stack(row.pop("after", ""), **row), shown)
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "".join(
     f"{after}: &{after} [{', '.join([f'*{before}'] * 10)}]\n"
@@ -108,7 +108,7 @@ def write(file: Path, content: str | bytes) -> Path:
 
 
 @pytest.mark.parametrize("name", BROKEN)
-def test_every_mistake_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothing_else(name: str, file: Path) -> None:
+def test_every_error_of_a_file_is_named_at_once_with_its_rule_and_fix_and_nothing_else(name: str, file: Path) -> None:
     text, expected = BROKEN[name]
     problems = judge_file(write(file, text)).problems
     missed = [each for each in expected if not any(p.path == each[0] and each[1] in str(p) for p in problems)]
@@ -132,7 +132,7 @@ def every_path(line: str) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BROKEN)
-def test_a_refused_file_ends_with_1_and_names_each_mistake(
+def test_a_refused_file_ends_with_1_and_names_each_error(
     name: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, expected = BROKEN[name]
@@ -141,14 +141,14 @@ def test_a_refused_file_ends_with_1_and_names_each_mistake(
     heading, *lines = out.splitlines()
     found = re.fullmatch(r"error: Pulumi.broken.yaml has (\d+) errors?", heading)
     assert found
-    told = [path for line in lines[: int(found[1])] for path in every_path(line)]
-    assert sorted(told) == sorted(path for path, _ in expected)
+    shown = [path for line in lines[: int(found[1])] for path in every_path(line)]
+    assert sorted(shown) == sorted(path for path, _ in expected)
     assert not err
     assert "Traceback" not in out
 
 
 @pytest.mark.parametrize("name", [*BROKEN][::8])
-def test_a_refused_file_is_one_json_object_with_the_same_mistakes(
+def test_a_refused_file_is_one_json_object_with_the_same_errors(
     name: str, file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text, expected = BROKEN[name]
@@ -200,8 +200,8 @@ def test_a_file_without_permission_ends_with_2(
     assert capsys.readouterr().err == "tandem: Pulumi.broken.yaml cannot be read: Permission denied.\n"
 
 
-@pytest.mark.parametrize("call", [[], ["pln"], ["plan", "a", "b"], ["plan", "--jsn"]])
-def test_a_wrong_call_ends_with_2(call: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("call", [[], ["pln"], ["plan", "--jsn"]])
+def test_a_usage_error_ends_with_2(call: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(call)
     assert ended.value.code == 2
@@ -249,7 +249,7 @@ def test_values_of_other_projects_are_none_of_ours(file: Path) -> None:
     assert judge_file(write(file, stack(extra))).problems == ()
 
 
-def test_no_cost_is_told_while_a_mistake_stands(file: Path) -> None:
+def test_no_cost_is_reported_while_a_error_stands(file: Path) -> None:
     reading = judge_file(write(file, stack(gpu_nodes="{max: 0}", budget="{max-usd-per-hour: 0.01}")))
     assert reading.assessment.cost is None
     assert [problem.path for problem in reading.problems] == ["gpu-nodes.max"]

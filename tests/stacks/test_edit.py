@@ -136,7 +136,7 @@ def test_files_of_any_style_keep_it(text: str, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("config: {}\n", 'has no list of models. Add `tandem:models: [{name: "mine:7b"}]` under `config:`.'),
         ("config:\n  tandem:models: {name: a}\n", "has no list of models"),
@@ -151,13 +151,13 @@ def test_files_of_any_style_keep_it(text: str, name: str) -> None:
         ("config:\n  tandem:models: [{name: 'b:1b'},]\n", "cannot be changed alone"),
     ],
 )
-def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, told: str, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_changed_safely_is_left_alone(text: str, shown: str, tmp_path: Path) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(text)
     with pytest.raises(UnreadableError) as refusal:
         describe_model(path, "mine:7b", OWN)
     assert str(refusal.value).startswith("Pulumi.x.yaml ")
-    assert told in str(refusal.value)
+    assert shown in str(refusal.value)
     assert path.read_text() == text
     assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]
 
@@ -174,7 +174,7 @@ def test_the_file_is_replaced_at_once_and_keeps_its_mode_and_its_link(tmp_path: 
     assert sorted(os.listdir(tmp_path)) == ["Pulumi.x.yaml", "real.yaml"]
 
 
-def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(
+def test_a_file_that_another_process_changes_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
@@ -184,7 +184,7 @@ def test_a_file_that_somebody_else_changes_meanwhile_is_left_alone(
         path.write_text("# other\n")
 
     monkeypatch.setattr("sharing.files.os.fsync", change_meanwhile)
-    with pytest.raises(UnreadableError, match="changed by somebody else"):
+    with pytest.raises(UnreadableError, match="changed by another process"):
         describe_model(path, "mine:7b", OWN)
     assert path.read_text() == "# other\n"
     assert os.listdir(tmp_path) == ["Pulumi.x.yaml"]

@@ -107,12 +107,12 @@ def test_what_is_said_about_every_error(golden: Golden) -> None:
     lines: list[str] = []
     for path in fields():
         lines.append(path)
-        told: dict[tuple[str, ...], list[str]] = {}
+        shown: dict[tuple[str, ...], list[str]] = {}
         for value in WRONG:
-            told.setdefault(tuple(said(with_value(path, value))), []).append(
+            shown.setdefault(tuple(said(with_value(path, value))), []).append(
                 "missing" if value is None else repr(value)
             )
-        for problems, values in told.items():
+        for problems, values in shown.items():
             lines.append(f"  {', '.join(values)}:{'' if problems else ' fine'}")
             lines += [f"    {problem}" for problem in problems]
     text = "\n".join(lines) + "\n"

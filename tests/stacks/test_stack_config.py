@@ -169,10 +169,10 @@ WHOLE = {
 
 def test_the_own_model_keys_express_every_field_of_a_model() -> None:
     model = config(models=[WHOLE]).served()[0].model
-    told = {key.replace("-", "_"): value for key, value in WHOLE.items()}
-    told["weights_bytes"] = 2684354560
-    del told["weights_gib"]
-    assert asdict(model) == {**told, "weights_spread": 0, "source": "the stack file"}
+    shown = {key.replace("-", "_"): value for key, value in WHOLE.items()}
+    shown["weights_bytes"] = 2684354560
+    del shown["weights_gib"]
+    assert asdict(model) == {**shown, "weights_spread": 0, "source": "the stack file"}
 
 
 def test_an_own_model_with_windows_and_shared_heads_needs_what_its_engine_took() -> None:
@@ -373,11 +373,11 @@ def test_a_pool_that_no_model_uses_is_a_warning() -> None:
 def test_clients_in_kube_system_or_beside_the_models_are_warnings() -> None:
     reading = judged(**{"models-clients": {"namespaces": ["chat", "kube-system", "ollama"]}})
     assert reading.problems == ()
-    told = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
-    assert [line.split(":")[0] for line in told] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
-    assert "`hostNetwork`" in told[0]
-    assert "use the node's address" in told[0]
-    assert told[1].endswith("Remove it.")
+    shown = [str(one) for one in reading.assessment.warnings if one.path.startswith("models-clients")]
+    assert [line.split(":")[0] for line in shown] == ["models-clients.namespaces[1]", "models-clients.namespaces[2]"]
+    assert "`hostNetwork`" in shown[0]
+    assert "use the node's address" in shown[0]
+    assert shown[1].endswith("Remove it.")
 
 
 def under_pulumi(values: dict[str, str], project: str = "tandem") -> StackConfig:
