@@ -72,7 +72,7 @@ class Option:
 
 def _room(fit: Fit) -> float:
     verdict = fit.verdict
-    return verdict.room / (verdict.card_mib if verdict.share_mib is None else verdict.share_mib)
+    return verdict.room / (verdict.unit_mib if verdict.share_mib is None else verdict.share_mib)
 
 
 Judge = Callable[[Source, str], Judged]

@@ -174,9 +174,7 @@ def test_the_file_is_replaced_at_once_and_keeps_its_mode_and_its_link(tmp_path: 
     assert sorted(os.listdir(tmp_path)) == ["Pulumi.x.yaml", "real.yaml"]
 
 
-def test_a_file_that_another_process_changes_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_another_process_changes_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text(FILE)
 

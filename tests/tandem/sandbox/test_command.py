@@ -134,9 +134,7 @@ def test_the_language_hosts_lie_beside_the_pulumi_that_a_link_leads_to(project: 
     ],
 )
 @pytest.mark.parametrize("verb", ["up", "status", "destroy"])
-def test_a_broken_state_is_named_with_its_fix_and_left_alone(
-    project: Path, text: str, says: str, verb: str
-) -> None:
+def test_a_broken_state_is_named_with_its_fix_and_left_alone(project: Path, text: str, says: str, verb: str) -> None:
     install(project, "v3.260.0")
     cloud = project / HOME / "timeslice" / CLOUD
     cloud.parent.mkdir(parents=True)
