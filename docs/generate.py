@@ -1,4 +1,4 @@
-"""Writes what is derived from the code: `Pulumi.dev.yaml`, `docs/plan.schema.json`, and the tables of the documents.
+"""Writes what is derived from the code: `Pulumi.dev.yaml`, the JSON schemas, and the tables of the documents.
 
     python docs/generate.py            writes them
     python docs/generate.py --check    says which are out of date, exit 1
@@ -31,6 +31,8 @@ from sharing import tables
 from sharing.assessment import assess
 from sharing.modes import TimeSlicing, mode_names
 from sharing.setup import Setup
+from stacks.stack_file import schema, write
+from stacks.stack_file.edit import as_yaml
 from stacks.stack_file.judge import judge_file
 from stacks.stack_file.model_settings import ModelSettings
 from stacks.stack_file.provider_keys import HONOURED, REGION
@@ -62,10 +64,6 @@ SECTIONS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
 """Each section of a stack file, and what the dev stack sets in it: the cheapest that works."""
 VALUES = ("models-clients", "proof", "tags")
 """Keys of a stack file that are no sections."""
-POOLS_COMMENT = (
-    "    # Or a list of pools, each with these keys, a `name`, and its own `sharing`: "
-    "see docs/how-to/use-several-pools.md."
-)
 
 
 def main(arguments: list[str]) -> int:
@@ -93,6 +91,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     """Every derived document with the text that it should have."""
     yield ROOT / "Pulumi.dev.yaml", dev_stack()
     yield ROOT / "docs" / "plan.schema.json", plan_schema()
+    yield ROOT / "docs" / schema.FILE, json.dumps(schema.stack_schema(), indent=1) + "\n"
     for scheme in architecture.SCHEMES:
         yield ROOT / "docs" / "assets" / f"architecture-{scheme}.svg", architecture.draw(scheme)
     yield DECISIONS / "README.md", records.index(DECISIONS)
@@ -115,21 +114,19 @@ def documents() -> Iterator[tuple[Path, str]]:
 
 def dev_stack() -> str:
     """The stack file that shows every key: set ones as they are, the others as comments with their defaults."""
-    region = StackConfig.model_fields["region"].description
-    lines = [
-        "# The stack to try first: the cheapest that works. Every key is here, commented ones with their default.",
-        "config:",
-        _line("  ", "aws:region", "us-east-1", region, is_set=True),
-        *(_line("  ", key, _plain(field.default), field.description, is_set=False) for key, field in _provider_keys()),
+    sections = {key: chosen for key, (_, chosen) in SECTIONS.items()}
+    system_nodes = {"system-nodes": sections.pop("cluster.system-nodes")}
+    changed = {
+        "cluster": {**sections["cluster"], **system_nodes},
+        "models": [sections["models"], {"name": "mistral:7b", "context": 2048}],
+    }
+    values = {f"tandem:{key}": value for key, value in {**sections, **changed}.items()}
+    head = [
+        f"yaml-language-server: $schema=docs/{schema.FILE}",
+        "The stack to try first: the cheapest that works. Every key is here, commented ones with their default.",
     ]
-    for section in ("sharing", "gpu-nodes", "models", "cluster"):
-        lines += ["", f"  tandem:{section}:", *_section(section)]
-    lines.append("")
-    for name in VALUES:
-        field = StackConfig.model_fields[name.replace("-", "_")]
-        lines.append(_line("  ", f"tandem:{name}", _plain(field.default), field.description, is_set=False))
     # A set key is last: `pulumi stack init` (3.260) moves comments at the end out of `config:`.
-    return "\n".join([*lines, "", "  tandem:budget:", *_section("budget"), ""])
+    return write.stack_file({REGION: "us-east-1", **values}, head, every_key=True)
 
 
 def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
@@ -140,39 +137,6 @@ def _provider_keys() -> Iterator[tuple[str, FieldInfo]]:
 
 def _plain(value: object) -> object:
     return value.model_dump() if isinstance(value, BaseModel) else value
-
-
-def _section(section: str) -> Iterator[str]:
-    model, chosen = SECTIONS[section]
-    lead = "    - " if section == "models" else "    "
-    for key, field in _fields(model):
-        nested = f"{section}.{key}"
-        if nested in SECTIONS:
-            yield f"    {key}:"
-            inner, inner_chosen = SECTIONS[nested]
-            for inner_key, inner_field in _fields(inner):
-                yield _setting("      ", inner_key, inner_field, inner_chosen)
-        else:
-            yield _setting(lead, key, field, chosen)
-            lead = " " * len(lead)
-    if section == "gpu-nodes":
-        yield POOLS_COMMENT
-    if section == "models":
-        yield '    - {name: "mistral:7b", context: 2048}'
-
-
-def _setting(lead: str, key: str, field: FieldInfo, chosen: dict[str, Any]) -> str:
-    value = chosen.get(key, None if field.is_required() else field.default)
-    return _line(lead, key, value, field.description, is_set=key in chosen)
-
-
-def _line(lead: str, key: str, value: Any, description: str | None, *, is_set: bool) -> str:
-    setting = f"{lead}{'' if is_set else '# '}{key}: {_yaml(value)}"
-    return f"{setting:<45} # {description}"
-
-
-def _yaml(value: Any) -> str:
-    return json.dumps(value) if not isinstance(value, str) or ":" in value or value[0].isdigit() else value
 
 
 def _fields(model: type[BaseModel]) -> list[tuple[str, FieldInfo]]:
@@ -243,14 +207,14 @@ def keys_table() -> str:
         for key, field in _fields(model):
             if f"{section}.{key}" not in SECTIONS:
                 required = field.is_required() or field.default is None or key == "mode"
-                default = "" if required else f"`{_yaml(field.default)}`"
+                default = "" if required else f"`{as_yaml(field.default)}`"
                 rows.append((f"`{prefix}.{key}`", default, _what(section, key, field)))
         if model is GpuNodes:
             own = [(key, field) for key, field in _fields(GpuPool) if key not in dict(_fields(GpuNodes))]
             rows += [(f"`{section}[].{key}`", "", field.description or "") for key, field in own]
     for name in VALUES:
         field = StackConfig.model_fields[name.replace("-", "_")]
-        rows.append((f"`{name}`", f"`{_yaml(_plain(field.default))}`", field.description or ""))
+        rows.append((f"`{name}`", f"`{as_yaml(_plain(field.default))}`", field.description or ""))
     return _markdown(rows)
 
 

@@ -48,7 +48,7 @@ def test_derived_documents_are_up_to_date() -> None:
 
 def test_the_dev_stack_with_every_comment_switched_on_means_the_same(tmp_path: Path) -> None:
     text = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8")
-    whole = re.sub(r"^( *)# (?=[a-z-]+(:[a-zA-Z-]+)?: )", r"\1", text, flags=re.MULTILINE)
+    whole = re.sub(r"^( +)# (?=[a-z-]+(:[a-zA-Z-]+)?: )", r"\1", text, flags=re.MULTILINE)
     assert whole.count("\n") == text.count("\n")
     path = tmp_path / "Pulumi.dev.yaml"
     path.write_text(whole, encoding="utf-8")

@@ -176,7 +176,10 @@ class StackConfig(Section):
     sharing: Sharing | None = Field(
         default=None, description="Sharing mode of the GPUs. Required unless each pool in a list has its own `sharing`."
     )
-    gpu_nodes: Pools = Field(default=GpuNodes(), description="GPU nodes: one pool, or a list of pools.")
+    gpu_nodes: Pools = Field(
+        default=GpuNodes(),
+        description="GPU nodes: one pool, or a list, where each has a `name` and may have its own `sharing`.",
+    )
     models: Annotated[list[ModelSettings], Field(min_length=1, max_length=64)] = Field(description="Models to serve.")
     models_clients: ModelClients = Field(
         default=ModelClients(),
@@ -187,10 +190,10 @@ class StackConfig(Section):
         default=True, description="Check the shares after every change of the sharing mode, before the models start."
     )
     cluster: ClusterSettings = Field(default=ClusterSettings(), description="Network and control plane.")
-    budget: Budget = Field(default=Budget(), description="Limits for the cost of the stack.")
     tags: Annotated[dict[TagKey, TagValue], Field(max_length=30)] = Field(
         default={}, description="Extra tags for all resources that support tags."
     )
+    budget: Budget = Field(default=Budget(), description="Limits for the cost of the stack.")
 
     def ids(self) -> list[str]:
         """The id of each model, in order, all different: `llama2-7b`, then `llama2-7b-2`."""

@@ -410,7 +410,7 @@ def test_pulumi_refuses_what_the_file_refuses() -> None:
 
 
 def test_sections_are_the_keys_of_the_file() -> None:
-    assert SECTIONS == ("sharing", "gpu-nodes", "models", "models-clients", "proof", "cluster", "budget", "tags")
+    assert SECTIONS == ("sharing", "gpu-nodes", "models", "models-clients", "proof", "cluster", "tags", "budget")
 
 
 def test_pulumi_refuses_text_where_a_section_should_be() -> None:

@@ -74,3 +74,11 @@ def test_any_text_is_quoted_as_yaml_needs_it(tags: dict[str, Any]) -> None:
     """As Pulumi's own reader takes it, for which `1e3` is a number and `on` is not a truth value."""
     document, doubled = load(stack_file({"tandem:tags": tags}, []), "written")
     assert (document, doubled) == ({"config": {"tandem:tags": tags}}, [])
+
+
+def test_comments_of_the_shipped_stack_files_stand_above_their_keys() -> None:
+    """`pulumi config set` moves a comment that stands beside a value to wherever the line ends."""
+    for path in FILES:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        assert lines[0] == "# yaml-language-server: $schema=docs/stack.schema.json", path.name
+        assert [line for line in lines if " #" in line.lstrip() and not line.lstrip().startswith("#")] == [], path.name
