@@ -37,7 +37,9 @@ def run(parsed: argparse.Namespace) -> int:
     wanted = parsed.filter.lower()
     found = [each for each in instance_types().values() if wanted in each.name or wanted in each.gpu.title.lower()]
     if not found:
-        raise CallError(f"no GPU instance type has '{parsed.filter}'. {did_you_mean(parsed.filter, instance_types())}")
+        raise CallError(
+            f"No GPU instance type matches '{parsed.filter}'. {did_you_mean(parsed.filter, instance_types())}"
+        )
     if parsed.json:
         print_json(as_dict(found, parsed.region))
     else:
@@ -46,7 +48,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def as_dict(found: Sequence["InstanceType"], region: str) -> dict[str, Any]:
-    """The list as `--json` prints it; a price is null where the region's own is unknown."""
+    """The list for `--json`; a price is null if the region's own is unknown."""
     from sharing import tables
 
     return {
@@ -94,12 +96,12 @@ def show(found: Sequence["InstanceType"], region: str) -> None:
         size = f"{row['vcpu']:>6}{row['memory_mib'] / 1024:>6.0f}"
         line = f"{row['instance_type']:<16}{row['gpus']:>4}  {title:<20}{memory:>8}{size}{_prices(row)}"
         console.print(Text(line.rstrip()), soft_wrap=True)
-    said = f"Dollars per hour in {region}; - is unknown. MiB: what CUDA can use of each GPU."
+    said = f"$ per hour in {region}; - is unknown. MiB: usable by CUDA on each GPU."
     console.print(Text(f"\n{said}"), soft_wrap=not console.is_terminal)
 
 
 def _prices(row: dict[str, Any]) -> str:
-    """What the type costs, or why nobody pays it."""
+    """The prices of the type, or why there are none."""
     if row["retired"] or row["offered"] != "yes":
         why = {"no": "not offered", "unknown": "offer unknown"}
         return f"{'retired' if row['retired'] else why[row['offered']]:>18}"

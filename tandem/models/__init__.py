@@ -1,1 +1,1 @@
-"""`tandem models`: the catalogue, and the description of a model that it lacks."""
+"""`tandem models`: the catalogue, and descriptions of other models."""

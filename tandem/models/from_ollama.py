@@ -15,9 +15,9 @@ SAFETENSORS = "safetensors"
 
 
 def read_tag(server: Ollama) -> tuple[Contents, int]:
-    """What a server says about its endpoint's model, and at most how many bytes a projector of its own has.
+    """A server's description of its endpoint's model, and an upper bound of its projector's bytes.
 
-    Raises `UnreadableModelError`, and `tandem.deployed.ollama.OllamaError` where the server does not answer.
+    Raises `UnreadableModelError`, and `tandem.deployed.ollama.OllamaError` if the server does not answer.
     """
     tag, answer = server.endpoint.model, server.show()
     contents = _contents(tag, answer)
@@ -26,12 +26,12 @@ def read_tag(server: Ollama) -> tuple[Contents, int]:
 
 def _contents(tag: str, answer: Shown) -> Contents:
     if answer.remote_host:
-        raise UnreadableModelError(f"{tag} runs in Ollama's cloud, on no GPU of yours. Name a model that you can pull.")
+        raise UnreadableModelError(f"{tag} runs in Ollama's cloud, not on your GPU. Choose a model that you can pull.")
     if answer.details and answer.details.format == SAFETENSORS:
         raise UnreadableModelError(f"{tag} is stored as safetensors, which llama.cpp cannot load. Pull a GGUF of it.")
     if answer.model_info is None or answer.tensors is None:
         raise UnreadableModelError(
-            f"Ollama describes {tag} without metadata or tensors. Update Ollama, and pull it again."
+            f"Ollama describes {tag} without metadata or tensors. Update Ollama, then pull the model again."
         )
     kept = {key: value for key, value in answer.model_info.items() if not key.startswith("tokenizer.")}
     return Contents(kept, tuple(_tensors(tag, answer.tensors)))
@@ -49,8 +49,8 @@ def _tensors(tag: str, listed: Sequence[ollama_replies.Tensor]) -> Iterator[Tens
 
 
 def _projector_bytes(tag: str, contents: Contents, listed: Sequence[ollama_replies.Model]) -> int:
-    """All that the tag has besides its tensors. Ollama does not say how large the projector alone is."""
+    """All bytes of the tag besides its tensors. Ollama does not report the projector's size."""
     for model in listed:
         if same_tag(model.name, tag) and model.size is not None:
             return max(0, model.size - contents.bytes)
-    raise UnreadableModelError(f"Ollama does not say how large {tag} is. Name its projector with `--projector`.")
+    raise UnreadableModelError(f"Ollama does not report the size of {tag}. Pass its projector with `--projector`.")

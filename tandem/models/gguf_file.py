@@ -17,7 +17,7 @@ from tandem.deployed.ollama_replies import MOST_DIMENSIONS, MOST_TENSORS
 from tandem.terminal import FAILED, CallError
 
 MOST_HEADER = 256 * 2**20
-"""Bytes before the tensors. The largest vocabularies of 2026 make 20 MiB of it."""
+"""Bytes before the tensors. The largest vocabularies of 2026 take 20 MiB."""
 MOST_FIELDS = 4096
 MOST_ITEMS = 8_388_608
 """Items of a list: a vocabulary has up to 262,144 tokens, and twice as many merges."""
@@ -27,21 +27,21 @@ MAGIC = b"GGUF"
 PREFIXES = (
     (b"version https://git-lfs", "It is a pointer of Git LFS. Run `git lfs pull` first."),
     (b"<", "It is a web page. For a file on Hugging Face, write the URL with `/resolve/` instead of `/blob/`."),
-    (b"PK", "It is an archive. Name the GGUF file itself."),
+    (b"PK", "It is an archive. Unpack it, and choose the GGUF file."),
 )
-"""What files begin with that are mistaken for GGUF, and what to do."""
+"""First bytes of files that users mistake for GGUF, and the fix."""
 NEW_COPY = "Download it again."
 
 
 class UnreadableModelError(CallError):
-    """A file, a URL or a server that gives no description of a model; says what to do."""
+    """A file, a URL or a server without a description of a model; the text contains the fix."""
 
     exit_code = FAILED
 
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a file says before its tensors begin."""
+    """The content of a file before its tensors."""
 
     metadata: dict[str, object]
     """Without the tokenizer's."""
@@ -54,31 +54,31 @@ class Contents:
 
 
 def read(path: Path) -> Contents:
-    """What the GGUF file at `path` says; raises `UnreadableModelError`, or `CallError` where there is no file."""
+    """The content of the GGUF file at `path`; raises `UnreadableModelError`, or `CallError` if there is no file."""
     if path.is_dir():
-        raise CallError(f"{path} is a folder. Name a file in it.")
+        raise CallError(f"{path} is a folder. Choose a file in it.")
     try:
         with path.open("rb") as file:
             start = file.read(32)
     except OSError as error:
-        raise CallError(f"{path} cannot be read: {error.strerror}. Name a GGUF file.") from None
+        raise CallError(f"{path} cannot be read: {error.strerror}. Choose a GGUF file.") from None
     check_start(str(path), start)
     return read_mapped(str(path), path)
 
 
 def check_start(name: str, start: bytes) -> None:
-    """Raises `UnreadableModelError` unless a file begins as GGUF does."""
+    """Raises `UnreadableModelError` unless a file starts like GGUF."""
     if start.startswith(MAGIC):
         return
     looks_like = [fix for prefix, fix in PREFIXES if start.lstrip().lower().startswith(prefix.lower())]
-    fix = looks_like[0] if looks_like else "It does not begin with `GGUF`. Download it again, or name another file."
+    fix = looks_like[0] if looks_like else "It does not start with `GGUF`. Download it again, or choose another file."
     raise UnreadableModelError(f"{name} is not a GGUF file. {fix}")
 
 
 def read_mapped(name: str, path: Path, need: Callable[[int], None] = lambda end: None) -> Contents:
-    """What the file at `path` says; `need` is asked before bytes up to `end` are looked at.
+    """The content of the file at `path`; calls `need` before it reads bytes up to `end`.
 
-    `name` stands in messages. Raises `UnreadableModelError`.
+    `name` is for messages. Raises `UnreadableModelError`.
     """
     try:
         reader = _BoundedReader(path, need)
@@ -90,20 +90,20 @@ def read_mapped(name: str, path: Path, need: Callable[[int], None] = lambda end:
     except _BrokenError as error:
         raise UnreadableModelError(f"{name} {error}") from None
     except (ValueError, KeyError, IndexError, OverflowError) as error:
-        # The library's own words about what it cannot read: a type, a version, an alignment, a key that is there twice.
+        # The library's message: an unknown type, version or alignment, or a duplicate key.
         said = printable(str(error.args[0] if isinstance(error, KeyError) else error))[:160].rstrip(".")
         raise UnreadableModelError(f"{name} cannot be read as GGUF ({said}). {NEW_COPY}") from None
     return Contents(metadata, tuple(reader.found))
 
 
 class _BrokenError(Exception):
-    """What is wrong with a file, to follow its name."""
+    """An error in a file, as text to follow its name."""
 
 
 class _BoundedReader(GGUFReader):
-    """The library's reader with bounds: by itself it follows every count, and takes a list token by token.
+    """The library's reader with limits: by default it trusts every count, and reads a list token by token.
 
-    It overrides what gguf calls internal, hence the narrow range of versions in pyproject.toml.
+    It overrides internal methods of gguf, hence the narrow range of versions in pyproject.toml.
     """
 
     def __init__(self, path: Path, need: Callable[[int], None]) -> None:
@@ -119,7 +119,7 @@ class _BoundedReader(GGUFReader):
         if end > self.data.size:
             raise _BrokenError(f"ends at byte {self.data.size:,}, in the middle of its metadata. {NEW_COPY}")
         if end > MOST_HEADER:
-            raise _BrokenError(f"has metadata of more than {MOST_HEADER // 2**20} MiB, which no model has. {NEW_COPY}")
+            raise _BrokenError(f"has more than {MOST_HEADER // 2**20} MiB of metadata, which no model has. {NEW_COPY}")
         self._need(end)
 
     def _get_str(self, offset: int) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
@@ -150,7 +150,7 @@ class _BoundedReader(GGUFReader):
         raise _BrokenError(f"has a list of lists, which no model has. {NEW_COPY}")
 
     def _texts_size(self, start: int, count: int) -> int:
-        """Bytes of a list of texts. Nobody reads them: they are tokens."""
+        """Bytes of a list of texts. They are tokens, which tandem does not read."""
         length = struct.Struct("<Q" if self.byte_order == "I" else ">Q")
         offset, view = start, self.data.data
         for _ in range(count):
@@ -162,7 +162,7 @@ class _BoundedReader(GGUFReader):
         return offset - start
 
     def _build_tensors(self, start_offs: int, fields: list[ReaderField]) -> None:
-        """Sizes and places, without looking at a value."""
+        """Sizes and offsets, without reading a value."""
         needed = 0
         for field in fields:
             _, name, dimensions, shape, kind, offset = field.parts
@@ -172,14 +172,14 @@ class _BoundedReader(GGUFReader):
             needed = max(needed, start_offs + int(offset[0]) + size)
             self.found.append(Tensor(text, tuple(shape.tolist()), size))
         if needed > self.data.size:
-            raise _BrokenError(f"has {self.data.size:,} bytes, and its tensors need {needed:,}. {NEW_COPY}")
+            raise _BrokenError(f"has {self.data.size:,} bytes, but its tensors need {needed:,}. {NEW_COPY}")
         names = {tensor.name for tensor in self.found}
         if len(names) < len(self.found):
-            raise _BrokenError(f"has two tensors of one name. {NEW_COPY}")
+            raise _BrokenError(f"has two tensors with the same name. {NEW_COPY}")
 
 
 def tensor_bytes(kind: GGMLQuantizationType, shape: Sequence[int]) -> int:
-    """Bytes of a tensor; raises `ValueError` when there are too many to be true."""
+    """Bytes of a tensor; raises `ValueError` for an impossible size."""
     block, size = GGML_QUANT_SIZES[kind]
     values = prod(shape)
     if not all(0 < edge <= MOST_BYTES for edge in shape) or values * size // block > MOST_BYTES:
@@ -195,4 +195,4 @@ def _value_type(number: int) -> GGUFValueType:
 
 def _bound(what: str, count: int, most: int) -> None:
     if count > most:
-        raise _BrokenError(f"claims {what.format(count)}, more than the {most:,} that any model has. {NEW_COPY}")
+        raise _BrokenError(f"claims {what.format(count)}; no model has more than {most:,}. {NEW_COPY}")

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file at a URL: some megabytes of many gigabytes, by HTTP range requests."""
+"""Reads the header of a GGUF file at a URL: a few megabytes of many gigabytes, with HTTP range requests."""
 
 import re
 import tempfile
@@ -14,31 +14,31 @@ from tandem.models.gguf_file import Contents, UnreadableModelError, check_start,
 from tandem.terminal import CallError
 
 FIRST_PIECE = 2**20
-"""Bytes of the first request; each further one asks for twice as many."""
+"""Bytes of the first request; each further one doubles them."""
 LARGEST_PIECE = 2**24
 SECONDS = 60.0
 PIECE_SECONDS = 600.0
 """For a whole piece: at 16 MiB, 28 KB/s."""
 CONTENT_RANGE = re.compile(r"bytes (\d{1,20})-(\d{1,20})/(\d{1,20})")
-BY_HAND = "Download the file and name it instead."
+BY_HAND = "Download the file, and pass its path instead."
 WHY = {
     401: f"It needs a login. {BY_HAND}",
     403: f"It needs a login. {BY_HAND}",
-    404: "There is no such file. Correct the URL.",
-    200: f"It sends the whole file instead of the range that was asked for. {BY_HAND}",
+    404: "The file does not exist. Correct the URL.",
+    200: f"It sends the whole file instead of the requested range. {BY_HAND}",
 }
-"""What to do about an answer that is no range."""
+"""The fix for an answer that is not a range."""
 
 
 def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents:
-    """What the GGUF file at `url` says; raises `UnreadableModelError`.
+    """The content of the GGUF file at `url`; raises `UnreadableModelError`.
 
-    gguf wants a file of full length: what has come is in a sparse one.
+    gguf needs a file of full length: the received part is in a sparse one.
     """
     try:
         name = shown(url)
     except httpx.InvalidURL as error:
-        raise CallError(f"the URL cannot be read ({printable(str(error))}). Correct it.") from None
+        raise CallError(f"The URL is invalid ({printable(str(error))}). Correct it.") from None
     with (
         httpx.Client(follow_redirects=True, timeout=SECONDS, transport=transport) as client,
         tempfile.NamedTemporaryFile(prefix="tandem-", suffix=".gguf") as file,
@@ -51,23 +51,23 @@ def read_url(url: str, transport: httpx.BaseTransport | None = None) -> Contents
 
 
 def shown(url: str) -> str:
-    """The URL without what may be a secret: a password, a signature."""
+    """The URL without possible secrets: a password, a signature."""
     parsed = httpx.URL(url)
     return printable(str(parsed.copy_with(userinfo=b"", query=None, fragment=None)))
 
 
 class _Remote:
-    """A file at a URL, of which the beginning is in a local file of the same length."""
+    """A file at a URL, whose beginning is in a local file of the same length."""
 
     def __init__(self, client: httpx.Client, url: str, name: str, file: IO[bytes]) -> None:
         self._client, self._url, self._name, self._file = client, url, name, file
         self._here = 0
-        """So many bytes have come."""
+        """The number of received bytes."""
         self._tag = ""
         self.size = 0
 
     def need(self, end: int) -> None:
-        """Fetches what is still missing before byte `end`, and some more."""
+        """Fetches the missing bytes before byte `end`, and some more."""
         while self._here < end:
             piece = min(max(FIRST_PIECE, self._here), LARGEST_PIECE)
             self._fetch(self._here, max(end, self._here + piece))
@@ -83,21 +83,21 @@ class _Remote:
             raise UnreadableModelError(f"{self._name} cannot be reached ({reason}). Correct the URL.") from None
 
     def _check(self, response: httpx.Response, start: int) -> int:
-        """The last byte that the answer has; raises `UnreadableModelError` unless it is what was asked for."""
+        """The last byte of the answer; raises `UnreadableModelError` unless it is the requested range."""
         if response.headers.get("content-encoding", "identity") != "identity":
-            # httpx would unpack it, however large it is then.
-            raise UnreadableModelError(f"{self._name} packs its answer, which nobody asked for. {BY_HAND}")
+            # httpx would unpack it to any size.
+            raise UnreadableModelError(f"{self._name} compressed its answer without a request. {BY_HAND}")
         status = response.status_code
         if status != httpx.codes.PARTIAL_CONTENT:
             why = WHY.get(status, "Try again later.")
-            raise UnreadableModelError(f"{self._name} answers with {status} {response.reason_phrase}. {why}")
+            raise UnreadableModelError(f"{self._name} answered with {status} {response.reason_phrase}. {why}")
         found = CONTENT_RANGE.fullmatch(response.headers.get("content-range", ""))
         first, last, size = map(int, found.groups()) if found else (-1, -1, -1)
         if not (first == start <= last < size <= MOST_BYTES):
-            raise UnreadableModelError(f"{self._name} answers with a range that was not asked for. {BY_HAND}")
+            raise UnreadableModelError(f"{self._name} answered with another range than requested. {BY_HAND}")
         tag = response.headers.get("etag", "")
         if self.size and (size, tag) != (self.size, self._tag):
-            raise UnreadableModelError(f"{self._name} has changed meanwhile. Run the command again.")
+            raise UnreadableModelError(f"{self._name} changed during the download. Run the command again.")
         if not self.size:
             self.size, self._tag = size, tag
             self._make_room(size)
@@ -114,7 +114,7 @@ class _Remote:
             raise UnreadableModelError(f"{why}. Set TMPDIR to a folder of another file system.") from None
 
     def _keep(self, response: httpx.Response, start: int, end: int) -> None:
-        """Writes what comes, and no more than was asked for."""
+        """Writes the received bytes, and no more than requested."""
         late = time.monotonic() + PIECE_SECONDS
         self._file.seek(start)
         for part in response.iter_bytes():
@@ -123,4 +123,4 @@ class _Remote:
                 break
         self._file.flush()
         if self._here < end:
-            raise UnreadableModelError(f"{self._name} broke off at byte {self._here:,}. Run the command again.")
+            raise UnreadableModelError(f"{self._name} stopped at byte {self._here:,}. Run the command again.")

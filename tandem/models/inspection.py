@@ -1,4 +1,4 @@
-"""`tandem models inspect`: describes a model that the catalogue lacks, and writes it into a stack file."""
+"""`tandem models inspect`: describes a model outside the catalogue, and writes it to a stack file."""
 
 import argparse
 import re
@@ -25,20 +25,20 @@ from tandem.terminal import FINE, CallError, print_json
 
 SCHEMA_VERSION = 1
 UNNAMED = "NAME"
-"""What stands for the tag of a model that was read from a file, until somebody says it."""
+"""The placeholder for the tag of a model read from a file."""
 PROJECTOR = "clip"
 """`general.architecture` of a projector."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """A model, as the stack file describes it."""
+    """A model's description for a stack file."""
 
     model: Model
     own: Mapping[str, object]
     """Its own-model keys."""
     notes: tuple[str, ...]
-    """What is not exact, or not needed."""
+    """Remarks: inexact values, or values that are not needed."""
 
 
 def run(parsed: argparse.Namespace) -> int:
@@ -56,7 +56,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def as_dict(description: Description, file: Path | None) -> dict[str, Any]:
-    """The description as `--json` prints it."""
+    """The description for `--json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "model": asdict(description.model),
@@ -67,10 +67,10 @@ def as_dict(description: Description, file: Path | None) -> dict[str, Any]:
 
 
 def show(description: Description, parsed: argparse.Namespace, file: Path | None, count: int) -> None:
-    """The keys as a stack file has them, and what is to know about them."""
+    """The keys for a stack file, and remarks."""
     from rich.text import Text
 
-    from tandem.terminal import open_console
+    from tandem.terminal import announce, open_console
 
     console = open_console()
     model = description.model
@@ -79,7 +79,7 @@ def show(description: Description, parsed: argparse.Namespace, file: Path | None
     for line in lines:
         console.print(Text(line), soft_wrap=True)
     for note in description.notes:
-        console.print(Text(f"note: {note}", style="yellow"), soft_wrap=not console.is_terminal)
+        announce(console, "warning:", note, "yellow")
     if file:
         entries = "the model" if count == 1 else f"{count} models"
         done = f"{file.name} describes {entries}. Run `tandem plan {parsed.write}`."
@@ -89,18 +89,18 @@ def show(description: Description, parsed: argparse.Namespace, file: Path | None
 
 
 def _name(parsed: argparse.Namespace) -> str:
-    """What the stack file calls the model: the tag that its pods pull."""
+    """The model's name in the stack file: the tag that its pods pull."""
     is_tag = not _is_url(parsed.model) and not _is_file(parsed.model)
     name = parsed.name or (parsed.model if is_tag else UNNAMED)
     if not re.fullmatch(MODEL_NAME, name):
         raise CallError(f"'{printable(name)[:80]}' is not a tag. Write one as in `ollama pull`, e.g. llama2:7b.")
     if parsed.write and name == UNNAMED:
-        raise CallError("the model has no name for the stack file. Add `--name TAG`, the tag that its pods pull.")
+        raise CallError("The model has no name for the stack file. Pass `--name TAG`, the tag that its pods pull.")
     return name
 
 
 def _describe(parsed: argparse.Namespace, name: str) -> Description:
-    """Reads the model; raises `UnreadableModelError` where it is not clear what it is."""
+    """Reads the model; raises `UnreadableModelError` if its description is unclear."""
     notes: list[str] = []
     projector = _projector(parsed.projector) if parsed.projector else 0
     if _is_url(parsed.model):
@@ -115,7 +115,7 @@ def _describe(parsed: argparse.Namespace, name: str) -> Description:
         source = f"{parsed.model} of Ollama"
         if at_most and not projector:
             projector = at_most
-            notes.append("projector-bytes is an upper bound: Ollama does not say how large the projector alone is.")
+            notes.append("projector-bytes is an upper bound: Ollama does not report the projector's size.")
     try:
         model = describe(name, contents.metadata, contents.tensors, projector_bytes=projector, source=source)
         own = own_keys(model)
@@ -140,7 +140,7 @@ def _projector(place: str) -> int:
     """Bytes of the projector at `place`."""
     contents: Contents = read_url(place) if _is_url(place) else read(Path(place).expanduser())
     if contents.metadata.get("general.architecture") != PROJECTOR:
-        raise UnreadableModelError(f"{printable(place)} is not a projector. Name the file whose name has `mmproj`.")
+        raise UnreadableModelError(f"{printable(place)} is not a projector. Choose the file with `mmproj` in its name.")
     return contents.bytes
 
 
@@ -154,11 +154,11 @@ def _is_file(place: str) -> bool:
 
 @contextmanager
 def _waiting(parsed: argparse.Namespace) -> Iterator[None]:
-    """A sign of life on a terminal: a header of 20 MiB takes seconds."""
+    """Shows progress on a terminal: a header of 20 MiB takes seconds."""
     if parsed.json:
         yield
         return
     from tandem.terminal import open_console
 
-    with open_console(stderr=True).status(f"reading {printable(parsed.model)[:60]} …"):
+    with open_console(stderr=True).status(f"Reading {printable(parsed.model)[:60]} …"):
         yield

@@ -1,4 +1,4 @@
-"""`tandem models`: the catalogue, for people and for machines."""
+"""`tandem models`: the catalogue, on the screen and as JSON."""
 
 import argparse
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from tandem.terminal import FINE, CallError, print_json
 
 SCHEMA_VERSION = 1
 GPU, CONTEXT = "t4", 4096
-"""For what the list says how much memory a model needs: the least expensive GPU, Ollama's context on it, one slot."""
+"""The setting for the list's memory: the least expensive GPU, Ollama's context on it, one slot."""
 GIB = 2**30
 
 
@@ -24,7 +24,7 @@ def run(parsed: argparse.Namespace) -> int:
     wanted = parsed.filter.lower()
     found = [model for model in models().values() if wanted in model.name.lower() or wanted in model.architecture]
     if not found:
-        raise CallError(f"no model of the catalogue has '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
+        raise CallError(f"No model matches '{parsed.filter}'. {did_you_mean(parsed.filter, models())}")
     if parsed.json:
         print_json(as_dict(found))
     else:
@@ -33,7 +33,7 @@ def run(parsed: argparse.Namespace) -> int:
 
 
 def needs_mib(model: Model) -> float:
-    """GPU memory that `model` needs in the list's setting."""
+    """The GPU memory of `model` in the list's setting."""
     return need(Served(id="listed", model=model, context=CONTEXT, slots=1), gpus()[GPU]).total
 
 
@@ -43,7 +43,7 @@ def loads(model: Model) -> bool:
 
 
 def as_dict(found: Sequence[Model]) -> dict[str, Any]:
-    """The list as `--json` prints it."""
+    """The list for `--json`."""
     return {
         "schema_version": SCHEMA_VERSION,
         "date": tables.read("models").date,
@@ -57,7 +57,7 @@ def show(found: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
-    from tandem.terminal import open_console
+    from tandem.terminal import announce, open_console
 
     console = open_console()
     width = max(len("model"), *(len(model.name) for model in found))
@@ -72,6 +72,6 @@ def show(found: Sequence[Model]) -> None:
     if not all(map(loads, found)):
         console.print(Text("* The pinned Ollama does not load this model."), soft_wrap=not console.is_terminal)
     setting = f"on a {gpus()[GPU].title} with context {CONTEXT} and one slot"
-    said = f"The last column: GPU memory {setting}."
+    said = f"Last column: GPU memory {setting}."
     console.print(Text(said), soft_wrap=not console.is_terminal)
-    console.print(Text("For another model, run `tandem models inspect`."), soft_wrap=not console.is_terminal)
+    announce(console, "hint:", "for another model, run `tandem models inspect`", "cyan")

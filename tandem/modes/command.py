@@ -22,9 +22,9 @@ WAYS = {
     "mig-single": ("mig-single",),
     "mig-mixed": ("mig-mixed",),
 }
-"""What `--mode` may be, and the ways of sharing (`sharing.matrix.WAYS`) that it means."""
+"""The values of `--mode`, and the entries of `sharing.matrix.WAYS` that each selects."""
 SHARES = ("resource", "profile", "per_gpu", "memory_mib", "enforced")
-"""What `--json` says of the shares of a cell."""
+"""The fields of shares in `--json`."""
 PROVISIONERS: tuple["Provisioner", ...] = ("node-group", "karpenter")
 PAIR = ({"name": "llama2:7b", "context": 2048}, {"name": "mistral:7b", "context": 2048})
 """The models of the example stack `timeslice`."""
@@ -90,7 +90,7 @@ def _setup(parsed: argparse.Namespace) -> "Setup":
 
 
 def as_dict(setup: "Setup", found: Sequence["Cell"]) -> dict[str, Any]:
-    """The matrix as `--json` prints it: one entry a cell, dollars an hour for all GPU nodes of the cell."""
+    """The matrix for `--json`: one entry per cell, dollars per hour for all GPU nodes of the cell."""
     return {
         "schema_version": SCHEMA_VERSION,
         "region": setup.region,

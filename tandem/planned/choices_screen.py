@@ -1,4 +1,4 @@
-"""The cheapest setups for people: a table, what is doubtful about its rows, or why nothing fits."""
+"""The screen of `tandem choose`: the cheapest setups with their warnings, or why nothing fits."""
 
 from collections.abc import Sequence
 
@@ -30,14 +30,14 @@ def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) ->
     for number, choice in enumerate(shown, 1):
         line(console, _row(choice, doubts, f"{number} " if numbered else ""))
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
-    say(console, 0, "$", f"is the whole stack. {oldest.bill.price_origin}{_or_newer(shown)}.", "bold")
+    say(console, 0, "$", f"for the whole stack; {oldest.bill.price_origin}{_or_newer(shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
         say(console, 0, letter, doubt, "yellow")
     _unpriced(console, setup, [*found.fitting[most:], *found.not_judged])
 
 
 def _or_newer(shown: Sequence[Choice]) -> str:
-    """What to add to the oldest date of the prices."""
+    """The suffix for the oldest date of the prices."""
     return ", or newer" if len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1 else ""
 
 
@@ -54,7 +54,7 @@ def _row(choice: Choice, doubts: dict[str, str], lead: str) -> str:
 
 
 def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
-    """A letter for each doubt about the rows."""
+    """A letter for each warning about the rows."""
     found = dict.fromkeys(doubt for choice in shown for doubt in choice.doubts)
     return {doubt: chr(ord("a") + index % 26) for index, doubt in enumerate(found)}
 
@@ -62,32 +62,34 @@ def _doubts(shown: Sequence[Choice]) -> dict[str, str]:
 def _nothing(console: Console, setup: Setup, found: Choices) -> None:
     if not found.over_budget and not found.not_judged:
         refusal = found.refusal
-        reason = f"can run: {refusal}" if refusal else f"holds the models. The nearest setup: {found.nearest_miss}"
-        say(console, 0, "Nothing", reason, "red")
+        nearest = f"no GPU fits the models. Nearest: {found.nearest_miss}"
+        reason = f"these models cannot run: {refusal}" if refusal else nearest
+        say(console, 0, "error:", reason, "bold red")
         return
     known = "is known to fit" if found.not_judged else "fits"
-    reason = f"{known} within ${setup.max_usd_per_hour:.2f} per hour."
+    reason = f"no setup {known} within ${setup.max_usd_per_hour:.2f} per hour."
     if found.over_budget:
         reason += _cheapest(found.over_budget[0])
-    say(console, 0, "Nothing", reason, "red")
+    say(console, 0, "error:", reason, "bold red")
     _unpriced(console, setup, found.not_judged)
 
 
 def _cheapest(nearest: Choice) -> str:
-    """A setup that holds the models for more than the budget."""
+    """A setup that fits the models for more than the budget."""
     cell, bill = nearest.cell, nearest.bill
     return (
-        f" The cheapest setup that holds the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
+        f" The cheapest setup that fits the models is {cell.nodes} × {cell.instance.name}, {cell.way}, "
         f"{cell.pool.capacity}: ${bill.usd_per_hour:.3f} per hour, and up to ${bill.replacing_usd_per_hour:.3f} while "
         f"its nodes are replaced. Raise the budget to {bill.least_budget:.2f}."
     )
 
 
 def _unpriced(console: Console, setup: Setup, left_out: Sequence[Choice]) -> None:
-    """Setups that hold the models, too, for a price that nobody knows."""
+    """Setups that also fit the models, at an unknown price."""
     setups = [choice for choice in left_out if choice.bill.unpriced]
     types = list(dict.fromkeys(choice.cell.instance.name for choice in setups))
     if types:
         named = ", ".join(types[:MOST_TYPES]) + (f" and {len(types) - MOST_TYPES} more" * (len(types) > MOST_TYPES))
-        reason = f"{len(setups)} more setups: the prices of {named} in {setup.region} are unknown."
-        say(console, 0, "Not ranked:", f"{reason} {read_prices(setup.region)}", "yellow")
+        count = f"{len(setups)} more setup{'s' * (len(setups) > 1)}"
+        reason = f"{count} not ranked: the prices of {named} in {setup.region} are unknown."
+        say(console, 0, "warning:", f"{reason} {read_prices(setup.region)}", "yellow")

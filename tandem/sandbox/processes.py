@@ -1,8 +1,8 @@
 """Processes that a killed `pulumi` leaves running: it starts its language host, which starts the program.
 
-They wait for an engine that does not answer any more and end after minutes, if at all (seen: pulumi 3.260). Each host
-leads a process group of its own (pulumi sdk/go/common/resource/plugin/plugin.go, RegisterProcessGroup), so what they
-share is their environment. Where there is no /proc (macOS), nothing is found and they end on their own.
+They wait for an engine that no longer answers and end after minutes, if at all (seen: pulumi 3.260). Each host leads
+its own process group (pulumi sdk/go/common/resource/plugin/plugin.go, RegisterProcessGroup), so they share only their
+environment. Without /proc (macOS), tandem finds none, and they end on their own.
 """
 
 import os
@@ -20,7 +20,7 @@ def running(home: Path) -> list[int]:
     found = []
     marker = f"{HOME}={home}".encode()
     for folder in PROC.glob("[0-9]*"):
-        # Processes end while you look, and those of other users are theirs.
+        # Processes end during the search, and those of other users are not readable.
         with suppress(OSError):
             if marker in (folder / "environ").read_bytes().split(b"\0"):
                 found.append(int(folder.name))

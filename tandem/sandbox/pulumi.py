@@ -1,4 +1,4 @@
-"""The real `pulumi` of the PATH, on a private backend and with the emulated cloud's providers attached."""
+"""The real `pulumi` on the PATH, with a private backend and the emulated cloud's providers."""
 
 import json
 import os
@@ -21,28 +21,28 @@ from tandem.sandbox.processes import HOME, end_running
 from tandem.terminal import CallError
 
 OLDEST = (3, 250)
-"""The engine of this minor version and later was run against the providers (3.260); what they rely on is older."""
+"""Engines of this minor version and later work with the providers (run with 3.260)."""
 LANGUAGE_HOSTS = ("pulumi-language-python", "pulumi-language-python-exec")
 PASSPHRASE = "sandbox"
-"""Guards the secrets of an emulated cloud. The backend is private and this is no secret, so nobody has to know it."""
+"""Protects the secrets of an emulated cloud. The backend is private and this is not a secret."""
 HIDDEN = ("AWS_", "KUBE", "PULUMI_")
-"""Beginnings of variables that would change what the engine or the program does."""
+"""Prefixes of variables that would change the engine's or the program's behaviour."""
 SALT = "encryptionsalt"
 QUIET = "import signal\n\nsignal.signal(signal.SIGINT, signal.SIG_DFL)\n"
-"""What Python runs first. Pulumi sends SIGINT to the program when an update is canceled (see `__main__.py`). Most of
-the program's time is imports of the SDK, which come before its own first line."""
+"""Python runs this first. Pulumi sends SIGINT to the program when an update is canceled (see `__main__.py`). Most of
+the program's time is imports of the SDK, which precede its own first line."""
 
 
 class NoPulumiError(CallError):
-    """There is no `pulumi` that could be run; says how to get one."""
+    """There is no usable `pulumi`; the text says how to install it."""
 
 
 class FailedError(CallError):
-    """A command of `pulumi` that only prepares or looks failed; carries what it said."""
+    """A preparing or reading command of `pulumi` failed; the text has its message."""
 
 
 class Pulumi:
-    """Runs `pulumi` for one stack, in a folder of its own: private project file, stack file, backend and home."""
+    """Runs `pulumi` for one stack, in its own folder: private project file, stack file, backend and home."""
 
     def __init__(self, folder: Path, stack: str) -> None:
         self.folder = folder
@@ -53,9 +53,9 @@ class Pulumi:
         self._stack_file = folder / f"Pulumi.{stack}.yaml"
         self._python = folder / "python"
         self.providers = ""
-        """What PULUMI_DEBUG_PROVIDERS says."""
+        """The value of PULUMI_DEBUG_PROVIDERS."""
         self.stdout: int | None = None
-        """Where the progress of a command goes, if not to the standard output of this process."""
+        """The file for a command's progress, instead of this process's standard output."""
 
     @property
     def has_stack(self) -> bool:
@@ -63,7 +63,7 @@ class Pulumi:
         return any(self._backend.glob(f".pulumi/stacks/*/{self.stack}.json"))
 
     def prepare(self, project: Path, stack_file: Path | None) -> None:
-        """Writes the private copies of `Pulumi.yaml` in `project` and of the stack file, and makes the stack.
+        """Writes the private copies of `Pulumi.yaml` in `project` and of the stack file, and creates the stack.
 
         The user's files are never changed: pulumi would write its salt into them.
         """
@@ -77,19 +77,19 @@ class Pulumi:
         self._python.mkdir(exist_ok=True)
         (self._python / "sitecustomize.py").write_text(QUIET, encoding="utf-8")
         if stack_file is not None:
-            # `refresh` and `destroy` need none of it, so they go on where the stack file has gone or is broken.
+            # `refresh` and `destroy` do not need it, so they continue if the stack file is deleted or broken.
             settings = {"config": _read(stack_file).get("config") or {}, **self._salt()}
             write_whole(self._stack_file, yaml.safe_dump(settings))
         if not self.has_stack:
             self.ask("stack", "init", self.stack)
 
     def clear(self) -> None:
-        """Ends what a killed command left running, and removes what it left half-written.
+        """Ends processes that a killed command left running, and removes its half-written files.
 
-        Only for the owner of the emulated cloud's own lock: nobody else is at work then.
+        Only for the owner of the emulated cloud's lock: no other command is running then.
         """
         end_running(self._home)
-        # They hold a checksum that nobody reads. A kill leaves one empty, and then pulumi reads no state at all:
+        # They contain an unused checksum. A kill leaves one empty, and then pulumi reads no state at all:
         # gocloud.dev v0.46 blob/fileblob/attrs.go writes them in place, and reads them even under `metadata=skip`.
         for attributes in self._backend.rglob("*.attrs"):
             attributes.unlink()
@@ -103,7 +103,7 @@ class Pulumi:
 
     @property
     def has_stack_file(self) -> bool:
-        """Whether the private copy of the stack file is there and whole; a version that wrote in place left halves."""
+        """Whether the private copy of the stack file is complete; earlier versions left half-written ones."""
         return isinstance(_read(self._stack_file).get("config"), dict)
 
     def state(self) -> dict[str, Any]:
@@ -115,7 +115,7 @@ class Pulumi:
         return deployment
 
     def edit_state(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """Changes the deployment; pulumi checks it before it takes it."""
+        """Changes the deployment; pulumi validates it before it accepts it."""
         kept = json.loads(self.ask("stack", "export", "--stack", self.stack))
         change(kept["deployment"])
         edited = self.folder / "edited.json"
@@ -130,12 +130,12 @@ class Pulumi:
         )
         with _interrupts_left_to(process):
             code = process.wait()
-        if code < 0:  # a signal has ended it, so it could not end its own children
+        if code < 0:  # a signal ended it, so it could not end its own children
             end_running(self._home)
         return code
 
     def ask(self, *arguments: str) -> str:
-        """Runs a command and returns what it prints; raises `FailedError`."""
+        """Runs a command and returns its output; raises `FailedError`."""
         done = subprocess.run(
             self._command(arguments), cwd=self.folder, env=self.environment(), capture_output=True, text=True
         )
@@ -145,7 +145,7 @@ class Pulumi:
         return done.stdout
 
     def _salt(self) -> dict[str, Any]:
-        """Without it pulumi makes another; secrets in the state have theirs beside them."""
+        """Without it pulumi creates another; secrets in the state have their own."""
         before = _read(self._stack_file)
         return {SALT: before[SALT]} if SALT in before else {}
 
@@ -153,7 +153,7 @@ class Pulumi:
         return [self._executable, *arguments]
 
     def environment(self) -> dict[str, str]:
-        """What `pulumi` sees: nothing of the caller's AWS, Kubernetes or Pulumi."""
+        """The environment of `pulumi`: without the caller's AWS, Kubernetes or Pulumi variables."""
         return {
             **{name: value for name, value in os.environ.items() if not name.startswith(HIDDEN)},
             "PULUMI_BACKEND_URL": f"{self._backend.as_uri()}?metadata=skip",
@@ -167,7 +167,7 @@ class Pulumi:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What a file of YAML holds; nothing where it is not there, or cut off."""
+    """The content of a YAML file; nothing if it is missing or truncated."""
     try:
         values = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
@@ -181,32 +181,32 @@ def _version(found: str) -> str:
 
 
 def executable() -> str:
-    """The `pulumi` of the PATH; raises `NoPulumiError` when there is none, or one that is too old or incomplete."""
+    """The `pulumi` on the PATH; raises `NoPulumiError` if it is missing, too old or incomplete."""
     found = shutil.which("pulumi")
     if found is None:
         raise NoPulumiError(
-            "there is no `pulumi` on the PATH. Get it from https://www.pulumi.com/docs/install/ "
-            "(`curl -fsSL https://get.pulumi.com | sh`), or use `tandem plan`, which needs none."
+            "`pulumi` is not on the PATH. Install it from https://www.pulumi.com/docs/install/ "
+            "(`curl -fsSL https://get.pulumi.com | sh`), or use `tandem plan`, which does not need it."
         )
     said = _version(found)
     version = re.match(r"v?(\d+)\.(\d+)", said)
-    # A `pulumi` that was built by hand says nothing.
+    # A `pulumi` built from source has no version.
     if version and tuple(map(int, version.groups())) < OLDEST:
         raise NoPulumiError(
-            f"{found} is {said}: too old, the sandbox needs {OLDEST[0]}.{OLDEST[1]} or later. "
-            "Get it from https://www.pulumi.com/docs/install/."
+            f"{found} is {said}, but the sandbox needs {OLDEST[0]}.{OLDEST[1]} or later. "
+            "Update it from https://www.pulumi.com/docs/install/."
         )
     for host in LANGUAGE_HOSTS:
         if not (Path(found).resolve().parent / host).exists() and shutil.which(host) is None:
-            raise NoPulumiError(f"{found} has no {host} beside it: install Pulumi whole, its archive has all of them.")
+            raise NoPulumiError(f"{found} has no {host} beside it. Install the complete archive of Pulumi.")
     return found
 
 
 @contextmanager
 def _interrupts_left_to(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """While `pulumi` runs, Ctrl-C is its business: it ends what it has begun, with the providers still there.
+    """While `pulumi` runs, it handles Ctrl-C: it finishes its operations while the providers still run.
 
-    The terminal sends SIGINT to both processes. Whoever ends this one alone (SIGTERM) means the other one, too.
+    The terminal sends SIGINT to both processes. SIGTERM for this one is meant for the other one, too.
     """
 
     def pass_on(number: int, frame: FrameType | None) -> None:

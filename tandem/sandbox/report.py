@@ -1,4 +1,4 @@
-"""What `tandem sandbox … --json` prints: the comparison of state and cloud as one object."""
+"""The output of `tandem sandbox … --json`: the comparison of state and cloud as one object."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from tandem.terminal import SCHEMA_VERSION
 
 
 def as_report(stack: str, found: Findings) -> dict[str, Any]:
-    """The object; each thing that needs a repair has the command for it, or is under one that has."""
+    """The object; each resource that needs a repair has the command for it, or belongs to one that has."""
     return {
         "schema_version": SCHEMA_VERSION,
         "stack": stack,

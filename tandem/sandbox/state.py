@@ -1,4 +1,4 @@
-"""What Pulumi's state and the emulated cloud say of each other: orphans, missing things, unfinished operations."""
+"""Compares Pulumi's state with the emulated cloud: orphans, missing resources, unfinished operations."""
 
 import shlex
 from collections.abc import Collection, Iterator, Mapping
@@ -12,16 +12,16 @@ if TYPE_CHECKING:
     from sandbox.world import Thing, World
 
 PENDING = "pendingReplacement"
-"""Marks an entry of the state whose thing is deleted and not yet made again. `refresh` leaves it alone, and the next
-`up` makes it. (pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply)"""
+"""Marks an entry of the state whose resource is deleted and not yet recreated. `refresh` ignores it, and the next
+`up` creates it. (pulumi 3.260 pkg/resource/deploy/step.go, DeleteStep.Apply and RefreshStep.Apply)"""
 REPLACING = "replacing"
 HELM = "helm"
-"""Who made what a release brings, as the emulated cloud says."""
+"""The emulated cloud's maker of a release's resources."""
 
 
 @dataclass(frozen=True, slots=True)
 class Managed:
-    """A resource in Pulumi's state that exists in the cloud, or should."""
+    """A resource in Pulumi's state that should exist in the cloud."""
 
     urn: str
     type: str
@@ -35,31 +35,31 @@ class Managed:
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """An operation whose end Pulumi never heard of."""
+    """An operation without an end in Pulumi's state."""
 
     urn: str
     type: str
     operation: str
-    """`creating`, `updating`, `deleting` …, or `replacing` for what is deleted and waits for its successor."""
+    """`creating`, `updating`, `deleting` …, or `replacing` for a deleted resource without its replacement."""
     parent: str = ""
     provider: str = ""
     """URNs of the resource's parent and provider."""
 
     def importing(self, identity: str) -> tuple[str, ...]:
-        """What `pulumi` is called with to take what was created into the state."""
+        """The arguments with which `pulumi` imports the created resource into the state."""
         return _importing(self.type, name_of(self.urn), identity, self.parent, self.provider)
 
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """Something in the cloud that nobody's state knows, and the one command that repairs that."""
+    """A resource in the cloud but in no state, and the command that repairs it."""
 
     thing: "Thing"
     repair: str
     pending: Unfinished | None = None
-    """The unfinished creation that made it."""
+    """The unfinished creation that created it."""
     replaces: bool = False
-    """Whether the state still has the one that it was to replace: there is no import then, and `up` makes another."""
+    """Whether the state still has the resource that it replaces: then `up` creates another instead of importing it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,14 +68,16 @@ class Findings:
 
     managed: tuple[Managed, ...]
     resources: int
-    """As `pulumi` counts them: components, providers and the stack itself among them, but no default providers."""
+    """As `pulumi` counts them: with components, providers and the stack itself, without default providers."""
     things: int
     orphans: tuple[Orphan, ...]
     missing: tuple[Managed, ...]
     """In the state, but not in the cloud."""
     unfinished: tuple[Unfinished, ...]
     left_off: str = ""
-    """The verb that left the stack incomplete, or "": `up`, `destroy`, or a `refresh` that removed what was missing."""
+    """The verb that left the stack incomplete, or "": `up`, `destroy`, or a `refresh` that removed resources."""
+    made: int = 0
+    """Resources in the cloud that AWS, Kubernetes or Helm created, not Pulumi."""
 
     @property
     def agree(self) -> bool:
@@ -98,7 +100,7 @@ class Findings:
 
 
 def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "Graph | None" = None) -> Findings:
-    """Compares; `graph` is what the program would register, and tells an orphan's parent and provider."""
+    """Compares; `graph` is the program's graph, with an orphan's parent and provider."""
     resources = [one for one in deployment.get("resources") or () if not _is_default_provider(one)]
     managed = tuple(_managed(resources))
     operations = [(one["type"], one["resource"]) for one in deployment.get("pending_operations") or ()]
@@ -108,22 +110,23 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     providers = {one["urn"]: f"{one['urn']}::{one['id']}" for one in resources if _is_provider(one)}
     left = world.leftovers(keys)
     named = {thing.key for thing in left}
-    # What a controller made for an orphan comes and goes with it.
+    # Resources that a controller created for an orphan are deleted with it.
     roots = [thing for thing in left if thing.owner not in named and not _goes_with_the_cluster(thing)]
     known = {one["urn"] for one in resources}
     orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
     missing = tuple(one for one in managed if _is_gone(one, world))
-    return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished)
+    made = sum(thing.made_by != "pulumi" for thing in world.things())
+    return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished, made=made)
 
 
 def lack_dependencies(deployment: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The entries that were imported and that no `up` has seen since: they do not say what they need."""
+    """Imported entries that no `up` has updated since: they lack their dependencies."""
     entries = deployment.get("resources") or ()
     return [one for one in entries if one.get("id") and not _is_provider(one) and "propertyDependencies" not in one]
 
 
 def restore_dependencies(deployment: Mapping[str, Any], graph: "Graph") -> None:
-    """Puts into such entries what the program says that they need, where it comes before them in the state."""
+    """Adds the program's dependencies to such entries, if they precede them in the state."""
     needs = {one.urn: one.dependencies for one in graph}
     lacking = [one["urn"] for one in lack_dependencies(deployment)]
     earlier: set[str] = set()
@@ -139,12 +142,12 @@ def _unfinished(operation: str, resource: Mapping[str, Any]) -> Unfinished:
 
 
 def _goes_with_the_cluster(thing: "Thing") -> bool:
-    """Whether a release has left it: Helm uninstalls no CRDs of `crds/` and no namespace, and they cost nothing."""
+    """Whether a release left it: Helm deletes neither CRDs of `crds/` nor namespaces, and they cost nothing."""
     return thing.made_by == HELM and thing.owner is None
 
 
 def _is_gone(one: Managed, world: "World") -> bool:
-    """Whether nothing of it is left; what lay in a cluster that is gone answers no more."""
+    """Whether it no longer exists; resources of a deleted cluster no longer answer."""
     from sandbox.world import CloudError
 
     try:
@@ -190,11 +193,11 @@ def _orphan(
         one for one in unfinished if (one.operation, one.type, name_of(one.urn)) == ("creating", thing.type, thing.name)
     ]
     if created:
-        # `refresh` ends unfinished operations before it does anything else.
+        # `refresh` first ends unfinished operations.
         again = shlex.join(("tandem", "sandbox", "refresh", stack))
         return Orphan(thing, again, created[0], replaces=created[0].urn in known)
     if thing.made_by == "pulumi" and graph is not None:
-        # What has an entry already is no candidate: the engine imports nothing twice.
+        # A resource with an entry is no candidate: the engine imports nothing twice.
         found = [one for one in graph.of_type(thing.type) if one.name == thing.name and one.urn not in known]
         if found and found[0].provider in providers:
             importing = _importing(thing.type, thing.name, thing.id, found[0].parent, found[0].provider)

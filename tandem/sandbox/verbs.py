@@ -1,4 +1,4 @@
-"""What `tandem sandbox` does: an emulated cloud that outlives the command in `.tandem/sandbox/`, and its verbs.
+"""The verbs of `tandem sandbox`, and their emulated cloud, which `.tandem/sandbox/` keeps between commands.
 
 A folder for each stack: the emulated cloud (`cloud.json`), Pulumi's state, and private copies of the project's files.
 """
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 HOME = Path(".tandem", "sandbox")
 CLOUD = "cloud.json"
 LEFT_OFF = "left-off"
-"""The file that names the verb which left the stack incomplete; not there for a complete one."""
+"""The file with the verb that left the stack incomplete; absent for a complete one."""
 AT_ONCE = ("--yes", "--skip-preview")
-"""The command was the answer to "are you sure": nothing here costs anything."""
+"""No confirmation: nothing here costs anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a stack of the sandbox lives."""
+    """The paths of a stack of the sandbox."""
 
     stack: str
     stack_file: Path
@@ -40,7 +40,7 @@ class Place:
 
     @property
     def folder(self) -> Path:
-        """All that the sandbox keeps of this stack."""
+        """The sandbox's files of this stack."""
         return self.project.resolve() / HOME / self.stack
 
 
@@ -50,15 +50,15 @@ class Sandbox:
     def __init__(self, place: Place, world: "World", pulumi: Pulumi) -> None:
         self.place, self.world, self.pulumi = place, world, pulumi
 
-    def prepare(self, *, anew: bool) -> None:
-        """Makes ready what `pulumi` needs; `anew` takes over the stack file as it is now. Clears up after a crash."""
-        taken_over = anew or not self.pulumi.has_stack_file
-        self.pulumi.prepare(self.place.project, self.place.stack_file if taken_over else None)
+    def prepare(self, *, fresh: bool) -> None:
+        """Prepares `pulumi`, and cleans up after a crash; `fresh` copies the current stack file."""
+        copies = fresh or not self.pulumi.has_stack_file
+        self.pulumi.prepare(self.place.project, self.place.stack_file if copies else None)
         if self.pulumi.release():
-            _say("the last command was ended in the middle: dropped its lock")
+            _print("warning: the last command was killed; removed its lock")
 
     def recover(self) -> int:
-        """Ends what an earlier command left unfinished: what was created is adopted, what was not is forgotten."""
+        """Finishes an earlier command: imports created resources, and removes the others from the state."""
         found = self.findings()
         creations = [one for one in found.unfinished if one.operation == "creating"]
         if not creations:
@@ -70,30 +70,30 @@ class Sandbox:
         adopted = [(orphan, orphan.pending) for orphan in found.orphans if orphan.pending]
         for orphan, pending in adopted:
             if orphan.replaces:
-                _say(f"{name_of(pending.urn)} was created beside the one that it replaces: deleting it")
+                _print(f"Deleting {name_of(pending.urn)}, an unfinished replacement")
                 self.world.delete(orphan.thing.type, orphan.thing.id)
             elif code == FINE:
-                _say(f"{name_of(pending.urn)} was created, but Pulumi never heard of it: taking it into the state")
+                _print(f"Importing {name_of(pending.urn)} into the state: a killed command created it")
                 code = self.run(*pending.importing(orphan.thing.id))
         if absent := {name_of(one.urn) for one in creations} - {name_of(one.urn) for _, one in adopted}:
-            _say(f"was being created and is not there: {', '.join(sorted(absent))}: forgetting about it")
+            _print(f"Removing {', '.join(sorted(absent))} from the state: creation did not complete")
         return code
 
     def order(self) -> None:
-        """Lets `destroy` know what must go before what, also where something was imported: an import does not say."""
+        """Restores the order of `destroy` for imported resources: an import lacks dependencies."""
         if not lack_dependencies(self.pulumi.state()):
             return
         if graph := _graph(self.place):
             self.pulumi.edit_state(lambda deployment: restore_dependencies(deployment, graph))
 
     def run(self, verb: str, *options: str) -> int:
-        """Runs a command of `pulumi` on the stack, and remembers an `up` or `destroy` until it has succeeded."""
+        """Runs a command of `pulumi` on the stack, and records an `up` or `destroy` until it succeeds."""
         if verb in ("up", "destroy"):
             self.left_off = verb
         code = self.pulumi.run(verb, "--stack", self.place.stack, *options)
         if code < 0:
             print(flush=True)  # Pulumi's line of dots has no end
-            _say(f"pulumi was killed by {signal.Signals(-code).name}")
+            _print(f"error: pulumi was killed by {signal.Signals(-code).name}")
         if code:
             return FAILED
         if verb in ("up", "destroy"):
@@ -125,11 +125,11 @@ class Sandbox:
 def opened(place: Place, *, pace: float) -> Iterator[Sandbox]:
     """Opens the stack's cloud and serves it; raises `NoPulumiError`, `sandbox.world.StateError`."""
     if not place.folder.is_dir():
-        executable()  # without it, no folder is created
+        executable()  # otherwise no folder is created
 
     from sandbox.world import World
 
-    # Before all that takes seconds: it refuses where another command is at work.
+    # Before anything slow: it refuses while another command is running.
     world = World(place.folder / CLOUD, seconds_per_minute=pace)
     try:
         from sandbox.engine import serving
@@ -144,7 +144,7 @@ def opened(place: Place, *, pace: float) -> Iterator[Sandbox]:
 
 
 class RefusedError(CallError):
-    """The emulated cloud does not do what was asked."""
+    """The emulated cloud refuses a request."""
 
     exit_code = FAILED
 
@@ -158,8 +158,8 @@ def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_js
             return _for_programs(verb, sandbox, extra) if as_json else _VERBS[verb](sandbox, extra)
     except InUseError as error:
         raise CallError(
-            f"the sandbox of {place.stack} is in use by process {error.holder}. "
-            "Wait for its command to end, or press Ctrl-C there."
+            f"The sandbox of {place.stack} is in use by process {error.holder}. "
+            "Wait until its command ends, or press Ctrl-C there."
         ) from error
     except StateError as error:
         raise CallError(str(error)) from error
@@ -170,19 +170,19 @@ def command(verb: str, place: Place, extra: Sequence[str], *, pace: float, as_js
 
 
 def _unwritable(folder: Path, error: OSError) -> str:
-    """What keeps the sandbox from writing its files, and the fix; "" for any other error."""
+    """Why the sandbox cannot write its files, and the fix; "" for any other error."""
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
         return (
             f"{folder} cannot be written ({error.strerror}). "
-            "Copy the project to a folder that you can write, and run the command there."
+            "Copy the project to a writable folder, and run the command there."
         )
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return f"the disk of {folder} is full. Free some space, and run the same command again."
+        return f"The disk of {folder} is full. Free disk space, then repeat the command."
     return ""
 
 
 def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
-    """Runs the verb with everything for people on stderr, and prints what there is afterwards as one object."""
+    """Runs the verb with its messages on stderr, and prints the resulting state as one object."""
     if verb == "delete":
         token, identity = extra
         _delete_thing(sandbox, token, identity)
@@ -202,100 +202,101 @@ def _for_programs(verb: str, sandbox: Sandbox, extra: Sequence[str]) -> int:
 
 
 def _up(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    sandbox.prepare(anew=True)
+    sandbox.prepare(fresh=True)
     if code := sandbox.recover():
         return code
     found = sandbox.findings(_graph(sandbox.place))
     if found.orphans:
-        # The engine would make each of them a second time.
-        _say("the cloud has something that the state does not know: repair that first")
-        _tell_orphans(found)
+        # The engine would create each of them a second time.
+        _print("error: the emulated cloud contains resources missing from Pulumi's state. Repair them first.")
+        _print_orphans(found)
         return FAILED
     code = sandbox.run("up", *AT_ONCE, *extra)
     if code:
-        _say(
-            f"`tandem sandbox status {sandbox.place.stack}` says what is there. Run the same command again to continue."
-        )
+        status = f"tandem sandbox status {sandbox.place.stack}"
+        _print(f"hint: run `{status}` to inspect the stack, or repeat the command to continue")
     return code
 
 
 def _preview(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    sandbox.prepare(anew=True)
+    sandbox.prepare(fresh=True)
     return sandbox.run("preview", *extra)
 
 
 def _refresh(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    sandbox.prepare(anew=False)
+    sandbox.prepare(fresh=False)
     if sandbox.findings().missing and not sandbox.left_off:
         sandbox.left_off = "refresh"
     return sandbox.recover() or sandbox.run("refresh", *AT_ONCE, *extra)
 
 
 def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    sandbox.prepare(anew=False)
+    sandbox.prepare(fresh=False)
     code = sandbox.recover()
     if not code:
         sandbox.order()
         code = sandbox.run("destroy", *AT_ONCE, *extra)
     found = sandbox.findings()
     if found.resources:
-        # Pulumi ends with 0 after Ctrl-C. With `--target` the rest is meant to stay.
+        # Pulumi ends with 0 after Ctrl-C. With `--target` the rest stays on purpose.
         if not any(option.startswith("--target") for option in extra):
             sandbox.left_off = "destroy"
         again = f"tandem sandbox destroy {sandbox.place.stack}{' -- --refresh' if found.missing else ''}"
-        _say(f"{found.resources} resources are still in the state. Run `{again}` to continue.")
+        _print(f"error: {found.resources} resources are still in the state. Run `{again}` to continue.")
     if found.orphans:
-        _say(f"left in the cloud, and in nobody's state: {len(found.orphans)}")
-        _tell_orphans(found)
+        _print(f"error: {len(found.orphans)} resources in the emulated cloud are in no state")
+        _print_orphans(found)
     if found.resources or found.orphans:
         return FAILED
-    _say("nothing is left: 0 resources in the state, 0 in the cloud")
-    # Pulumi prints "run `pulumi stack rm dev`", which outside of the sandbox would remove the user's real stack.
-    _say(f"to remove the stack as well, delete {sandbox.place.folder}. Do not run `pulumi stack rm`.")
+    _print("ok: nothing is left: 0 resources in the state, 0 in the emulated cloud")
+    # Pulumi prints "run `pulumi stack rm dev`", which outside the sandbox would remove the user's real stack.
+    _print(f"hint: to remove the stack, too, delete {sandbox.place.folder}; do not run `pulumi stack rm`")
     return code
 
 
 def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     found = sandbox.findings(_graph(sandbox.place))
-    _say(f"{sandbox.place.stack}: {found.resources} resources in the state, {found.things} things in the cloud")
+    created = f" ({found.made} of them created by AWS, Kubernetes or Helm)" if found.made else ""
+    counts = f"{found.resources} resources in Pulumi's state, {found.things} in the emulated cloud{created}"
+    _print(f"{sandbox.place.stack}: {counts}")
     for one in found.unfinished:
-        _say(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
+        _print(f"warning: unfinished: {one.operation} {one.type} {name_of(one.urn)}")
     for orphan in found.orphans:
-        _say(_orphan(orphan))
+        _print(_orphan(orphan))
     named = {one.urn for one in found.unfinished}
     for lost in (one for one in found.missing if one.urn not in named):
-        _say(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
+        _print(f"error: in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
     if found.agree:
-        _say("state and cloud agree")
+        _print("ok: state and cloud agree")
     if found.left_off == "refresh":
-        _say("the stack is incomplete: `refresh` removed things")
+        _print("warning: the stack is incomplete: `refresh` removed resources")
     elif found.left_off:
-        _say(f"the stack is incomplete: the last `{found.left_off}` did not finish")
+        _print(f"warning: the stack is incomplete: the last `{found.left_off}` did not finish")
     if commands := repairs(sandbox.place.stack, found):
-        _say("to continue, run in this order:" if len(commands) > 1 else "to continue, run:")
+        _print("hint: to continue, run in this order:" if len(commands) > 1 else "hint: to continue, run:")
     for repair in commands:
-        _say(f"  {repair}")
+        _print(f"  {repair}")
     return _code(found)
 
 
 def _code(found: Findings) -> int:
-    """Of `status`: 0 only where there is nothing to run."""
+    """The exit code of `status`: 0 only if nothing needs a command."""
     return FINE if found.agree and not found.completes else FAILED
 
 
-def _tell_orphans(found: Findings) -> None:
+def _print_orphans(found: Findings) -> None:
     for orphan in found.orphans:
-        _say(_orphan(orphan))
-        _say(f"  repair: {orphan.repair}")
+        _print(_orphan(orphan))
+        _print(f"  hint: run `{orphan.repair}`")
 
 
 def _orphan(orphan: Orphan) -> str:
     thing = orphan.thing
-    return f"orphan: {thing.type} {thing.name} ({thing.id}), made by {thing.made_by}"
+    return f"error: in the cloud, but in no state: {thing.type} {thing.name} ({thing.id}), created by {thing.made_by}"
 
 
 def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
-    sandbox.prepare(anew=False)
+    sandbox.prepare(fresh=False)
     verb, *options = extra
     return sandbox.run(verb, *options)
 
@@ -303,7 +304,7 @@ def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:
 def _delete(sandbox: Sandbox, extra: Sequence[str]) -> int:
     token, identity = extra
     _delete_thing(sandbox, token, identity)
-    _say(f"deleted {token} {identity}")
+    _print(f"deleted {token} {identity}")
     return FINE
 
 
@@ -312,17 +313,17 @@ def _delete_thing(sandbox: Sandbox, token: str, identity: str) -> None:
 
     if sandbox.world.read(token, identity) is None:
         raise RefusedError(
-            f"there is no {token} {identity!r} in the cloud. "
+            f"The emulated cloud has no {token} {identity!r}. "
             f"Copy both from `tandem sandbox pulumi {sandbox.place.stack} -- stack --show-ids`, or from `status`."
         )
     try:
         sandbox.world.delete(token, identity)
     except CloudError as error:
-        raise RefusedError(f"the cloud refuses: {error}") from error
+        raise RefusedError(f"The emulated cloud refuses: {error}") from error
 
 
 def _graph(place: Place) -> "Graph | None":
-    """What the program would register; None when the stack file is not there or refused."""
+    """The program's graph; None if the stack file is missing or refused."""
     from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import RefusedError, judge_file
     from tandem.planned.plan import program_graph
@@ -334,7 +335,7 @@ def _graph(place: Place) -> "Graph | None":
     return program_graph(plan)
 
 
-def _say(line: str) -> None:
+def _print(line: str) -> None:
     print_line(f"sandbox: {line}", sys.stdout)
 
 
