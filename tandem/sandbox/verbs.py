@@ -248,7 +248,7 @@ def _destroy(sandbox: Sandbox, extra: Sequence[str]) -> int:
         _print_orphans(found)
     if found.resources or found.orphans:
         return FAILED
-    _print("ok: nothing is left: 0 resources in the state, 0 in the emulated cloud")
+    _print("nothing is left: 0 resources in the state, 0 in the cloud")
     # Pulumi prints "run `pulumi stack rm dev`", which outside the sandbox would remove the user's real stack.
     _print(f"hint: to remove the stack, too, delete {sandbox.place.folder}; do not run `pulumi stack rm`")
     return code
@@ -260,18 +260,18 @@ def _status(sandbox: Sandbox, extra: Sequence[str]) -> int:
     counts = f"{found.resources} resources in Pulumi's state, {found.things} in the emulated cloud{created}"
     _print(f"{sandbox.place.stack}: {counts}")
     for one in found.unfinished:
-        _print(f"warning: unfinished: {one.operation} {one.type} {name_of(one.urn)}")
+        _print(f"unfinished: {one.operation} {one.type} {name_of(one.urn)}")
     for orphan in found.orphans:
         _print(_orphan(orphan))
     named = {one.urn for one in found.unfinished}
     for lost in (one for one in found.missing if one.urn not in named):
-        _print(f"error: in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
+        _print(f"in the state, but not in the cloud: {lost.type} {lost.name} ({lost.id})")
     if found.agree:
-        _print("ok: state and cloud agree")
+        _print("state and cloud agree")
     if found.left_off == "refresh":
-        _print("warning: the stack is incomplete: `refresh` removed resources")
+        _print("the stack is incomplete: `refresh` removed resources")
     elif found.left_off:
-        _print(f"warning: the stack is incomplete: the last `{found.left_off}` did not finish")
+        _print(f"the stack is incomplete: the last `{found.left_off}` did not finish")
     if commands := repairs(sandbox.place.stack, found):
         _print("hint: to continue, run in this order:" if len(commands) > 1 else "hint: to continue, run:")
     for repair in commands:
@@ -292,7 +292,7 @@ def _print_orphans(found: Findings) -> None:
 
 def _orphan(orphan: Orphan) -> str:
     thing = orphan.thing
-    return f"error: in the cloud, but in no state: {thing.type} {thing.name} ({thing.id}), created by {thing.made_by}"
+    return f"orphan: {thing.type} {thing.name} ({thing.id}), created by {thing.made_by}"
 
 
 def _pulumi(sandbox: Sandbox, extra: Sequence[str]) -> int:

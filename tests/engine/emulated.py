@@ -129,7 +129,7 @@ class Stack:
     def preview(self, *options: str) -> Run:
         with opened(self.place, pace=0) as sandbox:
             sandbox.world.callers = self.callers
-            sandbox.prepare(anew=True)
+            sandbox.prepare(fresh=True)
             return told(sandbox, "preview", "--json", *options, env_streams=True)
 
     def findings(self) -> Findings:
@@ -197,7 +197,7 @@ class Stack:
         going_wrong = Faults(faults)
         with opened(self.place, pace=0) as sandbox:
             sandbox.world.callers, sandbox.world.faults = self.callers, going_wrong
-            sandbox.prepare(anew=anew)
+            sandbox.prepare(fresh=anew)
             run = told(sandbox, verb, *AT_ONCE, "--json", *options)
         self.fired += going_wrong.tried
         self.unfired = going_wrong.waiting

@@ -29,7 +29,7 @@ def test_up_status_destroy_from_the_command_line_leave_the_users_files_alone(not
     assert f"{count} created" in says(stack, 0, "up")
     assert f"{count} unchanged" in says(stack, 0, "up")
     said = says(stack, 0, "status")
-    assert ("state and cloud agree" in said, f"{count} resources in the state" in said) == (True, True), said
+    assert ("state and cloud agree" in said, f"{count} resources in Pulumi's state" in said) == (True, True), said
     assert "nothing is left: 0 resources in the state, 0 in the cloud" in says(stack, 0, "destroy")
     assert files(stack.folder) == before
 
@@ -83,7 +83,7 @@ def test_after_a_kill_in_the_middle_the_next_up_recovers_by_itself(nothing: Rais
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     assert "unfinished: creating aws:eks/cluster:Cluster" in says(stack, 1, "status")
-    assert "dropped its lock" in says(stack, 0, "up")
+    assert "removed its lock" in says(stack, 0, "up")
     assert stack.findings().agree
 
 
@@ -97,7 +97,7 @@ def test_what_was_created_while_the_engine_was_killed_is_taken_into_the_state(ra
     name = forget_a_creation(stack, package)
     said = says(stack, 1, "status")
     assert (f" {name} (" in said, advised(said)) == (True, [f"refresh {STACK}"]), said
-    assert f"{name} was created, but Pulumi never heard of it" in says(stack, 0, "refresh")
+    assert f"Importing {name} into the state" in says(stack, 0, "refresh")
     assert stack.findings().agree
     assert stack.up().operations["create"] == frozenset()
 

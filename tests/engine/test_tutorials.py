@@ -37,7 +37,7 @@ def test_the_tutorial_of_the_sandbox_deploys_switches_and_leaves_nothing(nothing
 def test_the_tutorial_of_the_first_deployment_works_in_the_emulated_cloud(nothing: Raise) -> None:
     stack = project(nothing, "dev")
     with opened(stack.place, pace=0) as sandbox:
-        sandbox.prepare(anew=True)
+        sandbox.prepare(fresh=True)
         sandbox.pulumi.ask("stack", "rm", "dev", "--yes", "--preserve-config")  # the page makes it
         env = {**sandbox.pulumi.environment(), "PULUMI_SKIP_CONFIRMATIONS": "true"}
         for block in commands(TUTORIALS / "first-deployment.md"):

@@ -15,12 +15,12 @@ from tests.kills.killing import advised, steps
 from tests.kills.results import summary
 from tests.kills.trials import Trial, planned
 
-STATUS = """sandbox: timeslice: 7 resources in the state, 9 things in the cloud
+STATUS = """sandbox: timeslice: 7 resources in Pulumi's state, 9 in the emulated cloud
 sandbox: unfinished: creating aws:ec2/vpc:Vpc tandem-vpc
-sandbox: orphan: aws:ec2/vpc:Vpc tandem-vpc (vpc-1), made by pulumi
-sandbox: orphan: aws:ec2/eip:Eip tandem-eip (eip-1), made by pulumi
+sandbox: orphan: aws:ec2/vpc:Vpc tandem-vpc (vpc-1), created by pulumi
+sandbox: orphan: aws:ec2/eip:Eip tandem-eip (eip-1), created by pulumi
 sandbox: the stack is incomplete: the last `up` did not finish
-sandbox: to continue, run in this order:
+sandbox: hint: to continue, run in this order:
 sandbox:   tandem sandbox refresh timeslice
 sandbox:   tandem sandbox delete timeslice aws:ec2/eip:Eip eip-1
 sandbox:   tandem sandbox up timeslice

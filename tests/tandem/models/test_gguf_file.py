@@ -79,20 +79,20 @@ def list_of(kind: int, count: int) -> bytes:
 BROKEN: dict[str, tuple[bytes, str]] = {
     "an empty file": (
         b"",
-        "is not a GGUF file. It does not begin with `GGUF`. Download it again, or name another file.",
+        "is not a GGUF file. It does not start with `GGUF`. Download it again, or choose another file.",
     ),
     "another file": (
         b"\x7fELF" + bytes(100),
-        "is not a GGUF file. It does not begin with `GGUF`. Download it again, or name another file.",
+        "is not a GGUF file. It does not start with `GGUF`. Download it again, or choose another file.",
     ),
     "a pointer of Git LFS": (b"version https://git-lfs.github.com/spec/v1\n", "Run `git lfs pull` first."),
     "a web page": (b"\n<!DOCTYPE html><html>", "write the URL with `/resolve/` instead of `/blob/`."),
-    "an archive": (b"PK\x03\x04" + bytes(100), "It is an archive. Name the GGUF file itself."),
+    "an archive": (b"PK\x03\x04" + bytes(100), "It is an archive. Unpack it, and choose the GGUF file."),
     "nothing after its name": (b"GGUF", "ends at byte 4, in the middle of its metadata. Download it again."),
     "no counts": (b"GGUF" + struct.pack("<I", 3), "ends at byte 8, in the middle"),
     "an old version": (head(version=1) + bytes(8), "cannot be read as GGUF (Sorry, file appears to be version 1"),
-    "too many keys": (head(keys=HUGE), "claims 9,223,372,036,854,775,808 keys, more than the 4,096 that any model has"),
-    "too many tensors": (head(tensors=HUGE), "claims 9,223,372,036,854,775,808 tensors, more than the 65,536"),
+    "too many keys": (head(keys=HUGE), "claims 9,223,372,036,854,775,808 keys; no model has more than 4,096"),
+    "too many tensors": (head(tensors=HUGE), "claims 9,223,372,036,854,775,808 tensors; no model has more than 65,536"),
     "a text without an end": (
         head(keys=1) + struct.pack("<Q", HUGE),
         "claims a text of 9,223,372,036,854,775,808 bytes",
@@ -133,17 +133,17 @@ BROKEN: dict[str, tuple[bytes, str]] = {
     "an unknown kind of tensor": (head(tensors=1) + tensor("a", (4,), kind=99) + bytes(64), "(99 is not a valid"),
     "a tensor beyond the end": (
         head(tensors=1) + tensor("a", (1024,)) + bytes(64),
-        "bytes, and its tensors need 4,160. Download it again.",
+        "bytes, but its tensors need 4,160. Download it again.",
     ),
     "several tensors beyond the end": (
         head(tensors=2) + tensor("a", (1024,)) + tensor("b", (1024,), offset=4096) + bytes(64),
-        "bytes, and its tensors need 8,288. Download it again.",
+        "bytes, but its tensors need 8,288. Download it again.",
     ),
     "an offset beyond the end": (
         head(tensors=1) + tensor("a", (1,), offset=HUGE) + bytes(64),
         "its tensors need 9,223,372,036,854,775,876",
     ),
-    "two tensors of one name": (head(tensors=2) + tensor("a", (1,)) * 2 + bytes(64), "has two tensors of one name"),
+    "two tensors of one name": (head(tensors=2) + tensor("a", (1,)) * 2 + bytes(64), "has two tensors with the same name"),
 }
 
 
@@ -161,7 +161,7 @@ def test_a_broken_file_is_refused_with_what_to_do(case: str, tmp_path: Path) -> 
 
 def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gguf_file, "MOST_HEADER", 1000)
-    with pytest.raises(UnreadableModelError, match="metadata of more than 0 MiB, which no model has"):
+    with pytest.raises(UnreadableModelError, match="has more than 0 MiB of metadata, which no model has"):
         read(write(tmp_path / "m.gguf"))
 
 

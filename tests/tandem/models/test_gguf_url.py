@@ -99,7 +99,7 @@ def test_a_piece_that_drips_is_given_up(content: bytes, monkeypatch: pytest.Monk
     def drips(request: httpx.Request, start: int, last: int) -> httpx.Response:
         return httpx.Response(206, content=dripping(start), headers={"content-range": f"bytes {start}-{last}/{2**30}"})
 
-    with pytest.raises(UnreadableModelError, match="broke off at byte 11"):
+    with pytest.raises(UnreadableModelError, match="stopped at byte 11"):
         read_url(URL, transport(Server(content, drips)))
     assert clock[0] == 11 * 59
 
@@ -120,32 +120,32 @@ def test_a_redirect_is_followed(content: bytes) -> None:
 
 
 REFUSED: dict[str, tuple[Answer, str]] = {
-    "no such file": (answers(404), "answers with 404 Not Found. There is no such file. Correct the URL."),
+    "no such file": (answers(404), "answered with 404 Not Found. The file does not exist. Correct the URL."),
     "a login": (
         answers(401),
-        "answers with 401 Unauthorized. It needs a login. Download the file and name it instead.",
+        "answered with 401 Unauthorized. It needs a login. Download the file, and pass its path instead.",
     ),
-    "an error of the server": (answers(503), "answers with 503 Service Unavailable. Try again later."),
-    "a server without ranges": (answers(200), "It sends the whole file instead of the range that was asked for."),
-    "no range in the answer": (answers(206), "answers with a range that was not asked for"),
-    "another range": (answers(206, **{"content-range": "bytes 7-9/10"}), "answers with a range that was not asked for"),
+    "an error of the server": (answers(503), "answered with 503 Service Unavailable. Try again later."),
+    "a server without ranges": (answers(200), "It sends the whole file instead of the requested range."),
+    "no range in the answer": (answers(206), "answered with another range than requested"),
+    "another range": (answers(206, **{"content-range": "bytes 7-9/10"}), "answered with another range than requested"),
     "an unknown length": (
         answers(206, **{"content-range": "bytes 0-9/*"}),
-        "answers with a range that was not asked for",
+        "answered with another range than requested",
     ),
     "a length of no model": (
         answers(206, **{"content-range": f"bytes 0-9/{2**60}"}),
-        "answers with a range that was not asked for",
+        "answered with another range than requested",
     ),
     "less than promised": (
         answers(206, **{"content-range": "bytes 0-99/1000"}),
-        "broke off at byte 6. Run the command again.",
+        "stopped at byte 6. Run the command again.",
     ),
     "a packed piece": (
         lambda request, start, last: httpx.Response(
             206, headers={"content-encoding": "gzip", "content-range": "bytes 0-5/6"}, content=iter([b"x"])
         ),
-        "packs its answer, which nobody asked for. Download the file and name it instead.",
+        "compressed its answer without a request. Download the file, and pass its path instead.",
     ),
     "a web page": (
         answers(206, **{"content-range": "bytes 0-5/6"}),
@@ -184,7 +184,7 @@ def test_a_file_that_changes_meanwhile_is_not_mixed(content: bytes, monkeypatch:
         response.headers["etag"] = str(len(server.asked))
         return response
 
-    with pytest.raises(UnreadableModelError, match=r"has changed meanwhile\. Run the command again"):
+    with pytest.raises(UnreadableModelError, match=r"changed during the download\. Run the command again"):
         read_url(URL, transport(changing))
 
 
@@ -207,5 +207,5 @@ def test_a_disk_without_sparse_files_is_named(content: bytes, monkeypatch: pytes
 
 def test_passwords_and_signatures_are_not_shown() -> None:
     assert shown("https://me:word@x.example/a%20b.gguf?token=1") == "https://x.example/a%20b.gguf"
-    with pytest.raises(CallError, match="the URL cannot be read"):
+    with pytest.raises(CallError, match="The URL is invalid"):
         read_url("https://[::1", transport(Server(b"")))

@@ -92,7 +92,7 @@ def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -
     assert "is not a GGUF file" in refused(1, "models", "inspect", str(ROOT / "README.md"))
     unknown = write(tmp_path / "unknown.gguf", "warp9")
     told = refused(1, "models", "inspect", str(unknown))
-    assert f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe the model by the own-" in told
+    assert f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe it with the custom-model" in told
     odd = write(tmp_path / "odd.gguf", expert_count=2, expert_used_count=3)
     told = refused(1, "models", "inspect", str(odd))
     assert "contradicts itself (the model.experts-used: must be at most 2 (`experts`), not 3" in told
@@ -120,11 +120,11 @@ def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.Monk
     tag = report("models", "inspect", "llama2:7b", "--ollama", "http://h:1/")
     assert (tag["model"]["name"], tag["model"]["projector_bytes"]) == ("llama2:7b", 123)
     assert tag["notes"] == [
-        "projector-bytes is an upper bound: Ollama does not say how large the projector alone is.",
+        "projector-bytes is an upper bound: Ollama does not report the projector's size.",
         "The catalogue has llama2:7b: `name` alone is enough, unless you have changed the model.",
     ]
     assert asked == [("https://x.example/m.gguf?token=1",), ("llama2:7b", "http://h:1")]
-    assert "\nnote: projector-bytes is an upper bound" in printed("models", "inspect", "mine:1b")
+    assert "\nwarning: projector-bytes is an upper bound" in printed("models", "inspect", "mine:1b")
     for name, is_known in (("llama3.2", True), ("registry.ollama.ai/library/llama3.2", True), ("mine:1b", False)):
         notes = report("models", "inspect", name)["notes"]
         assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known

@@ -82,9 +82,9 @@ def test_a_minute_of_the_cloud_takes_as_long_as_the_call_says(
 
 def test_a_sandbox_outlives_its_stack_file(project: Path) -> None:
     (project / HOME / "old").mkdir(parents=True)
-    assert "no `pulumi` on the PATH" in refused(project, "destroy", "old")
+    assert "`pulumi` is not on the PATH" in refused(project, "destroy", "old")
     install(project, "v3.260.0")
-    told = "sandbox: old: 0 resources in the state, 0 things in the cloud\nsandbox: state and cloud agree\n"
+    told = "sandbox: old: 0 resources in Pulumi's state, 0 in the emulated cloud\nsandbox: state and cloud agree\n"
     assert call("sandbox", "status", "old", cwd=project) == Ended(0, told, "")
 
 
@@ -94,15 +94,15 @@ def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
 
 def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     said = refused(tmp_path_factory.mktemp("elsewhere"), "status", str(project / "Pulumi.timeslice.yaml"))
-    assert "no `pulumi` on the PATH" in said
+    assert "`pulumi` is not on the PATH" in said
     assert not (project / ".tandem").exists()
 
 
 @pytest.mark.parametrize(
     ("version", "hosts", "says"),
     [
-        ("v3.100.0", HOSTS, "pulumi is v3.100.0: too old, the sandbox needs 3.250 or later."),
-        ("v3.249.9", HOSTS, "pulumi is v3.249.9: too old, the sandbox needs 3.250 or later."),
+        ("v3.100.0", HOSTS, "pulumi is v3.100.0, but the sandbox needs 3.250 or later."),
+        ("v3.249.9", HOSTS, "pulumi is v3.249.9, but the sandbox needs 3.250 or later."),
         ("v3.250.0", (), "pulumi has no pulumi-language-python beside it"),
         ("v3.260.0", HOSTS[1:], "pulumi has no pulumi-language-python beside it"),
         ("v3.260.0", HOSTS[:1], "pulumi has no pulumi-language-python-exec beside it"),
@@ -151,7 +151,7 @@ def test_a_cloud_in_use_by_another_command_is_told(project: Path) -> None:
         said = refused(project, "status")
     finally:
         world.close()
-    assert f"the sandbox of timeslice is in use by process {os.getpid()}. Wait for its command" in said
+    assert f"The sandbox of timeslice is in use by process {os.getpid()}. Wait until its command" in said
 
 
 @pytest.mark.parametrize("verb", ["up", "preview"])
@@ -215,9 +215,9 @@ def test_a_project_on_a_read_only_disk_is_refused_in_one_line(project: Path, ver
     [
         (errno.EROFS, "cannot be written (Read-only file system). Copy the project to"),
         (errno.EPERM, "cannot be written (Operation not permitted). Copy the project to"),
-        (errno.EACCES, "cannot be written (Permission denied). Copy the project to a folder that you can write"),
-        (errno.ENOSPC, "is full. Free some space, and run the same command again."),
-        (errno.EDQUOT, "is full. Free some space, and run the same command again."),
+        (errno.EACCES, "cannot be written (Permission denied). Copy the project to a writable folder"),
+        (errno.ENOSPC, "is full. Free disk space, then repeat the command."),
+        (errno.EDQUOT, "is full. Free disk space, then repeat the command."),
         (errno.EIO, "Input/output error"),
     ],
 )

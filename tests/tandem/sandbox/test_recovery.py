@@ -107,15 +107,15 @@ def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
 @pytest.mark.parametrize(
     ("found", "code", "lines"),
     [
-        (WHOLE, 0, ["dev: 90 resources in the state, 80 things in the cloud", "state and cloud agree"]),
+        (WHOLE, 0, ["dev: 90 resources in Pulumi's state, 80 in the emulated cloud", "state and cloud agree"]),
         (
             replace(WHOLE, left_off="up"),
             1,
             [
-                "dev: 90 resources in the state, 80 things in the cloud",
+                "dev: 90 resources in Pulumi's state, 80 in the emulated cloud",
                 "state and cloud agree",
                 "the stack is incomplete: the last `up` did not finish",
-                "to continue, run:",
+                "hint: to continue, run:",
                 "  tandem sandbox up dev",
             ],
         ),
@@ -123,11 +123,11 @@ def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
             replace(WHOLE, left_off="refresh", orphans=(ORPHAN,), missing=(replace(MANAGED, id="vpc-2"),)),
             1,
             [
-                "dev: 90 resources in the state, 80 things in the cloud",
-                f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
+                "dev: 90 resources in Pulumi's state, 80 in the emulated cloud",
+                f"orphan: {VPC} tandem-vpc (vpc-1), created by pulumi",
                 f"in the state, but not in the cloud: {VPC} tandem-vpc (vpc-2)",
-                "the stack is incomplete: `refresh` removed things",
-                "to continue, run in this order:",
+                "the stack is incomplete: `refresh` removed resources",
+                "hint: to continue, run in this order:",
                 f"  {DELETE}",
                 "  tandem sandbox refresh dev",
                 "  tandem sandbox up dev",
@@ -139,10 +139,10 @@ def create(sandbox: Staged, name: str = "tandem-vpc") -> Thing:
             ),
             1,
             [
-                "dev: 90 resources in the state, 80 things in the cloud",
+                "dev: 90 resources in Pulumi's state, 80 in the emulated cloud",
                 f"unfinished: deleting {VPC} tandem-vpc",
                 "the stack is incomplete: the last `destroy` did not finish",
-                "to continue, run in this order:",
+                "hint: to continue, run in this order:",
                 "  tandem sandbox refresh dev",
                 "  tandem sandbox destroy dev",
             ],
@@ -159,10 +159,10 @@ def test_status(sandbox: Staged, found: Findings, code: int, lines: list[str]) -
 @pytest.mark.parametrize("verb", ["up", "destroy"])
 @pytest.mark.parametrize("code", [255, -signal.SIGKILL])
 def test_status_names_the_command_that_did_not_finish_until_it_succeeds(sandbox: Staged, verb: str, code: int) -> None:
-    unfinished = [f"the stack is incomplete: the last `{verb}` did not finish", "to continue, run:"]
+    unfinished = [f"the stack is incomplete: the last `{verb}` did not finish", "hint: to continue, run:"]
     sandbox.pulumi.codes = [code]
     assert sandbox.run(verb) == 1
-    killed = ["", "pulumi was killed by SIGKILL"]  # on a line of its own: Pulumi's line of dots has no end
+    killed = ["", "error: pulumi was killed by SIGKILL"]  # on a line of its own: Pulumi's line of dots has no end
     assert sandbox.said() == killed * (code < 0)
     sandbox.run("refresh")
     assert verbs._status(sandbox, ()) == 1
@@ -181,8 +181,8 @@ def test_a_killed_tandem_is_remembered(sandbox: Staged, monkeypatch: pytest.Monk
     assert sandbox.left_off == "up"
 
 
-AGAIN = "90 resources are still in the state. Run `tandem sandbox destroy dev` to continue."
-REFRESHED = "90 resources are still in the state. Run `tandem sandbox destroy dev -- --refresh` to continue."
+AGAIN = "error: 90 resources are still in the state. Run `tandem sandbox destroy dev` to continue."
+REFRESHED = "error: 90 resources are still in the state. Run `tandem sandbox destroy dev -- --refresh` to continue."
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ REFRESHED = "90 resources are still in the state. Run `tandem sandbox destroy de
             1,
             "",
             [
-                "left in the cloud, and in nobody's state: 1",
-                f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
-                f"  repair: {DELETE}",
+                "error: 1 resources in the emulated cloud are in no state",
+                f"orphan: {VPC} tandem-vpc (vpc-1), created by pulumi",
+                f"  hint: run `{DELETE}`",
             ],
         ),
     ],
@@ -223,7 +223,7 @@ def test_destroy(
     assert sandbox.pulumi.ran == [(*DESTROY, *extra)]
     assert sandbox.left_off == left_off
     if lines[-1] == "to remove":
-        lines[-1] = f"to remove the stack as well, delete {sandbox.place.folder}. Do not run `pulumi stack rm`."
+        lines[-1] = f"hint: to remove the stack, too, delete {sandbox.place.folder}; do not run `pulumi stack rm`"
     assert sandbox.said() == lines
 
 
@@ -247,13 +247,13 @@ def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
 @pytest.mark.parametrize("locked", [False, True])
 def test_the_lock_of_a_killed_command_is_dropped_and_named(sandbox: Staged, locked: bool) -> None:
     sandbox.pulumi.locked = locked
-    sandbox.prepare(anew=True)
-    assert sandbox.said() == ["the last command was ended in the middle: dropped its lock"] * locked
+    sandbox.prepare(fresh=True)
+    assert sandbox.said() == ["warning: the last command was killed; removed its lock"] * locked
 
 
-FORGOTTEN = "was being created and is not there: tandem-vpc: forgetting about it"
-TAKEN = "tandem-vpc was created, but Pulumi never heard of it: taking it into the state"
-BESIDE = "tandem-vpc was created beside the one that it replaces: deleting it"
+FORGOTTEN = "Removing tandem-vpc from the state: creation did not complete"
+TAKEN = "Importing tandem-vpc into the state: a killed command created it"
+BESIDE = "Deleting tandem-vpc, an unfinished replacement"
 
 
 @pytest.mark.parametrize(
@@ -296,11 +296,11 @@ def test_other_operations_are_left_to_pulumi(sandbox: Staged, operation: str) ->
     assert (sandbox.recover(), sandbox.pulumi.ran) == (0, [])
 
 
-STATUS = "`tandem sandbox status dev` says what is there. Run the same command again to continue."
+STATUS = "hint: run `tandem sandbox status dev` to inspect the stack, or repeat the command to continue"
 UNKNOWN = [
-    "the cloud has something that the state does not know: repair that first",
-    f"orphan: {VPC} tandem-vpc (vpc-1), made by pulumi",
-    f"  repair: {DELETE}",
+    "error: the emulated cloud contains resources missing from Pulumi's state. Repair them first.",
+    f"orphan: {VPC} tandem-vpc (vpc-1), created by pulumi",
+    f"  hint: run `{DELETE}`",
 ]
 
 
@@ -363,7 +363,7 @@ def test_a_thing_is_deleted_by_type_and_id(sandbox: Staged) -> None:
     assert verbs._for_programs("delete", sandbox, [VPC, other.id]) == 0
     found = json.loads(sandbox.printed.readouterr().out)
     assert found == {"schema_version": 1, "stack": "dev", "deleted": {"type": VPC, "id": other.id}}
-    with pytest.raises(verbs.RefusedError, match=f"^there is no {VPC} '{other.id}' in the cloud. Copy both from"):
+    with pytest.raises(verbs.RefusedError, match=f"^The emulated cloud has no {VPC} '{other.id}'. Copy both from"):
         verbs._delete(sandbox, [VPC, other.id])
 
 
@@ -373,7 +373,7 @@ def test_what_the_cloud_refuses_to_delete_is_an_error(sandbox: Staged, monkeypat
 
     thing = create(sandbox)
     monkeypatch.setattr(sandbox.world, "delete", refuse)
-    with pytest.raises(verbs.RefusedError, match=r"^the cloud refuses: DependencyViolation: the vpc"):
+    with pytest.raises(verbs.RefusedError, match=r"^The emulated cloud refuses: DependencyViolation: the vpc"):
         verbs._delete(sandbox, [VPC, thing.id])
 
 
