@@ -82,7 +82,7 @@ def connect(region: str, profile: str | None = None, roles: "Sequence[AssumedRol
     with explained(region):
         session = boto3.Session(profile_name=profile, region_name=region)
         try:
-            identity = session.client("sts", region_name=region, config=_config()).get_caller_identity()
+            identity = session.client("sts", config=_config()).get_caller_identity()
         except RuntimeError as error:
             # botocore raises it after the time in AWS_CREDENTIAL_EXPIRATION (credentials.py, 1.44).
             raise AccountError(f"The AWS credentials have expired: {error} Run `aws sso login`.") from error

@@ -7,12 +7,13 @@ from unittest.mock import create_autospec
 
 import boto3
 import pytest
+from botocore.exceptions import ClientError
 
 from tandem.account import clean_up
 from tandem.account.deletion import Deletion
 from tandem.deployed.aws import ec2, leftovers
 from tandem.deployed.aws.session import Account
-from tandem.deployed.aws.things import Owner
+from tandem.deployed.aws.things import Owner, Thing
 from tests.tandem.account import whole_stack
 from tests.tandem.account.cleaning import Cleaning
 from tests.tandem.account.conftest import Answers, Run
@@ -129,6 +130,32 @@ def test_an_instance_costs_while_it_runs_and_when_it_is_about_to(state: str, pri
     assert ec2._instance_day(raw, "us-east-1") == pytest.approx(24 * 0.526 if priced else 0)
 
 
+OWNER = Owner(stack="timeslice", own_tags=OURS, cluster=CLUSTER, region=REGION, by_cluster=False)
+
+
+@pytest.mark.parametrize(
+    ("state", "found"),
+    # EC2 API Reference, `InstanceState`.
+    [("running", [False]), ("stopped", [False]), ("shutting-down", [True]), ("terminated", [])],
+)
+def test_an_instance_that_shuts_down_is_being_deleted(state: str, found: list[bool]) -> None:
+    tags = [{"Key": key, "Value": value} for key, value in OURS.items()]
+    one = {"InstanceId": "i-1", "InstanceType": "g4dn.xlarge", "State": {"Name": state}, "Tags": tags}
+    account = create_autospec(Account, instance=True, region=REGION)
+    account.pages.side_effect = lambda *_, **__: [{"Reservations": [{"Instances": [one]}]}]
+    assert [thing.going for thing in ec2.INSTANCES.find(account, OWNER)] == found
+
+
+def test_an_instance_that_cannot_be_asked_about_is_not_taken_for_deleted() -> None:
+    account = create_autospec(Account, instance=True, region=REGION)
+    account.pages.side_effect = ClientError({"Error": {"Code": "UnauthorizedOperation"}}, "DescribeInstances")
+    thing = Thing(kind="instances", id="i-1", tags=OURS)
+    with pytest.raises(ClientError, match="UnauthorizedOperation"):
+        ec2.INSTANCES.tags(account, thing)
+    account.pages.side_effect = ClientError({"Error": {"Code": "InvalidInstanceID.NotFound"}}, "DescribeInstances")
+    assert ec2.INSTANCES.tags(account, thing) is None
+
+
 HERE = "us-east-1:123456789012"
 SERVICES_OWN = f"""
     arn:aws:ec2:{HERE}:instance/i-1 arn:aws:ec2:{HERE}:launch-template/lt-1 arn:aws:ec2:{HERE}:vpc-endpoint/vpce-1
@@ -153,8 +180,7 @@ def test_the_tagging_service_adds_only_types_that_no_other_search_covers() -> No
     page = {"ResourceTagMappingList": [{"ResourceARN": arn, "Tags": tags} for arn in SERVICES_OWN + NOBODYS]}
     account = create_autospec(Account, instance=True)
     account.pages.return_value = [page]
-    owner = Owner(stack="timeslice", own_tags=OURS, cluster=CLUSTER, region=REGION, by_cluster=False)
-    assert [thing.id for thing in leftovers._others(account, owner)] == NOBODYS
+    assert [thing.id for thing in leftovers._others(account, OWNER)] == NOBODYS
 
 
 @pytest.mark.slow

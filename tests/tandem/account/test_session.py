@@ -132,5 +132,5 @@ def test_roles_that_cannot_be_read_are_refused_before_anybody_is_asked(
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"
     path.write_text("config: {'aws:region': us-east-1, 'aws:assumeRoles': [{role: x}]}\n")
-    assert f"`aws:assumeRoles` of {path} is not a list of roles." in refusal(command, str(path))
+    assert f"`aws:assumeRoles` in {path} is not a list of roles." in refusal(command, str(path))
     assert emulated.calls == []

@@ -46,7 +46,9 @@ def test_a_tag_says_its_metadata_and_its_tensors_without_tokens() -> None:
 def test_a_projector_has_at_most_what_the_tag_has_besides_its_tensors() -> None:
     projector = {"projector_info": {"general.architecture": "clip"}}
     assert described({**SHOWN, **projector})[1] == 5000 - 432 - 1024
-    with pytest.raises(UnreadableModelError, match=r"Ollama does not report the size of mine\. Pass its projector with"):
+    with pytest.raises(
+        UnreadableModelError, match=r"Ollama does not report the size of mine\. Pass its projector with"
+    ):
         described({**SHOWN, **projector}, {"models": []})
 
 
@@ -58,7 +60,10 @@ def test_a_projector_has_at_most_what_the_tag_has_besides_its_tensors() -> None:
             {**SHOWN, "details": {"format": "safetensors"}},
             "mine is stored as safetensors, which llama.cpp cannot load.",
         ),
-        ({"model_info": {}}, "Ollama describes mine without metadata or tensors. Update Ollama, then pull the model again."),
+        (
+            {"model_info": {}},
+            "Ollama describes mine without metadata or tensors. Update Ollama, then pull the model again.",
+        ),
         ({**SHOWN, "model_info": None}, "without metadata or tensors"),
         ({**SHOWN, "tensors": [{"name": "a", "type": "unknown", "shape": [1]}]}, "in an unknown way ('unknown')"),
         ({**SHOWN, "tensors": [{"name": "a", "type": "F16", "shape": [2**62, 9]}]}, "Read its GGUF file instead."),

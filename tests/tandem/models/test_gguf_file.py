@@ -143,7 +143,10 @@ BROKEN: dict[str, tuple[bytes, str]] = {
         head(tensors=1) + tensor("a", (1,), offset=HUGE) + bytes(64),
         "its tensors need 9,223,372,036,854,775,876",
     ),
-    "two tensors of one name": (head(tensors=2) + tensor("a", (1,)) * 2 + bytes(64), "has two tensors with the same name"),
+    "two tensors of one name": (
+        head(tensors=2) + tensor("a", (1,)) * 2 + bytes(64),
+        "has two tensors with the same name",
+    ),
 }
 
 

@@ -92,7 +92,9 @@ def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -
     assert "is not a GGUF file" in refused(1, "models", "inspect", str(ROOT / "README.md"))
     unknown = write(tmp_path / "unknown.gguf", "warp9")
     told = refused(1, "models", "inspect", str(unknown))
-    assert f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe it with the custom-model" in told
+    assert (
+        f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe it with the custom-model" in told
+    )
     odd = write(tmp_path / "odd.gguf", expert_count=2, expert_used_count=3)
     told = refused(1, "models", "inspect", str(odd))
     assert "contradicts itself (the model.experts-used: must be at most 2 (`experts`), not 3" in told
