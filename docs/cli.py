@@ -1,10 +1,11 @@
-"""The reference of the command line, from its parsers."""
+"""The reference of the command line and of its exit codes, from its parsers."""
 
 import argparse
 from collections.abc import Iterator
 from html import escape
 
-from tandem.command import COMMANDS, _parser
+from tandem.command import COMMANDS, parser
+from tandem.parser import Parser, all_parsers
 
 HEAD = """# Command line
 
@@ -19,12 +20,21 @@ def document() -> str:
 
 
 def _command(name: str) -> Iterator[str]:
-    room = _parser(name)
+    room = parser(name)
     [commands] = (action for action in room._actions if isinstance(action, argparse._SubParsersAction))
     yield from _section(commands.choices[name], COMMANDS[name][1], "##")
 
 
-def _section(parser: argparse.ArgumentParser, purpose: str | None, level: str) -> Iterator[str]:
+def exit_codes_table() -> list[tuple[str, ...]]:
+    """What each exit code of each command means."""
+    of_rooms = {each.prog: each for name in COMMANDS for each in all_parsers(parser(name))}
+    found = [each for each in of_rooms.values() if each.exit_codes]
+    columns = sorted({code for each in found for code in each.exit_codes})
+    rows = [(f"`{each.prog}`", *(each.exit_codes.get(code, "") for code in columns)) for each in found]
+    return [("command", *map(str, columns)), *rows]
+
+
+def _section(parser: Parser, purpose: str | None, level: str) -> Iterator[str]:
     yield f"{level} {parser.prog}\n"
     if text := parser.description or purpose:
         yield f"{_sentence(text)}\n"
@@ -32,8 +42,9 @@ def _section(parser: argparse.ArgumentParser, purpose: str | None, level: str) -
     if rows := [_row(parser, action) for action in parser._actions if _is_shown(action)]:
         yield "| argument | meaning |\n| --- | --- |"
         yield "\n".join(f"| {left} | {right} |" for left, right in rows) + "\n"
-    if parser.epilog and not below:
-        yield f"{parser.epilog}\n"
+    if parser.exit_codes:
+        codes = ", ".join(f"{code} {meaning}" for code, meaning in parser.exit_codes.items())
+        yield f"Exit codes: {codes}.\n"
     for action in below:
         purposes = {choice.dest: choice.help for choice in action._choices_actions}
         for name, inner in action.choices.items():

@@ -98,6 +98,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield REAL_WORLD, real_world.document(ROOT)
     yield REFERENCE / "regions.md", regions.document()
     yield REFERENCE / "cli.md", cli.document()
+    yield _with_table(REFERENCE / "exit-codes.md", "codes", _markdown(cli.exit_codes_table()))
     yield REFERENCE / "errors.md", errors.document()
     yield _with_table(EMULATION, "rules", _markdown(emulation.rows()))
     yield _with_table(ROOT / "docs" / "tutorials" / "first-deployment.md", "costs", costs_table())

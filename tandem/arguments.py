@@ -21,7 +21,8 @@ def add_stack(parser: argparse.ArgumentParser, *, default: bool = True) -> None:
         nargs="?" if default else None,
         default=DEFAULT_STACK,
         metavar="STACK|FILE",
-        help="a stack (its file is Pulumi.STACK.yaml) or a file" + (f" (default: {DEFAULT_STACK})" if default else ""),
+        help="the stack (its file is Pulumi.STACK.yaml) or a stack file"
+        + (f" (default: {DEFAULT_STACK})" if default else ""),
     )
 
 
@@ -80,25 +81,39 @@ def known_region(region: str) -> None:
 def add_servers(parser: argparse.ArgumentParser) -> None:
     """The arguments that say which servers a command talks to."""
     parser.add_argument(
-        "stack", nargs="?", metavar="STACK|FILE", help="the stack that the servers belong to: its plan is used"
+        "stack", nargs="?", metavar="STACK|FILE", help="use this stack's plan (mode, price, memory) and servers"
     )
     parser.add_argument(
-        "--url", action="append", default=[], metavar="NAME=URL", help="an Ollama server (repeat for the second)"
+        "--url", action="append", default=[], metavar="NAME=URL", help="an Ollama server; pass it once per server"
     )
     parser.add_argument(
         "--model",
         action="append",
         default=[],
         metavar="NAME=TAG",
-        help="the model to use on server NAME; required if it has several and none is called NAME",
+        help="model tag to use on server NAME; required if it has several models and none is named NAME",
     )
     add_cluster(parser)
 
 
 def add_cluster(parser: argparse.ArgumentParser) -> None:
     """The arguments that say by which way a stack's cluster is reached."""
-    parser.add_argument("--kubeconfig", metavar="FILE", help="reach the cluster by this, without asking Pulumi")
-    parser.add_argument("--context", metavar="NAME", help="with --kubeconfig: the context (default: the current one)")
+    parser.add_argument("--kubeconfig", metavar="FILE", help="use this kubeconfig instead of the stack's outputs")
+    parser.add_argument(
+        "--context", metavar="NAME", help="with --kubeconfig: the context to use (default: the current one)"
+    )
+
+
+def add_region(parser: argparse.ArgumentParser, default: str = "the stack file's") -> None:
+    """The argument that names an AWS region."""
+    parser.add_argument("--region", metavar="REGION", help=f"AWS region (default: {default})")
+
+
+def add_profile(parser: argparse.ArgumentParser) -> None:
+    """The argument that names an AWS profile."""
+    parser.add_argument(
+        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or your default credentials)"
+    )
 
 
 def count(text: str) -> int:
@@ -108,7 +123,7 @@ def count(text: str) -> int:
     except ValueError:
         number = 0
     if number < 1:
-        raise argparse.ArgumentTypeError(f"must be a whole number, at least 1 (got {text})")
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least 1, not {text!r}")
     return number
 
 
@@ -119,7 +134,7 @@ def amount(text: str) -> float:
     except ValueError:
         number = 0.0
     if not (number > 0 and math.isfinite(number)):
-        raise argparse.ArgumentTypeError(f"must be a number above 0 (got {text})")
+        raise argparse.ArgumentTypeError(f"must be a number above 0, not {text!r}")
     return number
 
 
@@ -129,7 +144,7 @@ def budget(text: str) -> float:
 
     number, slash, unit = text.partition("/")
     if slash and unit not in ("hour", "month"):
-        raise argparse.ArgumentTypeError(f"must be per hour or per month, e.g. 300/month (got {text})")
+        raise argparse.ArgumentTypeError(f"must be per hour or per month (for example 300/month), not {text!r}")
     usd = amount(number)
     return usd / HOURS_PER_MONTH if unit == "month" else usd
 
@@ -144,12 +159,20 @@ def amounts(text: str) -> list[float]:
     return sorted({amount(part.strip()) for part in text.split(",")})
 
 
-def seconds(text: str) -> float:
-    """Seconds, from 0 up."""
-    number = float(text)
+def not_negative(text: str) -> float:
+    """A number from 0 up."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not 0 <= number < math.inf:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"must be a number of at least 0, not {text!r}")
     return number
 
 
-seconds.__name__ = "number of seconds"  # argparse's "invalid … value"
+def whole(text: str) -> int:
+    """A whole number, also below 0."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be a whole number, not {text!r}") from None

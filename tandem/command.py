@@ -9,28 +9,38 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
 
-COMMANDS = {
-    "init": ("init", "create a stack file: answer a few questions, pick one of the cheapest setups"),
-    "plan": ("plan", "check a stack and show what it creates, costs and how long it takes"),
-    "choose": ("choose", "show the cheapest setups that hold your models, and write the best one as a stack file"),
-    "doctor": ("doctor", "before up: check what would stop it on this machine, in the account and in the cluster"),
-    "sandbox": ("sandbox", "run the real pulumi against an emulated AWS and Kubernetes"),
-    "modes": ("modes", "show which way of sharing goes on which instance type, and what it costs"),
-    "models": ("models", "list the models of the catalogue, or describe one that it lacks"),
-    "gpus": ("gpus", "list the GPU instance types, their memory and their prices"),
-    "leftovers": ("account", "after destroy: find what is left in the account, and what it costs"),
-    "quota": ("account", "before up: check the account's quotas, and that its zones have the instance types"),
-    "prices": ("account", "read today's prices from AWS, for `tandem plan --live-prices`"),
-    "verify": ("verify", "after up: prove that the shares are real and that every model is whole on its GPU"),
-    "watch": ("watch", "see live what the models, the GPUs and the pods do"),
-    "chat": ("chat", "let the two models talk to each other"),
-    "bench": ("bench", "measure the models alone and together"),
-    "report": ("report", "report what `bench` measured, in Markdown and HTML"),
+    from tandem.parser import Parser
+
+GROUPS = {
+    "Plan": {
+        "init": ("init", "Create a stack file from a few questions"),
+        "plan": ("plan", "Check a stack; show its resources, cost, and startup time"),
+        "choose": ("choose", "Find the cheapest setups for your models"),
+        "modes": ("modes", "Compare sharing modes and prices across instance types"),
+        "models": ("models", "List the known models, or describe another from its file"),
+        "gpus": ("gpus", "List GPU instance types with memory and prices"),
+        "prices": ("account", "Read today's prices from AWS, for `tandem plan --live-prices`"),
+        "quota": ("account", "Check AWS quotas and instance availability before `pulumi up`"),
+        "doctor": ("doctor", "Check machine, account and cluster before `pulumi up`"),
+    },
+    "Operate": {
+        "verify": ("verify", "Check a deployed stack: GPU shares, pods, and models"),
+        "watch": ("watch", "Live view of models, GPUs, and pods"),
+        "leftovers": ("account", "Find (and delete) what `pulumi destroy` left behind"),
+    },
+    "Measure": {
+        "chat": ("chat", "Let the two models talk to each other"),
+        "bench": ("bench", "Measure the models alone and together"),
+        "report": ("report", "Turn benchmark results into a report (Markdown and HTML)"),
+    },
+    "Try": {
+        "sandbox": ("sandbox", "Run the real `pulumi` against an emulated AWS, free of charge"),
+    },
 }
-"""The commands in the order of `--help`: the room of each, and what it does."""
+"""The commands as `--help` groups them: the room of each, and what it does."""
+COMMANDS = {name: command for group in GROUPS.values() for name, command in group.items()}
 SUBSTITUTES = {"×": "x", "–": "-", "→": ">", "·": "-", "±": "+-", "…": "...", "✓": "ok", "█": "#", "▓": "=", "░": "."}
 """What is shown in place of characters that an encoding lacks; as wide, where columns stand behind it."""
 QUICK = ("plan", "choose", "modes", "models", "gpus")
@@ -42,9 +52,9 @@ def main(arguments: "Sequence[str] | None" = None) -> int:
     try:
         return _answer(list(sys.argv[1:] if arguments is None else arguments))
     except KeyboardInterrupt:
-        from tandem.terminal import INTERRUPTED
+        from tandem.terminal import INTERRUPTED, note
 
-        print("tandem: interrupted", file=sys.stderr)
+        note("Interrupted.")
         return INTERRUPTED
 
 
@@ -137,42 +147,71 @@ def _answer(given: list[str]) -> int:
 
     from tandem import terminal
 
+    while given[:1] == ["help"]:
+        given = [*given[1:], "--help"]
+    if given[:1] in (["-V"], ["--version"]):
+        from tandem.extras import version
+
+        terminal.print_line(f"tandem {version()}", sys.stdout)
+        return terminal.FINE
     passed_on: list[str] = []
     if given[:1] == ["sandbox"] and "--" in given:
         end = given.index("--")
         given, passed_on = given[:end], given[end + 1 :]
-    called = given[0] if given and given[0] in COMMANDS else ""
+    called = next((word for word in given if not word.startswith("-")), "")
+    called = called if called in COMMANDS else ""
     parsed = argparse.Namespace(given=given, passed_on=passed_on, json="--json" in given, command=called, then=[])
     if called not in QUICK:
         gc.enable()
     checkout = ("distribution/layout.py", "tandem/command.py")
     if all(map(os.path.isfile, checkout)) and not os.path.samefile(checkout[1], __file__):
-        terminal.complain(
-            f"warning: this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect "
-            "on it. Run `python -m pip install --no-build-isolation -e .` here."
+        terminal.warn(
+            f"this is the copy in {os.path.dirname(__file__)}: what you change in this checkout has no effect on it. "
+            "Run `python -m pip install --no-build-isolation -e .` here."
         )
 
     def run() -> int:
-        _parser(called).parse_args(given, parsed)
+        parser(called).parse_args(given or ["--help"], parsed)
         return int(parsed.run(parsed))
 
     code = terminal.answer(run, parsed)
     return _answer(parsed.then) if parsed.then and not code else code
 
 
-def _parser(called: str = "") -> "argparse.ArgumentParser":
+def parser(called: str = "") -> "Parser":
     """Reads the arguments of the command that is called: no other room is imported. Of all, it knows the names."""
-    from tandem.terminal import EXIT_CODES, Parser
+    from tandem.parser import Parser, shorten_usage
 
-    parser = Parser(
-        prog="tandem", description="Two language models, one cheap GPU, one `pulumi up`.", epilog=EXIT_CODES
-    )
-    commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    root = Parser(prog="tandem")
+    commands = root.add_subparsers(metavar="COMMAND", dest="command")
+    root.usage = "tandem COMMAND [OPTIONS]"
     if called:
         import importlib
 
+        root.hint = "Write options after the command."
         importlib.import_module(f"tandem.{COMMANDS[called][0]}.command").add(commands)
     else:
-        for name, (_, help) in COMMANDS.items():
-            commands.add_parser(name, help=help)
-    return parser
+        root.overview = _overview()
+        root.add_argument("-V", "--version", action="store_true")
+        for name in COMMANDS:
+            commands.add_parser(name)
+    shorten_usage(root)
+    return root
+
+
+def _overview() -> str:
+    """The help of `tandem` itself: argparse cannot group commands."""
+    import shutil
+    import textwrap
+
+    width = max(shutil.get_terminal_size().columns - 2, 40)
+    lines = textwrap.wrap("Run two LLMs on one affordable GPU with a single `pulumi up`.", width)
+    lines += ["", "usage: tandem COMMAND [OPTIONS]"]
+    options = {"-h, --help": "show this help", "-V, --version": "show the version"}
+    entries = {title: {name: what for name, (_, what) in group.items()} for title, group in GROUPS.items()}
+    for title, group in (entries | {"Options": options}).items():
+        lines += ["", f"{title}:"]
+        for name, what in group.items():
+            lines += textwrap.wrap(what, width, initial_indent=f"  {name:<15}", subsequent_indent=" " * 17)
+    end = "Run `tandem help COMMAND` for the arguments and exit codes of a command."
+    return "\n".join([*lines, "", *textwrap.wrap(end, width), ""])

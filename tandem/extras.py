@@ -28,6 +28,17 @@ NEEDED = {
 """The extras of a command, what it needs in every call first."""
 
 
+def version() -> str:
+    """The distribution's version. A checkout's is in its project file: installed metadata are of another day."""
+    if is_checkout():
+        import tomllib
+
+        return str(tomllib.loads((CHECKOUT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"])
+    from importlib import metadata
+
+    return metadata.version(DISTRIBUTION)
+
+
 def missing(error: ModuleNotFoundError, command: str) -> str:
     """Says what `command` needs, and how to install its extras; raises `error` again where none has that package."""
     package = (error.name or "").partition(".")[0]

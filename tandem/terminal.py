@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, TextIO
 
 from sharing.printable import as_json, one_line, printable
 from tandem.extras import missing
@@ -22,12 +22,10 @@ FINE, FAILED, USAGE = 0, 1, 2
 """All is well; what was looked at is not as it must be: a file, a promise, a model; a wrong call, or no way in."""
 INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
-EXIT_CODES = "Exit codes: 0 fine, 1 refused with reasons, 2 wrong call or unreadable file."
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Of an error as JSON: `docs/reference/exit-codes.md`."""
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
-"""What `add_subparsers` returns; argparse has no public name for it."""
 
 
 class CallError(Exception):
@@ -36,36 +34,26 @@ class CallError(Exception):
     exit_code: ClassVar[int] = USAGE
 
 
-class Parser(argparse.ArgumentParser):
-    """Reads the arguments of commands; what it says of them is printable."""
+class UsageError(CallError):
+    """Arguments that a command does not understand."""
 
-    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
-        """Ends the command: `error` ends here too."""
-        super().exit(status, printable(message) if message else None)
-
-
-def add_command(
-    commands: Commands,
-    name: str,
-    run: Callable[[argparse.Namespace], int],
-    *,
-    description: str,
-    exit_codes: str = EXIT_CODES,
-    json: str = "print one JSON object instead",
-) -> argparse.ArgumentParser:
-    """A command that answers people or, with `--json`, programs."""
-    parser = commands.add_parser(name, description=description, epilog=exit_codes)
-    parser.add_argument("--json", action="store_true", help=json)
-    parser.set_defaults(run=run)
-    return parser
+    def __init__(self, message: str, usage: str) -> None:
+        super().__init__(message)
+        self.usage = usage
+        """Lines that say what it does understand."""
 
 
 def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
-    """Runs the command that was called, and tells what keeps it from its work; returns its exit code."""
+    """Runs the command that was called, and says what keeps it from its work; returns its exit code."""
     try:
         return run()
     except ModuleNotFoundError as error:
         return _stopped(missing(error, parsed.command), parsed)
+    except UsageError as error:
+        _stopped(str(error), parsed)
+        if not parsed.json:
+            print(f"\n{printable(error.usage)}", file=sys.stderr)
+        return USAGE
     except CallError as error:
         return _stopped(str(error), parsed, error.exit_code)
     except Exception as error:
@@ -77,8 +65,9 @@ def answer(run: Callable[[], int], parsed: argparse.Namespace) -> int:
         if not isinstance(error, RefusedError):
             raise
         if parsed.json:
-            problems = [str(problem) for problem in error.judged.problems]
-            print_error(f"{error.judged.name} has errors", problems=problems)
+            from dataclasses import asdict
+
+            print_error(f"{error.judged.name} has errors", [asdict(problem) for problem in error.judged.problems])
         else:
             tell(error.judged)
         return FAILED
@@ -103,9 +92,19 @@ def tell(judged: "Judged") -> None:
 
 
 def complain(message: str) -> None:
-    """Says on stderr what went wrong, each line of it with the program's name."""
+    """Says on stderr what went wrong: each line is an error, unless it is indented or a hint."""
     for line in message.splitlines():
-        print_line(f"tandem: {line}", sys.stderr)
+        print_line(line if line.startswith(("  ", "hint: ")) else f"error: {line}", sys.stderr)
+
+
+def warn(message: str) -> None:
+    """Says on stderr what is allowed but unwise."""
+    print_line(f"warning: {message}", sys.stderr)
+
+
+def note(message: str) -> None:
+    """Says on stderr what is neither an error nor what was asked for."""
+    print_line(message, sys.stderr)
 
 
 def print_line(line: str, stream: TextIO, *, end: str = "\n") -> None:
@@ -125,9 +124,9 @@ def print_json(report: object) -> None:
     print(as_json(report, indent=2))
 
 
-def print_error(message: str, **more: Any) -> None:
+def print_error(message: str, problems: Sequence[object] = ()) -> None:
     """What `--json` prints instead. One line, for those who read a line at a time."""
-    print_json_line({"schema_version": SCHEMA_VERSION, "error": message, **more})
+    print_json_line({"schema_version": SCHEMA_VERSION, "error": message, "problems": problems})
 
 
 def print_json_line(report: object) -> None:

@@ -20,7 +20,7 @@ MAY_IMPORT = {
     "tandem": {"sandbox", "stacks", "components", "sharing"},
 }
 """Imports go towards `sharing`, which imports nothing of ours."""
-FLOORS = ("extras", "markdown", "svg", "terminal", "measured", "planned", "arguments", "deployed")
+FLOORS = ("extras", "markdown", "svg", "terminal", "parser", "measured", "planned", "arguments", "deployed")
 """What several rooms of `tandem` share, from the ground up: each imports only those before it."""
 IN_SANDBOX = {
     "cloud": {"cloud"},
@@ -39,6 +39,7 @@ WITHOUT_PULUMI = (
     "tandem.arguments",
     "tandem.command",
     "tandem.plan.command",
+    "tandem.parser",
     "tandem.planned.plan",
     "tandem.terminal",
 )

@@ -9,7 +9,7 @@ import botocore.session
 import pytest
 from botocore import xform_name
 
-from tandem.command import _parser
+from tandem.command import parser
 from tandem.deployed.aws.quota import SPOT_ROLE_COMMAND
 from tests.tandem.account.emulated import LOADER
 
@@ -86,7 +86,7 @@ def assert_exists(program: str, *given: str) -> None:
     arguments = list(given)
     match Path(program).name:
         case "tandem":
-            _parser(arguments[0]).parse_args(arguments)
+            parser(arguments[0]).parse_args(arguments)
         case "python":
             extras = set(re.findall(r"[a-z]+", arguments[-1]))
             assert extras <= set(

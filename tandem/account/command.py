@@ -2,67 +2,61 @@
 
 import argparse
 import sys
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tandem.arguments import accepted, add_stack, existing, known_region, stack_file
-from tandem.terminal import FAILED, FINE, USAGE, CallError, Commands, complain, print_json, status
+from tandem.arguments import accepted, add_profile, add_region, add_stack, existing, known_region, stack_file
+from tandem.parser import Commands, add_command
+from tandem.terminal import FAILED, FINE, USAGE, CallError, complain, print_json, status
 
 if TYPE_CHECKING:
     from tandem.deployed.aws.session import Account
 
-EXIT_CODES = {
-    "leftovers": "Exit codes: 0 nothing is left, 1 something is, 2 wrong call, or AWS did not answer all.",
-    "quota": "Exit codes: 0 enough, 1 something is short, or the file is refused, 2 wrong call, or a limit is unknown.",
-    "prices": "Exit codes: 0 read, 2 wrong call, or AWS did not answer.",
-}
+UNANSWERED = "usage error, unreadable input, or AWS did not answer every request"
 
 
 def add(commands: Commands) -> None:
     """Adds the three commands to the parser of `tandem`."""
-    left = _command(
+    left = add_command(
         commands,
         "leftovers",
-        "Finds everything in the AWS account that carries the stack's tags, or was made by controllers of its cluster.",
         _leftovers,
+        description="Finds all resources in the AWS account that have the stack's tags or that controllers of its "
+        "cluster created. With --delete, deletes them in dependency order.",
+        exit_codes={0: "nothing is left", 1: "resources are left", 2: UNANSWERED},
     )
-    left.add_argument("--delete", action="store_true", help="delete it, asking for each kind")
-    left.add_argument("--yes", action="store_true", help="with --delete: agree to every kind, for scripts")
-    _add_region(left)
-    quota = _command(
+    add_stack(left)
+    add_profile(left)
+    left.add_argument("--delete", action="store_true", help="delete leftovers, with a prompt per resource type")
+    left.add_argument("--yes", action="store_true", help="with --delete: skip the prompts, for scripts")
+    add_region(left)
+    quota = add_command(
         commands,
         "quota",
-        "Compares the quotas of the AWS account with what the stack needs at `desired` and at `max` nodes.",
         _quota,
+        description="Compares your AWS quotas with what the stack needs at its desired and maximum size. If a quota is "
+        "too low, prints the command that requests an increase.",
+        exit_codes={
+            0: "all quotas suffice",
+            1: "a quota is too low, or invalid stack file",
+            2: "usage error, unreadable input, or a quota is unknown",
+        },
     )
-    _add_region(quota)
-    prices = _command(
+    add_stack(quota)
+    add_profile(quota)
+    add_region(quota)
+    prices = add_command(
         commands,
         "prices",
-        "Reads the on-demand list and the spot prices of each zone, and keeps them in the user's cache.",
         _prices,
+        description="Reads on-demand and spot prices from AWS and caches them for `tandem plan --live-prices`.",
+        exit_codes={0: "prices were read", 1: "", 2: UNANSWERED},
     )
-    prices.add_argument("--kept", action="store_true", help="show what is kept already, and ask nobody")
+    add_stack(prices)
+    add_profile(prices)
+    prices.add_argument("--kept", action="store_true", help="show cached prices only; make no network requests")
     prices.add_argument(
-        "--region", nargs="+", action="extend", metavar="R", help="AWS regions (default: the stack file's)"
+        "--region", nargs="+", action="extend", metavar="REGION", help="AWS regions (default: the stack file's)"
     )
-
-
-def _command(
-    commands: Commands, name: str, description: str, run: Callable[[argparse.Namespace], int]
-) -> argparse.ArgumentParser:
-    parser = commands.add_parser(name, description=description, epilog=EXIT_CODES[name])
-    add_stack(parser)
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.add_argument(
-        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or the usual credentials)"
-    )
-    parser.set_defaults(run=run)
-    return parser
-
-
-def _add_region(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
 
 
 def _leftovers(parsed: argparse.Namespace) -> int:
@@ -143,7 +137,8 @@ def _prices(parsed: argparse.Namespace) -> int:
             )
     if parsed.json:
         regions_read = [read.model_dump(mode="json") for read, _ in kept]
-        print_json({"schema_version": 1, "regions": regions_read, "errors": failures})
+        failed = {"error": "\n".join(failures), "problems": []} if failures else {}
+        print_json({"schema_version": 2, "regions": regions_read, **failed})
     else:
         for read, path in kept:
             show.prices(read, path, now)

@@ -2,8 +2,8 @@
 
 import argparse
 
-from tandem.arguments import add_servers, amount, amounts, count, counts
-from tandem.terminal import Commands
+from tandem.arguments import add_servers, amount, amounts, count, counts, not_negative, whole
+from tandem.parser import Commands, add_command
 
 PROMPT_WORDS = "64,512"
 FEWEST_WORDS = 8
@@ -15,76 +15,102 @@ TIMEOUT = 300.0
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "bench",
-        description="Puts the same load on each model alone, then on all at once, and keeps every request's times in a "
-        "JSON file, which `tandem report` reads. The file is whole after each run.",
-        epilog="Exit codes: 0 all requests answered, 1 some failed, or a model is not on the GPU, or the disk is full, "
-        "2 wrong call, 130 stopped with Ctrl-C.",
+        _run,
+        description="Puts the same load on each model alone, then on all models at once. Writes the times of every "
+        "request to a JSON file for `tandem report`. The file is valid after every run.",
+        exit_codes={
+            0: "all requests were answered",
+            1: "requests failed, a model is not on the GPU, invalid stack file, or full disk",
+            130: "interrupted; continue with --resume",
+        },
+        json="print the summary as one JSON object",
     )
     add_servers(parser)
-    load = parser.add_argument_group("the load; results are compared only if it is the same")
+    load = parser.add_argument_group("load (reports compare only results of the same load)")
     load.add_argument(
         "--prompt-words",
         type=_prompt_words,
         default=counts(PROMPT_WORDS),
         metavar="N,N",
-        help=f"words of a prompt, at least {FEWEST_WORDS} ({PROMPT_WORDS})",
+        help=f"words per prompt, at least {FEWEST_WORDS} (default: {PROMPT_WORDS})",
     )
     load.add_argument(
-        "--output-tokens", type=count, default=OUTPUT_TOKENS, metavar="N", help=f"at most ({OUTPUT_TOKENS})"
+        "--output-tokens",
+        type=count,
+        default=OUTPUT_TOKENS,
+        metavar="N",
+        help=f"maximum tokens per reply (default: {OUTPUT_TOKENS})",
     )
     load.add_argument(
         "--concurrency",
         type=counts,
         default=counts(CONCURRENCY),
         metavar="N,N",
-        help=f"closed loop: requests at a time for each model ({CONCURRENCY})",
+        help=f"closed loop: requests in flight per model (default: {CONCURRENCY})",
     )
     load.add_argument(
         "--rate",
         type=amounts,
         default=[],
         metavar="R,R",
-        help="open loop: requests a second for each model, at random moments (none; a rate above what the "
-        "server can do measures its queue)",
+        help="open loop: requests per second and model, at random moments (default: no open loop). A rate above the "
+        "server's capacity measures its queue",
     )
     load.add_argument(
-        "--requests", type=count, default=REQUESTS, metavar="N", help=f"of a run, for each model ({REQUESTS})"
+        "--requests",
+        type=count,
+        default=REQUESTS,
+        metavar="N",
+        help=f"requests per run and model (default: {REQUESTS})",
     )
     load.add_argument(
         "--warm-up",
         type=count,
         default=WARM_UP,
         metavar="N",
-        help=f"before each run, uncounted, at least 1 ({WARM_UP})",
+        help=f"uncounted requests before each run, at least 1 (default: {WARM_UP})",
     )
-    load.add_argument("--repeats", type=count, default=REPEATS, metavar="N", help=f"({REPEATS}; fewer prove little)")
-    load.add_argument("--seed", type=int, default=1, metavar="N", help="(1)")
-    load.add_argument("--temperature", type=float, default=0.0, metavar="T", help="(0)")
     load.add_argument(
-        "--timeout", type=amount, default=TIMEOUT, metavar="SECONDS", help=f"of a request ({TIMEOUT:.0f})"
+        "--repeats",
+        type=count,
+        default=REPEATS,
+        metavar="N",
+        help=f"repeats of each run; fewer than {REPEATS} prove little (default: {REPEATS})",
     )
-    parser.add_argument("--label", help="what reports call this target (default: the stack's mode)")
+    load.add_argument("--seed", type=whole, default=1, metavar="N", help="seed of all random choices (default: 1)")
+    load.add_argument(
+        "--temperature", type=not_negative, default=0.0, metavar="T", help="sampling temperature (default: 0)"
+    )
+    load.add_argument(
+        "--timeout",
+        type=amount,
+        default=TIMEOUT,
+        metavar="SECONDS",
+        help=f"longest time that a request may take (default: {TIMEOUT:.0f})",
+    )
+    parser.add_argument("--label", metavar="TEXT", help="name of this target in reports (default: the stack's mode)")
     parser.add_argument(
-        "--usd-per-hour", type=amount, metavar="X", help="what the target costs (default: the stack's plan)"
+        "--usd-per-hour", type=amount, metavar="USD", help="price of the target per hour (default: the stack's plan)"
     )
     parser.add_argument(
-        "--salt", help="the prompts of an earlier result; servers may have seen them (default: new ones)"
+        "--salt",
+        metavar="TEXT",
+        help="reuse the prompts of an earlier result; the server may have cached them (default: new prompts)",
     )
     parser.add_argument("-o", "--output", metavar="FILE", help="the result (default: bench-LABEL-DATE-TIME.json)")
-    parser.add_argument("--resume", action="store_true", help="continue an interrupted benchmark")
+    parser.add_argument("--resume", action="store_true", help="resume an interrupted benchmark")
     parser.add_argument(
-        "--allow-cpu", action="store_true", help="measure models outside the GPU, too; reports do not compare them"
+        "--allow-cpu", action="store_true", help="also measure models outside the GPU; reports do not compare them"
     )
-    parser.add_argument("--json", action="store_true", help="print the summary as one JSON object")
-    parser.set_defaults(run=_run)
 
 
 def _prompt_words(text: str) -> list[int]:
     words = counts(text)
     if words[0] < FEWEST_WORDS:
-        raise argparse.ArgumentTypeError(f"must be at least {FEWEST_WORDS} (got {words[0]})")
+        raise argparse.ArgumentTypeError(f"must be at least {FEWEST_WORDS}, not {words[0]}")
     return words
 
 

@@ -21,7 +21,7 @@ from tandem.measured.measures import reason_against_place
 from tandem.measured.result import Load, Memory, Plan, Result, Run, Server, Session
 from tandem.measured.result_file import NotWrittenError, read, reserve, write
 from tandem.measured.summary import Summary, summary
-from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, print_json, print_line
+from tandem.terminal import FAILED, FINE, INTERRUPTED, CallError, complain, note, print_json, print_line, warn
 
 
 class PlacementError(CallError):
@@ -59,7 +59,7 @@ def _earlier(path: Path, parsed: argparse.Namespace) -> Result | None:
     """The result to resume, if there is one. An existing file is never overwritten."""
     if not path.exists():
         if parsed.resume:
-            complain(f"warning: {path} does not exist; starting a new result")
+            warn(f"{path} does not exist; starting a new result")
         return None
     if not parsed.resume:
         raise CallError(f"{path} already exists. Continue it with --resume, or choose another file with -o.")
@@ -123,10 +123,10 @@ class _Measuring:
     def run(self) -> int:
         """Measures every case that the result lacks, and prints the summary."""
         if not self._open_cases:
-            complain("warning: the result already has all runs; nothing to measure")
+            warn("the result already has all runs; nothing to measure")
         if not self._parsed.json:
             for warning in self._warnings:
-                complain(f"warning: {warning}")
+                warn(warning)
         failure = ""
         try:
             finished = run_until_ctrl_c(self._measure)
@@ -137,7 +137,7 @@ class _Measuring:
         if failure:
             return FAILED
         if not finished:
-            complain(f"Interrupted. {self._kept()}")
+            note(f"Interrupted. {self._kept()}")
             return INTERRUPTED
         if told.errors:
             complain(_errors(told))

@@ -4,14 +4,13 @@ import datetime
 import os
 import platform
 from collections.abc import Sequence
-from importlib import metadata
 from pathlib import Path
 
 import httpcore
 
 from tandem.deployed.ollama import Ollama
 from tandem.deployed.ollama_replies import Details
-from tandem.extras import DISTRIBUTION
+from tandem.extras import version
 from tandem.measured.result import Machine, Result, Server, Session, difference, identity
 from tandem.measured.summary import usual_servers
 
@@ -26,7 +25,7 @@ def open_session(given: Sequence[str], salt: str, servers: Sequence[Ollama]) -> 
     return Session(
         begun=now(),
         command=["tandem", *given],
-        versions={"tandem": _tandem(), "httpcore": httpcore.__version__},
+        versions={"tandem": version(), "httpcore": httpcore.__version__},
         machine=_machine(),
         salt=salt,
         servers=[_server(server) for server in servers],
@@ -76,10 +75,3 @@ def _processor() -> str:
         listed = []
     names = [line.partition(":")[2].strip() for line in listed if line.startswith("model name")]
     return names[0] if names else platform.machine()
-
-
-def _tandem() -> str:
-    try:
-        return metadata.version(DISTRIBUTION)
-    except metadata.PackageNotFoundError:
-        return "not installed"

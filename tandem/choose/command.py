@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import budget, called, count, existing, stack_file
-from tandem.terminal import FAILED, FINE, CallError, Commands, add_command, print_json, print_line
+from tandem.arguments import add_region, budget, called, count, existing, stack_file
+from tandem.parser import Commands, add_command
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
@@ -31,25 +32,37 @@ def add(commands: Commands) -> None:
         commands,
         "choose",
         run,
-        description="Tries the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
-        "ranks the setups that fit by the price of the whole stack. No AWS account, no network.",
+        description="Plans the models on every GPU instance type, in every sharing mode, as spot and on demand, and "
+        "ranks the setups that fit by the price of the whole stack. Needs no AWS account and no network.",
+        exit_codes={0: "at least one setup fits", 1: "no setup fits, or invalid stack file"},
     )
     parser.add_argument("models", nargs="*", metavar="MODEL", help="an Ollama tag, for example llama2:7b")
-    parser.add_argument("--stack", metavar="STACK|FILE", help="take models and cluster of this stack file instead")
-    parser.add_argument("--context", type=count, metavar="N", help="tokens per request, for every model")
-    parser.add_argument("--slots", type=count, metavar="N", help="requests at a time, for every model")
-    parser.add_argument("--region", metavar="R", help=f"AWS region (default: {HOME_REGION}, or the stack file's)")
-    parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="default: %(default)s")
+    parser.add_argument(
+        "--stack", metavar="STACK|FILE", help="use the models and the cluster of this stack file instead"
+    )
+    parser.add_argument(
+        "--context",
+        type=count,
+        metavar="N",
+        help="context length of every model, in tokens (default: the stack file's, or the model's)",
+    )
+    parser.add_argument(
+        "--slots", type=count, metavar="N", help="parallel requests per model (default: the stack file's, or 1)"
+    )
+    add_region(parser, f"the stack file's, or {HOME_REGION}")
+    parser.add_argument("--capacity", choices=CAPACITIES, default="any", help="how to buy GPU nodes (default: any)")
     parser.add_argument(
         "--budget",
         type=budget,
         metavar="USD",
-        help="the most that the whole stack may cost per hour, e.g. 0.41, or per month: 300/month",
+        help="maximum price of the whole stack per hour (0.41) or per month (300/month)",
     )
-    parser.add_argument("--rows", type=count, default=ROWS, metavar="N", help="setups to show (default: %(default)s)")
-    parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` read from AWS")
-    parser.add_argument("--write", metavar="STACK|FILE", help="write the first setup as this stack file")
-    parser.add_argument("--force", action="store_true", help="with --write: overwrite a file that exists")
+    parser.add_argument(
+        "--rows", type=count, default=ROWS, metavar="N", help="number of setups to show (default: %(default)s)"
+    )
+    parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
+    parser.add_argument("--write", metavar="STACK|FILE", help="write the cheapest setup as this stack file")
+    parser.add_argument("--force", action="store_true", help="with --write: overwrite an existing file")
 
 
 def run(parsed: argparse.Namespace) -> int:

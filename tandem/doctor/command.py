@@ -4,37 +4,35 @@ import argparse
 import datetime
 from pathlib import Path
 
-from tandem.arguments import accepted, known_region, stack_file
+from tandem.arguments import accepted, add_profile, add_region, known_region, stack_file
 from tandem.deployed.outputs import project_of
 from tandem.doctor import screen
 from tandem.doctor.case import Case, Stack
 from tandem.doctor.checks import examine
 from tandem.doctor.finding import exit_code
-from tandem.terminal import Commands, print_json, status
-
-EXIT_CODES = (
-    "Exit codes: 0 nothing would stop `pulumi up`, 1 something would, 2 wrong call, or something could not be checked. "
-    "1 beats 2."
-)
+from tandem.parser import Commands, add_command
+from tandem.terminal import print_json, status
 
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "doctor",
-        description="Checks what would stop `pulumi up`, and prints the fix beside it. Nothing is changed. Without a "
-        "stack it checks this machine and the account alone.",
-        epilog=EXIT_CODES,
+        _run,
+        description="Checks what would stop `pulumi up`, and prints the fix next to each finding. Changes nothing. "
+        "Without a stack, checks only this machine and the account.",
+        exit_codes={
+            0: "nothing would stop `pulumi up`",
+            1: "something would, or invalid stack file",
+            2: "usage error, unreadable input, or a check could not run (1 takes precedence)",
+        },
     )
     parser.add_argument(
-        "stack", nargs="?", metavar="STACK|FILE", help="a stack (its file is Pulumi.STACK.yaml) or a file"
+        "stack", nargs="?", metavar="STACK|FILE", help="the stack (its file is Pulumi.STACK.yaml) or a stack file"
     )
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
-    parser.add_argument(
-        "--profile", metavar="NAME", help="AWS profile (default: the stack file's, or the usual credentials)"
-    )
-    parser.add_argument("--region", metavar="R", help="AWS region (default: the stack file's)")
-    parser.set_defaults(run=_run)
+    add_profile(parser)
+    add_region(parser)
 
 
 def _run(parsed: argparse.Namespace) -> int:

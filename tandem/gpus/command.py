@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.terminal import FINE, CallError, Commands, add_command, print_json
+from tandem.parser import Commands, add_command
+from tandem.terminal import FINE, CallError, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -19,12 +20,15 @@ def add(commands: Commands) -> None:
         commands,
         "gpus",
         run,
-        description="Lists the EC2 instance types with a GPU that tandem knows. No AWS account, no network.",
+        description="Lists the EC2 instance types with a GPU that tandem knows. Needs no AWS account and no network.",
+        exit_codes={1: ""},
     )
     parser.add_argument(
-        "--filter", default="", metavar="TEXT", help="only types with TEXT in their name or their GPU's"
+        "--filter", default="", metavar="TEXT", help="only types with TEXT in their name or in their GPU's name"
     )
-    parser.add_argument("--region", default="us-east-1", help="region of offers and prices (default: %(default)s)")
+    parser.add_argument(
+        "--region", default="us-east-1", metavar="REGION", help="region of offers and prices (default: %(default)s)"
+    )
 
 
 def run(parsed: argparse.Namespace) -> int:

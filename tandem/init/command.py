@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sharing.printable import one_line
-from tandem.arguments import called, stack_file
-from tandem.terminal import FAILED, FINE, CallError, Commands, add_command, print_json, print_line, status
+from tandem.arguments import add_region, called, stack_file
+from tandem.parser import Commands, add_command
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line, status
 
 # The rules and rich are imported where they are used: every command reads this file.
 if TYPE_CHECKING:
@@ -43,22 +44,28 @@ def add(commands: Commands) -> None:
         "init",
         run,
         description="Asks for region, models, budget and access, shows the cheapest setups, and writes the stack file "
-        "of the one you pick. Flags answer questions in advance. No AWS account, no network.",
+        "of the one you pick. Flags answer questions in advance. Needs no AWS account and no network.",
+        exit_codes={0: "the stack file was written", 1: "no setup fits"},
     )
     parser.add_argument("stack", nargs="?", metavar="STACK|FILE", help=f"the stack to create (default: {STACK})")
-    parser.add_argument("--region", metavar="R", help=f"AWS region (default: {REGION})")
-    parser.add_argument("--model", action="append", metavar="TAG", help=f"an Ollama tag; repeat it (default: {MODELS})")
+    add_region(parser, REGION)
     parser.add_argument(
-        "--budget", metavar="USD", help="the most that the stack may cost per hour, or 300/month (default: none)"
+        "--model", action="append", metavar="TAG", help=f"an Ollama tag; pass it once per model (default: {MODELS})"
+    )
+    parser.add_argument(
+        "--budget",
+        metavar="USD",
+        help="maximum price of the whole stack per hour (0.41) or per month (300/month) (default: none)",
     )
     parser.add_argument(
         "--allow-cidr",
         action="append",
         metavar="CIDR",
-        help="a network that may reach the Kubernetes API; repeat it, or `none` (default: 0.0.0.0/0, guarded by IAM)",
+        help="a network that may reach the Kubernetes API, or `none`; pass it once per network "
+        "(default: 0.0.0.0/0; IAM still applies)",
     )
-    parser.add_argument("--yes", "--no-input", action="store_true", help="ask nothing: use defaults for other answers")
-    parser.add_argument("--force", action="store_true", help="overwrite a stack file that exists")
+    parser.add_argument("--yes", "--no-input", action="store_true", help="ask no questions; use the defaults")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing stack file")
 
 
 def run(parsed: argparse.Namespace) -> int:

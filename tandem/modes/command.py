@@ -4,8 +4,9 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from tandem.arguments import existing
-from tandem.terminal import FINE, CallError, Commands, add_command, print_json
+from tandem.arguments import add_region, existing
+from tandem.parser import Commands, add_command
+from tandem.terminal import FINE, CallError, print_json
 
 # The rules and rich are imported where they are used: `tandem plan` reads this file, too.
 if TYPE_CHECKING:
@@ -36,16 +37,19 @@ def add(commands: Commands) -> None:
         commands,
         "modes",
         run,
-        description="Tries the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
-        "every sharing mode, on every GPU instance type, with every provisioner. No AWS account, no network.",
+        description="Plans the models of a stack, or two example models (llama2:7b and mistral:7b, context 2048), in "
+        "every sharing mode on every GPU instance type. Needs no AWS account and no network.",
+        exit_codes={1: ""},
     )
     parser.add_argument(
-        "stack", nargs="?", metavar="STACK|FILE", help="a stack whose models to try (default: the example models)"
+        "stack", nargs="?", metavar="STACK|FILE", help="plan the models of this stack (default: the example models)"
     )
-    parser.add_argument("--type", metavar="TYPE", help="only this instance type, with reasons and fixes")
-    parser.add_argument("--mode", choices=WAYS, help="only this sharing mode")
-    parser.add_argument("--provisioner", choices=PROVISIONERS, help="only this provisioner")
-    parser.add_argument("--region", metavar="R", help="AWS region (default: us-east-1, or the stack file's)")
+    parser.add_argument(
+        "--type", metavar="TYPE", help="show one instance type in detail, with reasons and alternatives"
+    )
+    parser.add_argument("--mode", choices=WAYS, help="show only this sharing mode")
+    parser.add_argument("--provisioner", choices=PROVISIONERS, help="show only this node provisioner")
+    add_region(parser, f"the stack file's, or {HOME_REGION}")
 
 
 def run(parsed: argparse.Namespace) -> int:

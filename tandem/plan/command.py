@@ -5,14 +5,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tandem.arguments import add_stack, existing, stack_file
+from tandem.arguments import add_stack, existing
+from tandem.parser import Commands, add_command
 from tandem.terminal import (
     FAILED,
     FINE,
-    USAGE,
     CallError,
-    Commands,
-    add_command,
     open_console,
     print_json,
     print_line,
@@ -25,7 +23,6 @@ if TYPE_CHECKING:
     from stacks.stack_file.judge import Judged, Plan
     from stacks.stack_file.yaml import Source
     from tandem.plan.switch import Switches
-    from tandem.planned.report import PlanReport
 
 NOTHING_STOPPED = "Nothing was stopped: the running stack is as it was."
 
@@ -36,14 +33,13 @@ def add(commands: Commands) -> None:
         commands,
         "plan",
         _run,
-        description="Checks a stack file and runs its whole program here: no AWS account, no Pulumi CLI, no network.",
+        description="Checks a stack file and plans the whole stack here. Needs no AWS account, no Pulumi CLI and no "
+        "network.",
     )
     add_stack(parser)
     parser.add_argument("others", nargs="*", metavar="STACK|FILE", help="more stacks, to compare side by side")
     parser.add_argument("--compare", metavar="MODES", help="compare sharing modes of the stack, e.g. timeslice,mps")
-    parser.add_argument(
-        "--live-prices", action="store_true", help="take the prices that `tandem prices` has read from AWS"
-    )
+    parser.add_argument("--live-prices", action="store_true", help="use the prices that `tandem prices` has cached")
     parser.add_argument(
         "--strict",
         action="store_true",
@@ -55,32 +51,27 @@ def add(commands: Commands) -> None:
     parser.add_argument("--resources", action="store_true", help="also list the resources as a tree")
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
-        "--running", action="store_true", help="also show what becomes of the stack that is up: Pulumi is asked for it"
+        "--running",
+        action="store_true",
+        help="also show what would change in the deployed stack (reads its Pulumi outputs)",
     )
     against.add_argument(
         "--outputs",
         type=Path,
         metavar="FILE",
-        help="the same, without Pulumi: FILE is what `pulumi stack output --json` printed",
+        help="like --running, but read the outputs from FILE (`pulumi stack output --json`)",
     )
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from stacks.stack_file.errors import UnreadableError
     from stacks.stack_file.judge import judge_file
 
     is_up = parsed.running or parsed.outputs is not None
     if parsed.others or parsed.compare is not None:
         return _compare(parsed, is_up=is_up)
-    try:
-        path = existing(parsed.stack)
-        judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
-        switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
-    except (CallError, UnreadableError) as error:
-        if not parsed.json:
-            raise
-        print_json(_unread(parsed.stack, str(error)).as_dict())
-        return USAGE
+    path = existing(parsed.stack)
+    judged = judge_file(path, find_prices=_live_prices if parsed.live_prices else None, strict=parsed.strict)
+    switch = _switched(judged.plan(), path, parsed.outputs) if is_up and not judged.refused else None
     if parsed.json:
         from tandem.planned.plan import run
         from tandem.planned.report import report
@@ -168,12 +159,3 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
     if judged.assessment.warnings:
         console.print()
     tell(judged)
-
-
-def _unread(stack: str, message: str) -> "PlanReport":
-    """A file that cannot be read, in the shape of a plan."""
-    from stacks.stack_file.judge import stack_name
-    from tandem.planned.report import PlanReport, ProblemReport
-
-    problem = ProblemReport(path="", found="", rule=message, fix="")
-    return PlanReport(stack=stack_name(stack_file(stack)), mode=None, verdict="refused", problems=[problem])

@@ -11,26 +11,32 @@ from tandem.arguments import amount
 from tandem.measured.result import Result, Run
 from tandem.measured.result_file import ResultError, read
 from tandem.measured.summary import Goals, Summary, compare_costs, summary
+from tandem.parser import Commands, add_command
 from tandem.report.document import document
 from tandem.report.figures import draw
-from tandem.terminal import FAILED, FINE, CallError, Commands, complain, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, complain, print_json, print_line
 
 FOLDER = "report"
 
 
 def add(commands: Commands) -> None:
     """Adds the command to those of `tandem`."""
-    parser = commands.add_parser(
+    parser = add_command(
+        commands,
         "report",
-        description="Writes FOLDER/README.md with figures (SVG), and the same as one page, FOLDER/report.html.",
-        epilog="Exit codes: 0 written, 1 nothing in them can be compared, 2 wrong call or unreadable file.",
+        _run,
+        description="Turns one benchmark result, or several of the same load, into FOLDER/README.md with figures "
+        "(SVG), and into one page, FOLDER/report.html.",
+        exit_codes={0: "the report was written", 1: "no runs can be compared"},
+        json="print the figures as one JSON object; write nothing",
     )
-    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="what `tandem bench` wrote")
-    parser.add_argument("-o", "--output", default=FOLDER, metavar="FOLDER", help=f"(default: {FOLDER})")
-    parser.add_argument("--ttft-goal", type=amount, default=None, metavar="MS", help="goodput: time to first token")
-    parser.add_argument("--itl-goal", type=amount, default=None, metavar="MS", help="goodput: inter-token latency")
-    parser.add_argument("--json", action="store_true", help="print the figures as one JSON object and write nothing")
-    parser.set_defaults(run=_run)
+    parser.add_argument("results", nargs="+", metavar="RESULT.json", help="a result of `tandem bench`")
+    parser.add_argument(
+        "-o", "--output", default=FOLDER, metavar="FOLDER", help=f"where to write the report (default: {FOLDER})"
+    )
+    for name, what in {"ttft": "time to first token", "itl": "inter-token latency"}.items():
+        help = f"longest {what} that counts as good, in milliseconds (pass both goals to see goodput)"
+        parser.add_argument(f"--{name}-goal", type=amount, metavar="MS", help=help)
 
 
 DOCUMENT = "README.md"

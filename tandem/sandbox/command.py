@@ -1,93 +1,76 @@
 """`tandem sandbox`: its arguments."""
 
 import argparse
-import math
 from pathlib import Path
-from typing import Any, NoReturn
 
 from stacks.stack_file.judge import stack_name
-from tandem.arguments import accepted, add_stack, existing, stack_file
+from tandem.arguments import accepted, add_stack, existing, not_negative, stack_file
+from tandem.parser import Commands, add_command
 from tandem.sandbox.verbs import Place, command
-from tandem.terminal import EXIT_CODES, CallError, Commands, Parser
+from tandem.terminal import CallError
 
 VERBS = {
     "up": "create or change the stack in the emulated cloud",
     "preview": "show what `up` would do",
-    "refresh": "bring Pulumi's state up to what is in the emulated cloud",
-    "destroy": "delete everything, and say what is left: that must be nothing",
-    "status": "compare Pulumi's state with the emulated cloud, and say how to repair what differs",
-    "pulumi": "run any other command of pulumi on the stack, e.g. `-- stack output`",
-    "delete": "delete one thing from the emulated cloud behind Pulumi's back, as with the AWS console",
+    "refresh": "update Pulumi's state from the emulated cloud",
+    "destroy": "delete everything and verify that nothing is left",
+    "status": "compare Pulumi's state with the emulated cloud; show how to fix differences",
+    "pulumi": "run any other pulumi command on the stack, for example `-- stack output`",
+    "delete": "delete one resource from the emulated cloud behind Pulumi's back, as in the AWS console",
 }
-VERB_EXIT_CODES = (
-    "Exit codes: 0 success, 1 failed, or state and cloud differ, 2 usage error, unreadable file or sandbox in use."
-)
+VERB_EXIT_CODES = {
+    1: "failed, or Pulumi's state and the emulated cloud differ",
+    2: "usage error, unreadable input, or the sandbox is in use",
+}
 REPORTING = ("up", "refresh", "destroy", "status", "delete")
 """Verbs with `--json`. The others show what `pulumi` prints, whose own `--json` goes behind the `--`."""
 PASSING_ON = ("up", "preview", "refresh", "destroy", "pulumi")
 """Verbs that give pulumi what follows `--`. argparse never sees that: `tandem.command` cuts it off."""
-
-
-class VerbParser(Parser):
-    """Reads the arguments of a verb; an argument of pulumi in the wrong place gets an error that says where it goes."""
-
-    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """What `tandem`'s own parser calls for a verb. It would complain with its own usage about what is left."""
-        parsed, left = super().parse_known_args(args, namespace)
-        if left:
-            self.error(f"unrecognized arguments: {' '.join(left)}")
-        return parsed, left
-
-    def error(self, message: str) -> NoReturn:
-        """Prints the usage of the verb and the error, and ends the command."""
-        hint = ". Write what goes to pulumi after `--`" if message.startswith("unrecognized") else ""
-        super().error(message + hint)
+PACED = ("up", "destroy", "pulumi")
+"""Verbs that wait for resources of the emulated cloud."""
 
 
 def add(commands: Commands) -> None:
     """Adds the command and its verbs to those of `tandem`."""
     sandbox = commands.add_parser(
         "sandbox",
-        description="Runs the `pulumi` of the PATH against an emulated cloud, which is kept in .tandem/sandbox/: "
-        "no AWS account, no network, nothing to pay. What follows `--` goes to pulumi.",
-        epilog=EXIT_CODES,
+        description="Runs the `pulumi` on your PATH against an emulated cloud, which is stored in .tandem/sandbox/. "
+        "Needs no AWS account and no network, and costs nothing. Passes arguments after `--` to pulumi.",
     )
-    verbs = sandbox.add_subparsers(required=True, metavar="VERB", dest="verb", parser_class=VerbParser)
+    sandbox.set_defaults(run=lambda parsed: sandbox.parse_args(["--help"]))
+    verbs = sandbox.add_subparsers(metavar="COMMAND", dest="verb", title="commands")
+    sandbox.usage = "tandem sandbox COMMAND [OPTIONS] [STACK|FILE]"
     for verb, what in VERBS.items():
-        parser = verbs.add_parser(verb, help=what, description=f"{what[0].upper()}{what[1:]}.", epilog=VERB_EXIT_CODES)
-        if verb in PASSING_ON:
-            command = "-- ARGUMENT ..." if verb == "pulumi" else "[-- ARGUMENT ...]"
-            parser.usage = f"%(prog)s [OPTIONS] [STACK|FILE] {command}"
-        add_stack(parser, default=verb != "delete")
-        parser.add_argument(
-            "--pace",
-            type=_seconds,
-            default=0.0,
-            metavar="SECONDS",
-            help="how long a minute of the cloud takes here (default: 0, everything is there at once)",
+        passing = ("-- ARGUMENT ..." if verb == "pulumi" else "[-- ARGUMENT ...]") if verb in PASSING_ON else ""
+        parser = add_command(
+            verbs,
+            verb,
+            _run,
+            help=what,
+            description=f"{what[0].upper()}{what[1:]}.",
+            exit_codes=VERB_EXIT_CODES,
+            json="print one JSON object; pulumi's output goes to stderr" if verb in REPORTING else "",
+            usage=f"%(prog)s [OPTIONS] [STACK|FILE] {passing}" if passing else None,
         )
-        if verb in REPORTING:
+        parser.hint = "Write arguments of pulumi after `--`." if passing else ""
+        add_stack(parser, default=verb != "delete")
+        if verb in PACED:
             parser.add_argument(
-                "--json", action="store_true", help="print one JSON object instead; what pulumi says goes to stderr"
+                "--pace",
+                type=not_negative,
+                default=0.0,
+                metavar="SECONDS",
+                help="real seconds per simulated minute (default: 0, instant)",
             )
         if verb == "delete":
-            parser.add_argument("type", metavar="TYPE", help="its type, e.g. aws:ec2/vpcEndpoint:VpcEndpoint")
+            parser.add_argument("type", metavar="TYPE", help="resource type, e.g. aws:ec2/vpcEndpoint:VpcEndpoint")
             parser.add_argument(
                 "id",
                 metavar="ID",
-                help="its id, as `status` or `tandem sandbox pulumi STACK -- stack --show-ids` shows it",
+                help="resource ID, as shown by `tandem sandbox status` or `tandem sandbox pulumi STACK -- stack "
+                "--show-ids`",
             )
-        parser.set_defaults(run=_run)
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds, 0 or more")
-    return value
+        parser.set_defaults(pace=0.0)
 
 
 def _run(parsed: argparse.Namespace) -> int:

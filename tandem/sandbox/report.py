@@ -3,7 +3,8 @@
 from typing import Any
 
 from tandem.sandbox.state import Findings, Managed, Unfinished, name_of
-from tandem.terminal import SCHEMA_VERSION
+
+SCHEMA_VERSION = 1
 
 
 def as_report(stack: str, found: Findings) -> dict[str, Any]:

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tandem.sandbox.pulumi import Pulumi, executable
-from tandem.sandbox.report import as_report, repairs
+from tandem.sandbox.report import SCHEMA_VERSION, as_report, repairs
 from tandem.sandbox.state import Findings, Orphan, compare, lack_dependencies, name_of, restore_dependencies
-from tandem.terminal import FAILED, FINE, SCHEMA_VERSION, CallError, print_json, print_line
+from tandem.terminal import FAILED, FINE, CallError, print_json, print_line
 
 if TYPE_CHECKING:
     from sandbox.graph import Graph

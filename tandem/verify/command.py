@@ -2,8 +2,9 @@
 
 import argparse
 
-from tandem.arguments import add_cluster, add_stack, seconds
-from tandem.terminal import FAILED, FINE, Commands, add_command, print_json, progress
+from tandem.arguments import add_cluster, add_stack, not_negative
+from tandem.parser import Commands, add_command
+from tandem.terminal import FAILED, FINE, print_json, progress
 
 WAIT_SECONDS = 1800
 """Default of `--wait`: node, image and model may take long on a slow network."""
@@ -15,23 +16,28 @@ def add(commands: Commands) -> None:
         commands,
         "verify",
         _run,
-        description="Holds what the plan promises against what is in the cluster: nodes, shares, pods, models. Nothing "
-        "has to be public: ports are forwarded through the Kubernetes API.",
-        exit_codes="Exit codes: 0 every promise holds, 1 one is broken, 2 wrong call, or the cluster cannot be "
-        "reached.",
+        description="Compares the deployed stack with its configuration: nodes, GPU shares, pods, models. Forwards "
+        "ports through the Kubernetes API, so nothing has to be public.",
+        exit_codes={
+            0: "every check passes",
+            1: "a check fails, or invalid stack file",
+            2: "usage error, unreadable input, or the cluster cannot be reached",
+        },
     )
     add_stack(parser)
     add_cluster(parser)
     parser.add_argument(
         "--wait",
         nargs="?",
-        type=seconds,
+        type=not_negative,
         const=float(WAIT_SECONDS),
         metavar="SECONDS",
-        help=f"look again until every promise holds and the cluster answers (default: {WAIT_SECONDS} s)",
+        help=f"retry until every check passes, for up to SECONDS (default: {WAIT_SECONDS})",
     )
     parser.add_argument(
-        "--overfill", action="store_true", help="start one pod more than shares are free, show it Pending, remove it"
+        "--overfill",
+        action="store_true",
+        help="start one pod more than there are free shares, and check that it stays Pending",
     )
 
 

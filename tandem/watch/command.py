@@ -3,8 +3,9 @@
 import argparse
 from contextlib import closing, suppress
 
-from tandem.arguments import add_cluster, add_stack, seconds
-from tandem.terminal import FINE, Commands, add_command, print_json_line
+from tandem.arguments import add_cluster, add_stack, not_negative
+from tandem.parser import Commands, add_command
+from tandem.terminal import FINE, print_json_line
 
 REFRESH_SECONDS = 2.0
 
@@ -15,24 +16,27 @@ def add(commands: Commands) -> None:
         commands,
         "watch",
         _run,
-        description="Shows memory, context and expiry of each model, memory and use of each GPU, and the state of the "
-        "pods.",
-        json="print one JSON object per look instead",
-        exit_codes="Exit codes: 0 ended by Ctrl-C or --once, 1 the file is refused, 2 wrong call, or cluster not "
-        "reached.",
+        description="Shows memory, context and expiry of each model, memory and utilization of each GPU, and the "
+        "state of the pods.",
+        json="print one JSON object per refresh instead",
+        exit_codes={
+            0: "ended by Ctrl-C or --once",
+            2: "usage error, unreadable input, or the cluster cannot be reached",
+            130: "interrupted before the first refresh",
+        },
     )
     add_stack(parser)
     add_cluster(parser)
-    parser.add_argument("--once", action="store_true", help="look once and end")
+    parser.add_argument("--once", action="store_true", help="print one snapshot and exit")
     parser.add_argument(
         "--interval",
-        type=seconds,
+        type=not_negative,
         default=REFRESH_SECONDS,
         metavar="SECONDS",
-        help=f"pause between two looks (default: {REFRESH_SECONDS:g})",
+        help=f"pause between two refreshes (default: {REFRESH_SECONDS:g})",
     )
     parser.add_argument(
-        "--probe", action="store_true", help="measure tokens/s with a tiny prompt at each look: takes GPU time"
+        "--probe", action="store_true", help="measure tokens/s with a short prompt on every refresh (uses GPU time)"
     )
 
 

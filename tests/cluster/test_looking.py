@@ -261,7 +261,7 @@ def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], 
     told = capsys.readouterr()
     assert told.out == ""
     line = told.err.splitlines()[-1]
-    assert line.startswith("tandem: ")
+    assert line.startswith("error: ")
     assert "Traceback" not in told.err
     return line
 

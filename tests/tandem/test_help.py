@@ -1,16 +1,19 @@
 """What every command says before it begins: its help, and that it is a copy."""
 
 import argparse
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tandem.command import COMMANDS, _parser
+from tandem.command import COMMANDS, parser
 from tandem.extras import EXTRAS
-from tests.command import ROOT, call
+from tandem.parser import Parser, all_parsers
+from tests.command import ROOT, Ended, call
 from tests.conftest import Golden
 
 # One process for all: what it imports is what makes it slow.
@@ -36,16 +39,82 @@ def test_help_of_every_command_needs_no_extra() -> None:
     assert done.stdout.count("usage: tandem ") == len(COMMANDS)
 
 
+def parsers() -> dict[str, Parser]:
+    """All parsers of `tandem`, those of verbs too, by what is typed."""
+    found = [each for name in COMMANDS for each in all_parsers(parser(name))]
+    return {each.prog: each for each in (parser(), *found)}
+
+
+def test_every_command_and_verb_has_a_parser() -> None:
+    assert {"tandem", "tandem plan", "tandem models inspect", "tandem sandbox delete"} <= parsers().keys()
+
+
+@pytest.mark.parametrize("columns", [60, 80, 200])
+def test_help_of_every_parser_fits_the_terminal_and_names_the_exit_codes(columns: int) -> None:
+    for name in parsers():
+        ended = call(*name.split()[1:], "--help", columns=columns)
+        assert (ended.returncode, ended.stderr) == (0, ""), name
+        assert max(map(len, ended.stdout.splitlines())) <= columns, name
+        assert f"usage: {name}" in ended.stdout
+        if name not in ("tandem", "tandem sandbox"):
+            codes = ended.stdout.partition("\nexit codes:\n")[2]
+            assert re.findall(r"^  (\d+) +\w", codes, flags=re.MULTILINE)[-2:] == ["2", "130"], name
+
+
+def test_help_of_every_parser_needs_no_more_than_ascii() -> None:
+    """An ASCII locale shows `?` for anything else."""
+    for name in parsers():
+        assert call(*name.split()[1:], "--help").stdout.isascii(), name
+
+
+def test_every_option_has_a_help_in_words() -> None:
+    for name, each in parsers().items():
+        for action in each._actions:
+            if not isinstance(action, argparse._SubParsersAction):
+                assert len((action.help or "").split()) > 1, (name, action.dest)
+
+
+def test_help_is_shown_without_arguments_by_its_option_and_by_its_command() -> None:
+    shown = call()
+    assert shown.stdout.startswith("Run two LLMs on one affordable GPU")
+    assert [call(*given) for given in (("--help",), ("-h",), ("help",), ("help", "help"))] == [shown] * 4
+    for words in ("plan", "models inspect", "sandbox", "sandbox up"):
+        asked = call("help", *words.split())
+        assert asked == call(*words.split(), "--help")
+        assert (asked.returncode, asked.stdout.startswith(f"usage: tandem {words} ")) == (0, True)
+    assert call("sandbox") == call("sandbox", "--help")
+
+
+def test_help_groups_the_commands() -> None:
+    shown = call(columns=80).stdout
+    groups = re.split(r"^(\w+):\n", shown, flags=re.MULTILINE)[1:]
+    named = {
+        title: re.findall(r"^  (\w+) ", body, re.MULTILINE)
+        for title, body in zip(groups[::2], groups[1::2], strict=True)
+    }
+    assert [*named] == ["Plan", "Operate", "Measure", "Try", "Options"]
+    assert named["Operate"] == ["verify", "watch", "leftovers"]
+    assert named["Measure"] == ["chat", "bench", "report"]
+    assert {name for names in named.values() for name in names} == COMMANDS.keys()
+
+
+def test_the_version_is_that_of_the_project() -> None:
+    """Also in a checkout whose installed metadata are of another day."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for option in ("--version", "-V"):
+        assert call(option) == Ended(0, f"tandem {project['version']}\n", "")
+
+
 def test_every_argument_is_as_in_the_golden(golden: Golden) -> None:
     """With defaults, which help does not show; and not as help, which each version of Python lays out differently."""
-    said = [list(_described(_parser(name))) for name in {room: name for name, (room, _) in COMMANDS.items()}.values()]
+    said = [list(_described(parser(name))) for name in {room: name for name, (room, _) in COMMANDS.items()}.values()]
     golden("arguments.txt", "\n".join([said[0][0], *(line for lines in said for line in lines[1:])]) + "\n")
 
 
-def _described(parser: argparse.ArgumentParser) -> Iterator[str]:
+def _described(parser: Parser) -> Iterator[str]:
     """Of a command and those below it: the arguments, in the order of its help."""
     defaults = {name: getattr(value, "__name__", value) for name, value in parser._defaults.items()}
-    yield f"\n{parser.prog}: {parser.description} {defaults} {parser.epilog}"
+    yield f"\n{parser.prog}: {parser.description} {defaults} {parser.exit_codes}"
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             yield from (f"  {verb.dest}: {verb.help}" for verb in action._choices_actions)
@@ -70,7 +139,7 @@ def test_a_copy_says_so_in_a_checkout(tmp_path: Path) -> None:
     ended = call("gpus", "--filter", "g4dn.xlarge", "--json", cwd=tmp_path)
     assert (ended.returncode, ended.stderr) == (
         0,
-        f"tandem: warning: this is the copy in {ROOT / 'tandem'}: what you change in this checkout has no effect on "
+        f"warning: this is the copy in {ROOT / 'tandem'}: what you change in this checkout has no effect on "
         "it. Run `python -m pip install --no-build-isolation -e .` here.\n",
     )
     assert ended.json["schema_version"] == 1

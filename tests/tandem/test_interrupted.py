@@ -53,7 +53,7 @@ runpy.run_module("tandem", run_name="__main__")
 def test_ctrl_c_while_watch_begins_ends_without_a_traceback(module: str, tmp_path: Path) -> None:
     call = [module, "watch", str(ROOT / "Pulumi.dev.yaml"), "--kubeconfig", str(FakeKubernetes().kubeconfig(tmp_path))]
     done = subprocess.run([sys.executable, "-c", PROGRAM, *call], cwd=ROOT, capture_output=True, text=True, timeout=900)
-    assert (done.stdout, done.stderr) == ("", "tandem: interrupted\n")
+    assert (done.stdout, done.stderr) == ("", "Interrupted.\n")
     assert done.returncode == 130
 
 

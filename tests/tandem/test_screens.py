@@ -146,8 +146,11 @@ def test_a_plan_says_to_programs_what_its_golden_says(arguments: str, folder: Pa
     """But for the resources, which `tests/program` compares."""
     ended = call("plan", *arguments.split(), "--json", cwd=folder)
     report = ended.json
-    jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
-    report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
+    if "verdict" in report:
+        jsonschema.validate(report, TypeAdapter(PlanReport).json_schema())
+        report |= {"exit code": ended.returncode, "resources": len(report["resources"])}
+    else:
+        report |= {"exit code": ended.returncode}
     said = re.sub(r'(?<="price_age_days": )\d+', "0", json.dumps(report, indent=1, ensure_ascii=False))
     golden(f"plans/{re.sub(r'[ .-]+', '-', arguments)}.json", f"{said}\n".replace(str(folder), "FOLDER"))
 

@@ -32,7 +32,7 @@ def test_a_server_that_is_away_is_told_before_anything_is_written(command: str, 
     told = call(*away, "--json", cwd=tmp_path)
     assert told.json["error"].startswith("a (http://127.0.0.1:1) cannot be reached")
     assert (told.returncode, told.stderr) == (1, "")
-    assert call(*away, cwd=tmp_path) == Ended(1, "", f"tandem: {told.json['error']}\n")
+    assert call(*away, cwd=tmp_path) == Ended(1, "", f"error: {told.json['error']}\n")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -44,7 +44,7 @@ def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith("error: Pulumi.dev.yaml has 1 error\n  sharing.mode: ")
     [problem] = call(command, str(file), "--json").json["problems"]
-    assert "Did you mean timeslice?" in problem
+    assert (problem["path"], problem["fix"]) == ("sharing.mode", "Did you mean timeslice?")
 
 
 def test_what_the_project_names_as_extras_is_what_commands_tell_to_install() -> None:
@@ -69,5 +69,5 @@ def test_a_full_disk_under_the_output_is_one_line() -> None:
     with open("/dev/full", "wb") as full:
         call = [sys.executable, "-m", "tandem", "models", "--json"]
         done = subprocess.run(call, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True)
-    said = "tandem: the output cannot be written (No space left on device). Free some space.\n"
+    said = "error: the output cannot be written (No space left on device). Free some space.\n"
     assert (done.returncode, done.stderr) == (1, said)

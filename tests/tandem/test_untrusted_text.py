@@ -73,7 +73,7 @@ def said(*call: str) -> str:
 
 
 def test_every_command_is_here() -> None:
-    [commands] = [one for one in command._parser()._actions if isinstance(one, argparse._SubParsersAction)]
+    [commands] = [one for one in command.parser()._actions if isinstance(one, argparse._SubParsersAction)]
     assert set(commands.choices) == ASKS_WITH
 
 

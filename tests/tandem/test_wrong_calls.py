@@ -14,6 +14,19 @@ THING = "aws:ec2/vpc:Vpc vpc-1"
 VERBS = ("up {}", "preview {}", "refresh {}", "destroy {}", "status {}", "pulumi {} -- stack", f"delete {{}} {THING}")
 MANY = " ".join(["llama2:7b"] * 65)
 CALLS = (
+    *(
+        "pln",
+        "plan --jsn",
+        "plan dev --outptus f",
+        "plan dev extra",
+        "--jsn plan",
+        "--json plan",
+        "--versoin",
+        "-x",
+        "help nosuch",
+        "sandbox upp",
+    ),
+    *("models insepct", "models inspect", "modes --mode mgi --type", "bench --seed x", "bench --temperature -1"),
     *("choose", "choose llama2:7b --stack dev", "choose --stack nowhere", "choose --stack broken.yaml"),
     *("choose lama2:7b", "choose llama2:7b 'in valid'", f"choose {MANY}", "choose llama2:7b --slots 65"),
     *("choose llama2:7b --context 5", "choose llama2:7b --context -5", "choose llama2:7b --region us-est-1"),
@@ -60,17 +73,17 @@ def test_every_wrong_call_is_told_as_in_the_golden(
     told = []
     for words in CALLS:
         ended = call(*shlex.split(words), cwd=tmp_path)
-        # Versions of Python lay out the usage differently, and quote choices differently.
-        lines = [line for line in ended.stderr.splitlines() if line.startswith("tandem")]
+        lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
         assert (ended.returncode, ended.stdout) == (2, ""), words
         assert lines, words
-        if not lines[-1].startswith("tandem: "):
-            assert ended.stderr.startswith(f"usage: {lines[-1].partition(': ')[0]}"), words
-            lines = [line.partition(" (choose from")[0] for line in lines]
-        elif "--" not in words.split() and not words.startswith(("sandbox pulumi", "sandbox preview")):
-            report = call(*shlex.split(words), "--json", cwd=tmp_path).json
-            stated = report.get("error") or report["problems"][0]["rule"]
-            assert [f"tandem: {line}" for line in stated.splitlines()] == lines, words
+        if usage := ended.stderr.partition("\n\n")[2]:
+            assert usage.startswith("usage: tandem "), words
+        if "--" not in words.split():
+            said = call(*shlex.split(words), "--json", cwd=tmp_path)
+            assert (said.returncode, said.json.keys()) == (2, {"schema_version", "error", "problems"}), words
+            if not words.startswith(("sandbox pulumi", "sandbox preview")):
+                assert [f"error: {line}" for line in said.json["error"].splitlines()] == lines, words
+        lines += usage.splitlines()
         told += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
     assert not (tmp_path / ".tandem").exists()
     golden("wrong-calls.txt", "\n".join(told).replace(str(tmp_path), "FOLDER") + "\n")

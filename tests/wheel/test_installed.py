@@ -57,7 +57,7 @@ def test_public_names_are_those_of_the_checkout(complete: Environment) -> None:
 
 
 def test_every_command_loads(complete: Environment) -> None:
-    commands = re.findall(r"^    ([a-z]+)(?: |$)", complete.run("tandem", "--help").stdout, flags=re.MULTILINE)
+    commands = re.findall(r"^  ([a-z]+)(?: |$)", complete.run("tandem", "--help").stdout, flags=re.MULTILINE)
     assert {"plan", "sandbox", "verify", "bench"} <= set(commands)
     for command in commands:
         done = complete.run("tandem", command, "--help")

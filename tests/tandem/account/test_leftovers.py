@@ -230,7 +230,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Cre
     volume = creation.volumes(OURS)
     code, out, err = run("--delete")
     assert (code, out) == (2, "")
-    assert err == "tandem: --delete needs a terminal for confirmation. Pass --yes to skip the prompts.\n"
+    assert err == "error: --delete needs a terminal for confirmation. Pass --yes to skip the prompts.\n"
     assert run("--yes")[0] == 2
     assert ("volumes", volume) in creation.census()
     code, out, _ = run("--delete", "--yes", "--json")

@@ -91,7 +91,7 @@ def test_several_regions_are_read_and_a_failing_one_does_not_stop_the_others(mar
     assert file("eu-west-1").is_file()
     assert file("us-east-1").is_file()
     assert tandem("prices", "--region", "cn-north-1")[2].startswith(
-        "tandem: cn-north-1 is not supported: its prices are in yuan"
+        "error: cn-north-1 is not supported: its prices are in yuan"
     )
 
 
@@ -135,15 +135,15 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
         "not wrapped where nobody reads it"
     )
     told = json.loads(tandem("prices", "--kept", "--json")[1])
-    assert (told["schema_version"], [one["region"] for one in told["regions"]], told["errors"]) == (
-        1,
+    assert (told["schema_version"], [one["region"] for one in told["regions"]], told.get("error")) == (
+        2,
         ["us-east-1"],
-        [],
+        None,
     )
     assert told["regions"][0]["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     code, out, _ = tandem("prices", "--kept", "--json", "--region", "us-east-1", "eu-west-1")
     assert (code, len(json.loads(out)["regions"])) == (2, 1)
-    assert json.loads(out)["errors"][0].startswith("eu-west-1: there are no prices of eu-west-1")
+    assert json.loads(out)["error"].startswith("eu-west-1: there are no prices of eu-west-1")
     assert market.calls == []
 
 
@@ -256,19 +256,19 @@ def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, tandem: 
     file().write_bytes(BROKEN[what])
     code, out, err = tandem("plan", "dev", "--live-prices")
     assert (code, out) == (2, "")
-    assert err.startswith(f"tandem: {file()}")
+    assert err.startswith(f"error: {file()}")
     assert err.endswith("`tandem prices --region us-east-1` reads them from AWS.\n")
     assert err.count("\n") == 1
     code, out, _ = tandem("plan", "dev", "--live-prices", "--json")
-    assert (code, json.loads(out)["verdict"]) == (2, "refused")
+    assert (code, json.loads(out)["error"].startswith(str(file()))) == (2, True)
     code, out, err = tandem("prices", "dev", "--kept")
     assert (code, out) == (2, "")
-    assert err.startswith(f"tandem: {file()}")
+    assert err.startswith(f"error: {file()}")
 
 
 def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, tandem: Run) -> None:
     code, _, err = tandem("plan", "dev", "--live-prices")
-    assert (code, err.startswith("tandem: there are no prices of us-east-1 in ")) == (2, True)
+    assert (code, err.startswith("error: there are no prices of us-east-1 in ")) == (2, True)
     keep(region="eu-west-1").rename(file())
     assert "has the prices of eu-west-1" in tandem("plan", "dev", "--live-prices")[2]
     keep(days=-3)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
+from sharing.problems import Problem
 from tandem.deployed.aws.quota import SPOT_ROLE
 from tests.tandem.account.conftest import Run
 from tests.tandem.account.creation import TRUST, Creation
@@ -69,7 +70,8 @@ def play(emulated: Emulated, creation: Creation, quota: Quota) -> Callable[[Scen
         code, told = quota(**scene.get("stack", {}))
         assert (code, told.get("verdict")) == (scene["code"], scene["verdict"])
         for kind in ("problems", "warnings"):
-            assert told.get(kind, []) == scene.get(kind, []), kind
+            found = [str(Problem(**one)) if isinstance(one, dict) else one for one in told.get(kind, [])]
+            assert found == scene.get(kind, []), kind
         for each, values in scene.get("rows", {}).items():
             assert row(told, each).items() >= values.items()
         assert len(told.get("quotas", [])) == (5 if scene["verdict"] else 0)

@@ -22,7 +22,7 @@ def refusal(tandem: Run) -> Refusal:
     def call(*arguments: str) -> str:
         code, out, err = tandem(*arguments)
         assert (code, out) == (2, "")
-        assert err.startswith("tandem: ")
+        assert err.startswith("error: ")
         assert err.count("\n") == 1
         return err
 
@@ -65,7 +65,7 @@ def test_an_unknown_profile(emulated: Emulated, refusal: Refusal) -> None:
 def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, command: str) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     assert refusal(command) == (
-        f"tandem: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
+        f"error: `tandem {command}` needs boto3. Run `.venv/bin/python -m pip install --no-build-isolation "
         "-e '.[aws]'` in the checkout.\n"
     )
 

@@ -213,7 +213,7 @@ def test_ctrl_c_keeps_the_finished_runs_and_resume_does_the_rest(tmp_path: Path)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate()
     assert process.returncode == 130
-    assert err == f"tandem: interrupted. 1 run is in {path}. Continue with --resume.\n"
+    assert err == f"Interrupted. 1 run is in {path}. Continue with --resume.\n"
     kept = read(path)
     assert not kept.complete
     assert [run.endpoints for run in kept.runs] == [["a"]]
@@ -231,7 +231,7 @@ def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path.write_text("mine")
     with ollama() as a:
         ended = bench(path, a=a)
-    told = f"tandem: {path} already exists. Continue it with --resume, or choose another file with -o.\n"
+    told = f"error: {path} already exists. Continue it with --resume, or choose another file with -o.\n"
     assert ended == Ended(2, "", told)
     assert path.read_text() == "mine"
 

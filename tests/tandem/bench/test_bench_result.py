@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,7 +106,7 @@ def test_the_warning_at_the_start_names_the_server_that_a_tie_leaves_out(servers
     ended = servers.bench("--repeats", "2", "--resume")
     assert ended.returncode == 0
     difference = "from the other runs: digest cdcdcdcdcdcd instead of d"
-    assert f"tandem: warning: Server b differs {difference}. " in ended.stderr
+    assert f"warning: Server b differs {difference}. " in ended.stderr
     left_out = f"3 of 6 runs are excluded: server a differed {difference}; server b differed"
     assert left_out in ended.stdout
 
@@ -147,7 +148,7 @@ def test_the_salt_of_an_earlier_call_is_refused(servers: Servers) -> None:
 def test_a_second_benchmark_with_the_same_file_stops_at_once(servers: Servers, tmp_path: Path) -> None:
     alias = tmp_path / "alias.json"
     alias.symlink_to(servers.path)
-    told = f"tandem: {servers.path} is in use by another `tandem bench`. " + (
+    told = f"error: {servers.path} is in use by another `tandem bench`. " + (
         "Wait until it ends, or choose another file with -o.\n"
     )
     with reserve(servers.path):
@@ -192,9 +193,9 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
 @pytest.mark.parametrize("more", [(), ("--resume",)])
 def test_a_place_that_holds_no_file_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
     absent = tmp_path / "none" / "r.json"
-    told = f"tandem: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
+    told = f"error: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
     assert servers.bench(*more, path=absent) == Ended(2, "", told)
-    told = f"tandem: {tmp_path} is a folder. Choose a file with -o.\n"
+    told = f"error: {tmp_path} is a folder. Choose a file with -o.\n"
     assert servers.bench(*more, path=tmp_path) == Ended(2, "", told)
 
 
@@ -214,7 +215,7 @@ def test_a_full_disk_keeps_every_written_run_and_shows_the_last(
     assert ended.returncode == 1
     assert "b alone" in ended.stdout  # the run that could not be written
     why = f"{servers.path} cannot be written: No space left on device."
-    assert ended.stderr.endswith(f"tandem: {why} 1 run is in {servers.path}. Continue with --resume.\n")
+    assert ended.stderr.endswith(f"error: {why} 1 run is in {servers.path}. Continue with --resume.\n")
     assert "Traceback" not in ended.stderr
     assert (servers.path.read_bytes(), os.listdir(tmp_path)) == (kept, ["r.json"])
     assert servers.bench("--resume").returncode == 0
@@ -255,7 +256,7 @@ def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
     size, size_vram = place or (0, 0)
     servers["b"].answers["/api/ps"] = {"models": [loaded("tiny:1b", size, size_vram)] if place else []}
     fix = "Results would not be comparable. Give it more GPU memory, or pass --allow-cpu to measure anyway."
-    assert servers.bench() == Ended(1, "", f"tandem: {told}\ntandem: {fix}\n")
+    assert servers.bench() == Ended(1, "", f"error: {told}\nerror: {fix}\n")
     assert len(servers.prompts) == 2  # one to load each model
     assert os.listdir(tmp_path) == []
     ended = servers.bench("--allow-cpu")
@@ -265,7 +266,12 @@ def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
 
 
 def test_the_version_in_a_result_is_that_of_our_distribution(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`tandem` is another author's on the package index."""
+    """`tandem` is another author's on the package index, and the metadata of a checkout may be of another day."""
+    servers.bench(path=servers.path.with_name("of-the-checkout.json"))
+    of_the_checkout = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+    [session] = read(servers.path.with_name("of-the-checkout.json")).sessions
+    assert session.versions["tandem"] == of_the_checkout
+    monkeypatch.setattr("tandem.extras.is_checkout", lambda: False)
     monkeypatch.setattr("importlib.metadata.version", {"tandem-gpu": "1.2.3", "tandem": "9"}.__getitem__)
     servers.bench()
     assert read(servers.path).sessions[0].versions["tandem"] == "1.2.3"
@@ -283,7 +289,7 @@ def test_a_resumed_benchmark_looks_again_where_the_models_are(servers: Servers) 
 def test_a_complete_benchmark_that_is_resumed_asks_for_nothing(servers: Servers) -> None:
     ended = servers.bench("--resume")
     assert ended.returncode == 0
-    assert f"tandem: warning: {servers.path} does not exist; starting a new result\n" in ended.stderr
+    assert f"warning: {servers.path} does not exist; starting a new result\n" in ended.stderr
     asked, kept = len(servers.prompts), servers.path.read_bytes()
     servers["a"].size_vram = 0
     ended = servers.bench("--resume")
@@ -300,16 +306,14 @@ def test_a_server_that_is_too_slow_for_the_timeout_names_that(
 
     monkeypatch.setattr("tandem.bench.run.Sender", sender)
     why = "a did not answer its first request (not complete within 0.001 s)"
-    told = f"tandem: {why}. Raise --timeout or repair that server, then repeat the command.\n"
+    told = f"error: {why}. Raise --timeout or repair that server, then repeat the command.\n"
     assert servers.bench("--timeout", "0.001", names="a") == Ended(1, "", told)
 
 
 def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Servers, tmp_path: Path) -> None:
     servers["a"].fault = "busy"
     why = "a did not answer its first request (503: server busy)"
-    assert servers.bench("--allow-cpu") == Ended(
-        1, "", f"tandem: {why}. Repair that server, then repeat the command.\n"
-    )
+    assert servers.bench("--allow-cpu") == Ended(1, "", f"error: {why}. Repair that server, then repeat the command.\n")
     assert os.listdir(tmp_path) == []
 
 

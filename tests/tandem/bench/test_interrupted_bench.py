@@ -72,7 +72,7 @@ def test_ctrl_c_is_quiet_on_every_line_and_loses_no_run_that_was_written(
             if runs
             else "No run was kept."
         )
-        assert ended.stderr in (f"tandem: interrupted. {said}\n", "tandem: interrupted\n"), number
+        assert ended.stderr in (f"Interrupted. {said}\n", "Interrupted.\n"), number
         assert not list(tmp_path.glob(".*.part")), number
     assert kept >= {0, 1, 2}
 

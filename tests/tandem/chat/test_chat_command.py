@@ -98,7 +98,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I ", "am ", "B."], fault="breaks") as b:
         ended = chat(a, b, tmp_path)
     assert ended.returncode == 1
-    assert f"tandem: b ({b.url}) closed the connection early" in ended.stderr
+    assert f"error: b ({b.url}) closed the connection early" in ended.stderr
     assert f"Transcript: {tmp_path / 't.md'}" in ended.stderr
     text = (tmp_path / "t.md").read_text()
     assert "## 2. tiny:1b (b)\n\n> I \n\n*b (" in text
@@ -137,7 +137,7 @@ def test_the_timeout_bounds_the_first_question_too(
     silent = Network(version=raw(1e6))
     answering = functools.partial(Ollama, network=silent, clock=silent.now)
     monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
-    told = f"tandem: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
+    told = f"error: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
     assert call("chat", *TWO, "--timeout", given) == Ended(1, "", told)
     assert silent.seconds == seconds
 
@@ -157,7 +157,7 @@ def test_a_transcript_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
         ended = chat(a, b, tmp_path)
     path = tmp_path / "t.md"
-    assert ended == Ended(2, "", f"tandem: {path} already exists. Choose another file with `--transcript`.\n")
+    assert ended == Ended(2, "", f"error: {path} already exists. Choose another file with `--transcript`.\n")
     assert (tmp_path / "t.md").read_text() == "mine"
 
 
@@ -192,7 +192,7 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
         told = chat(a, b, tmp_path, "--prompt", "Begin.", "--json")
     path = tmp_path / "t.md"
     why = f"Cannot continue {path} (No space left on device). Free disk space, or choose another file with"
-    assert (ended.returncode, ended.stderr) == (1, f"tandem: {why} `--transcript`.\nTranscript: {path}\n")
+    assert (ended.returncode, ended.stderr) == (1, f"error: {why} `--transcript`.\nTranscript: {path}\n")
     assert ended.stdout.startswith("tiny:1b (a)\nI am A.")
     assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
     assert len(files[0].getvalue()) == 330
@@ -227,7 +227,7 @@ def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.Monk
     monkeypatch.setitem(sys.modules, "httpcore", None)
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
     told = f"`tandem chat` needs httpcore. Run {install} in the checkout."
-    assert call("chat", *TWO) == Ended(2, "", f"tandem: {told}\n")
+    assert call("chat", *TWO) == Ended(2, "", f"error: {told}\n")
 
 
 MANY = ("--max-tokens", "100000")
@@ -278,5 +278,5 @@ def test_ctrl_c_ends_the_line_and_says_where_the_transcript_is(tmp_path: Path) -
         process.stderr.close()
         assert process.wait() == 130
     assert out.endswith(b"\n")
-    assert err == f"tandem: interrupted\nTranscript: {transcript}\n"
+    assert err == f"Interrupted.\nTranscript: {transcript}\n"
     assert transcript.read_text().endswith("\n\n*interrupted*\n")

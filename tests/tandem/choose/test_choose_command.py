@@ -145,7 +145,7 @@ def test_a_file_that_exists_is_overwritten_with_force_only(tmp_path: Path) -> No
     path.write_text("mine", encoding="utf-8")
     code, out, wrong = answered(*PAIR, "--write", str(path))
     assert (code, out) == (2, "")
-    assert wrong == f"tandem: {path} exists. Use --force to overwrite it.\n"
+    assert wrong == f"error: {path} exists. Use --force to overwrite it.\n"
     assert path.read_text(encoding="utf-8") == "mine"
     assert answered(*PAIR, "--write", str(path), "--force")[0] == 0
     assert path.read_text(encoding="utf-8") != "mine"
@@ -166,7 +166,7 @@ def test_on_a_terminal_the_user_is_asked(
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     for place in (tmp_path, tmp_path / "no" / "where.yaml"):
         code, _, wrong = answered(*PAIR, "--write", str(place))
-        assert (code, wrong) == (2, f"tandem: {place} cannot be written. Name a file in a folder that exists.\n")
+        assert (code, wrong) == (2, f"error: {place} cannot be written. Name a file in a folder that exists.\n")
 
 
 def test_a_stacks_own_models_and_cluster_are_kept(tmp_path: Path) -> None:

@@ -113,7 +113,7 @@ def test_ctrl_c_is_one_line_whenever_it_comes(
         # Where Python cannot raise it, the command hears it again: tests/tandem/test_interrupted.py.
         assert {one.exc_type for one in lost} <= {KeyboardInterrupt}, moment
         if not lost:
-            assert (code, said.splitlines()[-1]) == (130, "tandem: interrupted"), moment
+            assert (code, said.splitlines()[-1]) == (130, "Interrupted."), moment
         assert "Traceback" not in said, moment
         assert caplog.records == [], moment
     # What was left half-way ends here, and not in the middle of another test.

@@ -34,7 +34,7 @@ def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options:
     """Exit code, and the one line on stderr; with --json the same stands in an object on stdout."""
     code = main([command, FILE, "--kubeconfig", str(path), *options])
     printed = capsys.readouterr()
-    lines = [line for line in printed.err.splitlines() if line.startswith("tandem: ")]
+    lines = [line for line in printed.err.splitlines() if line.startswith("error: ")]
     assert "Traceback" not in printed.out + printed.err
     assert "very-secret" not in printed.out + printed.err
     assert all(line.isprintable() for line in printed.err.splitlines())
@@ -42,7 +42,7 @@ def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options:
     printed = capsys.readouterr()
     if code == 2:
         [line] = lines
-        assert f"tandem: {json.loads(printed.out)['error']}" == line
+        assert f"error: {json.loads(printed.out)['error']}" == line
         return code, line
     return code, printed.out
 

@@ -32,8 +32,8 @@ def report(*arguments: str) -> dict[str, Any]:
 def refused(code: int, *arguments: str) -> str:
     """What a call that ends with `code` tells people, which is what it tells machines."""
     ended, told = call(*arguments), call(*arguments, "--json")
-    assert (ended.returncode, ended.stdout, ended.stderr[:8], told.returncode) == (code, "", "tandem: ", code)
-    assert told.json["error"] in ended.stderr.replace("\ntandem: ", "\n")
+    assert (ended.returncode, ended.stdout, ended.stderr[:7], told.returncode) == (code, "", "error: ", code)
+    assert told.json["error"] in ended.stderr.replace("\nerror: ", "\n")
     return ended.stderr
 
 

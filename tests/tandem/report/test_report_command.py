@@ -73,7 +73,7 @@ def test_where_all_runs_spilled_the_command_fails(tmp_path: Path) -> None:
     ended = report(tmp_path, mps(runs=runs))
     said = "".join(f"{tmp_path / 'out' / name}\n" for name in ("README.md", "report.html"))
     why = 'no run can be compared. Read why under "Excluded runs" in the report.'
-    assert ended == Ended(1, said, f"tandem: {why}\n")
+    assert ended == Ended(1, said, f"error: {why}\n")
 
 
 def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
@@ -184,7 +184,7 @@ def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp
     document = changed(json.loads(good.read_text()), path, value)
     good.write_text(json.dumps(document).replace("Infinity", "1e400"))
     told = refusal(good)
-    assert told.startswith(f"tandem: {good} is damaged ({'.'.join(path.split('.')[:1])}")
+    assert told.startswith(f"error: {good} is damaged ({'.'.join(path.split('.')[:1])}")
     assert told.endswith("). Copy it again, or measure again.\n")
     assert told.count("\n") == 1
     assert len(told) < 400
@@ -211,7 +211,7 @@ def test_a_file_that_wears_readers_out_is_one_line(
     path = tmp_path / "r.json"
     path.write_bytes(content)
     told = refusal(path)
-    assert told.startswith(f"tandem: {path} {why}")
+    assert told.startswith(f"error: {path} {why}")
     assert told.count("\n") == 1
     assert len(told) < 400
 
@@ -238,7 +238,7 @@ def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: P
 
 
 def test_half_a_goal_is_refused(tmp_path: Path) -> None:
-    told = "tandem: goodput needs both goals: --ttft-goal MS and --itl-goal MS\n"
+    told = "error: goodput needs both goals: --ttft-goal MS and --itl-goal MS\n"
     assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == Ended(2, "", told)
 
 
@@ -256,11 +256,11 @@ def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    told = f"tandem: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+    told = f"error: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
     assert report(tmp_path, mps()) == Ended(2, "", told)
 
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").mkdir(parents=True)
-    told = f"tandem: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    told = f"error: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
     assert report(tmp_path, mps()) == Ended(2, "", told)

@@ -36,7 +36,7 @@ def test_a_missing_extra_is_named(command: str, package: str, extras: str, tmp_p
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     install = f"`.venv/bin/python -m pip install --no-build-isolation -e '.[{extras}]'`"
-    assert done.stderr == f"tandem: `tandem {command}` needs {package}. Run {install} in the checkout.\n"
+    assert done.stderr == f"error: `tandem {command}` needs {package}. Run {install} in the checkout.\n"
 
 
 LONG = "ip-10-0-123-234.ec2.internal"
