@@ -4,7 +4,7 @@ PYTHON ?= python3
 PIP = .venv/bin/python -m pip --disable-pip-version-check --quiet
 
 # `make help` lists the targets by the text after `##`.
-.PHONY: help plan test test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs bench refresh lock sbom site clean
+.PHONY: help plan test test-browser test-cluster test-engine test-faults test-gpu test-kills test-live test-ollama test-random test-slow test-wheel check lint coverage mutants docs recording bench refresh lock sbom site clean
 
 help:  ## List these targets
 	@sed -n 's/^\([a-z-]*\):.*  ## \(.*\)/  \1\t\2/p' $(MAKEFILE_LIST) | expand -t 18
@@ -79,10 +79,17 @@ coverage: .venv/test  ## Check that tests reach every line of the rules
 mutants: .venv/test  ## Count the small faults that no test notices
 	@.venv/bin/python -m tests.mutants $(MUTANTS)
 
+# The site in the browser that TANDEM_BROWSER names, or in the `chromium` of the PATH; skipped with that reason elsewhere.
+test-browser: .venv/site  ## Test the documentation site in a browser
+	@.venv/bin/python -m pytest tests/browser
+
 # Warnings are errors: broken links, missing anchors, pages outside the navigation. `--quiet` would hide and ignore them.
 site: .venv/site  ## Build the documentation site into build/site
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/python -m mkdocs build --strict
 	@echo "Wrote build/site/index.html"
+
+recording: .venv/site  ## Record the terminal of the README (needs `pulumi`)
+	@.venv/bin/python docs/recording.py
 
 docs: .venv/test  ## Write what is generated from the code
 	.venv/bin/python docs/generate.py

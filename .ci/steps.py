@@ -13,7 +13,7 @@ from pathlib import Path
 
 STEPS = (
     *("plan", "test", "test-slow", "test-ollama", "test-wheel", "lint", "coverage", "site"),
-    *("test-cluster", "test-engine"),
+    *("test-browser", "test-cluster", "test-engine"),
 )
 NEEDS_PYTHON_ALONE = "rules program"
 COUNT = re.compile(r"(\d+) (passed|failed|skipped)")

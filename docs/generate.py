@@ -110,6 +110,7 @@ def documents() -> Iterator[tuple[Path, str]]:
     yield _with_table(ROOT / "README.md", "modes", _markdown(modes.overview(found)))
     yield _with_table(ROOT / "README.md", "plan", samples.plan("timeslice"))
     yield _with_table(REFERENCE / "changes.md", "changes", changes_table())
+    yield _with_table(ROOT / "docs" / "how-to" / "upgrade.md", "upgrades", upgrades_table())
     yield _with_table(REFERENCE / "stack-file.md", "keys", keys_table())
 
 
@@ -192,6 +193,25 @@ def changes_table() -> str:
         vcpus = ", ".join(f"{count} {quota}" for quota, count in row.get("vcpus", {}).items())
         rows.append((row["change"], updated, done[0], recycled, *done[1:], vcpus, row.get("models", "")))
     return _markdown(rows)
+
+
+def upgrades_table() -> str:
+    """What a newer pin does; `tests/engine/test_upgrades.py` has the real engine do each row."""
+    names = ("upgrades.yaml", "changes.yaml")
+    upgrades, changes = (yaml.safe_load((ROOT / "docs" / name).read_text(encoding="utf-8")) for name in names)
+    [kubernetes] = [row for row in changes if "cluster.kubernetes" in row["change"]]
+    upgrades.append({**kubernetes, "upgrade": "Kubernetes, one minor version"})
+    head = ("upgrade", "updated in place", "replaced", "nodes recycled", "models")
+    return _markdown([head, *((row["upgrade"], *_done(row), row["models"]) for row in upgrades)])
+
+
+def _done(row: dict[str, Any]) -> tuple[str, str, str]:
+    updated, replaced = (", ".join(map(_short, row.get(word, ()))) for word in ("updated", "replaced"))
+    return (
+        updated,
+        replaced,
+        ", ".join(f"{count} of {_short(group)}" for group, count in row.get("recycled", {}).items()),
+    )
 
 
 def _short(name: str) -> str:

@@ -16,6 +16,7 @@ settings.register_profile("tandem", deadline=None)
 settings.load_profile("tandem")
 
 TIERS = {
+    "browser": "browser",
     "cluster": "cluster",
     "sharing": "rules",
     "stacks": "rules",
@@ -36,6 +37,7 @@ Golden = Callable[[str, str], None]
 CUDA = Path(__file__).parent / "components" / "libcuda.c"
 OUTCOMES = ("passed", "failed", "skipped")
 ON_REQUEST = {
+    "browser": "make test-browser",
     "cluster": "make test-cluster",
     "engine": "make test-engine",
     "live": "make test-live",

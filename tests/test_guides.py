@@ -21,6 +21,7 @@ GUIDES = (
     "delete-what-is-left.md",
     "repair-a-stack.md",
     "troubleshoot.md",
+    "upgrade.md",
     "use-a-model-of-your-own.md",
     "use-the-sandbox.md",
 )
@@ -32,10 +33,11 @@ OF_THE_AWS_CLI = {
 """Commands that the AWS CLI adds to the API's (awscli/customizations), with their options."""
 GLOBAL = {"region", "query", "profile", "output"}
 OTHERS = {
-    "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack", "login"},
+    "pulumi": {"up", "destroy", "refresh", "cancel", "import", "stack", "login", "config"},
     "helm": {"list", "history", "rollback", "uninstall", "registry"},
     "kubectl": {"delete", "describe", "get", "port-forward"},
     "docker": {"logout"},
+    "git": {"pull"},
     "curl": {"https://checkip.amazonaws.com", "localhost:11434/api/generate"},
 }
 """Subcommands of programs that are not here to be asked. The engine tier asks the real `pulumi`, flags included."""

@@ -1,12 +1,15 @@
 """The commands of the tutorials that need `pulumi`, in the order of the pages."""
 
+import re
 import shutil
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
 from tandem.sandbox.verbs import opened
 from tests import pages
+from tests.command import call
 from tests.engine import command_line
 from tests.engine.emulated import Raise, Stack
 from tests.pages import TUTORIALS, commands
@@ -45,3 +48,18 @@ def test_the_tutorial_of_the_first_deployment_works_in_the_emulated_cloud(nothin
         found = sandbox.findings()
     assert Path(stack.place.folder, "kubeconfig.json").read_text(encoding="utf-8").startswith("{")
     assert (found.resources, found.things) == (0, 0)
+
+
+def test_the_recording_in_the_readme_shows_what_the_commands_print_now(nothing: Raise) -> None:
+    """If this fails, run `make recording`."""
+    picture = ElementTree.parse(pages.ROOT / "docs" / "assets" / "recording.svg").getroot()
+    lines = ["".join(line.itertext()).split() for line in picture.iter("{http://www.w3.org/2000/svg}text")]
+    recorded = {without_age(" ".join(words)) for words in lines}
+    plan = [" ".join(line.split()) for line in call("plan", "dev", columns=80).stdout.splitlines()]
+    assert [line for line in plan if line and without_age(line) not in recorded] == []
+    assert f"+ {len(nothing('dev').graph)} created" in recorded
+    assert any("othing is left" in line or "No leftovers" in line for line in recorded)
+
+
+def without_age(line: str) -> str:
+    return re.sub(r", \d+ days ago", "", line)

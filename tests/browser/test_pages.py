@@ -1,0 +1,85 @@
+"""The documentation site in a browser, at the width of a desktop and of a phone, and its strict build."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.browser.chromium import Browser
+from tests.browser.site import ROOT, build, served
+
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    str(page.relative_to(DOCS).with_suffix(".html")).replace("README", "index")
+    for page in DOCS.glob("**/*.md")
+    if not page.name.startswith("0") or page.name.startswith("0151")
+)
+"""Every page; of the decisions, which look alike, one."""
+WIDTHS = (1280, 390)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_neither_scrolls_sideways_nor_has_errors_nor_asks_another_host(
+    browser: Browser, site: str, page: str
+) -> None:
+    for width in WIDTHS:
+        found = browser.visit(f"{site}/{page}", width=width)
+        assert (found.width, found.broken, found.errors) == (width, [], [])
+        assert [url for url in found.requested if not url.startswith((site, "data:"))] == []
+
+
+def test_the_picture_follows_the_colour_scheme(browser: Browser, site: str) -> None:
+    shown = "[...document.images].filter(one => one.offsetWidth).map(one => one.src.split('/').pop()).join()"
+    for dark, name in ((False, "architecture-light.svg#only-light"), (True, "architecture-dark.svg#only-dark")):
+        browser.visit(f"{site}/index.html", width=1280, dark=dark)
+        assert browser.call("Runtime.evaluate", expression=shown)["result"]["value"] == name
+
+
+def test_search_finds_a_page_without_another_host(browser: Browser, site: str) -> None:
+    found = browser.visit(f"{site}/index.html?q=MPS", width=1280)
+    script = """new Promise(done => {
+      const look = () => document.querySelector('.md-search-result__link')
+        ? done(document.querySelector('.md-search-result__link').href) : setTimeout(look, 50);
+      document.querySelector('[data-md-component=search-query]').focus(); look(); })"""
+    result = browser.call("Runtime.evaluate", expression=script, awaitPromise=True)["result"]["value"]
+    assert result.startswith(site)
+    assert found.errors == []
+
+
+def test_what_the_checks_look_for_is_found(browser: Browser, tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("<div style='width:2000px'>x</div><img src=no.png><script>nope()</script>")
+    with served(tmp_path) as address:
+        found = browser.visit(f"{address}/page.html", width=390)
+    assert found.width >= 2000
+    assert found.broken == [f"{address}/no.png"]
+    assert len(found.errors) >= 2  # the script, and the image
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[away](nowhere.md)", "nowhere.md"),
+        ("[away](index.md#nowhere)", "nowhere"),
+        ("::: tandem.Nowhere", "Nowhere"),
+    ],
+)
+def test_the_build_fails_on_what_leads_nowhere(generator: None, tmp_path: Path, text: str, said: str) -> None:
+    assert said in failure(tmp_path, {"index.md": f"# Start\n\n{text}\n"}, "[index.md]")
+
+
+def test_the_build_fails_on_a_page_that_the_navigation_lacks(generator: None, tmp_path: Path) -> None:
+    assert "lost.md" in failure(tmp_path, {"index.md": "# Start\n", "lost.md": "# Lost\n"}, "[index.md]")
+
+
+def failure(folder: Path, pages: dict[str, str], nav: str) -> str:
+    """What our configuration says of other pages; fails where it builds them."""
+    (folder / "docs").mkdir()
+    for name, text in pages.items():
+        (folder / "docs" / name).write_text(text, encoding="utf-8")
+    config = (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:\n")[0]
+    config = re.sub(r"^docs_dir: .*$", "docs_dir: docs", config, flags=re.MULTILINE)
+    config = config.replace("paths: [.]", f"paths: [{ROOT}]")
+    (folder / "mkdocs.yml").write_text(f"{config}\nnav: {nav}\n", encoding="utf-8")
+    done = build(folder / "site", folder / "mkdocs.yml")
+    assert done.returncode != 0, done.stderr
+    return done.stderr

@@ -1,0 +1,75 @@
+"""What a newer pin does to a deployed stack: `docs/upgrades.yaml` holds, row by row. The guide has the same rows."""
+
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.engine.emulated import ROOT, Raise, Stack
+
+ROWS: list[dict[str, Any]] = yaml.safe_load((ROOT / "docs" / "upgrades.yaml").read_text(encoding="utf-8"))
+KEPT = (
+    *("aws:ec2/vpc:Vpc", "aws:eks/cluster:Cluster", "aws:eks/nodeGroup:NodeGroup", "aws:ebs/volume:Volume"),
+    *(
+        "kubernetes:core/v1:Namespace",
+        "kubernetes:core/v1:PersistentVolume",
+        "kubernetes:core/v1:PersistentVolumeClaim",
+    ),
+)
+"""What an upgrade must not replace: the guide promises it."""
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["upgrade"])
+@pytest.mark.real_world(
+    behaviour="A newer AMI release recycles the nodes of a managed node group and keeps the group",
+    source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
+)
+def test_a_newer_pin_does_to_a_deployed_stack_what_the_guide_says(
+    raised: Raise, tmp_path: Path, row: dict[str, Any]
+) -> None:
+    stack = raised(row.get("stack", "timeslice"))
+    recycled, kept = stack.recycled(), identities(stack)
+    use_program(stack, program_with(tmp_path, row["pins"]))
+    done = {"update": row["updated"], "replace": row.get("replaced", ())}
+    assert stack.comes_up().changed == {operation: frozenset(names) for operation, names in done.items() if names}
+    assert stack.recycled() - recycled == Counter(row.get("recycled", {}))
+    assert identities(stack) == kept
+    assert stack.up().changed == {}
+
+
+def test_a_control_plane_does_not_go_back_to_an_older_version(raised: Raise) -> None:
+    stack = raised("timeslice")
+    before = identities(stack)
+    stack.configure({"cluster": {"kubernetes": "1.35"}})
+    stack.stops(saying="Unsupported Kubernetes minor version update requested from 1.36 to 1.35")
+    stack.configure({"cluster": {"kubernetes": "1.36"}})
+    # The provider counts a failed update as made, so Pulumi takes it back in the state.
+    assert stack.comes_up().changed == {"update": frozenset({"tandem-cluster-eksCluster"})}
+    assert identities(stack) == before
+
+
+def identities(stack: Stack) -> set[tuple[str, str]]:
+    """Type and id of what holds data, or what everything else stands on; without the disks of nodes."""
+    kept = [thing for kind in KEPT for thing in stack.things(kind)]
+    return {(thing.type, thing.id) for thing in kept if thing.made_by == "pulumi"}
+
+
+def program_with(folder: Path, pins: dict[str, Any]) -> Path:
+    """A copy of the program with other pins."""
+    for room in ("sharing", "components", "stacks"):
+        shutil.copytree(ROOT / room, folder / room, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "__main__.py", folder)
+    lines = [f"{name} {'|' if isinstance(value, dict) else ''}= {value!r}" for name, value in pins.items()]
+    with (folder / "sharing" / "versions.py").open("a", encoding="utf-8") as versions:
+        versions.write("\n".join(["", *lines, ""]))
+    return folder
+
+
+def use_program(stack: Stack, folder: Path) -> None:
+    """The next commands run the program in `folder`."""
+    file = stack.folder / "Pulumi.yaml"
+    project = yaml.safe_load(file.read_text(encoding="utf-8"))
+    file.write_text(yaml.safe_dump({**project, "main": str(folder)}), encoding="utf-8")
