@@ -1,6 +1,5 @@
 """The program that Pulumi runs: judges the stack's configuration and deploys it. The only reader of Pulumi's config."""
 
-import json
 import os
 import shutil
 from typing import Any
@@ -12,7 +11,7 @@ from sharing.names import PROJECT
 from stacks.deploy import deploy
 from stacks.stack_file.judge import Plan, RefusedError, judge
 from stacks.stack_file.shape import SECTIONS
-from stacks.stack_file.yaml import Source
+from stacks.stack_file.yaml import Source, decode
 
 AWS_CLI_MISSING = (
     "The AWS CLI is not on the PATH. The EKS provider needs it, also for a preview, and fails with "
@@ -41,7 +40,7 @@ def run() -> None:
 def load_plan() -> Plan:
     """The plan of the stack that Pulumi is running. Raises `RefusedError`."""
     config = pulumi.Config(PROJECT)
-    sections = {key: _value(text) for key in SECTIONS if (text := config.get(key)) is not None}
+    sections = {key: decode(text) for key in SECTIONS if (text := config.get(key)) is not None}
     return judge(Source(sections, _provider_values()), f"Pulumi.{pulumi.get_stack()}.yaml").plan()
 
 
@@ -49,11 +48,3 @@ def _provider_values() -> dict[str, Any]:
     """Values of all `aws:` keys. `pulumi.Config` cannot list keys, so an unexpected one would go unnoticed."""
     known = {**get_config_env(), **CONFIG.get()}
     return {key: value for key, value in known.items() if key.startswith("aws:")}
-
-
-def _value(text: str) -> Any:
-    """Pulumi passes mappings and lists as JSON, and text as it is: `tandem:sharing: mps` is an error to report."""
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

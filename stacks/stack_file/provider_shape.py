@@ -1,23 +1,18 @@
 """The shape of the `aws:` keys that a stack file may have."""
 
-import json
 from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from stacks.stack_file.section import Section, TagKey, TagValue
+from stacks.stack_file.yaml import decode
 
 
 def from_json(value: object) -> object:
-    """A value that may be written as JSON text."""
-    # Pulumi passes structured values to a program as JSON text, and `pulumi config set` without --path stores them so.
-    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
-        try:
-            return json.loads(value)
-        except ValueError:
-            return value
-    return value
+    """A list or mapping that may be written as JSON text."""
+    is_json = isinstance(value, str) and value.lstrip()[:1] in ("[", "{")
+    return decode(value) if is_json else value
 
 
 def _account_from_number(value: object) -> object:

@@ -60,10 +60,14 @@ def stack_schema() -> dict[str, Any]:
 
 
 def _or_json_text(setting: dict[str, Any]) -> dict[str, Any]:
-    """A top-level key, which `pulumi config set` always writes as text."""
-    if setting.get("type") == "boolean":
+    """A top-level key, of which `pulumi config set` without `--path` writes every value as text."""
+    types = {each.get("type") for each in (setting, *setting.get("anyOf", ()))}
+    if "string" in types:
+        return setting
+    if "boolean" in types:
         return {**setting, "type": ["boolean", "string"], "pattern": "^(true|false)$"}
-    return setting
+    about: dict[str, Any] = {key: setting.pop(key) for key in ("description", "default") if key in setting}
+    return {**about, "anyOf": [setting, {"type": "string", "pattern": r"^\s*[{\[]"}]}
 
 
 def _or_number_in_text(schema: Any) -> Any:

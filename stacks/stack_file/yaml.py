@@ -127,7 +127,7 @@ def _sections(config: dict[Any, Any], known: tuple[str, ...]) -> tuple[dict[str,
             problems.append(Problem(space, "", f"needs the prefix `{PROJECT}:`", fix))
             unread += near(space, known)
         elif space == PROJECT and section in known:
-            found[section] = value
+            found[section] = decode(value)
         elif space == PROJECT:
             root = re.split(r"[.\[]", section)[0]
             by_path = f"Set it under `{PROJECT}:{root}` with `pulumi config set --path`."
@@ -220,6 +220,19 @@ def _duplicates(node: yaml.Node, path: str = "", seen: set[int] | None = None) -
     elif isinstance(node, yaml.SequenceNode):
         for index, item in enumerate(node.value):
             yield from _duplicates(item, f"{path}[{index}]", seen)
+
+
+def decode(value: object) -> object:
+    """A top-level value as a program gets it: Pulumi passes lists, mappings, numbers and truth values as JSON text, and
+    `pulumi config set` without `--path` writes every value as text. Other text stays as it is.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        decoded: object = json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+    return decoded
 
 
 def as_json(value: object) -> str:

@@ -1,0 +1,92 @@
+"""A client of the language server that editors use for YAML, over its standard input and output."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+SETTINGS = {"yaml": {"schemaStore": {"enable": False}, "completion": True, "hover": True, "validate": True}}
+
+
+class Editor:
+    """One open file."""
+
+    def __init__(self, server: "subprocess.Popen[bytes]", path: Path) -> None:
+        self._server, self._uri, self._ids = server, path.as_uri(), count(1)
+        self.problems: list[str] | None = None
+        self._ask("initialize", {"processId": None, "rootUri": path.parent.as_uri(), "capabilities": {}})
+        self._send({"method": "initialized", "params": {}})
+        self._send({"method": "workspace/didChangeConfiguration", "params": {"settings": SETTINGS}})
+        self._version = count(1)
+
+    def errors(self, text: str) -> list[str]:
+        """What the editor underlines in this text of the file."""
+        version = next(self._version)
+        document: dict[str, Any] = {"uri": self._uri, "version": version}
+        self.problems = None
+        if version == 1:
+            opened = {**document, "languageId": "yaml", "text": text}
+            self._send({"method": "textDocument/didOpen", "params": {"textDocument": opened}})
+        else:
+            changed = {"textDocument": document, "contentChanges": [{"text": text}]}
+            self._send({"method": "textDocument/didChange", "params": changed})
+        while self.problems is None:
+            self._receive()
+        return self.problems
+
+    def completions(self, line: int, column: int) -> list[str]:
+        """What the editor offers there."""
+        found = self._ask("textDocument/completion", self._at(line, column))
+        return [item["label"] for item in found["items"]]
+
+    def hover(self, line: int, column: int) -> str:
+        """What the editor shows when the mouse stands there."""
+        found = self._ask("textDocument/hover", self._at(line, column))
+        return str(found["contents"]["value"]) if found else ""
+
+    def _at(self, line: int, column: int) -> dict[str, Any]:
+        return {"textDocument": {"uri": self._uri}, "position": {"line": line, "character": column}}
+
+    def _ask(self, method: str, params: object) -> Any:
+        number = next(self._ids)
+        self._send({"id": number, "method": method, "params": params})
+        while True:
+            message = self._receive()
+            if message.get("id") == number and "method" not in message:
+                return message["result"]
+
+    def _receive(self) -> dict[str, Any]:
+        """The next message; what the server asks meanwhile is answered."""
+        assert self._server.stdout
+        length = 0
+        while (header := self._server.stdout.readline().strip()) != b"":
+            name, _, value = header.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        message: dict[str, Any] = json.loads(self._server.stdout.read(length))
+        if message.get("method") == "workspace/configuration":
+            answer = [SETTINGS.get(item["section"], {}) for item in message["params"]["items"]]
+            self._send({"id": message["id"], "result": answer})
+        elif "method" in message and "id" in message:
+            self._send({"id": message["id"], "result": None})
+        elif message.get("method") == "textDocument/publishDiagnostics":
+            self.problems = [problem["message"] for problem in message["params"]["diagnostics"]]
+        return message
+
+    def _send(self, message: dict[str, Any]) -> None:
+        assert self._server.stdin
+        body = json.dumps({"jsonrpc": "2.0", **message}).encode()
+        self._server.stdin.write(b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        self._server.stdin.flush()
+
+
+@contextmanager
+def editor(command: str, path: Path) -> Iterator[Editor]:
+    """An editor that has the file at `path` open."""
+    with subprocess.Popen([command, "--stdio"], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        try:
+            yield Editor(server, path)
+        finally:
+            server.kill()

@@ -1,0 +1,157 @@
+"""The schema of stack files, and what an editor makes of it: completion, descriptions, errors."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from stacks.stack_file.schema import stack_schema
+from tests.command import ROOT
+from tests.several_pools import stack_file as several_pools
+from tests.stacks.language_server import Editor, editor
+
+FILES = sorted(ROOT.glob("Pulumi.*.yaml"))
+SERVER = "yaml-language-server"
+TEXT = """# yaml-language-server: $schema=stack.schema.json
+config:
+  aws:region: us-east-1
+  tandem:sharing:
+    mode: timeslice
+    replicas: 2
+  tandem:proof: "false"
+  tandem:models:
+    - name: "llama2:7b"
+      context: 2048
+      kv
+  tandem:budget: {max-usd-per-hour: "0.5"}
+"""
+
+
+def found(document: object) -> list[str]:
+    return [error.message for error in jsonschema.Draft7Validator(stack_schema()).iter_errors(document)]
+
+
+def changed(**changes: object) -> dict[str, Any]:
+    """The values of `TEXT` with others at some keys."""
+    config = yaml.safe_load(TEXT.replace("      kv\n", ""))["config"]
+    return {"config": {**config, **{f"tandem:{key.replace('_', '-')}": value for key, value in changes.items()}}}
+
+
+def test_the_schema_is_one() -> None:
+    jsonschema.Draft7Validator.check_schema(stack_schema())
+    assert json.loads((ROOT / "docs" / "stack.schema.json").read_text(encoding="utf-8")) == stack_schema()
+
+
+def test_no_title_of_pydantic_stands_above_a_description() -> None:
+    def keys(value: object) -> Iterator[str]:
+        if isinstance(value, dict):
+            yield from value
+            value = [*value.values()]
+        if isinstance(value, list):
+            for each in value:
+                yield from keys(each)
+
+    assert {"title", "gt", "le"} & set(keys(stack_schema())) == set()
+
+
+@pytest.mark.parametrize(
+    "text", [*(path.read_text(encoding="utf-8") for path in ROOT.glob("Pulumi.*.yaml")), several_pools()]
+)
+def test_every_stack_file_of_ours_is_valid(text: str) -> None:
+    assert found(yaml.safe_load(text)) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        changed(proof=False),
+        changed(proof="true"),
+        changed(budget={"max-usd-per-hour": 3}),
+        changed(sharing='{"mode": "mps"}', tags='{"team": "ml"}'),
+        changed() | {"encryptionsalt": "v1:x", "secretsprovider": "awskms://x"},
+        {"config": {**changed()["config"], "kubernetes:context": "x", "team:key": {"a": 1}}},
+    ],
+)
+def test_what_pulumi_writes_is_valid(document: dict[str, Any]) -> None:
+    assert found(document) == []
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        changed(proof="no"),
+        changed(budget={"max-usd-per-hour": "much"}),
+        changed(budget={"max-usd-per-hour": 0}),
+        changed(sharing={"mode": "shared"}),
+        changed(sharing={"replicas": 2}),
+        changed(sharing="mps"),
+        changed(proofs=True),
+        changed(cluster={"kubernetes": 1.36}),
+        {**changed(), "configs": {}},
+        {"config": {**changed()["config"], "aws:regions": "us-east-1"}},
+        {"config": {**changed()["config"], "proof": True}},
+        {},
+    ],
+)
+def test_what_the_command_refuses_for_its_shape_is_invalid(document: dict[str, Any]) -> None:
+    assert found(document) != []
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Editor]:
+    command = shutil.which(SERVER)
+    if command is None:
+        pytest.skip(f"`{SERVER}` is not on the PATH (npm install --global {SERVER})")
+    folder = tmp_path_factory.mktemp("editor")
+    (folder / "stack.schema.json").write_text(json.dumps(stack_schema()), encoding="utf-8")
+    path: Path = folder / "Pulumi.mine.yaml"
+    path.write_text(TEXT, encoding="utf-8")
+    with editor(command, path) as opened:
+        yield opened
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("line", "column", "expected"),
+    [
+        (10, 8, {"kv-type", "kv-heads", "slots", "weights-gib"}),
+        (12, 2, {"tandem:gpu-nodes", "tandem:cluster", "tandem:tags", "aws:profile"}),
+        (4, 10, {"exclusive", "timeslice", "mps", "mig"}),
+    ],
+)
+def test_an_editor_completes_keys_and_values(line: int, column: int, expected: set[str], opened: Editor) -> None:
+    opened.errors(TEXT.replace("mode: timeslice", "mode: ") + "  ")
+    assert expected <= set(opened.completions(line, column))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("line", "key"), [(5, "replicas"), (6, "proof"), (9, "context"), (11, "budget")])
+def test_an_editor_shows_the_description_and_nothing_above_it(line: int, key: str, opened: Editor) -> None:
+    text = TEXT.replace("      kv\n", "\n")
+    assert opened.errors(text) == []
+    shown = opened.hover(line, text.splitlines()[line].index(key) + 1)
+    reference = (ROOT / "Pulumi.dev.yaml").read_text(encoding="utf-8").splitlines()
+    place = next(number for number, each in enumerate(reference) if f"{key}:" in each)
+    assert shown.startswith(reference[place - 1].strip().removeprefix("# "))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("right", "wrong", "expected"),
+    [
+        ("timeslice", "timslice", 'Value must be "exclusive" | "timeslice" | "mig" | "mps".'),
+        ("context:", "contxt:", "Property contxt is not allowed."),
+        ("replicas: 2", "replicas: 1", "Value is below the minimum of 2."),
+        ("us-east-1", "7", 'Incorrect type. Expected "string".'),
+        ("tandem:proof", "tandem:prof", "Property tandem:prof is not allowed."),
+    ],
+)
+def test_an_editor_underlines_a_mistake(right: str, wrong: str, expected: str, opened: Editor) -> None:
+    text = TEXT.replace("      kv\n", "")
+    assert opened.errors(text) == []
+    assert opened.errors(text.replace(right, wrong)) == [expected]

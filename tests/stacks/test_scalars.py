@@ -1,0 +1,77 @@
+"""Values as `pulumi config set` writes them mean the same as those that a person writes.
+
+Source: pulumi 3.260, sdk/go/common/resource/config/object.go and value.go; `tests/engine/test_config_set.py` asks it.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from stacks.stack_file.judge import judge, judge_file
+from stacks.stack_file.schema import stack_schema
+from stacks.stack_file.yaml import Source, decode
+from tests.stacks.scalars import at, scalars
+
+KEYS = scalars()
+
+
+def as_pulumi_writes(path: str, value: bool | int | float) -> object:
+    """Top-level values are text; deeper, whole numbers and truth values are not, but 1.5 is."""
+    is_text = "." not in path or isinstance(value, float)
+    return yaml.safe_dump(value).splitlines()[0] if is_text else value
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """The values of a small stack file with this one."""
+    config: dict[str, Any] = {
+        "sharing": {"mode": "timeslice"},
+        "gpu-nodes": {},
+        "models": [{"name": "llama2:7b"}],
+        "cluster": {"system-nodes": {}},
+        "budget": {},
+    }
+    above, _, key = path.rpartition(".")
+    (at(config, above) if above else config)[key] = value
+    return config
+
+
+def test_the_keys_are_those_that_have_numbers_and_truth_values() -> None:
+    top = {"proof", "budget.max-usd-per-hour", "sharing.replicas", "gpu-nodes.check-offers", "cluster.logs"}
+    assert top | {"models[0].weights-gib", "models[0].encoder", "cluster.system-nodes.count"} < set(KEYS)
+
+
+@pytest.mark.parametrize("path", KEYS)
+def test_a_value_is_read_as_pulumi_writes_it(path: str, tmp_path: Path) -> None:
+    value = KEYS[path]
+    sections = changed(path, as_pulumi_writes(path, value))
+    document = {"config": {"aws:region": "us-east-1", **{f"tandem:{key}": each for key, each in sections.items()}}}
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text(yaml.safe_dump(document), encoding="utf-8")
+    assert at(judge_file(file).config, path) == value
+    jsonschema.validate(document, stack_schema())
+    # `pulumi up` hands the same file to the program as JSON text.
+    passed = {key: decode(each if isinstance(each, str) else json.dumps(each)) for key, each in sections.items()}
+    assert at(judge(Source(passed, {"aws:region": "us-east-1"}), "mine").config, path) == value
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "{", "mps", "1.5.2", "NaN", ""])
+def test_text_that_is_no_json_is_text(text: str, tmp_path: Path) -> None:
+    for key in ("tandem:proof", "tandem:sharing", "aws:assumeRoles"):
+        config = {"aws:region": "us-east-1", "tandem:models": [{"name": "llama2:7b"}], key: text}
+        file = tmp_path / "Pulumi.mine.yaml"
+        file.write_text(yaml.safe_dump({"config": config}), encoding="utf-8")
+        assert judge_file(file).refused
+
+
+def test_a_whole_section_may_be_json_text(tmp_path: Path) -> None:
+    """`pulumi config set tandem:sharing '{"mode": "mps"}'`"""
+    sections = {"tandem:sharing": '{"mode": "mps", "replicas": 2}', "tandem:models": '[{"name": "llama2:7b"}]'}
+    file = tmp_path / "Pulumi.mine.yaml"
+    file.write_text(yaml.safe_dump({"config": {"aws:region": "us-east-1", **sections}}), encoding="utf-8")
+    judged = judge_file(file)
+    assert judged.problems == ()
+    assert judged.config.mode == "mps"
