@@ -1,6 +1,7 @@
 """What all commands print, and how: exit codes, errors, the console, JSON. No other module prints."""
 
 import argparse
+import re
 import sys
 import threading
 from collections.abc import Callable, Collection, Iterator, Sequence
@@ -24,6 +25,8 @@ INTERRUPTED = 130
 """What shells report of a program that Ctrl-C ended: 128 and the signal's number."""
 SCHEMA_VERSION = 2
 """Of an error as JSON: `docs/reference/exit-codes.md`."""
+COLUMNS = 80
+TRAILING = re.compile(" +(?=\n)")
 PATIENCE_SECONDS = 5.0
 """Time without output after which a command in a pipe says what it does."""
 
@@ -149,7 +152,7 @@ def _console_class() -> "type[Console]":
             """Printable text without trailing blanks. Rich keeps colours and cursor moves in other fields."""
             blanks: list[Segment] = []
             for segment in super().render(renderable, options):
-                text = segment.text if segment.control else printable(segment.text)
+                text = segment.text if segment.control else TRAILING.sub("", printable(segment.text))
                 if segment.control or text.strip(" "):
                     yield from blanks if not text.startswith("\n") else ()
                     blanks = []
@@ -288,6 +291,11 @@ def _fold(text: str, width: int, indent: int) -> str:
     return textwrap.fill(
         printable(text), width, subsequent_indent=" " * indent, break_on_hyphens=False, break_long_words=False
     )
+
+
+def has_room(console: "Console") -> bool:
+    """Whether a table of 80 columns fits; a narrower terminal gets fewer columns, and no number that is cut."""
+    return not console.is_terminal or console.width >= COLUMNS
 
 
 def in_words(names: Sequence[str]) -> str:

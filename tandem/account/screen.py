@@ -82,8 +82,8 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
     table = new_table(f"Quotas for `{in_markup(stack)}` in account {account.id} ({account.region})")
     table.add_column("quota", overflow="fold")
     for column in ("limit", "used", "needed", "at max", "replacing"):
-        table.add_column(column, justify="right")
-    table.add_column("verdict", no_wrap=True)
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("verdict")
     for check in found.checks:
         need = check.need
         limit = "?" if check.limit is None else f"{check.limit:,.0f}"
@@ -104,7 +104,7 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
         console.print("\nRequest an increase:")
         for check in short:
             # Never folded: users copy it.
-            console.print(in_markup(f"  {check.way_out(account.region)}"), soft_wrap=True)
+            console.print(f"  {in_markup(check.way_out(account.region))}", soft_wrap=True)
 
 
 def prices(kept: Kept, path: Path, now: datetime.datetime) -> None:

@@ -89,18 +89,19 @@ def show(found: Sequence["InstanceType"], region: str) -> None:
     from rich.text import Text
 
     from sharing.gpus import instance_types
-    from tandem.terminal import open_console
+    from tandem.terminal import has_room, open_console
 
     console = open_console()
-    head = f"{'type':<16}{'GPUs':>4}  {'GPU':<20}{'MiB each':>8}{'vCPU':>6}{'GiB':>6}{'on demand':>11}{'spot':>7}"
+    sizes = f"{'MiB each':>8}{'vCPU':>6}{'GiB':>6}" if has_room(console) else ""
+    head = f"{'type':<16}{'GPUs':>4}  {'GPU':<20}{sizes}{'on demand':>11}{'spot':>7}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for row in (_row(instance, region) for instance in found):
         title = instance_types()[row["instance_type"]].gpu.title.partition(" slice")[0]
         memory = f"{row['cuda_mib'] or row['nvml_mib']:,}"
-        size = f"{row['vcpu']:>6}{row['memory_mib'] / 1024:>6.0f}"
-        line = f"{row['instance_type']:<16}{row['gpus']:>4}  {title:<20}{memory:>8}{size}{_prices(row)}"
+        size = f"{memory:>8}{row['vcpu']:>6}{row['memory_mib'] / 1024:>6.0f}" if has_room(console) else ""
+        line = f"{row['instance_type']:<16}{row['gpus']:>4}  {title:<20}{size}{_prices(row)}"
         console.print(Text(line.rstrip()), soft_wrap=True)
-    said = f"$ per hour in {region}; - is unknown. MiB: usable by CUDA on each GPU."
+    said = f"$ per hour in {region}; - is unknown." + " MiB: usable by CUDA on each GPU." * has_room(console)
     console.print(Text(f"\n{said}"), soft_wrap=not console.is_terminal)
 
 

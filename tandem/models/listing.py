@@ -57,16 +57,18 @@ def show(found: Sequence[Model]) -> None:
     """A line for each model."""
     from rich.text import Text
 
-    from tandem.terminal import announce, open_console
+    from tandem.terminal import announce, has_room, open_console
 
     console = open_console()
     width = max(len("model"), *(len(model.name) for model in found))
-    head = f"{'model':<{width}}  {'weights GiB':>11}  {'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
+    head = f"{'weights GiB':>11}  " if has_room(console) else ""
+    head = f"{'model':<{width}}  {head}{'longest context':>15}  {f'GiB at {CONTEXT}':>11}"
     console.print(Text(head, style="bold"), soft_wrap=True)
     for model in found:
-        weights = (model.weights_bytes + model.projector_bytes) / GIB
+        gib = (model.weights_bytes + model.projector_bytes) / GIB
+        weights = f"{gib:>11.2f}  " if has_room(console) else ""
         longest = f"{model.max_context:,}" if model.max_context else "unknown"
-        line = f"{model.name:<{width}}  {weights:>11.2f}  {longest:>15}  {needs_mib(model) * MIB / GIB:>11.2f}"
+        line = f"{model.name:<{width}}  {weights}{longest:>15}  {needs_mib(model) * MIB / GIB:>11.2f}"
         console.print(Text(line + " *" * (not loads(model))), soft_wrap=True)
     console.print()
     if not all(map(loads, found)):

@@ -11,10 +11,11 @@ from sharing.matrix import Cell
 from sharing.modes import Shares
 from sharing.prices import on_demand, spot
 from sharing.setup import Setup
-from tandem.terminal import line, open_console, say
+from tandem.terminal import has_room, line, open_console, say
 
 ONLY = {"node-group": "n", "karpenter": "k"}
 """Mark after a price that is valid for one provisioner only, if both were tried."""
+LONGEST_MARK = len("13.35*n")
 COLUMN = 11
 """Width of a sharing mode's column: the longest name and a gap. Five of them fit 80 columns with the types."""
 
@@ -29,12 +30,16 @@ def grid(setup: Setup, cells: Sequence[Cell]) -> None:
     letters = _letters(places)
     _head(console, setup, cells)
     ways = dict.fromkeys(cell.way for cell in cells)
-    line(console, f"\n{'type':<11}{'GPUs':>4}  {''.join(f'{way:<{COLUMN}}' for way in ways)}", "bold")
+    room = has_room(console)
+    widths = {way: COLUMN if room else max(len(way), LONGEST_MARK) + 1 for way in ways}
+    names = "".join(f"{way:<{width}}" for way, width in widths.items())
+    line(console, f"\n{'type':<11}{'GPUs  ' if room else ''}{names}", "bold")
     for (family, gpu), rows in groupby(places, key=lambda place: _family(place[0].instance)):
         line(console, f"{family}  {gpu}", "bold")
         for instance, row in groupby(rows, key=lambda place: place[0].instance):
-            marks = "".join(f"{_mark(place, letters):<{COLUMN}}" for place in row)
-            line(console, f"  {instance.name.partition('.')[2]:<9}{instance.gpus:>4}  {marks}")
+            marks = "".join(f"{_mark(place, letters):<{widths[place[0].way]}}" for place in row)
+            gpus = f"{instance.gpus:>4}  " if room else ""
+            line(console, f"  {instance.name.partition('.')[2]:<9}{gpus}{marks}")
     console.print()
     _legend(console, setup, places, letters)
 

@@ -7,9 +7,8 @@ from rich.console import Console
 from sharing.choices import Choice, Choices
 from sharing.offering_rules import read_prices
 from sharing.setup import Setup
-from tandem.terminal import line, open_console, say
+from tandem.terminal import has_room, line, open_console, say
 
-HEAD = f"{'$/hour':>8} {'$/month':>7}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {'isolation':<9} {'margin':>6}"
 MOST_DOUBTS = 4
 MOST_TYPES = 3
 
@@ -25,10 +24,16 @@ def table(setup: Setup, found: Choices, most: int, *, numbered: bool = False) ->
     models = " and ".join(tenant.served.model.name for tenant in tenants[:3])
     models += f" and {len(tenants) - 3} more" if len(tenants) > 3 else ""
     say(console, 0, "Cheapest", f"setups for {models} in {setup.region}: {len(shown)} of {len(found.fitting)}", "bold")
-    line(console, HEAD, "bold")
+    room = has_room(console)
+    month, isolation = (f" {'$/month':>7}", f"{'isolation':<9} ") if room else ("", "")
+    line(
+        console,
+        f"{'$/hour':>8}{month}  {'GPU nodes':<20} {'mode':<10} {'capacity':<9} {isolation}{'margin':>6}",
+        "bold",
+    )
     doubts = _doubts(shown)
     for number, choice in enumerate(shown, 1):
-        line(console, _row(choice, doubts, f"{number} " if numbered else ""))
+        line(console, _row(choice, doubts, f"{number} " if numbered else "", room))
     oldest = min(shown, key=lambda choice: (bool(choice.bill.unpriced), choice.bill.price_date))
     say(console, 0, "$", f"for the whole stack; {oldest.bill.price_origin}{_or_newer(shown)}", "bold")
     for doubt, letter in [*doubts.items()][:MOST_DOUBTS]:
@@ -41,15 +46,16 @@ def _or_newer(shown: Sequence[Choice]) -> str:
     return ", or newer" if len({choice.bill.price_date for choice in shown if not choice.bill.unpriced}) > 1 else ""
 
 
-def _row(choice: Choice, doubts: dict[str, str], lead: str) -> str:
+def _row(choice: Choice, doubts: dict[str, str], lead: str, room: bool) -> str:
     cell, bill, tightest = choice.cell, choice.bill, choice.tightest
     letters = "".join(doubts[doubt] for doubt in choice.doubts)
     usd = f"{lead}{bill.usd_per_hour:>{8 - len(lead)}.3f}"
     nodes = f"{cell.nodes} × {cell.instance.name}"
     limit = tightest.unit_mib if tightest.share_mib is None else tightest.share_mib
+    month, isolation = (f" {bill.usd_per_month:>7.0f}", f"{choice.isolation:<9} ") if room else ("", "")
     return (
-        f"{usd} {bill.usd_per_month:>7.0f}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} "
-        f"{choice.isolation:<9} {tightest.room / limit:>6.0%} {letters}"
+        f"{usd}{month}  {nodes:<20} {cell.way:<10} {cell.pool.capacity:<9} {isolation}{tightest.room / limit:>6.0%} "
+        f"{letters}"
     )
 
 
