@@ -12,7 +12,7 @@ FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'DejaVu Sans', sans-serif"
 SIZE = 14
 """Pixels of text; on a phone, a drawing as wide as `PHONE` shows at least 11 of them."""
 PHONE = 420
-LETTER = 0.56
+LETTER = 0.6
 """Mean width of a letter over the size of its font, rounded up."""
 LIGHT = {
     "paper": "#ffffff", "ink": "#1f2328", "quiet": "#59636e", "rule": "#d1d9e0",

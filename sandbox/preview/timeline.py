@@ -64,6 +64,20 @@ def longest_path(graph: Graph, minutes: Minutes, until: str | None = None) -> li
     return path[::-1]
 
 
+def waits(graph: Graph) -> Mapping[str, frozenset[str]]:
+    """For each custom resource the custom resources that it waits for, directly or through components, by URN."""
+    before = {event: earlier for resource in graph for event, earlier in _waits(graph, resource)}
+    causes: dict[_Event, frozenset[str]] = {}
+    for event in TopologicalSorter(before).static_order():
+        causes[event] = frozenset().union(
+            *(
+                {earlier.urn} if earlier.is_end and graph[earlier.urn].custom else causes[earlier]
+                for earlier in before[event]
+            )
+        )
+    return {resource.urn: causes[_Event(resource.urn, True)] for resource in graph if resource.custom}
+
+
 def _scheduled(graph: Graph, minutes: Minutes) -> tuple[dict[str, Step], dict[_Event, _Moment]]:
     waits = {event: sorted(before) for resource in graph for event, before in _waits(graph, resource)}
     try:

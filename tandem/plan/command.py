@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from tandem.arguments import add_stack, existing
 from tandem.parser import Commands, add_command
+from tandem.plan.graph_file import graph_file, write_graph
 from tandem.terminal import (
     FAILED,
     FINE,
@@ -49,6 +50,12 @@ def add(commands: Commands) -> None:
         "-v", "--verbose", action="store_true", help="also show memory, cost, quotas and startup in full"
     )
     parser.add_argument("--resources", action="store_true", help="also list the resources as a tree")
+    parser.add_argument(
+        "--graph",
+        type=graph_file,
+        metavar="FILE",
+        help="also write the resources and the startup path as a graph: .svg, or Mermaid in .mmd or .md",
+    )
     against = parser.add_mutually_exclusive_group()
     against.add_argument(
         "--running",
@@ -77,6 +84,8 @@ def _run(parsed: argparse.Namespace) -> int:
         from tandem.planned.report import report
 
         planned = None if judged.refused else run(judged.plan())
+        if planned and parsed.graph:
+            write_graph(parsed.graph, planned, judged.plan().stack)
         print_json(report(judged, planned, switch).as_dict())
         return FAILED if judged.refused else FINE
     if judged.refused and is_up:
@@ -89,8 +98,10 @@ def _run(parsed: argparse.Namespace) -> int:
 
 def _compare(parsed: argparse.Namespace, *, is_up: bool) -> int:
     """Plans side by side; fails where a stack is refused, or no mode is accepted."""
-    if is_up or (parsed.others and parsed.compare):
-        raise CallError("a comparison takes several stacks, or one with --compare, without --running and --outputs.")
+    if is_up or parsed.graph or (parsed.others and parsed.compare):
+        raise CallError(
+            "a comparison takes several stacks, or one with --compare. Leave out --running, --outputs and --graph."
+        )
 
     from stacks.stack_file.judge import judge
     from tandem.plan import compare
@@ -156,6 +167,10 @@ def _show(judged: "Judged", switch: "Switches | None", parsed: argparse.Namespac
         from tandem.plan import switch_screen
 
         switch_screen.show(console, switch)
+    if parsed.graph:
+        write_graph(parsed.graph, planned, plan.stack)
+        console.print()
+        print_line(f"Wrote {parsed.graph}", sys.stdout)
     if judged.assessment.warnings:
         console.print()
     tell(judged)

@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.tree import Tree
 
 from sandbox.graph import STACK_TYPE, Graph, Resource
+from tandem.plan.diagram import kind_of
 from tandem.planned.startup import CLUSTER, STAGES
 from tandem.terminal import in_markup
 
@@ -25,12 +26,12 @@ def show(console: Console, graph: Graph) -> None:
 def _branch(tree: Tree, graph: Graph, parent: Resource) -> None:
     """What lies directly below a component: single resources are counted by type, then come its own components."""
     children = sorted(graph.children(parent.urn), key=lambda child: (_rank(child), child.urn))
-    leaves = Counter(_kind(child.type) for child in children if not graph.children(child.urn))
+    leaves = Counter(kind_of(child.type) for child in children if not graph.children(child.urn))
     if leaves:
         tree.add(", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(leaves.items())))
     for child in children:
         if graph.children(child.urn):
-            branch = tree.add(f"{_kind(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
+            branch = tree.add(f"{kind_of(child.type)} [bold]{in_markup(child.name)}[/] ({_below(graph, child)})")
             _branch(branch, graph, child)
 
 
@@ -40,12 +41,3 @@ def _rank(resource: Resource) -> int:
 
 def _below(graph: Graph, resource: Resource) -> int:
     return sum(1 + _below(graph, child) for child in graph.children(resource.urn))
-
-
-def _kind(token: str) -> str:
-    """`ec2 Subnet` for `aws:ec2/subnet:Subnet`, `kubernetes provider` for `pulumi:providers:kubernetes`."""
-    package, module, kind = token.split(":")
-    if package == "pulumi":
-        return f"{kind} provider"
-    area = module.split("/")[0]
-    return kind if area == "index" else f"{area.split('.')[0]} {kind}"
