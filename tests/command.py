@@ -15,7 +15,7 @@ from tandem.command import main
 
 ROOT = Path(__file__).resolve().parent.parent
 OF_THE_USER = ("COLUMNS", "FORCE_COLOR", "NO_COLOR")
-"""Variables by which whoever runs the tests would change what the command prints."""
+"""Variables by which anyone who runs the tests would change what the command prints."""
 
 
 Printed = pytest.CaptureFixture[str]
@@ -69,5 +69,5 @@ def _main(arguments: tuple[str, ...], cwd: Path, added: dict[str, str], out: io.
     ):
         try:
             return main(arguments)
-        except SystemExit as ended:  # argparse, after help and after a wrong call
+        except SystemExit as ended:  # argparse, after help and after a usage error
             return ended.code if isinstance(ended.code, int) else 1

@@ -122,18 +122,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
             counts[tier][outcome] += 1
             if outcome == "skipped" and isinstance(report.longrepr, tuple):
                 reasons[tier].add(report.longrepr[2].removeprefix("Skipped: "))
-    told = []
+    shown = []
     for tier, outcomes in sorted(counts.items(), reverse=True):
         numbers = ", ".join(f"{outcomes[outcome]} {outcome}" for outcome in OUTCOMES if outcomes[outcome])
         why = f" ({'; '.join(sorted(reasons[tier]))})" if reasons[tier] else ""
-        told.append(f"{tier} {numbers}{why}")
-    if told and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
-        told += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
+        shown.append(f"{tier} {numbers}{why}")
+    if shown and (config.rootpath / "tests") in {config.invocation_params.dir / one for one in config.args}:
+        shown += [f"{TIERS[folder.name]} not asked for ({how})" for folder, how in _left_alone(config).items()]
         if config.option.markexpr == "not slow":
-            told.append("slow not asked for (make test-slow)")
+            shown.append("slow not asked for (make test-slow)")
         # It needs no pytest: what lies in tests/gpu are the tests of its own parts.
-        told.append("gpu not asked for (make test-gpu)")
-    if told and (seed := config.getoption("randomly_seed", None)) is not None:
-        told.append(f"order of seed {seed} (make test-random SEED={seed})")
-    if told:
-        terminalreporter.write_line(f"tiers: {' | '.join(told)}")
+        shown.append("gpu not asked for (make test-gpu)")
+    if shown and (seed := config.getoption("randomly_seed", None)) is not None:
+        shown.append(f"order of seed {seed} (make test-random SEED={seed})")
+    if shown:
+        terminalreporter.write_line(f"tiers: {' | '.join(shown)}")

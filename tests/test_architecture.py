@@ -72,7 +72,7 @@ def test_imports_go_towards_the_rules(room: str) -> None:
 
 
 def test_no_module_imports_itself_by_way_of_others() -> None:
-    """Imports inside functions and those for types count: whoever reads one module of a cycle must read them all."""
+    """Imports inside functions and those for types count: to read one module of a cycle means to read them all."""
     graph = import_graph(*MAY_IMPORT)
     open_: list[str] = []
     done: set[str] = set()

@@ -21,7 +21,7 @@ STREAMS = 32
 REQUESTS = 128
 TOKENS = 100
 SPEEDS = (0.05, 0.02, 0.01)
-"""Seconds between tokens: 640, 1,600 and 3,200 tokens a second in all."""
+"""Seconds between tokens: 640, 1,600 and 3,200 tokens a second in total."""
 WANTED_MS = 1.0
 
 

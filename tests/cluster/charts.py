@@ -127,9 +127,9 @@ def _node_feature_discovery(release: Mapping[str, Any]) -> list[Object]:
         account = {"name": pod["serviceAccountName"]}
         found.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": account})
         chosen = {"app.kubernetes.io/name": NFD, "app.kubernetes.io/instance": NFD, "role": role}
-        told = {"tolerations": release["values"]["worker"]["tolerations"]} if role == "worker" else {}
+        shown = {"tolerations": release["values"]["worker"]["tolerations"]} if role == "worker" else {}
         kind = "DaemonSet" if role == "worker" else "Deployment"
-        found.append(_workload(kind, f"{NFD}-{role}", chosen, {**pod, **told}))
+        found.append(_workload(kind, f"{NFD}-{role}", chosen, {**pod, **shown}))
     return found
 
 

@@ -153,9 +153,9 @@ class Deployment:
         try:
             return self.plane.wait_for(what, known, SECONDS)
         except StartError as error:
-            raise AssertionError("\n".join([str(error), *self._told()])) from None
+            raise AssertionError("\n".join([str(error), *self._shown()])) from None
 
-    def _told(self) -> Iterator[str]:
+    def _shown(self) -> Iterator[str]:
         """Every pod, where it is, and why it is nowhere."""
         for pod in self.api.list("v1", "Pod"):
             conditions = pod.get("status", {}).get("conditions", [])

@@ -28,12 +28,12 @@ MARKER = "marker"
 
 
 class Operated:
-    """A cluster with a pool of whole GPUs and one with MIG, through the steps of a scenario."""
+    """A cluster with a pool of entire GPUs and one with MIG, through the steps of a scenario."""
 
     def __init__(
         self, cluster: Deployment, graph: Graph, render: Render, running: ExitStack, *, unlabelled: bool
     ) -> None:
-        """With `unlabelled`, the nodes with whole GPUs lack the label that keeps the operator away."""
+        """With `unlabelled`, the nodes with entire GPUs lack the label that keeps the operator away."""
         self.cluster, self.api, self._graph, self._render = cluster, cluster.api, graph, render
         self.nodes = dict(gpu_nodes(graph, unlabelled=unlabelled))
         self._given = {name: dict(node["metadata"]["labels"]) for name, node in self.nodes.items()}

@@ -62,7 +62,7 @@ class Pool:
 
     @property
     def shares(self) -> int:
-        """Pods that fit on a node: by what is offered, so that a wrong promise brings a wrong number of nodes."""
+        """Pods that fit on a node: by what is offered, so that a wrong expectation brings a wrong number of nodes."""
         return self.offered[self.asked]
 
 
@@ -100,7 +100,7 @@ POOLS = {
         ),
     )
 }
-"""Every way of sharing, by the pool's name."""
+"""Every sharing mode, by the pool's name."""
 
 
 def manifests(pool: Pool, max_nodes: int = 40) -> Iterator[Object]:
@@ -144,7 +144,7 @@ class Pools:
         return is_ready(self.api.get(made["apiVersion"], made["kind"], made["metadata"]["name"]) or {})
 
     def ask(self, pool: Pool, pods: int) -> list[str]:
-        """So many pods more, each of which wants one share in the pool; returns their names."""
+        """Adds pods, each of which wants one share in the pool; returns their names."""
         names = [f"{pool.name}-{next(NUMBERS)}" for _ in range(pods)]
         for name in names:
             self.apply_pod(
@@ -258,13 +258,13 @@ class Pools:
         try:
             return self.plane.wait_for(what, looked, SECONDS)
         except StartError as error:
-            raise AssertionError("\n".join([str(error), *self._told()])) from None
+            raise AssertionError("\n".join([str(error), *self._shown()])) from None
 
     def _plugins_turn(self) -> None:
         """What the device plugin does on nodes that have joined: they offer what its config says."""
         for node in self.api.list("v1", "Node", labelSelector=JOINED):
             pool = self._pools.get(node["metadata"]["labels"][POOL])
-            if pool is None:  # of an earlier test, on its way out
+            if pool is None:  # of an earlier test, being deleted
                 continue
             offered = {name: str(count) for name, count in pool.offered.items()}
             if offered.items() <= node["status"]["allocatable"].items():
@@ -274,11 +274,11 @@ class Pools:
             with suppress(ApiError):  # gone meanwhile
                 self.api.patch(path, {"status": status})
 
-    def _told(self) -> Iterator[str]:
-        """Promise and fact of each pool, every pod that does not run, and Karpenter's last words."""
+    def _shown(self) -> Iterator[str]:
+        """Expectation and fact of each pool, every pod that does not run, and Karpenter's last words."""
         for pool in self._pools.values():
-            told = f"a node offers {dict(pool.offered)}"
-            yield f"  {pool.name}: {told}; bought: {self.bought(pool)}"
+            shown = f"a node offers {dict(pool.offered)}"
+            yield f"  {pool.name}: {shown}; bought: {self.bought(pool)}"
         for pod in self.api.list("v1", "Pod"):
             if not is_ready(pod):
                 conditions = pod.get("status", {}).get("conditions", [])

@@ -1,4 +1,4 @@
-"""Nodes as the plan promises them: what EKS, kubelet and the device plugin make of our node groups."""
+"""Nodes as the plan expects them: what EKS, kubelet and the device plugin make of our node groups."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -88,8 +88,8 @@ def advertised(graph: Graph, labels: Mapping[str, str], gpus: int) -> dict[str, 
     cut = LAYOUT_LABEL in labels
     name = "tandem-sharing-operator" if cut else f"tandem-sharing-{labels[POOL_LABEL]}-plugin"
     values = plain(graph.named(name).inputs)["values"]
-    told = values["devicePlugin"]["config"] if cut else values["config"]
-    config = json.loads(told["data" if cut else "map"][told["default"]])
+    shown = values["devicePlugin"]["config"] if cut else values["config"]
+    config = json.loads(shown["data" if cut else "map"][shown["default"]])
     found = {GPU_RESOURCE: 1}
     if (strategy := config["flags"]["migStrategy"]) != "none":
         slices = _slices(values, labels)

@@ -58,8 +58,8 @@ def test_the_charts_make_of_our_values_what_is_written_here(render: Render, grap
         assert {name for name in theirs if name[0] in ("DaemonSet", "Deployment", "Job", "Pod")} == {
             name for name in ours if name[0] in ("DaemonSet", "Deployment")
         }
-        told = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
-        assert not told, "\n".join(told)
+        shown = [f"{' '.join(name)} {one}" for name in ours for one in differences(ours[name], theirs.get(name))]
+        assert not shown, "\n".join(shown)
 
 
 def test_the_server_accepts_what_the_charts_render(

@@ -49,7 +49,7 @@ class Pod:
     def start(self, name: str) -> list[str]:
         """What the sidecar does at its start, and when the node then gets the label of the default.
 
-        A node without a label is no news to it. Once it has told the news of the label, it has dealt with all before.
+        A node without a label is no news to it. Once it reports the new label, it has handled everything before.
         """
         log = self._folder / f"{name}.log"
         with self._sidecar(log) as sidecar:

@@ -39,9 +39,9 @@ def test_no_process_is_left_however_its_holder_ends(plane: ControlPlane, end: si
     ) as holder:
         assert holder.stdout
         line = holder.stdout.readline()
-        told = re.search(r"--kubeconfig (\S+)/kubeconfig\.json", line)
-        assert told, line
-        folder = told[1]
+        shown = re.search(r"--kubeconfig (\S+)/kubeconfig\.json", line)
+        assert shown, line
+        folder = shown[1]
         # A keeper for each of five parts.
         assert len(processes_in(folder)) == 10
         holder.send_signal(end)

@@ -48,7 +48,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def graph() -> Graph:
-    """A pool with whole GPUs and one with MIG."""
+    """A pool with entire GPUs and one with MIG."""
     return graph_with("timeslice", POOLS)
 
 

@@ -1,4 +1,4 @@
-"""Karpenter's own core brings the nodes that our pools promise, no more and no fewer, and takes empty ones away."""
+"""Karpenter's own core brings the nodes that our pools expect, no more and no fewer, and takes empty ones away."""
 
 import math
 from typing import Any
@@ -22,7 +22,7 @@ def test_our_objects_are_accepted_under_awss_own_rules(karpenter_at_work: Karpen
         karpenter_at_work.plane.api.apply(manifest, dry_run=True)
 
 
-def test_pods_that_fill_a_node_get_one_node_that_has_what_was_promised(pools: Pools) -> None:
+def test_pods_that_fill_a_node_get_one_node_that_has_what_was_expected(pools: Pools) -> None:
     made = {name: pools.make(pool) for name, pool in POOLS.items()}
     for pool in made.values():
         pools.ask(pool, pool.shares)
@@ -213,6 +213,6 @@ def growth(karpenter_at_work: Karpenter) -> dict[str, dict[int, int]]:
 
 
 @pytest.mark.parametrize("name", POOLS)
-def test_one_to_twenty_pods_get_exactly_the_promised_nodes(growth: dict[str, dict[int, int]], name: str) -> None:
+def test_one_to_twenty_pods_get_exactly_the_expected_nodes(growth: dict[str, dict[int, int]], name: str) -> None:
     shares = POOLS[name].shares
     assert growth[name] == {pods: math.ceil(pods / shares) for pods in range(1, MOST_PODS + 1)}

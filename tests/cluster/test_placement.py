@@ -75,7 +75,7 @@ def test_two_models_share_a_node_and_a_third_waits_for_a_share(cluster: Deployme
     assert cluster.models() == both
 
 
-def test_models_get_the_slices_of_the_plan_and_wait_until_the_card_is_cut(cluster: Deployment, graphs: Graphs) -> None:
+def test_models_get_the_slices_of_the_plan_and_wait_until_the_gpu_is_cut(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("mig-mixed")
     cluster.deploy(graph, nodes_desired=0)
     [gpu_node] = [one for one in nodes(graph) if one["metadata"]["name"] == GPU_NODE]
@@ -144,7 +144,7 @@ def test_a_switch_from_timeslice_to_mps_stops_every_model_until_it_is_updated_an
     assert set(cluster.wait_for_models(*ids(graphs("mps"))).values()) == {GPU_NODE}
 
 
-def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_cards(cluster: Deployment, graphs: Graphs) -> None:
+def test_a_switch_to_exclusive_lets_as_many_models_in_as_there_are_gpus(cluster: Deployment, graphs: Graphs) -> None:
     graph = graphs("timeslice")
     cluster.deploy(graph)
     both = cluster.wait_for_models(*ids(graph))

@@ -114,7 +114,7 @@ class Kubelet:
 
 
 def gpu_nodes(cluster: Deployment, graph: Graph, *shares: int) -> None:
-    """Nodes of the GPU group, in the mode that is proved, that offer so many shares each."""
+    """Nodes of the GPU group, in the mode that is proved, that offer this many shares each."""
     config = ARGS.sharing.config_name
     made = [one for one in nodes(graph, desired=len(shares)) if one["metadata"]["name"].startswith("tandem-gpu-group")]
     for one, count in zip(made, shares, strict=True):
@@ -129,7 +129,7 @@ Start = Callable[..., Kubelet]
 
 @pytest.fixture
 def start(deployed: Deployment, graphs: Graphs, proof: list[Object]) -> Start:
-    """A function that makes nodes with so many shares each, and starts the Job whose pods hold one each."""
+    """A function that makes nodes with this many shares each, and starts the Job whose pods hold one each."""
 
     def started(*shares: int, **spec: Any) -> Kubelet:
         gpu_nodes(deployed, graphs("mps"), *shares)

@@ -143,6 +143,6 @@ def _run(go: str, *arguments: str, making: str, folder: Path) -> str:
     done = subprocess.run([go, *arguments], cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode:
         said = (done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:]
-        told = "".join(f"\n  {line}" for line in said)
-        raise BuildError(f"building {making} failed at `go {arguments[0]}`:{told}")
+        shown = "".join(f"\n  {line}" for line in said)
+        raise BuildError(f"building {making} failed at `go {arguments[0]}`:{shown}")
     return done.stdout

@@ -1,6 +1,6 @@
 """Our Karpenter objects for the provider of fake nodes (KWOK), and what AWS's provider does that it does not.
 
-It has a node class of its own, knows labels of AWS only once a node is there, and forgets what an overlay promises
+It has a node class of its own, knows labels of AWS only once a node is there, and forgets what an overlay declares
 as soon as it has bought a node.
 """
 
@@ -63,7 +63,7 @@ _NO_DEVICES = """
 def policies() -> list[dict[str, Any]]:
     """Policies by which the API server does at once what AWS's provider and kubelet do.
 
-    A NodeClaim is created with what the overlays promise (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go,
+    A NodeClaim is created with what the overlays declare (karpenter-provider-aws pkg/cloudprovider/cloudprovider.go,
     Create), and a node has no devices until a plugin offers some. In a client of ours both would come too late for a
     scheduler that looks every second.
     """

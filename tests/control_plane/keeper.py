@@ -1,4 +1,4 @@
-"""Runs one program, and ends it once standard input ends: when whoever started it closes that, or is gone.
+"""Runs one program, and ends it once standard input ends: when the process that started it closes that or ends.
 
 The kernel closes a pipe however its holder dies, so nothing is left running, not even after SIGKILL. Started as a file,
 before any import of ours.

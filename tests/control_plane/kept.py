@@ -22,7 +22,7 @@ class Kept:
     def __init__(
         self, command: Sequence[str | Path], log: Path, *, environment: Mapping[str, str] | None = None
     ) -> None:
-        """Starts it; `environment` comes on top of ours. A log that is there already goes on."""
+        """Starts it; `environment` comes on top of ours. A log that already exists goes on."""
         self.name, self.log = Path(command[0]).name, log
         with log.open("ab") as output:
             self._keeper = subprocess.Popen(

@@ -185,7 +185,7 @@ def _start(plane: ControlPlane, parts: list[Kept]) -> None:
 
 
 def _options(folder: Path) -> Path:
-    """KWOK's own settings: the status of pods with `HELD` is left to whoever holds them."""
+    """KWOK's own settings: the status of pods with `HELD` is left to the test that holds them."""
     [(key, value)] = HELD.items()
     settings = {
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",

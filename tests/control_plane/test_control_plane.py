@@ -76,12 +76,12 @@ def calls(go: Path) -> list[str]:
 def test_a_build_makes_every_program_of_its_release_and_is_taken_from_the_cache_without_go(
     go: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told: list[str] = []
-    folder = built(told.append, cache=cache)
+    shown: list[str] = []
+    folder = built(shown.append, cache=cache)
     names = {path.name for path in folder.iterdir()}
     assert names == {*PROGRAMS, recipe.CERTIFICATE_MAKER, recipe.KWOK_STAGES}
-    assert told[0] == f"Building etcd {versions.ETCD} (1 of 4)"
-    assert len(told) == len(recipe.CONTROL_PLANE.modules)
+    assert shown[0] == f"Building etcd {versions.ETCD} (1 of 4)"
+    assert len(shown) == len(recipe.CONTROL_PLANE.modules)
     assert (folder / recipe.KWOK_STAGES).read_text(encoding="utf-8").count("kind: ") == 4
     lines = (go / "go.mod").read_text(encoding="utf-8").splitlines()
     assert f"require k8s.io/kubernetes v{versions.KUBERNETES}" in lines
@@ -100,7 +100,7 @@ def test_without_go_one_line_says_so(cache: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.slow
-def test_a_failed_build_tells_the_module_and_what_go_said_last_and_leaves_nothing_nor_does_one_after_a_kill(
+def test_a_failed_build_says_the_module_and_what_go_said_last_and_leaves_nothing_nor_does_one_after_a_kill(
     go: Path, cache: Path
 ) -> None:
     (go / "fail").write_text("kwok", encoding="utf-8")
@@ -135,13 +135,13 @@ def test_other_pins_have_a_folder_of_their_own() -> None:
 def test_karpenter_lies_beside_the_control_plane_and_is_built_only_when_asked_for(go: Path, cache: Path) -> None:
     plane = built(cache=cache)
     assert not any("sigs.k8s.io/karpenter" in call for call in calls(go))
-    told: list[str] = []
-    folder = built(told.append, recipe=recipe.KARPENTER, cache=cache)
+    shown: list[str] = []
+    folder = built(shown.append, recipe=recipe.KARPENTER, cache=cache)
     assert folder.parent == plane.parent
     assert folder.name.startswith(f"karpenter-{versions.KARPENTER}-")
     names = {path.name for path in folder.iterdir()}
     assert names == {recipe.KARPENTER_PROGRAM, recipe.KARPENTER_CRDS, recipe.KWOK_NODE_CLASS_CRD}
-    assert told == [
+    assert shown == [
         f"Building karpenter {versions.KARPENTER} (1 of 2)",
         f"Building {recipe.KARPENTER_CRDS} {versions.KARPENTER_AWS} (2 of 2)",
     ]
@@ -180,7 +180,7 @@ def pid_in(folder: Path) -> int:
     return int(path.read_text(encoding="utf-8"))
 
 
-def is_gone(pid: int) -> bool:
+def is_deleted(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -188,7 +188,7 @@ def is_gone(pid: int) -> bool:
     return False
 
 
-def test_a_kept_program_ends_when_whoever_started_it_is_killed(tmp_path: Path) -> None:
+def test_a_kept_program_ends_when_anyone_who_started_it_is_killed(tmp_path: Path) -> None:
     holder = (
         "import sys, time, pathlib; from tests.control_plane.kept import Kept; "
         f"Kept([sys.executable, '-c', {SLEEPER!r}], pathlib.Path({str(tmp_path / 'log')!r})); time.sleep(60)"
@@ -196,7 +196,7 @@ def test_a_kept_program_ends_when_whoever_started_it_is_killed(tmp_path: Path) -
     with subprocess.Popen([sys.executable, "-c", holder]) as process:
         pid = pid_in(tmp_path)
         process.send_signal(signal.SIGKILL)
-    wait_until(lambda: is_gone(pid))
+    wait_until(lambda: is_deleted(pid))
 
 
 @pytest.fixture
@@ -211,12 +211,12 @@ def test_a_part_runs_while_its_block_does(plane: ControlPlane, program: str) -> 
     with plane.part(Path(sys.executable), "-c", program):
         pid = pid_in(plane.folder)
         plane.check()
-        assert not is_gone(pid)
-    assert is_gone(pid)
+        assert not is_deleted(pid)
+    assert is_deleted(pid)
     plane.check()
 
 
-def test_a_part_gets_its_environment_beside_ours_and_is_told_with_its_last_lines_when_it_ends_by_itself(
+def test_a_part_gets_its_environment_beside_ours_and_is_reported_with_its_last_lines_when_it_ends_by_itself(
     plane: ControlPlane,
 ) -> None:
     ends = "import os, sys; sys.exit(f\"{os.environ['KUBECONFIG']} {'PATH' in os.environ}\")"

@@ -44,7 +44,7 @@ def nothing(pulumi: None, tmp_path_factory: pytest.TempPathFactory) -> Raise:
 
 @pytest.fixture(scope="session")
 def raised(nothing: Raise, tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Raise:
-    """A stack that is up: each caller gets a copy of one that one of the workers has brought up."""
+    """A deployed stack: each caller gets a copy of one that one of the workers has brought up."""
     workers = tmp_path_factory.getbasetemp()
     originals = (workers if worker_id == "master" else workers.parent) / "originals"
     originals.mkdir(exist_ok=True)

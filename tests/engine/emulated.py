@@ -33,7 +33,7 @@ EVERY_TYPE: Mapping[str, Any] = {
 }
 """Sections with which `timeslice` has a resource of every type, but for those of Karpenter."""
 CHANGING = frozenset({"create", "update", "delete", "replace"})
-"""Operations on a resource that the engine tells; `replace` stands for its parts."""
+"""Operations on a resource that the engine says; `replace` stands for its parts."""
 FIRST_UP = "first-up.json"
 Raise = Callable[..., "Stack"]
 """Gives a stack by name, with other sections than its file has where they are given."""
@@ -57,7 +57,7 @@ class Run:
 
 
 class Stack:
-    """One stack in the emulated cloud. Every command opens the cloud anew, from its file."""
+    """One stack in the emulated cloud. Every command opens the cloud again, from its file."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self.folder, self.name = folder, name
@@ -91,7 +91,7 @@ class Stack:
         self.place.stack_file.write_text(yaml.safe_dump(values), encoding="utf-8")
 
     def up(self, *options: str, faults: tuple[Fault, ...] = ()) -> Run:
-        return self._run("up", options, faults, anew=True)
+        return self._run("up", options, faults, fresh=True)
 
     def comes_up(self, *options: str) -> Run:
         """`up` that must end well."""
@@ -130,7 +130,7 @@ class Stack:
         with opened(self.place, pace=0) as sandbox:
             sandbox.world.callers = self.callers
             sandbox.prepare(fresh=True)
-            return told(sandbox, "preview", "--json", *options, env_streams=True)
+            return shown(sandbox, "preview", "--json", *options, env_streams=True)
 
     def findings(self) -> Findings:
         with opened(self.place, pace=0) as sandbox:
@@ -193,18 +193,18 @@ class Stack:
         shutil.copytree(self.folder, folder, dirs_exist_ok=True)
         return type(self)(folder, self.name)
 
-    def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, anew: bool = False) -> Run:
+    def _run(self, verb: str, options: tuple[str, ...], faults: tuple[Fault, ...] = (), *, fresh: bool = False) -> Run:
         going_wrong = Faults(faults)
         with opened(self.place, pace=0) as sandbox:
             sandbox.world.callers, sandbox.world.faults = self.callers, going_wrong
-            sandbox.prepare(fresh=anew)
-            run = told(sandbox, verb, *AT_ONCE, "--json", *options)
+            sandbox.prepare(fresh=fresh)
+            run = shown(sandbox, verb, *AT_ONCE, "--json", *options)
         self.fired += going_wrong.tried
         self.unfired = going_wrong.waiting
         return run
 
 
-def told(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False) -> Run:
+def shown(sandbox: Sandbox, verb: str, *options: str, env_streams: bool = False) -> Run:
     """Runs a command and reads the events that it prints."""
     pulumi = sandbox.pulumi
     env = pulumi.environment()

@@ -45,7 +45,7 @@ def test_the_creator_can_be_listed_later_and_nobody_else_gets_in_before(nothing:
     as_(stack, CI).goes_down()
 
 
-def test_whoever_runs_up_is_let_in_before_anything_is_changed_inside(nothing: Raise) -> None:
+def test_anyone_who_runs_up_is_let_in_before_anything_is_changed_inside(nothing: Raise) -> None:
     stack = nothing("dev")
     as_(stack, ANNA).comes_up()
     # Anna's role is deleted; nobody listed anybody.

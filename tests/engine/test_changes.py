@@ -20,7 +20,7 @@ OPERATIONS = {"created": "create", "updated": "update", "replaced": "replace", "
     behaviour="An update of GPU nodes needs no more of the vCPU quota than the nodes that run",
     source="https://docs.aws.amazon.com/eks/latest/userguide/managed-node-update-behavior.html",
 )
-def test_a_change_does_to_a_stack_that_is_up_what_the_table_says(raised: Raise, row: dict[str, Any]) -> None:
+def test_a_change_does_to_a_deployed_stack_what_the_table_says(raised: Raise, row: dict[str, Any]) -> None:
     stack = raised(STACK, row.get("before"))
     recycled, peaks = stack.recycled(), stack.peaks()
     stack.configure(row["after"])

@@ -69,7 +69,7 @@ def is_whole(stack: Stack) -> None:
     assert doubled(stack) == []
 
 
-def is_gone(stack: Stack) -> None:
+def is_deleted(stack: Stack) -> None:
     found = stack.findings()
     assert (found.resources, found.things) == (0, 0)
 
@@ -101,7 +101,7 @@ def test_after_an_error_on_delete_the_next_destroy_goes_on_whatever_failed(raise
         assert any("an injected fault" in error for error in run.errors), run.errors
         left = stack.unfired
     assert not left, "these are never asked to go"
-    is_gone(stack)
+    is_deleted(stack)
 
 
 @pytest.mark.parametrize("package", ["aws", "kubernetes"])
@@ -141,4 +141,4 @@ def test_after_a_lost_answer_on_delete_the_next_destroy_finishes_and_after_that_
         options = ["--refresh"] if RELEASE in lost else []
         left = stack.unfired
     assert not left, "these are never asked to go"
-    is_gone(stack)
+    is_deleted(stack)

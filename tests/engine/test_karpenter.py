@@ -30,7 +30,7 @@ def test_two_models_share_one_node_and_a_third_brings_the_second(stack: Stack) -
     assert stack.findings().agree
 
 
-def test_more_replicas_are_told_to_karpenter_and_to_the_plugin_at_once(stack: Stack) -> None:
+def test_more_replicas_reach_karpenter_and_the_plugin_at_once(stack: Stack) -> None:
     stack.configure({"sharing": {"replicas": 4}})
     run = stack.comes_up()
     assert {"tandem-karpenter-gpu-1-gpu", "tandem-sharing-gpu-plugin"} <= run.operations["update"]

@@ -1,4 +1,4 @@
-"""A switch of mode on a stack that is up: models stop, nodes change, shares are proved, models start. In this order."""
+"""A switch of mode on a deployed stack: models stop, nodes change, shares are proved, models start. In this order."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -151,7 +151,7 @@ def test_a_mode_whose_shares_are_too_small_is_refused_before_anything_stops(rais
     assert journal(stack) == before
 
 
-def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_model_starts(raised: Raise) -> None:
+def test_shares_that_are_not_there_fail_the_up_with_expectation_and_fact_and_no_model_starts(raised: Raise) -> None:
     stack = raised(STACK)
     before = journal(stack)
 
@@ -168,7 +168,7 @@ def test_shares_that_are_not_there_fail_the_up_with_promise_and_fact_and_no_mode
     assert in_order(journal(stack)[len(before) :])[-2:] == ["prove", "start"]
 
 
-def test_a_switch_while_the_node_is_gone_goes_on_with_the_next_one(raised: Raise) -> None:
+def test_a_switch_while_the_node_no_longer_exists_continues_with_the_next_one(raised: Raise) -> None:
     stack = raised(STACK)
 
     def reclaim(world: World) -> None:

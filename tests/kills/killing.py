@@ -57,7 +57,7 @@ def steps(said: bytes) -> int:
 
 
 def kill_in_the_middle(trial: Trial, stack: Stack, arguments: tuple[str, ...], awaited: int) -> bool:
-    """Runs the command and kills after so many of its steps; returns False when it has ended by then."""
+    """Runs the command and kills after this many of its steps; returns False when it has ended by then."""
     said, home = stack.folder / "killed", stack.place.folder / "home"
     process = start(stack, said, *arguments)
     while process.poll() is None and steps(said.read_bytes()) < awaited:

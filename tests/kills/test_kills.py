@@ -92,7 +92,7 @@ def test_advice_that_fails_and_a_status_without_advice_are_faults(
     ]
 
 
-def test_an_interrupted_run_goes_on_with_the_same_seed_and_keeps_what_has_ended(
+def test_an_interrupted_run_continues_with_the_same_seed_and_keeps_what_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     done: list[int] = []

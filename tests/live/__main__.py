@@ -27,7 +27,7 @@ SAMPLE = {"cluster": "c", "group": "g"}
 
 
 def main(arguments: list[str]) -> int:
-    """Runs the checklist; 0 when everything was asked and nothing is left, 1 when not, 2 for a wrong call."""
+    """Runs the checklist; 0 when everything was asked and nothing is left, 1 when not, 2 for a usage error."""
     parsed = _parser().parse_args(arguments)
     if parsed.list:
         for question in QUESTIONS:
@@ -82,7 +82,7 @@ def dry_run(sessions: list[Session]) -> int:
             records.append(attend(session, cloud, QUESTIONS, DRY_HOURS, rehearse(cloud)))
     for record in records:
         _report(record)
-    return 0 if all(one.is_gone and not one.errors and not one.unanswered for one in records) else 1
+    return 0 if all(one.is_deleted and not one.errors and not one.unanswered for one in records) else 1
 
 
 def rehearse(cloud: Cloud) -> Asker:
@@ -127,8 +127,8 @@ def live(sessions: list[Session], max_usd: float | None, hours: float, provoke: 
         record = attend(session, cloud, asked, hours, from_the_account)
         _write(record)
         _report(record)
-        well = well and record.is_gone and not record.errors and not record.unanswered
-        if not record.is_gone:
+        well = well and record.is_deleted and not record.errors and not record.unanswered
+        if not record.is_deleted:
             print(f"error: {cloud.stack} is not destroyed. Run `{' '.join(cloud.destroy)}` in {cloud.folder}.")
             break
     return 0 if well else 1
@@ -169,7 +169,7 @@ def _report(record: Record) -> None:
         print(f"{id}: not answered, {reason}")
     for error in record.errors:
         print(f"error: {error}")
-    print("nothing is left" if record.is_gone else "error: the stack is not destroyed")
+    print("nothing is left" if record.is_deleted else "error: the stack is not destroyed")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ class Record:
     unanswered: dict[str, str] = field(default_factory=dict)
     """Questions by id, with the reason."""
     errors: list[str] = field(default_factory=list)
-    is_gone: bool = False
+    is_deleted: bool = False
     """Whether the stack is destroyed, and nothing is left."""
 
 
@@ -64,7 +64,7 @@ def attend(session: Session, cloud: Cloud, questions: Iterable[Question], hours:
         except KeyboardInterrupt:
             record.errors.append(f"{session.name}: interrupted")
         finally:
-            record.is_gone = _destroy(session, cloud, record)
+            record.is_deleted = _destroy(session, cloud, record)
     known = record.answers.keys() | record.unanswered.keys()
     record.unanswered |= {one.id: "the session ended before" for one in asked if one.id not in known}
     return record

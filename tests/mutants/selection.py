@@ -109,7 +109,7 @@ class Selection:
         return self._within(MOST_SECONDS_MORE, self._fastest_first(named))
 
     def _within(self, most: float, tests: Iterable[str]) -> list[str]:
-        """As many of them, in this order, as take so many seconds; the first in any case."""
+        """As many of them, in this order, as take this many seconds; the first in any case."""
         chosen: list[str] = []
         seconds = 0.0
         for name in dict.fromkeys(tests):

@@ -39,7 +39,7 @@ def serve() -> None:
 
 
 def _run(arguments: list[str], seconds: int) -> None:
-    """Ends the process with pytest's exit code, or after so many seconds of CPU."""
+    """Ends the process with pytest's exit code, or after this many seconds of CPU."""
     os.setsid()
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Stands in for the llama-server that Ollama 0.30 and newer start for each model: a GPU without a GPU.
 
-Beside it lie `places` (how many layers it claims to put on its card: full, partial, none; or `out of memory`) and
-`free` (MiB free on the card); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
+Beside it lie `places` (how many layers it claims to put on its GPU: full, partial, none; or `out of memory`) and
+`free` (MiB free on the GPU); it appends its arguments to `arguments`. It prints the lines that Ollama reads, in
 llama.cpp's form.
 
 It answers as well: a word a token, `w0 w1 w2 …`, one each two milliseconds, as many as it is asked for; a prompt with

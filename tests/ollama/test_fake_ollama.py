@@ -5,10 +5,10 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tests.ollama.test_model_start import OWN, Card, card
+from tests.ollama.test_model_start import OWN, Card, fake_gpu
 from tests.tandem.fake_ollama import ollama
 
-__all__ = ["card"]
+__all__ = ["fake_gpu"]
 MESSAGES = [{"role": "user", "content": "hi"}]
 SHORT: dict[str, Any] = {"model": OWN, "options": {"num_predict": 2}}
 QUESTIONS: tuple[tuple[str, dict[str, Any] | None], ...] = (
@@ -44,8 +44,8 @@ def asked(url: str, path: str, body: dict[str, Any] | None) -> tuple[int, Any]:
         return error.code, error.read().decode().replace(": ", ":")
 
 
-def test_the_stand_in_replies_as_the_real_server(card: Card) -> None:
-    real = f"http://{card('full', 14900).environment['OLLAMA_HOST']}"
+def test_the_stand_in_replies_as_the_real_server(fake_gpu: Card) -> None:
+    real = f"http://{fake_gpu('full', 14900).environment['OLLAMA_HOST']}"
     with ollama(OWN) as fake:
         for path, body in QUESTIONS:
             assert asked(fake.url, path, body) == asked(real, path, body), path

@@ -8,13 +8,13 @@ import pytest
 
 from tandem.command import main
 from tests.command import Printed
-from tests.ollama.test_model_start import OWN, TINY, Server, on_a_card
+from tests.ollama.test_model_start import OWN, TINY, Server, on_a_gpu
 from tests.tandem.models.gguf_files import write
 
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[Server]:
-    with on_a_card(tmp_path, "full", 14900) as running:
+    with on_a_gpu(tmp_path, "full", 14900) as running:
         yield running
 
 

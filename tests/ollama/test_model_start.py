@@ -87,7 +87,7 @@ def start(folder: Path, tag: str, environment: dict[str, str], *arguments: str, 
 
 
 class Stub:
-    """A stub of `ollama`: one that works until it is told otherwise."""
+    """A stub of `ollama`: one that works until a test changes it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -357,14 +357,14 @@ Card = Callable[[str, int], Server]
 
 
 @pytest.fixture
-def card(tmp_path: Path) -> Iterator[Card]:
-    """The real server on a card that is not there: takes where layers go and the MiB that are free."""
+def fake_gpu(tmp_path: Path) -> Iterator[Card]:
+    """The real server on a GPU that is not there: takes where layers go and the MiB that are free."""
     with ExitStack() as running:
-        yield lambda places, free: running.enter_context(on_a_card(tmp_path, places, free))
+        yield lambda places, free: running.enter_context(on_a_gpu(tmp_path, places, free))
 
 
 @contextmanager
-def on_a_card(
+def on_a_gpu(
     folder: Path, places: str, free: int, models: Path | None = None, user: Sequence[str] = ()
 ) -> Iterator[Server]:
     """A server of the `ollama` of PATH, all of whose files are in `folder`, with a stand-in for its engine."""
@@ -402,9 +402,9 @@ def engine_arguments(server: Server) -> str:
     ],
 )
 def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and_says_so(
-    card: Card, places: str, free: int, message: str, logged: str
+    fake_gpu: Card, places: str, free: int, message: str, logged: str
 ) -> None:
-    run = card(places, free).start()
+    run = fake_gpu(places, free).start()
     assert (run.exit_code, run.message == "") == (int(message != ""), message == "")
     assert run.message.startswith(message)
     assert logged in run.log
@@ -412,18 +412,18 @@ def test_a_real_server_starts_with_all_layers_on_the_gpu_and_fails_otherwise_and
 
 @pytest.mark.parametrize("free", [14900, 20])
 def test_a_real_server_gives_its_engine_the_planned_layers_and_batch_however_much_memory_is_free(
-    card: Card, free: int
+    fake_gpu: Card, free: int
 ) -> None:
-    server = card("full", free)
+    server = fake_gpu("full", free)
     server.start()
     assert " -b 768 -ub 768 -ngl 999" in engine_arguments(server)
 
 
 @pytest.mark.parametrize(("free", "batch"), [(14900, 1024), (20, 512)])
 def test_without_the_script_a_real_server_sizes_the_batch_by_free_memory_and_leaves_the_layers_open(
-    card: Card, free: int, batch: int
+    fake_gpu: Card, free: int, batch: int
 ) -> None:
-    server = card("full", free)
+    server = fake_gpu("full", free)
     server.ollama("run", OWN)
     assert f" -b {batch} -ub {batch} " in engine_arguments(server)
     assert " -ngl " not in engine_arguments(server)

@@ -19,10 +19,10 @@ import pytest
 
 from components.ollama_pair.values import watch_container
 from sharing.models import Served, models
-from tests.ollama.test_model_start import OWN, Card, Server, card
+from tests.ollama.test_model_start import OWN, Card, Server, fake_gpu
 
 SCRIPT = Path(__file__).parents[2] / "components" / "ollama_pair" / "model_watch.py"
-__all__ = ["card"]
+__all__ = ["fake_gpu"]
 
 
 class Sidecar:
@@ -67,9 +67,9 @@ class Sidecar:
 
 
 @pytest.fixture
-def server(card: Card) -> Server:
+def server(fake_gpu: Card) -> Server:
     """A server whose model is loaded, as `model_start.sh` leaves it."""
-    server = card("full", 14900)
+    server = fake_gpu("full", 14900)
     (server.folder / "watch").mkdir()
     server.environment |= {"WATCH_DIRECTORY": str(server.folder / "watch"), "SERVER_PID": str(server.process.pid)}
     assert server.start().exit_code == 0
@@ -141,9 +141,9 @@ def test_an_answer_that_takes_ten_minutes_is_no_reason_to_restart(server: Server
     behaviour="Ollama answers 503 when its queue is full",
     source="ollama v0.32.15 server/sched.go and llm/llama_server.go",
 )
-def test_a_full_queue_is_no_reason_to_restart(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_queue_is_no_reason_to_restart(fake_gpu: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_MAX_QUEUE", "1")
-    server = card("full", 14900)
+    server = fake_gpu("full", 14900)
     engine(server, "loading").touch()
     clients = [ask(server) for _ in range(4)]
     log = server.folder / "server.log"
@@ -202,8 +202,8 @@ def test_a_runner_that_dies_once_makes_the_pod_unready_until_it_answers_again(se
     assert server.process.poll() is None
 
 
-def test_nothing_is_asked_before_the_model_was_loaded(card: Card) -> None:
-    server = card("full", 14900)
+def test_nothing_is_asked_before_the_model_was_loaded(fake_gpu: Card) -> None:
+    server = fake_gpu("full", 14900)
     sidecar = Sidecar(server)
     client = ask(server)
     client.join()

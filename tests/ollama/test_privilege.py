@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from components.containers import MODEL_USER, NOBODY, UNPRIVILEGED, run_as
-from tests.ollama.test_model_start import Start, on_a_card
+from tests.ollama.test_model_start import Start, on_a_gpu
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user"),
@@ -44,7 +44,7 @@ def run_once(folder: Path, directory: Path, user: int) -> tuple[Start, list[str]
     """One life of a server on this directory: its start, and the files that it leaves there."""
     folder.mkdir()
     folder.chmod(0o777)
-    with on_a_card(folder, "full", 14900, directory, as_user(user)) as server:
+    with on_a_gpu(folder, "full", 14900, directory, as_user(user)) as server:
         return server.start(), sorted(str(one.relative_to(directory)) for one in directory.rglob("*") if one.is_file())
 
 
@@ -79,7 +79,7 @@ def test_files_that_root_wrote_with_all_its_capabilities_stay_writable(tmp_path:
     directory = models_directory(tmp_path, "node")
     folder = tmp_path / "before"
     folder.mkdir()
-    with on_a_card(folder, "full", 14900, directory) as earlier:
+    with on_a_gpu(folder, "full", 14900, directory) as earlier:
         assert earlier.start().exit_code == 0
     now, _ = run_once(tmp_path / "now", directory, MODEL_USER)
     assert (now.exit_code, now.message) == (0, "")

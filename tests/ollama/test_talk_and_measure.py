@@ -1,4 +1,4 @@
-"""chat, bench and report against two real Ollama servers, each with a stand-in for its engine and its card."""
+"""chat, bench and report against two real Ollama servers, each with a stand-in for its engine and its GPU."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -9,7 +9,7 @@ import pytest
 from tandem.command import main
 from tandem.measured.result_file import read
 from tests.command import Printed
-from tests.ollama.test_model_start import OWN, on_a_card
+from tests.ollama.test_model_start import OWN, on_a_gpu
 
 BENCH = ("--prompt-words", "8", "--output-tokens", "16", "--concurrency", "2", "--rate", "50", "--requests", "3")
 
@@ -23,13 +23,13 @@ def places() -> tuple[str, str]:
 @pytest.fixture
 def urls(tmp_path: Path, places: tuple[str, str]) -> Iterator[list[str]]:
     """The arguments that name two servers, both running."""
-    told = []
+    printed = []
     with ExitStack() as running:
         for name, place in zip("ab", places, strict=True):
             (tmp_path / name).mkdir()
-            server = running.enter_context(on_a_card(tmp_path / name, place, 14900))
-            told += ["--url", f"{name}=http://{server.environment['OLLAMA_HOST']}"]
-        yield told
+            server = running.enter_context(on_a_gpu(tmp_path / name, place, 14900))
+            printed += ["--url", f"{name}=http://{server.environment['OLLAMA_HOST']}"]
+        yield printed
 
 
 def test_two_models_talk(urls: list[str], tmp_path: Path, capsys: Printed) -> None:
@@ -96,7 +96,7 @@ def test_a_spilled_model_is_never_compared(urls: list[str], tmp_path: Path, caps
 
 
 def test_a_server_that_is_stopped_in_the_middle_of_a_talk(tmp_path: Path, capsys: Printed) -> None:
-    with on_a_card(tmp_path, "full", 14900) as server:
+    with on_a_gpu(tmp_path, "full", 14900) as server:
         url = f"http://{server.environment['OLLAMA_HOST']}"
     assert main(["chat", "--url", f"a={url}", "--url", f"b={url}"]) == 1
     assert "cannot be reached" in capsys.readouterr().err

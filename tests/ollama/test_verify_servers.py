@@ -1,4 +1,4 @@
-"""What `tandem verify` reads of a real Ollama server: the context that a request gets, whoever has chosen it."""
+"""What `tandem verify` reads of a real Ollama server: the context that a request gets, chosen by a user or by Ollama."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -9,10 +9,10 @@ from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama
 from tandem.verify.checks import Check, server_checks
 from tandem.verify.servers import examine
-from tests.ollama.test_model_start import OWN, Card, Server, card
+from tests.ollama.test_model_start import OWN, Card, Server, fake_gpu
 from tests.tandem.seen import promise
 
-__all__ = ["card"]
+__all__ = ["fake_gpu"]
 
 
 def checks(server: Server, context: int) -> dict[str, Check]:
@@ -22,17 +22,17 @@ def checks(server: Server, context: int) -> dict[str, Check]:
         return {check.what: check for check in server_checks(model, examine({"a": asked}, {"a": OWN})["a"])}
 
 
-def test_the_context_of_a_slot_is_compared(card: Card, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_context_of_a_slot_is_compared(fake_gpu: Card, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_NUM_PARALLEL", "2")
-    server = card("full", 14900)
+    server = fake_gpu("full", 14900)
     found = checks(server, 8192)
     assert {check.held for check in found.values()} == {True}, found
     assert found["context"].found == "8,192 tokens", "of one slot, not of both"
     assert checks(server, 4096)["context"].held is False
 
 
-def test_a_tag_that_sets_its_own_context_is_found(card: Card) -> None:
-    server = card("full", 14900)
+def test_a_tag_that_sets_its_own_context_is_found(fake_gpu: Card) -> None:
+    server = fake_gpu("full", 14900)
     (server.folder / "shorter").write_text(f"FROM {OWN}\nPARAMETER num_ctx 512\n")
     server.ollama("create", OWN, "-f", str(server.folder / "shorter"))
     found = checks(server, 8192)["context"]

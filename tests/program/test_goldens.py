@@ -1,6 +1,6 @@
 """What the stacks register and report, whole: a change of anything that AWS, Kubernetes or a user will see shows here.
 
-`make test` compares; `pytest tests/program --regen` writes anew. `timeslice` is kept whole, another stack as what
+`make test` compares; `pytest tests/program --regen` writes again. `timeslice` is kept whole, another stack as what
 differs from it under the same stack name, and a variant of `variants.yaml` as what differs from its own stack. `pools`
 is the stack file that the README shows.
 """

@@ -179,13 +179,13 @@ SLEEPS = "exec sleep 1000"
     ids=["fine", "failed", "too long", "INT", "TERM", "HUP", "third destroy", "no destroy", "leftovers"],
 )
 def test_whatever_happens_it_destroys(
-    cloud: Cloud, changed: dict[str, tuple[str, ...]], hours: float, calls: str, is_gone: bool, error: str
+    cloud: Cloud, changed: dict[str, tuple[str, ...]], hours: float, calls: str, is_deleted: bool, error: str
 ) -> None:
     for command, words in changed.items():
         setattr(cloud, command, words)
     record = run(cloud, hours)
     assert called(cloud) == calls.split()
-    assert record.is_gone is is_gone
+    assert record.is_deleted is is_deleted
     assert error in " ".join(record.errors)
     assert bool(record.errors) is bool(error)
 

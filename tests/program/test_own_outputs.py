@@ -8,7 +8,7 @@ from stacks.stack_file.judge import Plan
 from tandem.plan.switch import switches
 
 
-def test_a_stack_that_is_up_as_its_file_says_switches_nothing(
+def test_a_deployed_stack_as_its_file_says_switches_nothing(
     graphs: Callable[[str], Graph], plans: Callable[[str], Plan], any_stack: str
 ) -> None:
     setup = plans(any_stack).setup

@@ -63,7 +63,7 @@ def mode_taint(taints: list[dict[str, str]]) -> str:
         ({"proof": False}, True),
     ],
 )
-def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_anew(
+def test_models_are_evicted_when_shares_are_to_be_proved_or_the_plugin_starts_again(
     change: dict[str, Any], evicts: bool
 ) -> None:
     taints = []
@@ -90,13 +90,13 @@ def test_a_pool_that_is_put_into_a_list_under_the_name_gpu_stays_what_it_is(grap
     assert [urn for urn in before.resources if before[urn].inputs != listed[urn].inputs] == []
 
 
-def test_what_nodes_are_told_by_label_is_installed(graphs: Graphs, any_stack: str) -> None:
+def test_what_labels_of_nodes_ask_for_is_installed(graphs: Graphs, any_stack: str) -> None:
     groups = [one.inputs["labels"] for one in graphs(any_stack).of_type(NODE_GROUP)]
     coming = graphs(any_stack).of_type("kubernetes:karpenter.sh/v1:NodePool")
     groups += [one.inputs["spec"]["template"]["metadata"]["labels"] for one in coming]
-    told = [labels for labels in groups if "tandem/pool" in labels]
-    assert told
-    for labels in told:
+    shown = [labels for labels in groups if "tandem/pool" in labels]
+    assert shown
+    for labels in shown:
         assert ("nvidia.com/mig.config" in labels) is (labels.get("nvidia.com/gpu.deploy.operands") != "false")
         assert "nvidia.com/device-plugin.config" not in labels
         if "nvidia.com/mig.config" in labels:
@@ -215,7 +215,9 @@ def test_names_of_roles_are_short_enough_for_iam(graphs: Graphs, any_stack: str)
 
 
 @pytest.mark.slow
-def test_who_lacks_the_aws_cli_is_told_before_the_provider_stops(plans: Plans, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_lacks_the_aws_cli_is_warned_before_the_provider_stops(
+    plans: Plans, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: plans("dev"))
     for place, warned in ((None, True), ("/usr/bin/aws", False)):
         monkeypatch.setattr(shutil, "which", lambda _, place=place: place)
@@ -239,9 +241,9 @@ def test_the_sandbox_has_providers_of_its_own_and_needs_no_aws_cli(
 
 def test_a_refusal_reaches_pulumi_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program, "load_plan", lambda: judge_with("dev", {"sharing": {"mode": "mgi"}}).plan())
-    with pytest.raises(pulumi.RunError, match="unknown mode") as told:
+    with pytest.raises(pulumi.RunError, match="unknown mode") as shown:
         run(program.run, project="tandem", stack="dev")
-    assert told.value.__suppress_context__
+    assert shown.value.__suppress_context__
 
 
 @pytest.mark.real_world(

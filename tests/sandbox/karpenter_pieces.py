@@ -78,7 +78,7 @@ class Karpenter(Account):
         )
 
     def models(self, count: int) -> None:
-        """A release with so many pods."""
+        """A release with this many pods."""
         self.model(replicaCount=count)
 
     @property

@@ -78,7 +78,7 @@ class Network(httpcore.NetworkBackend):
         yield from (reply if callable(reply) else whole(reply))()
 
     def next(self, events: Iterator[Event], timeout: float) -> bytes:
-        """What a read brings that may last so many seconds."""
+        """The bytes of a read that may take this many seconds."""
         self.reads += 1
         for event in events:
             if isinstance(event, Exception):

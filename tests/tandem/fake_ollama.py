@@ -53,7 +53,7 @@ class FakeOllama:
     fault_from: int = 0
     """Number of the first request, from 0, that meets the fault or has no end."""
     fault_every: int = 1
-    """Of the requests from then on, one in so many does."""
+    """Of the later requests, one in this number does."""
     error: str = "an error was encountered while running the model: CUDA error"
     answers: dict[str, Any] = field(default_factory=dict)
     """By path: what is answered instead, as JSON or as bytes."""

@@ -1,4 +1,4 @@
-"""Outputs of a stack that is up, as `pulumi stack output --json` prints them."""
+"""Outputs of a deployed stack, as `pulumi stack output --json` prints them."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A stack that keeps every promise, as Kubernetes shows it: tests take single things away."""
+"""A stack that keeps every expectation, as Kubernetes shows it: tests take single things away."""
 
 import copy
 from collections.abc import Mapping
@@ -141,7 +141,7 @@ def changed(thing: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 
 
 def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
-    """What Kubernetes shows of a stack, judged: by what each promise is made of."""
+    """What Kubernetes shows of a stack, judged: by what each expectation is made of."""
     made = promise(stack)
     found = [check for pool in made.pools for check in pool_checks(pool, seen)]
     found += [check for model in made.models for check in model_checks(model, seen)]
@@ -149,5 +149,5 @@ def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check
 
 
 def broken(seen: Facts, stack: str = "timeslice") -> list[str]:
-    """The broken promises, in order."""
+    """The broken expectations, in order."""
     return [what for (_, what), check in checks(seen, stack).items() if check.held is False]

@@ -1,4 +1,4 @@
-"""What the commands that ask nobody print, word for word: a line, a column or a figure that is lost shows here.
+"""What the commands that make no requests print, word for word: a line, a column or a figure that is lost shows here.
 
 `make test` compares; `pytest tests/tandem/test_screens.py --regen` writes the files of `tests/golden/screens`.
 """

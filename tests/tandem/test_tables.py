@@ -225,8 +225,8 @@ def runs() -> None:
 
 def bench() -> None:
     spilled = run(["a"], steady("a", 50, 10), repeat=4, memory=SPILLED)
-    told = shared("both", (10.0, 20.0), (30.0, 25.0), usd_per_hour=0.5754)
-    one = replace(told, runs=[*told.runs, spilled])
+    printed = shared("both", (10.0, 20.0), (30.0, 25.0), usd_per_hour=0.5754)
+    one = replace(printed, runs=[*printed.runs, spilled])
     alone = result("alone", [run(["a"], [failed("a")])], sessions=[session(servers=[server("a", "llama2:7b")])])
     for each in (one, alone):
         progress.show(summary(each))

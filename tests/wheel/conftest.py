@@ -66,7 +66,7 @@ def install(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
         prefix, folder = home / "venv", home / "project"
         folder.mkdir()
         subprocess.run([sys.executable, "-m", "venv", prefix], check=True)
-        # pip and not uv: where the package index is, this machine has told pip.
+        # pip and not uv: pip is configured with the package index of this machine.
         pip = [str(prefix / "bin" / "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet"]
         subprocess.run([*pip, "-c", str(_constraints(home)), f"{wheel}{extras}"], check=True)
         shutil.copy(ROOT / "Pulumi.yaml", folder)

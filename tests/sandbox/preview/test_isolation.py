@@ -91,7 +91,7 @@ def test_calls_to_the_monitor_stay_on_the_programs_thread_and_other_work_gets_it
     assert graph.stack_outputs["thread"] != threading.current_thread().name
 
 
-def test_preview_is_what_the_program_is_told() -> None:
+def test_the_program_knows_whether_it_is_a_preview() -> None:
     def program() -> None:
         pulumi.export("preview", pulumi.runtime.is_dry_run())
 

@@ -60,13 +60,13 @@ def everything() -> None:
 
 def test_a_run_returns_all_that_the_program_asked_for(golden: Golden) -> None:
     graph = ran(everything)
-    told = {
+    shown = {
         "resources": [{one.name: getattr(resource, one.name) for one in fields(resource)} for resource in graph],
         "logs": [asdict(log) for log in graph.logs],
         "outputs": graph.outputs,
         "stack_outputs": graph.stack_outputs,
     }
-    text = json.dumps(masked(told), indent=1, sort_keys=True).replace(version("pulumi-aws"), "of the SDK")
+    text = json.dumps(masked(shown), indent=1, sort_keys=True).replace(version("pulumi-aws"), "of the SDK")
     golden("graph.json", text + "\n")
 
 

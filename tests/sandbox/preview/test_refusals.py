@@ -17,15 +17,15 @@ from tests.sandbox.conftest import TRUST, ran
 
 
 def test_a_failing_program_raises_its_own_exception() -> None:
-    mistake = ValueError("boom")
+    error = ValueError("boom")
 
     def program() -> None:
         aws.iam.Role("role", assume_role_policy=TRUST)
-        raise mistake
+        raise error
 
     with pytest.raises(ValueError, match="boom") as caught:
         ran(program)
-    assert caught.value is mistake
+    assert caught.value is error
 
 
 @pytest.mark.parametrize("is_exported", [True, False])

@@ -55,7 +55,7 @@ def test_a_kubeconfig_says_whose_credentials_are_used(account: Account, options:
         account.make(tokens.NAMESPACE, metadata=meta("one"))
 
 
-def test_aws_tells_a_role_as_a_session_without_its_path_and_finds_the_way_back(account: Account) -> None:
+def test_aws_says_a_role_as_a_session_without_its_path_and_finds_the_way_back(account: Account) -> None:
     identity = account.world.invoke("aws:index/getCallerIdentity:getCallerIdentity", {}, {})
     assert identity["arn"] == "arn:aws:sts::123456789012:assumed-role/anna/session"
     context = account.world.invoke("aws:iam/getSessionContext:getSessionContext", {"arn": identity["arn"]}, {})

@@ -1,4 +1,4 @@
-"""Rules of EC2: each refuses, and lets pass once its reason is gone."""
+"""Rules of EC2: each refuses, and lets pass once its reason no longer exists."""
 
 from collections.abc import Callable
 from typing import Any
@@ -82,7 +82,7 @@ HELD = {
 
 
 @pytest.mark.parametrize("case", HELD)
-def test_what_is_used_stays_until_its_user_is_gone(account: Account, case: str) -> None:
+def test_what_is_used_stays_until_its_user_no_longer_exists(account: Account, case: str) -> None:
     build, code = HELD[case]
     held, user = build(account)
     with refused(code):

@@ -1,4 +1,4 @@
-"""Rules of EKS: each refuses, and lets pass once its reason is gone."""
+"""Rules of EKS: each refuses, and lets pass once its reason no longer exists."""
 
 import pytest
 
@@ -133,7 +133,7 @@ def test_nodes_need_a_way_to_the_internet_and_in_public_subnets_an_address(accou
         account.nodes("d")
 
 
-def test_a_route_to_a_nat_gateway_that_is_gone_leads_nowhere(account: Account) -> None:
+def test_a_route_to_a_nat_gateway_that_no_longer_exists_leads_nowhere(account: Account) -> None:
     account.network(public=False, routed=False)
     nat = account.nat()
     account.make(tokens.ROUTE, routeTableId=account.table, destinationCidrBlock="0.0.0.0/0", natGatewayId=nat)

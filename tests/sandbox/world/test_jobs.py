@@ -159,14 +159,14 @@ def with_plugin(change: Callable[[dict[str, Any]], object]) -> Callable[[Switchi
     return apply
 
 
-def told_otherwise(replicas: int) -> Callable[[Switching], object]:
+def changed_(replicas: int) -> Callable[[Switching], object]:
     config = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": replicas}]}}}
     return with_plugin(lambda values: values["config"]["map"].update({TURNS.config_name: json.dumps(config)}))
 
 
 WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
-    "fewer shares": (told_otherwise(1), "it advertises 1 nvidia.com/gpu, expected 2"),
-    "more shares": (told_otherwise(3), "it advertises 3 nvidia.com/gpu, expected 2"),
+    "fewer shares": (changed_(1), "it advertises 1 nvidia.com/gpu, expected 2"),
+    "more shares": (changed_(3), "it advertises 3 nvidia.com/gpu, expected 2"),
     "another mode": (
         with_plugin(
             lambda values: values["config"]["map"].update({TURNS.config_name: json.dumps(MPS.plugin_config())})
@@ -185,19 +185,19 @@ WRONG: dict[str, tuple[Callable[[Switching], object], str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_the_node_is_read_and_promise_and_fact_are_told(account: Switching, case: str) -> None:
+def test_the_node_is_read_and_expectation_and_fact_are_reported(account: Switching, case: str) -> None:
     account.make(tokens.JOB, **job(node_spec(TURNS), "before"))
     change, words = WRONG[case]
     change(account)
-    told = "expected: 2 shares of nvidia.com/gpu on a node with 1 T4"
-    with refused("BackoffLimitExceeded", f"{told}.*{words}"):
+    shown = "expected: 2 shares of nvidia.com/gpu on a node with 1 T4"
+    with refused("BackoffLimitExceeded", f"{shown}.*{words}"):
         account.make(tokens.JOB, **job(node_spec(TURNS)))
     assert status(account, f"{PROOF}/job")["conditions"][0]["reason"] == "BackoffLimitExceeded"
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [(told_otherwise(3), "advertises 3 nvidia.com/gpu, expected 2"), (None, "more than the .* MiB")],
+    [(changed_(3), "advertises 3 nvidia.com/gpu, expected 2"), (None, "more than the .* MiB")],
 )
 def test_pods_on_shares_find_how_many_there_are_and_whether_they_are_enforced(
     account: Switching, change: Callable[[Switching], object] | None, words: str

@@ -48,7 +48,7 @@ def test_a_pod_that_waits_gets_a_node_with_all_that_belongs_to_it(ready: Karpent
 
 
 @pytest.mark.parametrize(("pods", "shares", "nodes"), [(4, 4, 1), (8, 4, 2), (17, 4, 5), (4, None, 4), (17, None, 17)])
-def test_pods_are_counted_by_the_overlay_and_by_cards_without_one(
+def test_pods_are_counted_by_the_overlay_and_by_gpus_without_one(
     account: Karpenter, pods: int, shares: int | None, nodes: int
 ) -> None:
     config = {"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 4}]}}}
@@ -102,7 +102,7 @@ def test_overlays_need_their_gate(account: Karpenter) -> None:
     assert len(account.own) == 2
 
 
-def test_a_slice_of_a_card_needs_an_overlay(account: Karpenter) -> None:
+def test_a_slice_of_a_gpu_needs_an_overlay(account: Karpenter) -> None:
     account.node_class()
     account.pool(kinds=("g6f.xlarge",))
     with refused("Timeout", "no instance type satisfied"):

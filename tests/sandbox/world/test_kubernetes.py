@@ -1,4 +1,4 @@
-"""Rules of Kubernetes and Helm: each refuses, and lets pass once its reason is gone."""
+"""Rules of Kubernetes and Helm: each refuses, and lets pass once its reason no longer exists."""
 
 import json
 import threading
@@ -23,7 +23,7 @@ def test_nothing_answers_before_the_cluster_is_there() -> None:
     account.make(tokens.NAMESPACE, metadata=meta("n"))
 
 
-def test_nothing_answers_once_the_cluster_is_gone(account: Account) -> None:
+def test_nothing_answers_once_the_cluster_no_longer_exists(account: Account) -> None:
     namespace = account.make(tokens.NAMESPACE, metadata=meta("n"))
     account.drop(tokens.NODE_GROUP, "c:system")
     account.drop(tokens.CLUSTER, "c")
@@ -221,7 +221,7 @@ LARGE, SMALL = "nvidia.com/mig-2g.48gb", "nvidia.com/mig-1g.24gb"
         ({"1g.24gb": 4}, {"flags": {"migStrategy": "none"}}, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, SINGLE, {"mig": {"strategy": "mixed"}}, {SMALL: 4}),  # environment beats the config
         ({"1g.24gb": 4}, SHARED, {}, {PLAIN: 2}),
-        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # the card cannot be cut so, and stays whole
+        ({"1g.24gb": 5}, SINGLE, {}, {PLAIN: 1}),  # the GPU cannot be cut so, and stays whole
         ({"1g.10gb": 1}, SINGLE, {}, {PLAIN: 1}),
         ({"1g.24gb": 4}, {**SINGLE, "sharing": {"mps": {"resources": [{"name": PLAIN, "replicas": 2}]}}}, {}, {}),
         ({"1g.24gb": 4}, SINGLE, None, {}),  # without feature discovery the operator has nothing to do
@@ -249,7 +249,7 @@ def test_a_node_offers_the_slices_of_its_layout(
             account.model("more", ollama=gpu, tolerations=tolerations)
 
 
-def test_a_layout_that_nobody_knows_leaves_the_card_whole_and_its_node_not_ready(account: Account) -> None:
+def test_a_layout_that_nobody_knows_leaves_the_gpu_whole_and_its_node_not_ready(account: Account) -> None:
     cut_nodes(account, "odd")
     account.gpu_operator({"1g.24gb": 4}, SINGLE)
     ready = {"tandem/pool": "gpu", "nvidia.com/mig.config.state": "success"}

@@ -1,4 +1,4 @@
-"""A node that changes its mode: who has to leave, what a card does under who stays, and the journal."""
+"""A node that changes its mode: who has to leave, what a GPU does under who stays, and the journal."""
 
 from itertools import permutations
 from typing import Any
@@ -115,7 +115,7 @@ def test_a_request_tolerates_its_resources_taint_but_is_evicted_by_no_execute() 
     assert where(account, "m") == ""
 
 
-# Cards.
+# GPUs.
 
 
 LOST, EXCLUSIVE, FULL = "lost its MPS server", "GPU in EXCLUSIVE_PROCESS mode", "Insufficient nvidia.com/gpu"
@@ -138,17 +138,17 @@ def test_a_process_that_outlives_a_change_of_mode_keeps_new_ones_out(old: Sharin
     # As many as there may be free shares.
     spec["parallelism"] = spec["completions"] = 1
     of_old = f"a process of {old.config_name} runs in default/old-0"
-    told = words if words is FULL else f"CUDA_ERROR_DEVICE_UNAVAILABLE .*{words}.*{of_old}"
-    with refused("DeadlineExceeded", told):
+    shown = words if words is FULL else f"CUDA_ERROR_DEVICE_UNAVAILABLE .*{words}.*{of_old}"
+    with refused("DeadlineExceeded", shown):
         account.make(tokens.JOB, **job(spec))
-    with refused("Timeout", told):
+    with refused("Timeout", shown):
         account.serve("new", *MODES)
     account.drop(tokens.RELEASE, "default/old")
     account.make(tokens.JOB, **job(shares_spec(new, MODES), "later"))
     account.serve("new", *MODES)
 
 
-def test_a_process_keeps_nobody_out_of_a_card_without_mps_nor_of_one_with_its_own_config() -> None:
+def test_a_process_keeps_nobody_out_of_a_gpu_without_mps_nor_of_one_with_its_own_config() -> None:
     account = Switching(WHOLE)
     account.serve("old", *MODES)
     account.reconfigure(TURNS)
@@ -198,7 +198,7 @@ def test_a_switch_stops_changes_proves_and_starts(old: Sharing, new: Sharing) ->
     assert gpu_node(account).id == node
 
 
-def test_a_mode_that_changes_under_a_process_is_told_before_its_end() -> None:
+def test_a_mode_that_changes_under_a_process_is_reported_before_its_end() -> None:
     account = Switching(TURNS)
     account.serve("m", *MODES)
     before = len(account.world.journal)
@@ -235,13 +235,13 @@ def upgraded(account: Switching) -> None:
         (lambda account: account.change(tokens.NODE_GROUP, "c:gpu", releaseVersion="later"), ["stop", "mode", "start"]),
     ],
 )
-def test_every_end_of_a_process_is_told_once(happens: Any, told: list[str]) -> None:
+def test_every_end_of_a_process_is_reported_once(happens: Any, shown: list[str]) -> None:
     account = Switching(TURNS)
     account.serve("m", TURNS)
     before = len(account.world.journal)
     happens(account)
     account.make("aws:ec2/vpc:Vpc", cidrBlock="10.1.0.0/16")
-    assert kinds(account.world.journal[before:]) == told
+    assert kinds(account.world.journal[before:]) == shown
 
 
 def test_pods_without_a_share_are_not_in_the_journal() -> None:

@@ -69,7 +69,7 @@ def test_a_value_that_is_null_or_empty_is_no_change() -> None:
 )
 @pytest.mark.parametrize("token", [tokens.NAMESPACE, tokens.CLAIM, tokens.JOB])
 @pytest.mark.parametrize("old", [{"metadata": {"name": "n", "namespace": "m"}}, {"metadata": {}}, {}])
-def test_an_object_that_is_wholly_unknown_is_updated(token: str, old: dict[str, Any]) -> None:
+def test_an_object_that_is_entirely_unknown_is_updated(token: str, old: dict[str, Any]) -> None:
     found = World().diff(token, {**old, "spec": {"a": 1}}, {"metadata": UNKNOWN, "spec": {"a": 1}})
     assert (found.changed, found.replaces, found.delete_before_replace) == (("metadata",), (), False)
 

@@ -29,7 +29,7 @@ ENOUGH = {
 """Quotas by code, for any stack of the tests."""
 Tags = dict[str, str]
 LOADER = botocore.loaders.Loader()
-"""Reads each service's description once for all tests: a session would do so anew, for half a second."""
+"""Reads each service's description once for all tests: a session would do so again, for half a second."""
 
 
 @dataclass

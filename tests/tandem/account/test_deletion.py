@@ -50,13 +50,13 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
     laws: Laws, cleaning: Cleaning
 ) -> None:
     laws.seconds = 10_000.0
-    told = {one.thing.kind: (one.what, one.why) for one in cleaning.delete()}
-    assert told["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
-    assert told["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
+    shown = {one.thing.kind: (one.what, one.why) for one in cleaning.delete()}
+    assert shown["node groups"] == ("not gone yet", "not finished after 25 minutes; AWS may still be deleting it")
+    assert shown["EKS clusters"] == ("left alone", f"node group {CLUSTER}/system still exists")
     slow, quick = {"node groups", "add-ons", "VPC endpoints"}, {"snapshots", "EventBridge rules", "SQS queues"}
     # The rest is what the node group needs, or what needs what it needs.
     outcomes = ("not gone yet", "deleted", "left alone")
-    assert [{kind for kind in told if told[kind][0] == what} for what in outcomes] == [
+    assert [{kind for kind in shown if shown[kind][0] == what} for what in outcomes] == [
         slow,
         quick,
         {*KINDS} - slow - quick,
@@ -71,11 +71,11 @@ def test_what_a_stuck_node_group_needs_is_left_alone_and_the_next_run_does_the_r
 @pytest.mark.slow
 def test_a_cluster_that_stays_keeps_its_role(laws: Laws, cleaning: Cleaning) -> None:
     agreed = [kind for kind in leftovers.KINDS if kind.title != "EKS clusters"]
-    told = {one.thing.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
-    assert told["EKS clusters"] == ("not agreed", "")
+    shown = {one.thing.kind: (one.what, one.why) for one in cleaning.delete(agreed=agreed)}
+    assert shown["EKS clusters"] == ("not agreed", "")
     why = f"IAM is shared by all regions, and the EKS cluster {CLUSTER} in us-east-1 is ACTIVE"
-    assert {told[kind] for kind in ("instance profiles", "IAM roles", "IAM policies")} == {("left alone", why)}
-    assert told["log groups"] == ("left alone", f"EKS cluster {CLUSTER} still exists")
+    assert {shown[kind] for kind in ("instance profiles", "IAM roles", "IAM policies")} == {("left alone", why)}
+    assert shown["log groups"] == ("left alone", f"EKS cluster {CLUSTER} still exists")
     assert laws.harmed == []
 
 
@@ -329,7 +329,7 @@ def test_no_line_is_printed_while_the_status_is_shown(
         ("FAILED", 1, False),
     ],
 )
-def test_a_cluster_that_is_up_or_coming_up_is_not_deleted_by_a_script(
+def test_a_running_cluster_or_coming_up_is_not_deleted_by_a_script(
     creation: Creation, run: Run, status: str, groups: int, protected: bool
 ) -> None:
     creation.EKS_clusters(OURS, CLUSTER)

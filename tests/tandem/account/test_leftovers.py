@@ -1,4 +1,4 @@
-"""`tandem leftovers`: what is found, what it costs, how it is told, how it is deleted."""
+"""`tandem leftovers`: what is found, what it costs, how it is reported, how it is deleted."""
 
 import json
 from dataclasses import replace
@@ -29,12 +29,12 @@ def test_an_account_without_the_stack_has_nothing_left(creation: Creation, run: 
 
 
 @pytest.mark.slow
-def test_what_is_left_is_told_dearest_first_with_its_cost(creation: Creation, run: Run) -> None:
+def test_what_is_left_is_reported_most_expensive_first_with_its_cost(creation: Creation, run: Run) -> None:
     whole_stack.make(creation)
     creation.instances(OURS, spot=True)
     code, out, _ = run("--json")
-    told = json.loads(out)
-    days = [(one["kind"], one["usd_per_day"]) for one in told["left"]]
+    shown = json.loads(out)
+    days = [(one["kind"], one["usd_per_day"]) for one in shown["left"]]
     assert code == 1
     assert days[:9] == [
         *[("instances", round(0.526 * 24, 4))] * 2,
@@ -47,9 +47,9 @@ def test_what_is_left_is_told_dearest_first_with_its_cost(creation: Creation, ru
         ("elastic IPs", 0.12),
     ]
     assert {usd for _, usd in days[9:]} == {0.0}
-    assert told["usd_per_day"] == pytest.approx(sum(usd for _, usd in days), abs=0.001)
+    assert shown["usd_per_day"] == pytest.approx(sum(usd for _, usd in days), abs=0.001)
     assert len(days) == 27
-    assert (told["account"], told["region"], told["stack"]) == ("123456789012", REGION, "timeslice")
+    assert (shown["account"], shown["region"], shown["stack"]) == ("123456789012", REGION, "timeslice")
     code, out, _ = run()
     assert code == 1
     assert "g4dn.xlarge, spot," in out
@@ -102,7 +102,7 @@ def test_what_karpenter_made_is_found_unless_a_cluster_of_that_name_is_a_strange
     assert cleaning.things() == []
 
 
-def test_a_log_group_that_eks_made_again_is_told_and_left(creation: Creation, cleaning: Cleaning) -> None:
+def test_a_log_group_that_eks_made_again_is_reported_and_left(creation: Creation, cleaning: Cleaning) -> None:
     name = creation.log_groups({}, f"/aws/eks/{CLUSTER}/cluster")
     (outcome,) = cleaning.delete()
     assert (outcome.thing.kind, outcome.thing.id) == ("other", name)
@@ -201,7 +201,7 @@ def test_what_may_not_be_looked_at_is_said_and_the_rest_is_found(
     assert "nothing is left" not in out
 
 
-def test_a_stack_whose_file_is_gone_is_found_by_its_name(creation: Creation, run: Run) -> None:
+def test_a_stack_whose_file_no_longer_exists_is_found_by_its_name(creation: Creation, run: Run) -> None:
     volume = creation.volumes({**OURS, "tandem:stack": "bygone"})
     code, out, err = run("bygone")
     assert (code, out) == (2, "")
@@ -240,7 +240,7 @@ def test_without_a_terminal_nothing_is_deleted_unless_yes_is_given(creation: Cre
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("answer", "deleted"), [("timeslice\n", True), ("y\n", False), ("", False)])
-def test_a_stack_that_is_up_goes_only_when_its_name_is_written(
+def test_a_deployed_stack_goes_only_when_its_name_is_written(
     creation: Creation, answers: Answers, run: Run, answer: str, deleted: bool
 ) -> None:
     creation.EKS_clusters(OURS, CLUSTER)
@@ -274,7 +274,7 @@ def test_tags_are_read_again_for_every_kind(creation: Creation, account: Account
         assert (title, made) in creation.census()
 
 
-def test_a_failure_is_told_and_the_rest_goes_on(creation: Creation, emulated: Emulated, run: Run) -> None:
+def test_a_failure_is_reported_and_the_rest_goes_on(creation: Creation, emulated: Emulated, run: Run) -> None:
     creation.volumes(OURS)
     vpc = creation.VPCs(OURS)
     emulated.denied["DeleteVolume"] = "UnauthorizedOperation"

@@ -1,4 +1,4 @@
-"""An account that does not let us in: one line with the way out, exit code 2, never a traceback."""
+"""An account that does not let us in: one line with the fix, exit code 2, never a traceback."""
 
 import json
 import sys
@@ -41,10 +41,10 @@ def refusal(tandem: Run) -> Refusal:
     ],
 )
 def test_what_aws_answers_is_explained(
-    emulated: Emulated, refusal: Refusal, command: str, code: str, told: str
+    emulated: Emulated, refusal: Refusal, command: str, code: str, shown: str
 ) -> None:
     emulated.denied["GetCallerIdentity"] = code
-    assert told in refusal(command)
+    assert shown in refusal(command)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -84,8 +84,8 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
-def test_every_bar_has_its_line(error: Exception, told: str) -> None:
-    assert told in session.reason(error, "us-east-1")
+def test_every_bar_has_its_line(error: Exception, shown: str) -> None:
+    assert shown in session.reason(error, "us-east-1")
     assert "\n" not in session.reason(error, "us-east-1")
 
 

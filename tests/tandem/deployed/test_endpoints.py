@@ -7,7 +7,7 @@ import pytest
 from tandem.arguments import add_servers
 from tandem.deployed.connection import connected
 from tandem.deployed.endpoints import Endpoint, NotConnectedError, named
-from tests.tandem.deployed.mistakes import MISTAKES
+from tests.tandem.deployed.errors import ERRORS
 
 
 def refusal(urls: list[str], models: list[str] | None = None) -> str:
@@ -25,20 +25,20 @@ def test_a_name_may_be_an_ollama_tag() -> None:
     assert named(["llama2:7b=http://h:1"]) == [Endpoint("llama2:7b", "http://h:1")]
 
 
-@pytest.mark.parametrize(("url", "why"), MISTAKES["addresses"])
+@pytest.mark.parametrize(("url", "why"), ERRORS["addresses"])
 def test_a_wrong_address_is_refused_with_the_rule(url: str, why: str) -> None:
     assert why in refusal([url])
 
 
 def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
-    told = refusal(["a=http://me:secret@h:1"])
-    assert "not contain a user or password" in told
-    assert "secret" not in told
+    shown = refusal(["a=http://me:secret@h:1"])
+    assert "not contain a user or password" in shown
+    assert "secret" not in shown
 
 
-def test_all_mistakes_are_told_at_once() -> None:
-    told = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
-    assert [line.split(":")[0] for line in told.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
+def test_all_errors_are_reported_at_once() -> None:
+    shown = refusal(["a=http://h:1", "a=http://h:2", "b=nonsense"], ["c=x"])
+    assert [line.split(":")[0] for line in shown.splitlines()] == ["--url a=…", "--url b=nonsense", "--model c=…"]
 
 
 def test_addresses_are_what_a_call_is_connected_to() -> None:

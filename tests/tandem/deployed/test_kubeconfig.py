@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from tandem.deployed import kubeconfig
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubeconfig import Chosen
-from tests.tandem.deployed.mistakes import MISTAKES
+from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.mutated import JSON, mutated
 
 SECRET = "very-secret-token"
@@ -53,7 +53,7 @@ def test_the_current_context_is_taken_unless_another_is_named(tmp_path: Path) ->
     assert (chosen.context, chosen.user, chosen.host) == ("two", {"token": "other"}, "api.example:6443")
 
 
-@pytest.mark.parametrize(("text", "context", "says"), MISTAKES["kubeconfigs"])
+@pytest.mark.parametrize(("text", "context", "says"), ERRORS["kubeconfigs"])
 def test_what_is_wrong_is_one_line_that_shows_no_secret(text: Any, context: str | None, says: str) -> None:
     text = text if isinstance(text, str) else json.dumps(config(**text))
     with pytest.raises(NotConnectedError) as error:
@@ -64,7 +64,7 @@ def test_what_is_wrong_is_one_line_that_shows_no_secret(text: Any, context: str 
     assert SECRET not in str(error.value)
 
 
-def test_an_unreadable_file_is_told(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotConnectedError, match=r"Cannot read the kubeconfig .*nowhere: No such file"):
         kubeconfig.read(tmp_path / "nowhere", None)
     with pytest.raises(NotConnectedError, match="Is a directory"):
@@ -95,7 +95,7 @@ def test_what_stands_inside_goes_into_private_files_of_ours(tmp_path: Path, pair
         assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
 
 
-def test_broken_base64_is_told_without_showing_it(tmp_path: Path) -> None:
+def test_broken_base64_is_reported_without_showing_it(tmp_path: Path) -> None:
     cluster = {"server": "https://x", "certificate-authority-data": "abc"}
     chosen = kubeconfig.parse(json.dumps(config(clusters=[{"name": "c", "cluster": cluster}])), "FILE")
     with pytest.raises(NotConnectedError, match="certificate-authority-data is not base64"):
@@ -145,7 +145,7 @@ def test_a_file_that_is_not_there_is_named(name: str, tmp_path: Path) -> None:
         made.for_kr8s(tmp_path)
 
 
-def test_certificates_that_are_none_are_told(tmp_path: Path, pair: tuple[str, str]) -> None:
+def test_certificates_that_are_none_are_reported(tmp_path: Path, pair: tuple[str, str]) -> None:
     certificate, key = tmp_path / "certificate", tmp_path / "key"
     certificate.write_text(pair[0])
     for text in ("", "no PEM", pair[0], "\0"):
@@ -193,7 +193,7 @@ def test_a_token_that_cannot_be_sent_is_refused_and_not_shown(token: str, tmp_pa
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "aws"}
 
 
-@pytest.mark.parametrize(("cluster", "user", "says"), MISTAKES["contexts"])
+@pytest.mark.parametrize(("cluster", "user", "says"), ERRORS["contexts"])
 def test_what_cannot_be_used_is_refused_with_its_place(
     cluster: dict[str, Any], user: dict[str, Any], says: str
 ) -> None:

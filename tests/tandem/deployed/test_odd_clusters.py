@@ -16,8 +16,8 @@ from tandem.deployed.answers import AdmissionError
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.kubernetes import cluster
 from tandem.deployed.patience import Patience
+from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
-from tests.tandem.deployed.mistakes import MISTAKES
 from tests.tandem.deployed.pretended import Clock
 from tests.tandem.seen import ROOT, facts, promise
 
@@ -30,7 +30,7 @@ def fake() -> Iterator[FakeKubernetes]:
         yield server
 
 
-def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
+def shown(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, str]:
     """Exit code, and the one line on stderr; with --json the same stands in an object on stdout."""
     code = main([command, FILE, "--kubeconfig", str(path), *options])
     printed = capsys.readouterr()
@@ -49,7 +49,7 @@ def told(command: str, path: Path, capsys: pytest.CaptureFixture[str], *options:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("command", ["verify", "watch"])
-@pytest.mark.parametrize(("path", "answer", "status", "says"), MISTAKES["answers"])
+@pytest.mark.parametrize(("path", "answer", "status", "says"), ERRORS["answers"])
 def test_what_is_no_api_server_is_one_line(
     fake: FakeKubernetes,
     command: str,
@@ -61,7 +61,7 @@ def test_what_is_no_api_server_is_one_line(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     fake.answers[path], fake.status[path] = answer.encode() if isinstance(answer, str) else answer, status
-    code, line = told(command, fake.kubeconfig(tmp_path), capsys, *(["--once"] if command == "watch" else []))
+    code, line = shown(command, fake.kubeconfig(tmp_path), capsys, *(["--once"] if command == "watch" else []))
     assert code == 2
     assert says in line
 
@@ -72,7 +72,7 @@ def test_a_port_for_tls_asked_without_it_is_one_line(
     """As Go's server answers: net/http server.go, `Client sent an HTTP request to an HTTPS server.`"""
     fake.answers["/version"] = b"Client sent an HTTP request to an HTTPS server.\n"
     fake.status["/version"] = 400
-    code, line = told("verify", fake.kubeconfig(tmp_path), capsys)
+    code, line = shown("verify", fake.kubeconfig(tmp_path), capsys)
     assert code == 2
     assert "refuses requests without TLS (400). Write https:// in the server of context 'x'." in line
     assert "developer.mozilla.org" not in line
@@ -83,13 +83,13 @@ def test_a_server_without_tls_asked_with_it_is_one_line(
 ) -> None:
     path = fake.kubeconfig(tmp_path)
     path.write_text(path.read_text().replace("http:", "https:"))
-    code, line = told("verify", path, capsys)
+    code, line = shown("verify", path, capsys)
     assert code == 2
     assert "does not speak TLS like a Kubernetes API server" in line
 
 
 @pytest.mark.parametrize("answer", [b"", b"\0" * 100, b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", b"SSH-2.0\r\n"])
-def test_a_server_that_breaks_off_is_one_line(
+def test_a_server_that_stops_early_is_one_line(
     answer: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def answering() -> None:
@@ -105,7 +105,7 @@ def test_a_server_that_breaks_off_is_one_line(
         thread.start()
         fake = FakeKubernetes()
         fake.port = listening.getsockname()[1]
-        code, line = told("verify", fake.kubeconfig(tmp_path), capsys)
+        code, line = shown("verify", fake.kubeconfig(tmp_path), capsys)
         listening.shutdown(socket.SHUT_RDWR)
     thread.join(10)
     assert code == 2
@@ -119,11 +119,11 @@ def login(folder: Path, script: str) -> dict[str, Any]:
     return {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(program)}}
 
 
-@pytest.mark.parametrize(("script", "says"), MISTAKES["logins"])
+@pytest.mark.parametrize(("script", "says"), ERRORS["logins"])
 def test_a_login_program_that_fails_is_one_line(
     fake: FakeKubernetes, script: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    code, line = told("verify", fake.kubeconfig(tmp_path, **login(tmp_path, script)), capsys)
+    code, line = shown("verify", fake.kubeconfig(tmp_path, **login(tmp_path, script)), capsys)
     assert code == 2
     assert says in line
 
@@ -133,10 +133,10 @@ def test_a_login_program_that_cannot_be_run_is_one_line(
 ) -> None:
     path = fake.kubeconfig(tmp_path, **login(tmp_path, ""))
     (tmp_path / "login").chmod(0o644)
-    _, line = told("verify", path, capsys)
+    _, line = shown("verify", path, capsys)
     assert "provided no token: it cannot run (Permission denied)" in line
     (tmp_path / "login").unlink()
-    _, line = told("verify", path, capsys)
+    _, line = shown("verify", path, capsys)
     assert "gets its token from" in line
     assert "which is not on the PATH" in line
 
@@ -146,7 +146,7 @@ def test_a_login_program_that_hangs_is_given_up(
     fake: FakeKubernetes, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tandem.deployed.kubernetes.CREDENTIALS_SECONDS", 0.5)
-    _, line = told("verify", fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")), capsys)
+    _, line = shown("verify", fake.kubeconfig(tmp_path, **login(tmp_path, "exec sleep 600")), capsys)
     assert "provided no token: no answer within" in line
 
 

@@ -9,7 +9,7 @@ import pytest
 from tandem.deployed.endpoints import Endpoint
 from tandem.deployed.ollama import Ollama, OllamaError, Piece, same_tag
 from tandem.deployed.wire import Lines
-from tests.tandem.deployed.mistakes import MISTAKES
+from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.fake_network import Network, Reply, raw, streamed, whole
 
 
@@ -60,13 +60,13 @@ def reply(said: dict[str, Any]) -> Reply:
     return lines(*said["lines"]) if "lines" in said else whole(said["body"], said.get("status", 200))
 
 
-@pytest.mark.parametrize("mistake", MISTAKES["ollama"].values(), ids=MISTAKES["ollama"])
-def test_what_goes_wrong_is_said_with_what_to_do(mistake: dict[str, Any]) -> None:
-    replies = {path: reply(said) for path, said in mistake.items() if path in ("tags", "chat")}
-    asked = server(mistake.get("model", ""), **replies)
+@pytest.mark.parametrize("mistake", ERRORS["ollama"].values(), ids=ERRORS["ollama"])
+def test_what_goes_wrong_is_said_with_what_to_do(error: dict[str, Any]) -> None:
+    replies = {path: reply(said) for path, said in error.items() if path in ("tags", "chat")}
+    asked = server(error.get("model", ""), **replies)
     with pytest.raises(OllamaError) as wrong:
         list(asked.chat([], {})) if "chat" in replies else asked.with_model()
-    assert str(wrong.value) == f"a (http://h:1) {mistake['says']}"
+    assert str(wrong.value) == f"a (http://h:1) {error['says']}"
 
 
 def test_lines_end_at_line_feeds_alone_wherever_the_parts_were_cut() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from tandem.deployed.connection import by_pulumi
 from tandem.deployed.endpoints import NotConnectedError
-from tests.tandem.deployed.mistakes import MISTAKES
+from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.fake_pulumi import bare_project, pulumi
 
 SECRET = "very-secret-token"
@@ -43,7 +43,7 @@ def test_a_kubeconfig_that_is_an_object_is_taken_as_well(project: Path) -> None:
     assert by_pulumi("dev", project / "Pulumi.dev.yaml").chosen.context == "aws"
 
 
-@pytest.mark.parametrize(("prints", "says", "code", "line"), MISTAKES["outputs"])
+@pytest.mark.parametrize(("prints", "says", "code", "line"), ERRORS["outputs"])
 def test_what_goes_wrong_is_one_line_without_secrets(
     project: Path, prints: str, says: str, code: int, line: str
 ) -> None:

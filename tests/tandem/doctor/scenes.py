@@ -177,7 +177,7 @@ class Stage:
         self.monkeypatch.setattr("tandem.deployed.kubernetes.cluster", connect)
 
     def deploy(self, status: str = "ACTIVE", tags: Any = OURS, zones: str = "", groups: Any = (), **more: Any) -> None:
-        """A stack that is up. Node groups of moto's are always ACTIVE and without issues."""
+        """A deployed stack. Node groups of moto's are always ACTIVE and without issues."""
         vpc = self.creation.VPCs({})
         for number, zone in enumerate(zones):
             place = {"CidrBlock": f"10.1.{number}.0/24", "AvailabilityZone": f"{REGION}{zone}"}

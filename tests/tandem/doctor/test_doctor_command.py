@@ -47,11 +47,11 @@ def test_without_a_stack_the_machine_and_the_account_are_checked(
 ) -> None:
     machine("pulumi", "v3.260.0")
     machine("aws", "aws-cli/2.15.30")
-    code, told = run(capsys, "--region", "eu-west-1")
+    code, shown = run(capsys, "--region", "eu-west-1")
     assert code == 0
-    assert [each["check"] for each in told["checks"]][:5] == [*MACHINE, "credentials", "region"]
-    assert (told["stack"], told["account"], told["region"]) == (None, "123456789012", "eu-west-1")
-    assert told["verdict"] == "ok"
+    assert [each["check"] for each in shown["checks"]][:5] == [*MACHINE, "credentials", "region"]
+    assert (shown["stack"], shown["account"], shown["region"]) == (None, "123456789012", "eu-west-1")
+    assert shown["verdict"] == "ok"
 
 
 def test_without_a_region_none_is_checked(emulated: Emulated, case: Cases) -> None:
@@ -65,8 +65,8 @@ def test_an_account_that_denies_everything_ends_with_2(
     machine("aws", "aws-cli/2.15.30")
     emulated.denied = dict.fromkeys(("DescribeRegions", "GetServiceQuota", "DescribeInstanceTypeOfferings"), "Denied")
     monkeypatch.setattr(checks, "CHECKS", [check for check in CHECKS if check.source in ("machine", "account")])
-    code, told = run(capsys, str(ROOT / "Pulumi.dev.yaml"))
-    assert (code, told["verdict"], told["stack"]) == (2, "unknown", "dev")
+    code, shown = run(capsys, str(ROOT / "Pulumi.dev.yaml"))
+    assert (code, shown["verdict"], shown["stack"]) == (2, "unknown", "dev")
 
 
 def test_what_servers_say_cannot_steer_the_terminal(case: Cases) -> None:
@@ -103,7 +103,7 @@ def test_without_boto3_the_machine_is_still_checked(tmp_path: Path, arguments: t
     assert "'.[aws,cluster]'" in found["credentials"]["fix"]
 
 
-def test_a_mistake_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_ours_is_not_hidden(case: Cases, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: object) -> Any:
         yield ok(str(1 // 0))
 

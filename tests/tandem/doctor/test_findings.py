@@ -1,4 +1,4 @@
-"""What the doctor finds on a machine, in an account and of a stack that is up, by `scenes.yaml`."""
+"""What the doctor finds on a machine, in an account and of a deployed stack, by `scenes.yaml`."""
 
 import sys
 import tomllib
@@ -28,7 +28,7 @@ def test_credentials_last_as_long_as_what_they_come_from(play: Play, scene: Scen
 
 @pytest.mark.slow
 @scenes("state", "cluster", "node groups and add-ons")
-def test_what_is_there_of_a_stack_that_is_up_is_found(play: Play, scene: Scene) -> None:
+def test_what_is_there_of_a_deployed_stack_is_found(play: Play, scene: Scene) -> None:
     play(scene)
 
 
@@ -112,7 +112,7 @@ def test_what_the_account_or_its_credentials_refuse_stops_up(play: Play, scene: 
     "otherwise degraded node group",
     "pending releases",
 )
-def test_what_is_broken_of_a_stack_that_is_up_is_found_with_the_way_on(play: Play, scene: Scene) -> None:
+def test_what_is_broken_of_a_deployed_stack_is_found_with_the_way_on(play: Play, scene: Scene) -> None:
     play(scene)
 
 

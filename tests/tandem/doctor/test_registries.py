@@ -22,7 +22,7 @@ def test_a_login_that_has_expired_stops_up(play: Play, scene: Scene) -> None:
 
 
 @scenes("logins")
-def test_another_login_is_told_and_no_token_is_ever_shown(play: Play, scene: Scene) -> None:
+def test_another_login_is_reported_and_no_token_is_ever_shown(play: Play, scene: Scene) -> None:
     play(scene)
 
 

@@ -42,7 +42,7 @@ def test_unequal_variances_have_fewer_degrees_of_freedom_rounded_down() -> None:
 
 
 def rounds(generator: random.Random, pace: dict[str, float], noise: float, often: int, repeats: int = 3) -> list[bool]:
-    """Whether any target was declared cheaper than another one, so many times."""
+    """Whether any target was declared cheaper than another one, this many times."""
     found = []
     for _ in range(often):
         costs = {
@@ -64,7 +64,7 @@ def test_a_difference_of_ten_times_the_noise_is_found() -> None:
     assert sum(won) >= 95
 
 
-def test_repeats_without_any_variation_are_told_apart_and_equal_ones_are_not() -> None:
+def test_repeats_without_any_variation_are_distinguished_and_equal_ones_are_not() -> None:
     [apart] = compare({"a": [2.0, 2.0], "b": [1.0, 1.0]})
     assert (apart.best, apart.lowest, apart.ratio, apart.highest) == pytest.approx(("b", 0.5, 0.5, 0.5))
     [equal] = compare({"a": [1.0, 1.0], "b": [1.0, 1.0]})

@@ -112,19 +112,19 @@ def test_a_spilled_run_is_named_and_not_compared() -> None:
         replace(one, memory_end={**one.memory_end, "b": SPILLED}) if len(one.endpoints) > 1 else one
         for one in whole.runs
     ]
-    told = summary(replace(whole, runs=spilled))
-    assert told.sharing == []
-    assert not any(one.together for one in told.figures)
-    assert [name for name, _ in told.excluded] == [f"a + b, 64 words, 4 at a time, repeat {n}" for n in (1, 2, 3)]
-    assert told.excluded[0][1] == ["b was partly on the CPU: 75% of its 4,096 MiB was on the GPU"]
+    shown = summary(replace(whole, runs=spilled))
+    assert shown.sharing == []
+    assert not any(one.together for one in shown.figures)
+    assert [name for name, _ in shown.excluded] == [f"a + b, 64 words, 4 at a time, repeat {n}" for n in (1, 2, 3)]
+    assert shown.excluded[0][1] == ["b was partly on the CPU: 75% of its 4,096 MiB was on the GPU"]
 
 
 def test_a_run_without_a_place_or_an_answer_is_not_compared() -> None:
     [(_, reasons)] = summary(result("x", [run(["a"], steady("a", 1.0, 1.0), memory=None)])).excluded
     assert reasons == ["the memory of a is unknown: its server did not list it as loaded"]
-    told = summary(result("x", [run(["a"], [failed(), failed()])]))
-    assert told.excluded[0][1] == ["a answered no request"]
-    assert told.errors == {"503: server busy": 2}
+    shown = summary(result("x", [run(["a"], [failed(), failed()])]))
+    assert shown.excluded[0][1] == ["a answered no request"]
+    assert shown.errors == {"503: server busy": 2}
 
 
 NOW, LATER, AT_ONCE = row([0.0]), row([10.0, 20.0]), row([10.0, 10.0])
@@ -157,9 +157,9 @@ def test_without_any_throughput_there_is_no_ratio_and_no_price() -> None:
 
 def test_a_repeat_without_all_of_its_runs_is_in_no_comparison() -> None:
     whole = shared("mps", (20.0, 40.0), (40.0, 60.0))
-    told = summary(replace(whole, runs=[one for one in whole.runs if (one.repeat, one.endpoints) != (2, ["b"])]))
-    assert len(told.sharing[0].repeats) == 2
-    assert len(told.figures) == 4
+    shown = summary(replace(whole, runs=[one for one in whole.runs if (one.repeat, one.endpoints) != (2, ["b"])]))
+    assert len(shown.sharing[0].repeats) == 2
+    assert len(shown.figures) == 4
 
 
 def test_the_clients_processor_time_is_that_of_the_run(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -69,10 +69,10 @@ def test_a_projector_has_at_most_what_the_tag_has_besides_its_tensors() -> None:
         ({**SHOWN, "tensors": [{"name": "a", "type": "F16", "shape": [2**62, 9]}]}, "Read its GGUF file instead."),
     ],
 )
-def test_what_ollama_cannot_describe_is_refused_with_what_to_do(shown: dict[str, Any], told: str) -> None:
+def test_what_ollama_cannot_describe_is_refused_with_what_to_do(shown: dict[str, Any], printed: str) -> None:
     with pytest.raises(UnreadableModelError) as refusal:
         described(shown)
-    assert told in str(refusal.value)
+    assert printed in str(refusal.value)
     assert str(refusal.value).endswith(".")
 
 

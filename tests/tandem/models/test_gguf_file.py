@@ -152,13 +152,13 @@ BROKEN: dict[str, tuple[bytes, str]] = {
 
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_broken_file_is_refused_with_what_to_do(case: str, tmp_path: Path) -> None:
-    content, told = BROKEN[case]
+    content, shown = BROKEN[case]
     path = tmp_path / "m.gguf"
     path.write_bytes(content)
     with pytest.raises(UnreadableModelError) as refusal:
         read(path)
     assert str(refusal.value).startswith(f"{path} ")
-    assert told in str(refusal.value)
+    assert shown in str(refusal.value)
     assert str(refusal.value).endswith(".")
 
 
@@ -169,7 +169,7 @@ def test_metadata_of_more_than_any_model_has_are_not_read(tmp_path: Path, monkey
 
 
 @pytest.mark.parametrize("name", ["", "none.gguf"])
-def test_a_path_without_a_file_is_a_wrong_call(name: str, tmp_path: Path) -> None:
+def test_a_path_without_a_file_is_a_usage_error(name: str, tmp_path: Path) -> None:
     with pytest.raises(CallError, match=r"(is a folder|No such file or directory)") as refusal:
         read(tmp_path / name)
     assert refusal.value.exit_code == 2

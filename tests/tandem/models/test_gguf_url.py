@@ -156,10 +156,10 @@ REFUSED: dict[str, tuple[Answer, str]] = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_server_that_does_not_give_the_header_is_named_without_secrets(case: str) -> None:
-    instead, told = REFUSED[case]
+    instead, printed = REFUSED[case]
     with pytest.raises(UnreadableModelError) as refusal:
         read_url(URL, transport(Server(b"", instead, size=1000)))
-    assert told in str(refusal.value)
+    assert printed in str(refusal.value)
     assert str(refusal.value).startswith("https://files.example/me/m.gguf ")
     assert "secret" not in str(refusal.value)
 
@@ -188,7 +188,7 @@ def test_a_file_that_changes_meanwhile_is_not_mixed(content: bytes, monkeypatch:
         read_url(URL, transport(changing))
 
 
-def test_a_server_that_is_away_is_named() -> None:
+def test_a_server_that_is_unavailable_is_named() -> None:
     def away(request: httpx.Request) -> httpx.Response:
         raise httpx.ConnectError("no route\x1b[2J")
 

@@ -104,7 +104,7 @@ def test_help_needs_neither_pydantic_nor_yaml() -> None:
     assert ended.stdout.splitlines()[-1] == "set()", ended.stderr
 
 
-def test_a_mistake_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
+def test_an_error_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path) -> None:
     code, screen = on_screen("plan", str(refused))
     folded = screen.replace("\r\n", "\n").splitlines()
     assert code == 1
@@ -116,7 +116,7 @@ def test_a_mistake_is_folded_in_a_terminal_and_one_line_in_a_pipe(refused: Path)
     assert "".join("\n".join(folded).split()) == "".join("\n".join(piped).split())
 
 
-def test_an_unreadable_file_is_told_in_80_columns() -> None:
+def test_an_unreadable_file_is_reported_in_80_columns() -> None:
     code, screen = on_screen("plan", "a-stack-with-a-name-that-is-much-too-long-for-a-line")
     assert code == 2
     lines = screen.replace("\r\n", "\n").splitlines()

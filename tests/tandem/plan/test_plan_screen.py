@@ -92,9 +92,9 @@ def test_the_screen_says_verdict_price_memory_cost_and_startup_in_that_order() -
     assert places == sorted(places)
 
 
-def test_startup_is_told_in_the_order_in_which_people_think_of_it_and_adds_up() -> None:
-    [told] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
-    stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(told.split()).split(" → ")]
+def test_startup_is_reported_in_the_order_in_which_people_think_of_it_and_adds_up() -> None:
+    [printed] = re.findall(r"Startup  (.*?)\n\d+ resources", "\n".join(lines("timeslice")), flags=re.DOTALL)
+    stages = [re.fullmatch(r"(.*) ([\d.]+)( min)?", stage) for stage in " ".join(printed.split()).split(" → ")]
     names, minutes = zip(*[(stage[1], float(stage[2])) for stage in stages if stage], strict=True)
     # mistral:7b is 4.1 GB in Ollama's library, which is 3.8 GiB of 10^9 bytes each; its layers are 4,113,301,824 bytes.
     assert names == ("network", "control plane", "system nodes", "device plugin", "proof", "mistral:7b (4.1 GiB)")
@@ -182,7 +182,7 @@ def test_work_that_takes_long_says_so_in_a_pipe_and_stops_when_it_is_over(
 def test_json_has_no_progress_beside_it() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     program = "from tandem import command, terminal; terminal.PATIENCE_SECONDS = 1e-4; command.entry()"
-    for more, is_told in ((["--json"], False), ([], True)):
+    for more, is_reported in ((["--json"], False), ([], True)):
         command = [sys.executable, "-c", program, "plan", "dev", *more]
         done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=True)
-        assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_told
+        assert ("Planning Pulumi.dev.yaml" in done.stderr) is is_reported

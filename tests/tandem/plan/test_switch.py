@@ -1,4 +1,4 @@
-"""What a switch does to a running stack, how long models are away, and what it needs of the vCPU quotas.
+"""What a switch does to a running stack, how long models are unavailable, and what it needs of the vCPU quotas.
 
 `--regen` writes `tests/golden/switches.txt`, whose titles say what must be seen in each.
 """
@@ -24,8 +24,8 @@ from tests.tandem.outputs import outputs, running
 
 MODES: dict[str, Sharing] = {"timeslice-2": TimeSlicing(), "mps-2": Mps(replicas=2), "exclusive": Exclusive()}
 PROVISIONERS = ("node-group", "karpenter")
-CARD = "g7e.2xlarge"
-"""One card that can be cut."""
+GPU = "g7e.2xlarge"
+"""One GPU that can be cut."""
 ON_DEMAND: dict[str, Any] = {"capacity": "on-demand"}
 KARPENTER: dict[str, Any] = {"provisioner": "karpenter", "max": 2}
 Scene = tuple[str, Setup | StackOutputs, Setup]
@@ -46,9 +46,9 @@ def two_pools(first: Sharing, second: Sharing) -> Setup:
 
 def telling(stack: Setup, *without: str, **other: Any) -> StackOutputs:
     """The outputs of a stack, with some of them other ones, or without them."""
-    told = outputs(stack)
-    told["pools"]["gpu"] = {key: value for key, value in told["pools"]["gpu"].items() if key not in without} | other
-    return StackOutputs.model_validate(told)
+    shown = outputs(stack)
+    shown["pools"]["gpu"] = {key: value for key, value in shown["pools"]["gpu"].items() if key not in without} | other
+    return StackOutputs.model_validate(shown)
 
 
 def of_modes() -> Iterator[Scene]:
@@ -137,31 +137,31 @@ def of_nodes() -> Iterator[Scene]:
 def of_slices() -> Iterator[Scene]:
     small, large = Mig(layout="all-1g.24gb"), Mig(layout="all-2g.48gb")
     for before, after in ((TimeSlicing(), small), (small, Mps(replicas=2))):
-        was, planned = stack(CARD, before), stack(CARD, after)
+        was, planned = stack(GPU, before), stack(GPU, after)
         for older in (False, True):
             title = f"{before.mode} to {after.mode}: models answer until new nodes have proved their shares"
             yield f"{title}{', older outputs' * older}", running(was, older=older), planned
     yield (
         "delete-first: models are away until the new group has proved its shares",
-        stack(CARD),
-        stack(CARD, small, replacement="delete-first"),
+        stack(GPU),
+        stack(GPU, small, replacement="delete-first"),
     )
-    told = {
-        "by their cut": telling(stack(CARD, small), shares=[]),
-        "by their shares": telling(stack(CARD, small), "cut"),
+    shown = {
+        "by their cut": telling(stack(GPU, small), shares=[]),
+        "by their shares": telling(stack(GPU, small), "cut"),
     }
-    for how, said in told.items():
-        yield f"another layout, told {how}: other nodes, the same operator", said, stack(CARD, large)
-        yield f"the same layout, told {how}, is no switch", said, stack(CARD, small)
+    for how, said in shown.items():
+        yield f"another layout, told {how}: other nodes, the same operator", said, stack(GPU, large)
+        yield f"the same layout, told {how}, is no switch", said, stack(GPU, small)
     turns = Mig(layout="all-1g.24gb", replicas=2)
-    yield "pods that take turns on the same slices need no new nodes", stack(CARD, small), stack(CARD, turns)
+    yield "pods that take turns on the same slices need no new nodes", stack(GPU, small), stack(GPU, turns)
 
 
 def of_pools() -> Iterator[Scene]:
     before = two_pools(Exclusive(), TimeSlicing())
     yield "only models of the pool whose mode changes stop", before, two_pools(Exclusive(), Mps(replicas=2))
     steady, rest = two_pools(TimeSlicing(), TimeSlicing()).pools
-    whole = replace(before, pools=(steady, replace(rest, instance_types=(CARD,))))
+    whole = replace(before, pools=(steady, replace(rest, instance_types=(GPU,))))
     cut = replace(whole.pools[1], sharing=Mig(layout="all-1g.24gb"))
     yield (
         "where one pool is cut the other keeps its plugin",
@@ -199,11 +199,11 @@ def lines(before: Setup | StackOutputs, after: Setup, *, proof: bool = True) -> 
 
 def test_every_switch_is_as_in_the_golden(golden: Golden) -> None:
     scenes = [*of_modes(), *of_nodes(), *of_slices(), *of_pools()]
-    told = [(title, lines(before, after)) for title, before, after in scenes]
+    shown = [(title, lines(before, after)) for title, before, after in scenes]
     planned = stack(sharing=Mps(replicas=2), provisioner="karpenter")
-    told.append(("without a proof the models bring Karpenter's node", lines(stack(), planned, proof=False)))
-    told.append(("without a proof none is told", lines(stack(), stack(sharing=Exclusive()), proof=False)))
-    golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in told))
+    shown.append(("without a proof the models bring Karpenter's node", lines(stack(), planned, proof=False)))
+    shown.append(("without a proof none is told", lines(stack(), stack(sharing=Exclusive()), proof=False)))
+    golden("switches.txt", "".join(f"{title}\n" + "".join(f"  {line}\n" for line in some) for title, some in shown))
 
 
 def changed(before: Setup, after: Setup) -> Switch:
@@ -213,7 +213,7 @@ def changed(before: Setup, after: Setup) -> Switch:
 
 def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_other_models_start() -> None:
     planned = stack(sharing=Mps(replicas=2))
-    told = [
+    shown = [
         "aws:eks/nodeGroup:NodeGroup update",
         "kubernetes:core/v1:Pod evict",
         "kubernetes:apps/v1:DaemonSet",
@@ -225,8 +225,8 @@ def test_a_models_downtime_is_the_time_of_all_steps_that_it_waits_for_and_of_no_
     assert known["kubernetes:core/v1:Pod evict"][0] == STOP_SECONDS / 60
     loads = [weights_mib(tenant) / DISK_MIB_PER_SECOND / 60 for tenant in planned.tenants]
     downtimes = changed(stack(), planned).downtimes
-    assert [one.minutes for one in downtimes] == pytest.approx([sum(known[one][0] for one in told) + t for t in loads])
-    assert {round(one.plus_minus, 9) for one in downtimes} == {round(math.hypot(*(known[one][1] for one in told)), 9)}
+    assert [one.minutes for one in downtimes] == pytest.approx([sum(known[one][0] for one in shown) + t for t in loads])
+    assert {round(one.plus_minus, 9) for one in downtimes} == {round(math.hypot(*(known[one][1] for one in shown)), 9)}
 
 
 # vCPUs by AWS, Amazon EC2 G4 instances: g4dn.xlarge 4, g4dn.2xlarge 8; by G5: g5.2xlarge 8; by P3: p3.2xlarge 8.

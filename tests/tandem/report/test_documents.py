@@ -12,7 +12,7 @@ from tandem.report.command import name_models
 from tandem.report.document import document
 from tandem.report.figures import draw
 from tests.conftest import Golden
-from tests.tandem.report.test_figures import told
+from tests.tandem.report.test_figures import printed
 from tests.tandem.results import PLAN, SPILLED, exclusive, failed, mps, paced, result, resumed_with, run, session
 
 Results = tuple[Result, ...]
@@ -20,7 +20,7 @@ Results = tuple[Result, ...]
 
 def many_loads() -> Results:
     """Also open ones, in one repeat."""
-    first, second = told("mps", 1.0, 0.5754), told("exclusive", 0.05, 1.1)
+    first, second = printed("mps", 1.0, 0.5754), printed("exclusive", 0.05, 1.1)
     for one in (first, second):
         words, levels = [64, 512, 2048], [1, 8]
         one.load = replace(one.load, prompt_words=words, concurrency=levels, rates=[0.5], requests=200, repeats=2)

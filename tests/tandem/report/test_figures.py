@@ -32,12 +32,12 @@ def runs(pace: float) -> Iterator[Run]:
         yield run(["a", "b"], both, **load)
 
 
-def told(label: str, pace: float, usd: float | None) -> Result:
+def printed(label: str, pace: float, usd: float | None) -> Result:
     return result(label, [*runs(pace)], usd_per_hour=usd)
 
 
 def two() -> list[Summary]:
-    return [summary(told("mps", 1.0, 0.5754)), summary(told("exclusive", 0.5, 1.1))]
+    return [summary(printed("mps", 1.0, 0.5754)), summary(printed("exclusive", 0.5, 1.1))]
 
 
 def parsed(figures: list[Summary], name: str) -> ElementTree.Element:
@@ -149,7 +149,7 @@ def test_an_axis_has_round_steps_from_zero(limit: float, most: int) -> None:
 
 
 def test_a_name_from_outside_stays_text_and_a_long_one_is_shortened() -> None:
-    drawing = next(iter(draw([summary(told("$a$<b>&\x1b[31m" + "x" * 99, 1.0, None))]))).drawing
+    drawing = next(iter(draw([summary(printed("$a$<b>&\x1b[31m" + "x" * 99, 1.0, None))]))).drawing
     root = ElementTree.fromstring(drawing)
     assert any(text.startswith("$a$<b>&[31mxx") and text.endswith("…") for text in words(root))
     assert "$a$<b>&[31m" + "x" * 99 in (root.findtext(f"{SVG}desc") or "")

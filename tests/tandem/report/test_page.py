@@ -45,9 +45,9 @@ class Reader(HTMLParser):
 
 def written(result: Result) -> str:
     named = name_models(result)
-    told = [summary(named)]
-    figures = draw(told)
-    return page(document([named], told, figures), figures)
+    shown = [summary(named)]
+    figures = draw(shown)
+    return page(document([named], shown, figures), figures)
 
 
 def hostile(text: str) -> Result:

@@ -215,7 +215,7 @@ def test_what_a_killed_command_left_is_cleared(
     assert [one.name for one in attributes.parent.iterdir()] == [kept.name]
 
 
-def test_progress_goes_where_it_is_told(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_progress_goes_to_the_given_stream(fake: Fake, folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
     fake.does("echo progress; exit 7")
     one = Pulumi(folder, "dev")
     assert one.run("up", "--yes") == 7

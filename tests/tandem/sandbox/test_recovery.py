@@ -236,12 +236,12 @@ def test_destroy(
     ],
 )
 def test_up_and_preview_take_over_the_stack_file_and_others_only_a_first_one(
-    sandbox: Staged, verb: str, known: bool, anew: bool
+    sandbox: Staged, verb: str, known: bool, fresh: bool
 ) -> None:
     sandbox.finds = NOTHING
     sandbox.pulumi.known = known
     verbs._VERBS[verb](sandbox, ["about"] if verb == "pulumi" else ())
-    assert sandbox.pulumi.prepared == [(sandbox.place.project, sandbox.place.stack_file if anew else None)]
+    assert sandbox.pulumi.prepared == [(sandbox.place.project, sandbox.place.stack_file if fresh else None)]
 
 
 @pytest.mark.parametrize("locked", [False, True])

@@ -36,7 +36,7 @@ GRAPH = SimpleNamespace(
 
 def found(*left: Thing, resources: Any = (AWS,), pending: Any = (), graph: Any = GRAPH, gone: Any = ()) -> Any:
     """A comparison of a state with a cloud in which `left` is unknown to it, and the ids `gone` are not there. What lay
-    in a cluster that is gone cannot be asked for."""
+    in a cluster that no longer exists cannot be asked for."""
 
     def read(type: str, id: str) -> dict[str, Any] | None:
         if type.startswith(tokens.KUBERNETES):

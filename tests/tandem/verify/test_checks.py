@@ -218,9 +218,9 @@ def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
 
 def other_pool(**changes: Any) -> dict[str, Any]:
     """The outputs of the stack as its file says, but for some of its pool."""
-    told = outputs(promise().setup)
-    told["pools"]["gpu"].update(changes)
-    return told
+    shown = outputs(promise().setup)
+    shown["pools"]["gpu"].update(changes)
+    return shown
 
 
 ENDPOINTS = {"llama2-7b": "http://…", "mistral-7b": "http://…"}
@@ -261,7 +261,7 @@ def found() -> dict[str, list[str]]:
         "parked and there": rows([*model_checks(parked, facts()), *server_checks(parked, None)]),
         "pool of no nodes": rows(pool_checks(replace(promise().pools[0], nodes=0), nodes())),
         "parked and nowhere": rows(model_checks(parked, Facts([], {}, []))),
-        **{f"stack {name}": rows(stack_checks(promise(), told)) for name, told in OUTPUTS.items()},
+        **{f"stack {name}": rows(stack_checks(promise(), shown)) for name, shown in OUTPUTS.items()},
     }
 
 

@@ -1,4 +1,4 @@
-"""One pod more than shares are free: it waits, or a promise is broken; and it is gone afterwards, come what may."""
+"""One pod more than shares are free: it waits, or an expectation is broken; and it is always deleted afterwards."""
 
 import os
 import signal
@@ -41,14 +41,14 @@ def test_free_shares_are_filled_first() -> None:
     assert cluster.made == []
 
 
-def test_a_pod_too_many_that_runs_breaks_the_promise() -> None:
+def test_a_pod_too_many_that_runs_breaks_the_expectation() -> None:
     cluster = Cluster(facts(), shares=3)
     check = overfilled(cluster)
     assert (check.held, check.found) == (False, "1 pods got one of 0 free shares")
     assert cluster.made == []
 
 
-def test_a_free_share_that_cannot_be_had_breaks_the_promise() -> None:
+def test_a_free_share_that_cannot_be_had_breaks_the_expectation() -> None:
     cluster = Cluster(facts(), shares=2)
     cluster.facts.nodes[0]["status"]["allocatable"]["nvidia.com/gpu"] = "3"
     check = overfilled(cluster)
@@ -66,7 +66,7 @@ def test_a_scheduler_that_refuses_for_another_reason_proves_nothing() -> None:
     )
 
 
-def test_a_scheduler_that_says_nothing_is_waited_for_and_then_told() -> None:
+def test_a_scheduler_that_says_nothing_is_waited_for_and_then_reported() -> None:
     cluster = well()
     cluster.words = ""
     assert overfilled(cluster).found == "no message from the scheduler"
@@ -74,7 +74,7 @@ def test_a_scheduler_that_says_nothing_is_waited_for_and_then_told() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_whoever_ends_it_leaves_no_pod(number: signal.Signals) -> None:
+def test_anyone_who_ends_it_leaves_no_pod(number: signal.Signals) -> None:
     cluster = well()
     # As at a terminal: who is started in the background may ignore Ctrl-C.
     began = signal.signal(signal.SIGINT, signal.default_int_handler)

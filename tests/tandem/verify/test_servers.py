@@ -27,13 +27,13 @@ def examined(fake: FakeOllama, tag: str = TAG, *, encoder: bool = False, trouble
         return examine({"a": server}, {"a": tag})["a"]
 
 
-def told(server: Server) -> dict[str, tuple[bool, str]]:
+def shown(server: Server) -> dict[str, tuple[bool, str]]:
     return {step: (outcome.fine, outcome.text) for step, outcome in server.outcomes.items()}
 
 
 def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
     server = examined(fake)
-    assert told(server) == {
+    assert shown(server) == {
         "version": (True, "Ollama 0.32.15"),
         "held": (True, TAG),
         "loaded": (True, "in 1.5 s"),
@@ -47,16 +47,16 @@ def test_a_server_that_is_well_passes_every_step(fake: FakeOllama) -> None:
 def test_a_model_that_is_not_there_ends_the_examination(fake: FakeOllama) -> None:
     fake.answers["/api/tags"] = {"models": [{"name": "phi:2"}]}
     server = examined(fake)
-    assert told(server)["held"] == (False, "it has phi:2")
+    assert shown(server)["held"] == (False, "it has phi:2")
     assert list(server.outcomes) == ["version", "held"]
     assert server.memory is None
     assert "/api/generate" not in [path for path, _ in fake.asked]
 
 
-def test_a_load_that_fails_tells_the_servers_reason(fake: FakeOllama) -> None:
+def test_a_load_that_fails_says_the_servers_reason(fake: FakeOllama) -> None:
     fake.answers["/api/generate"] = {"error": "llama runner process has terminated: cudaMalloc failed: out of memory"}
     fake.status["/api/generate"] = 500
-    assert told(examined(fake))["loaded"] == (
+    assert shown(examined(fake))["loaded"] == (
         False,
         "answered with 500: llama runner process has terminated: cudaMalloc failed: out of memory",
     )
@@ -64,28 +64,28 @@ def test_a_load_that_fails_tells_the_servers_reason(fake: FakeOllama) -> None:
 
 def test_an_answer_without_a_word_is_no_answer(fake: FakeOllama) -> None:
     fake.answers["/api/generate"] = {"load_duration": 1, "eval_count": 0}
-    assert told(examined(fake))["answered"] == (False, "an empty answer")
+    assert shown(examined(fake))["answered"] == (False, "an empty answer")
 
 
 def test_escapes_of_a_server_never_reach_the_terminal(fake: FakeOllama) -> None:
     fake.answers["/api/tags"] = {"models": [{"name": "\x1b[2Jphi\x9b2J"}]}
-    assert told(examined(fake))["held"] == (False, "it has [2Jphi2J")
+    assert shown(examined(fake))["held"] == (False, "it has [2Jphi2J")
 
 
-def test_a_server_that_is_away_is_told_by_what_the_forwarded_port_knows() -> None:
+def test_a_server_that_is_unavailable_is_reported_by_what_the_forwarded_port_knows() -> None:
     with ollama() as gone:
         pass
-    assert told(examined(gone, trouble="a has no pod that is ready"))["version"] == (
+    assert shown(examined(gone, trouble="a has no pod that is ready"))["version"] == (
         False,
         "a has no pod that is ready",
     )
-    assert "refused" in told(examined(gone))["version"][1]
+    assert "refused" in shown(examined(gone))["version"][1]
 
 
 def test_an_embedding_model_is_loaded_and_asked_by_embedding(fake: FakeOllama) -> None:
     server = examined(fake, encoder=True)
-    assert told(server)["loaded"] == (True, "in 1.5 s")
-    assert told(server)["answered"] == (True, "a vector of 384 numbers")
+    assert shown(server)["loaded"] == (True, "in 1.5 s")
+    assert shown(server)["answered"] == (True, "a vector of 384 numbers")
     assert "/api/generate" not in [path for path, _ in fake.asked]
 
 

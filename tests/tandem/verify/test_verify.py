@@ -1,4 +1,4 @@
-"""The whole of `verify`: one look after the other until the promises hold or time is up. Servers are real, if small."""
+"""All of `verify`: it looks until every expectation holds or time is up. The servers are real, if small."""
 
 from dataclasses import replace
 
@@ -19,10 +19,10 @@ def reach(llama: FakeOllama, mistral: FakeOllama) -> Reach:
 
 
 def verified(cluster: Cluster, reach: Reach, wait: float = 0, *, overfill: bool = False) -> tuple[Verdict, list[str]]:
-    told: list[str] = []
+    shown: list[str] = []
     clock = Clock()
-    patience = Patience(wait, tell=told.append, clock=clock, sleep=clock.sleep)
-    return verify(connected(cluster), patience=patience, overfill=overfill, reach=reach), told
+    patience = Patience(wait, tell=shown.append, clock=clock, sleep=clock.sleep)
+    return verify(connected(cluster), patience=patience, overfill=overfill, reach=reach), shown
 
 
 def test_a_stack_that_is_well_holds(reach: Reach) -> None:
@@ -39,10 +39,10 @@ def test_a_spill_is_found_and_explained(reach: Reach, mistral: FakeOllama) -> No
     verdict, _ = verified(well(), reach)
     [broken] = verdict.broken
     assert (broken.about, broken.what) == ("model mistral-7b", "all layers on the GPU")
-    told = verdict.as_dict()
-    assert told["verdict"] == "broken"
-    assert told["first_broken"]["fix"] == broken.fix != ""
-    assert {check["fix"] for check in told["checks"] if check["held"]} == {""}
+    shown = verdict.as_dict()
+    assert shown["verdict"] == "broken"
+    assert shown["first_broken"]["fix"] == broken.fix != ""
+    assert {check["fix"] for check in shown["checks"] if check["held"]} == {""}
 
 
 def test_a_server_is_asked_only_when_its_pod_is_ready(reach: Reach, llama: FakeOllama, mistral: FakeOllama) -> None:
@@ -63,12 +63,12 @@ def test_with_wait_it_looks_again_until_all_holds(reach: Reach) -> None:
             super().sleep(seconds)
             cluster.facts = steps.pop(0)
 
-    clock, told = Changing(), list[str]()
-    patience = Patience(60, tell=told.append, clock=clock, sleep=clock.sleep)
+    clock, shown = Changing(), list[str]()
+    patience = Patience(60, tell=shown.append, clock=clock, sleep=clock.sleep)
     verdict = verify(connected(cluster), patience=patience, reach=reach)
     assert verdict.holds
     assert verdict.waited_s == sum(clock.slept) == 10
-    waiting = [line for line in told if "waiting for" in line]
+    waiting = [line for line in shown if "waiting for" in line]
     assert waiting[0].endswith("waiting for pool gpu, nodes ready: 0")
     assert waiting[1].endswith("waiting for model llama2-7b, pod ready: no pod")
 
@@ -81,18 +81,18 @@ def test_time_is_up_when_it_is_up(reach: Reach) -> None:
 
 
 def test_without_wait_one_look_decides(reach: Reach) -> None:
-    verdict, told = verified(Cluster(replace(facts(), nodes=[])), reach)
+    verdict, shown = verified(Cluster(replace(facts(), nodes=[])), reach)
     assert not verdict.holds
     assert verdict.waited_s == 0
-    assert not any("waiting" in line for line in told)
+    assert not any("waiting" in line for line in shown)
 
 
-def test_a_cluster_that_is_away_for_a_moment_is_waited_for(reach: Reach) -> None:
+def test_a_cluster_that_is_unavailable_for_a_moment_is_waited_for(reach: Reach) -> None:
     cluster = well()
     cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
-    verdict, told = verified(cluster, reach, wait=60)
+    verdict, shown = verified(cluster, reach, wait=60)
     assert verdict.holds
-    assert "cannot be reached" in told
+    assert "cannot be reached" in shown
     cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
     with pytest.raises(NotConnectedError):
         verified(cluster, reach)
@@ -106,7 +106,7 @@ def test_nobody_waits_for_what_will_not_pass(reach: Reach) -> None:
 
 
 @pytest.mark.slow
-def test_overfill_is_one_more_promise(reach: Reach) -> None:
+def test_overfill_is_one_more_expectation(reach: Reach) -> None:
     cluster = well()
     verdict, _ = verified(cluster, reach, overfill=True)
     assert verdict.holds
@@ -117,7 +117,7 @@ def test_overfill_is_one_more_promise(reach: Reach) -> None:
     assert cluster.made == []
 
 
-def test_a_pool_that_breaks_a_promise_is_not_overfilled(reach: Reach) -> None:
+def test_a_pool_that_breaks_an_expectation_is_not_overfilled(reach: Reach) -> None:
     cluster = Cluster(replace(facts(), nodes=[node(shares=1)]))
     verdict, _ = verified(cluster, reach, overfill=True)
     assert verdict.checks[-1].found == "not tried: another check of the pool failed"

@@ -16,10 +16,10 @@ from tandem.watch.gpus import Gpu, from_dcgm, from_nvidia_smi
 from tests.tandem.fake_ollama import ollama
 from tests.tandem.seen import NODE, pod
 
-CARD = 'gpu="0",UUID="GPU-1",pci_bus_id="00000000:00:1E.0",device="nvidia0",modelName="Tesla T4",Hostname="x"'
+GPU = 'gpu="0",UUID="GPU-1",pci_bus_id="00000000:00:1E.0",device="nvidia0",modelName="Tesla T4",Hostname="x"'
 
 
-def test_nvidia_smi_has_a_line_for_each_card() -> None:
+def test_nvidia_smi_has_a_line_for_each_gpu() -> None:
     printed = "GPU-1, Tesla T4, 9300, 15360, 37\nGPU-2, Tesla T4, 0, 15360, [N/A]\n\nsomething else\n"
     one, two = from_nvidia_smi("n", printed)
     assert one == Gpu(
@@ -28,31 +28,31 @@ def test_nvidia_smi_has_a_line_for_each_card() -> None:
     assert (two.uuid, two.used_mib, two.busy_percent) == ("GPU-2", 0, None)
 
 
-def test_dcgm_tells_a_card_by_its_metrics() -> None:
+def test_dcgm_says_a_gpu_by_its_metrics() -> None:
     text = f"""# HELP DCGM_FI_DEV_GPU_UTIL GPU utilization (in %).
 # TYPE DCGM_FI_DEV_GPU_UTIL gauge
-DCGM_FI_DEV_GPU_UTIL{{{CARD}}} 37
-DCGM_FI_DEV_FB_USED{{{CARD}}} 9300
-DCGM_FI_DEV_FB_FREE{{{CARD}}} 5800
-DCGM_FI_DEV_POWER_USAGE{{{CARD}}} 70
+DCGM_FI_DEV_GPU_UTIL{{{GPU}}} 37
+DCGM_FI_DEV_FB_USED{{{GPU}}} 9300
+DCGM_FI_DEV_FB_FREE{{{GPU}}} 5800
+DCGM_FI_DEV_POWER_USAGE{{{GPU}}} 70
 """
-    [card] = from_dcgm("n", text)
-    assert card == Gpu(
+    [fake_gpu] = from_dcgm("n", text)
+    assert fake_gpu == Gpu(
         node="n", uuid="GPU-1", name="Tesla T4", used_mib=9300, total_mib=15100, busy_percent=37, source="DCGM"
     )
 
 
-def test_a_card_that_dcgm_tells_for_each_pod_counts_once() -> None:
-    text = f"""DCGM_FI_DEV_FB_USED{{{CARD}}} 9300
-DCGM_FI_DEV_FB_USED{{{CARD},pod="a",vgpu="0",note="a \\"}} quoted"}} 5000
-DCGM_FI_DEV_FB_USED{{{CARD},pod="b",vgpu="1"}} 4300
+def test_a_gpu_that_dcgm_says_for_each_pod_counts_once() -> None:
+    text = f"""DCGM_FI_DEV_FB_USED{{{GPU}}} 9300
+DCGM_FI_DEV_FB_USED{{{GPU},pod="a",vgpu="0",note="a \\"}} quoted"}} 5000
+DCGM_FI_DEV_FB_USED{{{GPU},pod="b",vgpu="1"}} 4300
 """
-    [card] = from_dcgm("n", text)
-    assert (card.used_mib, card.total_mib, card.busy_percent) == (9300, None, None)
+    [fake_gpu] = from_dcgm("n", text)
+    assert (fake_gpu.used_mib, fake_gpu.total_mib, fake_gpu.busy_percent) == (9300, None, None)
 
 
-def test_slices_of_a_card_are_told_apart() -> None:
-    slices = [f'{CARD},GPU_I_PROFILE="1g.24gb",GPU_I_ID="{id}"' for id in (3, 4)]
+def test_slices_of_a_gpu_are_distinguished() -> None:
+    slices = [f'{GPU},GPU_I_PROFILE="1g.24gb",GPU_I_ID="{id}"' for id in (3, 4)]
     text = "".join(f"DCGM_FI_DEV_FB_USED{{{labels}}} {used}\n" for labels, used in zip(slices, (100, 200), strict=True))
     one, two = from_dcgm("n", text)
     assert (one.name, one.uuid, one.used_mib) == ("Tesla T4 1g.24gb", "GPU-1/3", 100)
@@ -60,7 +60,7 @@ def test_slices_of_a_card_are_told_apart() -> None:
 
 
 def test_numbers_that_are_none_are_left_out() -> None:
-    assert list(from_dcgm("n", f"DCGM_FI_DEV_FB_USED{{{CARD}}} NaN\nDCGM_FI_DEV_FB_USED broken\n")) == []
+    assert list(from_dcgm("n", f"DCGM_FI_DEV_FB_USED{{{GPU}}} NaN\nDCGM_FI_DEV_FB_USED broken\n")) == []
 
 
 @given(st.text() | st.lists(st.text(max_size=9), min_size=5, max_size=5).map(", ".join))
@@ -126,7 +126,7 @@ def test_where_a_dcgm_exporter_runs_its_metrics_are_read() -> None:
     """It serves them at `/metrics` on port 9400 (dcgm-exporter README)."""
     exporter = plugin_pod("dcgm-exporter")
     exporter["metadata"]["labels"] = {"app.kubernetes.io/name": "dcgm-exporter"}
-    metrics = f"DCGM_FI_DEV_FB_USED{{{CARD}}} 9300\n".encode()
+    metrics = f"DCGM_FI_DEV_FB_USED{{{GPU}}} 9300\n".encode()
     with ollama(answers={"/metrics": metrics}) as server:
         cluster: Any = Cluster("", server.url)
         found, notes = gpus.read(cluster, [NODE], [exporter])

@@ -43,9 +43,9 @@ def test_a_look_has_models_gpus_and_pods(llama: FakeOllama, mistral: FakeOllama)
     assert other.memory is None
     assert [(gpu.name, gpu.used_mib) for gpu in look.gpus] == [("Tesla T4", 9300)]
     assert look.trouble == ()
-    told = look.as_dict()
-    assert told["models"][0]["memory"]["size_vram"] == 5 * GIB
-    assert told["at"].startswith("20")
+    shown = look.as_dict()
+    assert shown["models"][0]["memory"]["size_vram"] == 5 * GIB
+    assert shown["at"].startswith("20")
 
 
 def test_speed_is_measured_only_when_asked_and_only_of_a_loaded_model(llama: FakeOllama, mistral: FakeOllama) -> None:
@@ -64,7 +64,9 @@ def test_a_pod_that_is_not_ready_is_shown_and_not_asked(llama: FakeOllama, mistr
     assert llama.asked == []
 
 
-def test_a_replaced_pod_and_a_dropped_connection_are_told_and_survived(llama: FakeOllama, mistral: FakeOllama) -> None:
+def test_a_replaced_pod_and_a_dropped_connection_are_reported_and_survived(
+    llama: FakeOllama, mistral: FakeOllama
+) -> None:
     cluster = well()
     seen = watched(cluster, llama, mistral)
     assert next(seen).events == ()
@@ -83,7 +85,7 @@ def test_a_replaced_pod_and_a_dropped_connection_are_told_and_survived(llama: Fa
     assert look.models[0].memory is not None
 
 
-def test_a_lost_cluster_is_told_and_no_old_number_is_shown(llama: FakeOllama, mistral: FakeOllama) -> None:
+def test_a_lost_cluster_is_reported_and_no_old_number_is_shown(llama: FakeOllama, mistral: FakeOllama) -> None:
     cluster = with_plugin(well())
     seen = watched(cluster, llama, mistral)
     assert next(seen).gpus
@@ -99,7 +101,7 @@ def test_a_lost_cluster_is_told_and_no_old_number_is_shown(llama: FakeOllama, mi
     assert look.gpus
 
 
-def test_a_cluster_that_is_away_at_first_ends_it(llama: FakeOllama, mistral: FakeOllama) -> None:
+def test_a_cluster_that_is_unavailable_at_first_ends_it(llama: FakeOllama, mistral: FakeOllama) -> None:
     cluster = well()
     cluster.fails = [NotConnectedError("cannot be reached", passing=True)]
     with pytest.raises(NotConnectedError):
@@ -118,8 +120,8 @@ MODEL = ModelLook(
     memory=Memory(size=5 * GIB, size_vram=4 * GIB, context=2048, expires="2026-11-21T12:04:30Z"),
     tokens_per_s=None,
 )
-CARD = Gpu(node=NODE, uuid="GPU-1", name="Tesla T4", used_mib=9300, total_mib=15360, busy_percent=37, source="DCGM")
-LOOK = Look(at=AT, stack="timeslice", models=(MODEL,), gpus=(CARD,), trouble=())
+GPU = Gpu(node=NODE, uuid="GPU-1", name="Tesla T4", used_mib=9300, total_mib=15360, busy_percent=37, source="DCGM")
+LOOK = Look(at=AT, stack="timeslice", models=(MODEL,), gpus=(GPU,), trouble=())
 
 
 def test_a_restart_in_the_same_pod_is_an_event() -> None:

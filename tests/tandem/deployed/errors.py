@@ -1,0 +1,8 @@
+"""What may be wrong on the way to a stack: the tables of `errors.yaml`."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ERRORS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("errors.yaml").read_text(encoding="utf-8"))
