@@ -1,4 +1,4 @@
-"""What `tandem verify` reads of a real Ollama server: the context that a request gets, chosen by a user or by Ollama."""
+"""What `tandem verify` reads from a Ollama server: the context that a request gets, chosen by a user or by Ollama."""
 
 from contextlib import closing
 from dataclasses import replace
