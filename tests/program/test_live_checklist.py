@@ -151,7 +151,7 @@ SLEEPS = "exec sleep 1000"
 
 
 @pytest.mark.parametrize(
-    ("changed", "hours", "calls", "is_gone", "error"),
+    ("changed", "hours", "calls", "is_deleted", "error"),
     [
         ({}, 2.0, "up up up up destroy leftovers", True, ""),
         ({"up": note("up", "exit 3")}, 2.0, "up destroy leftovers", True, "failed with exit code 3"),

@@ -225,7 +225,7 @@ def upgraded(account: Switching) -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "told"),
+    ("happens", "shown"),
     [
         (lost_node, ["stop"]),
         (lost_cluster, ["stop"]),

@@ -31,7 +31,7 @@ def refusal(tandem: Run) -> Refusal:
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "shown"),
     [
         ("ExpiredToken", "have expired or cannot be renewed (ExpiredToken). Run `aws sso login`"),
         ("InvalidClientTokenId", "`aws account enable-region --region-name us-east-1`"),
@@ -71,7 +71,7 @@ def test_without_boto3(refusal: Refusal, monkeypatch: pytest.MonkeyPatch, comman
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "shown"),
     [
         (exceptions.EndpointConnectionError(endpoint_url="https://x"), "AWS cannot be reached"),
         (exceptions.ConnectTimeoutError(endpoint_url="https://x"), "AWS cannot be reached"),

@@ -241,7 +241,7 @@ def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tm
 
 
 @pytest.mark.parametrize(
-    ("place", "told"),
+    ("place", "shown"),
     [
         ((2**30, 2**29), "b was partly on the CPU: 50% of its 1,024 MiB was on the GPU."),
         ((5000, 0), "b was on the CPU: 0% of its 1 MiB was on the GPU."),

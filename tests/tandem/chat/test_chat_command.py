@@ -106,7 +106,7 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
 
 
 @pytest.mark.parametrize(
-    ("script", "told"),
+    ("script", "printed"),
     [
         ({"fault": "says"}, "stopped early: an error was encountered while running the model: CUDA error"),
         ({"fault": "stops"}, "closed the stream before the reply was complete"),

@@ -60,7 +60,7 @@ def reply(said: dict[str, Any]) -> Reply:
     return lines(*said["lines"]) if "lines" in said else whole(said["body"], said.get("status", 200))
 
 
-@pytest.mark.parametrize("mistake", ERRORS["ollama"].values(), ids=ERRORS["ollama"])
+@pytest.mark.parametrize("error", ERRORS["ollama"].values(), ids=ERRORS["ollama"])
 def test_what_goes_wrong_is_said_with_what_to_do(error: dict[str, Any]) -> None:
     replies = {path: reply(said) for path, said in error.items() if path in ("tags", "chat")}
     asked = server(error.get("model", ""), **replies)

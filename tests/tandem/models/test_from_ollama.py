@@ -53,7 +53,7 @@ def test_a_projector_has_at_most_what_the_tag_has_besides_its_tensors() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "told"),
+    ("shown", "printed"),
     [
         ({**SHOWN, "remote_host": "https://ollama.com"}, "mine runs in Ollama's cloud, not on your GPU."),
         (

@@ -228,7 +228,7 @@ def test_destroy(
 
 
 @pytest.mark.parametrize(
-    ("verb", "known", "anew"),
+    ("verb", "known", "fresh"),
     [
         *((verb, True, True) for verb in ("up", "preview")),
         *((verb, True, False) for verb in ("refresh", "destroy", "pulumi")),
