@@ -37,7 +37,7 @@ def test_the_picture_follows_the_colour_scheme(browser: Browser, site: str) -> N
 
 def test_search_finds_a_page_without_another_host(browser: Browser, site: str) -> None:
     found = browser.visit(f"{site}/index.html?q=MPS", width=1280)
-    script = """new Promise(done => {
+    script = """new Expectation(done => {
       const look = () => document.querySelector('.md-search-result__link')
         ? done(document.querySelector('.md-search-result__link').href) : setTimeout(look, 50);
       document.querySelector('[data-md-component=search-query]').focus(); look(); })"""

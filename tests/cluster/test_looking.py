@@ -104,25 +104,27 @@ def reached(stack: Stack) -> Iterator[Connected]:
         yield connected
 
 
-def test_a_stack_that_is_well_keeps_every_promise(stack: Stack, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_stack_that_is_well_keeps_every_expectation(stack: Stack, capfd: pytest.CaptureFixture[str]) -> None:
     assert run("verify", stack.kubeconfig, "--overfill") == 0
-    told = capfd.readouterr()
-    assert "FAILED" not in told.out
-    assert "16 tokens, 50.0 tokens/s" in told.out
-    assert "Insufficient nvidia.com/gpu" in told.out
-    assert told.out.rstrip().endswith("30 of 30 checks passed, 0 failed")
-    assert "Traceback" not in told.err
+    shown = capfd.readouterr()
+    assert "FAILED" not in shown.out
+    assert "16 tokens, 50.0 tokens/s" in shown.out
+    assert "Insufficient nvidia.com/gpu" in shown.out
+    assert shown.out.rstrip().endswith("30 of 30 checks passed, 0 failed")
+    assert "Traceback" not in shown.err
     assert overfilling(stack) == []
 
 
-def test_a_node_of_another_mode_is_the_first_broken_promise(stack: Stack, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_node_of_another_mode_is_the_first_broken_expectation(
+    stack: Stack, capsys: pytest.CaptureFixture[str]
+) -> None:
     stack.cluster.relabel(GPU_NODE, {"nvidia.com/gpu.sharing-strategy": "none"})
     stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 1)
     assert run("verify", stack.kubeconfig, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["first_broken"]["what"] == "gpu.sharing-strategy"
-    assert told["first_broken"]["found"] == f"none on {GPU_NODE}"
-    assert [check["what"] for check in told["checks"] if check["held"] is False] == [
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["first_broken"]["what"] == "gpu.sharing-strategy"
+    assert shown["first_broken"]["found"] == f"none on {GPU_NODE}"
+    assert [check["what"] for check in shown["checks"] if check["held"] is False] == [
         "gpu.sharing-strategy",
         "nvidia.com/gpu per node",
     ]
@@ -187,7 +189,7 @@ def test_a_forwarded_port_carries_much_and_many(stack: Stack, server: FakeOllama
         assert len(server.asked[-1][1]["prompt"]) == 1_000_000
 
 
-def test_a_model_without_a_ready_pod_is_told_by_its_forwarded_port(stack: Stack, reached: Connected) -> None:
+def test_a_model_without_a_ready_pod_is_reported_by_its_forwarded_port(stack: Stack, reached: Connected) -> None:
     with connection.forwards(reached) as leads:
         stack.cluster.api.patch("/apis/apps/v1/namespaces/ollama/deployments/llama2-7b", {"spec": {"replicas": 0}})
         stack.cluster.wait_for_models("mistral-7b")
@@ -258,11 +260,11 @@ def test_watch_ends_cleanly_with_ctrl_c(stack: Stack) -> None:
 def refused(stack: Stack, kubeconfig: Path, capsys: pytest.CaptureFixture[str], *options: str) -> str:
     """What `verify` says when it cannot look: one line on stderr, exit code 2."""
     assert run("verify", kubeconfig, *options) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    line = told.err.splitlines()[-1]
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    line = shown.err.splitlines()[-1]
     assert line.startswith("error: ")
-    assert "Traceback" not in told.err
+    assert "Traceback" not in shown.err
     return line
 
 
@@ -276,7 +278,7 @@ def kubeconfig_with(stack: Stack, folder: Path, user: dict[str, Any], **cluster:
     return path
 
 
-def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
+def test_a_user_without_permission_sees_which_one_is_missing_and_the_fix(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     token = stack.cluster.token_of("default")
@@ -286,7 +288,7 @@ def test_a_user_who_may_not_is_told_what_and_how_to_be_allowed(
     assert token not in line
 
 
-def test_a_user_who_may_look_and_not_forward_is_told_so(
+def test_a_user_who_may_look_and_not_forward_sees_that(
     stack: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     api, name = "rbac.authorization.k8s.io", {"name": "looker"}
@@ -308,10 +310,10 @@ def test_a_user_who_may_look_and_not_forward_is_told_so(
         stack.cluster.api.apply(made)
     kubeconfig = kubeconfig_with(stack, tmp_path, {"token": stack.cluster.token_of("looker")})
     assert run("verify", kubeconfig, "--json") == 1
-    told = json.loads(capsys.readouterr().out)
-    assert told["first_broken"]["what"] == "server answers"
-    assert "refuses to forward a port" in told["first_broken"]["found"]
-    assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in told["first_broken"]["fix"]
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["first_broken"]["what"] == "server answers"
+    assert "refuses to forward a port" in shown["first_broken"]["found"]
+    assert "Ask for `get` and `create` on pods/portforward in namespace ollama" in shown["first_broken"]["fix"]
     assert run("watch", kubeconfig, "--once", "--json") == 0
     assert "`nvidia-smi` may not run in nvidia-device-plugin" in json.loads(capsys.readouterr().out)["trouble"][0]
 
@@ -339,7 +341,7 @@ def test_a_program_may_give_the_token_as_on_eks(stack: Stack, tmp_path: Path) ->
     ],
     ids=["an unknown token", "no AWS CLI", "no such host", "another cluster under the same address"],
 )
-def test_what_keeps_a_command_from_looking_is_told(
+def test_what_keeps_a_command_from_looking_is_reported(
     stack: Stack,
     user: dict[str, Any],
     cluster_changes: dict[str, str],

@@ -19,7 +19,7 @@ KEPT = (
         "kubernetes:core/v1:PersistentVolumeClaim",
     ),
 )
-"""What an upgrade must not replace: the guide promises it."""
+"""What an upgrade must not replace: the guide expectations it."""
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["upgrade"])

@@ -97,4 +97,4 @@ def test_nodes_whose_type_is_sold_out_stay_with_their_volume_and_the_fix_is_abou
     built = deploy_again("volumes", "")
     assert plain(built.named("tandem-ollama-llama2-7b-volume").inputs)["availabilityZone"] == "us-east-1b"
     [warning] = {log.message for log in built.logs if "does not sell" in log.message}
-    assert "Models with `cache: volume` keep the pool there" in warning
+    assert "A volume binds the pool to this zone" in warning

@@ -27,17 +27,17 @@ def test_a_name_with_a_slash_or_an_ending_is_a_file() -> None:
 
 
 @pytest.mark.parametrize("command", ["chat", "bench"])
-def test_a_server_that_is_away_is_told_before_anything_is_written(command: str, tmp_path: Path) -> None:
+def test_a_server_that_is_unavailable_is_reported_before_anything_is_written(command: str, tmp_path: Path) -> None:
     away = (command, "--url", "a=http://127.0.0.1:1", "--url", "b=http://127.0.0.1:1")
-    told = call(*away, "--json", cwd=tmp_path)
-    assert told.json["error"].startswith("a (http://127.0.0.1:1) cannot be reached")
-    assert (told.returncode, told.stderr) == (1, "")
-    assert call(*away, cwd=tmp_path) == Ended(1, "", f"error: {told.json['error']}\n")
+    shown = call(*away, "--json", cwd=tmp_path)
+    assert shown.json["error"].startswith("a (http://127.0.0.1:1) cannot be reached")
+    assert (shown.returncode, shown.stderr) == (1, "")
+    assert call(*away, cwd=tmp_path) == Ended(1, "", f"error: {shown.json['error']}\n")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("command", ["doctor", "quota", "verify", "watch", "chat"])
-def test_a_file_with_mistakes_is_refused_with_all_of_them(command: str, tmp_path: Path) -> None:
+def test_a_file_with_errors_is_refused_with_all_of_them(command: str, tmp_path: Path) -> None:
     file = tmp_path / "Pulumi.dev.yaml"
     file.write_text((ROOT / "Pulumi.dev.yaml").read_text().replace("timeslice", "timeslize"))
     ended = call(command, str(file))

@@ -1,5 +1,5 @@
-"""What a wrong call is told, word for word, and that programs are told the same; so is one that needs a `pulumi` which
-is not there. `--regen` writes `wrong-calls.txt`.
+"""What a usage error prints, word for word, and as JSON; also one that needs a `pulumi` which is
+missing. `--regen` writes `wrong-calls.txt`.
 """
 
 import shlex
@@ -62,7 +62,7 @@ BROKEN = "config: {aws:region: us-east-1, tandem:models: [{name: lama2}, {name: 
 
 
 @pytest.mark.slow
-def test_every_wrong_call_is_told_as_in_the_golden(
+def test_every_usage_error_is_reported_as_in_the_golden(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, golden: Golden
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -70,7 +70,7 @@ def test_every_wrong_call_is_told_as_in_the_golden(
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / "broken.yaml").write_text(BROKEN, encoding="utf-8")
     (tmp_path / "odd.yaml").write_text(BROKEN.replace("models", "modelz"), encoding="utf-8")
-    told = []
+    shown = []
     for words in CALLS:
         ended = call(*shlex.split(words), cwd=tmp_path)
         lines = [line for line in ended.stderr.splitlines() if line.startswith("error: ")]
@@ -84,6 +84,6 @@ def test_every_wrong_call_is_told_as_in_the_golden(
             if not words.startswith(("sandbox pulumi", "sandbox preview")):
                 assert [f"error: {line}" for line in said.json["error"].splitlines()] == lines, words
         lines += usage.splitlines()
-        told += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
+        shown += [f"$ tandem {words.replace(MANY, 'llama2:7b × 65')}", *lines]
     assert not (tmp_path / ".tandem").exists()
-    golden("wrong-calls.txt", "\n".join(told).replace(str(tmp_path), "FOLDER") + "\n")
+    golden("wrong-calls.txt", "\n".join(shown).replace(str(tmp_path), "FOLDER") + "\n")

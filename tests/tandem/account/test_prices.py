@@ -134,13 +134,13 @@ def test_what_is_kept_is_shown_without_asking(market: Emulated, tandem: Run) -> 
     assert re.search(r"Also \d+ types for system nodes. Stored in \S+\.json\n", out), (
         "not wrapped where nobody reads it"
     )
-    told = json.loads(tandem("prices", "--kept", "--json")[1])
-    assert (told["schema_version"], [one["region"] for one in told["regions"]], told.get("error")) == (
+    shown = json.loads(tandem("prices", "--kept", "--json")[1])
+    assert (shown["schema_version"], [one["region"] for one in shown["regions"]], shown.get("error")) == (
         2,
         ["us-east-1"],
         None,
     )
-    assert told["regions"][0]["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
+    assert shown["regions"][0]["on_demand"] == {"g4dn.xlarge": 0.55, "t3.medium": 0.05}
     code, out, _ = tandem("prices", "--kept", "--json", "--region", "us-east-1", "eu-west-1")
     assert (code, len(json.loads(out)["regions"])) == (2, 1)
     assert json.loads(out)["error"].startswith("eu-west-1: there are no prices of eu-west-1")
@@ -174,7 +174,7 @@ def offline(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> Emulated:
 
 
 @pytest.mark.slow
-def test_a_plan_takes_kept_prices_only_when_told_to(offline: Emulated, tandem: Run) -> None:
+def test_a_plan_takes_kept_prices_only_when_asked_to(offline: Emulated, tandem: Run) -> None:
     without = planned(tandem)
     keep(days=2)
     assert planned(tandem) == without
@@ -219,7 +219,7 @@ def test_what_aws_offers_decides_with_live_prices(offline: Emulated, tandem: Run
     assert code == 1
     (problem,) = json.loads(out)["problems"]
     assert problem["path"] == "gpu-nodes.instance-types[0]"
-    assert problem["rule"] == f"us-east-1 does not offer it as of {NOW.date()}"
+    assert problem["rule"] == f"is not available in us-east-1 as of {NOW.date()}"
     assert problem["fix"].startswith("Write `g4dn.2xlarge` (T4), or use us-east-2, the nearest region")
     keep(offered=["g4dn.2xlarge", "g4dn.xlarge"])
     assert planned(tandem, "--live-prices")["verdict"] == "ok"
@@ -251,7 +251,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("what", BROKEN)
-def test_broken_prices_are_an_error_with_the_way_out(offline: Emulated, tandem: Run, what: str) -> None:
+def test_broken_prices_are_an_error_with_the_fix(offline: Emulated, tandem: Run, what: str) -> None:
     file().parent.mkdir(parents=True)
     file().write_bytes(BROKEN[what])
     code, out, err = tandem("plan", "dev", "--live-prices")
@@ -278,7 +278,7 @@ def test_missing_foreign_and_future_prices_are_errors(offline: Emulated, tandem:
     assert "cannot be read: Is a directory" in tandem("plan", "dev", "--live-prices")[2]
 
 
-def test_a_file_without_a_region_is_told_so_and_not_about_prices(
+def test_a_file_without_a_region_gets_that_error_and_none_about_prices(
     offline: Emulated, tmp_path: Path, tandem: Run
 ) -> None:
     path = tmp_path / "Pulumi.x.yaml"

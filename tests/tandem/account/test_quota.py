@@ -53,8 +53,8 @@ def quota(tandem: Run, tmp_path: Path) -> Quota:
     return call
 
 
-def row(told: dict[str, Any], code: str) -> dict[str, Any]:
-    (found,) = [one for one in told["quotas"] if one["code"] == code]
+def row(shown: dict[str, Any], code: str) -> dict[str, Any]:
+    (found,) = [one for one in shown["quotas"] if one["code"] == code]
     return dict(found)
 
 
@@ -67,14 +67,14 @@ def play(emulated: Emulated, creation: Creation, quota: Quota) -> Callable[[Scen
         for name, value in scene.get("account", {}).items():
             setattr(emulated, name, {**emulated.quotas, **value} if name == "quotas" else value)
         emulated.quotas = {code: limit for code, limit in emulated.quotas.items() if limit is not None}
-        code, told = quota(**scene.get("stack", {}))
-        assert (code, told.get("verdict")) == (scene["code"], scene["verdict"])
+        code, shown = quota(**scene.get("stack", {}))
+        assert (code, shown.get("verdict")) == (scene["code"], scene["verdict"])
         for kind in ("problems", "warnings"):
-            found = [str(Problem(**one)) if isinstance(one, dict) else one for one in told.get(kind, [])]
+            found = [str(Problem(**one)) if isinstance(one, dict) else one for one in shown.get(kind, [])]
             assert found == scene.get(kind, []), kind
         for each, values in scene.get("rows", {}).items():
-            assert row(told, each).items() >= values.items()
-        assert len(told.get("quotas", [])) == (5 if scene["verdict"] else 0)
+            assert row(shown, each).items() >= values.items()
+        assert len(shown.get("quotas", [])) == (5 if scene["verdict"] else 0)
 
     return play
 
@@ -120,24 +120,24 @@ def test_what_others_run_is_used_and_what_the_stack_runs_is_not(
         creation.EKS_clusters(tags, name=name)
     stopped = creation.instances({}, "g5.xlarge", spot=True)
     creation.ec2.stop_instances(InstanceIds=[stopped])
-    _, told = quota()
-    more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in told["quotas"]}
+    _, shown = quota()
+    more = {one["code"]: one["used"] - row(empty, one["code"])["used"] for one in shown["quotas"]}
     assert more == {"L-3819A6DF": 8, "L-1216C47A": 32, "L-0263D0A3": 2, "L-F678F1CE": 2, "L-1194D53C": 2}
     _, on_demand = quota(capacity="on-demand")
     assert row(on_demand, "L-DB2E81BA")["used"] == 16
     generous.quotas["L-3819A6DF"] = 15.0
-    code, told = quota()
-    assert (code, row(told, "L-3819A6DF")["verdict"]) == (1, "short at max")
-    assert row(told, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
+    code, shown = quota()
+    assert (code, row(shown, "L-3819A6DF")["verdict"]) == (1, "short at max")
+    assert row(shown, "L-3819A6DF")["way_out"].endswith("--desired-value 24")
 
 
-def test_a_refused_file_is_told_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
+def test_a_refused_file_is_reported_before_anybody_is_asked(emulated: Emulated, tmp_path: Path, tandem: Run) -> None:
     code, out, _ = tandem("quota", stack(tmp_path, types="g4dn.extra"))
     assert (code, "gpu-nodes.instance-types[0]" in out) == (1, True)
     assert emulated.calls == []
 
 
-def test_the_table_and_the_way_out_are_told_for_people(generous: Emulated, tmp_path: Path, tandem: Run) -> None:
+def test_the_table_and_the_fix_are_reported_for_people(generous: Emulated, tmp_path: Path, tandem: Run) -> None:
     generous.quotas["L-3819A6DF"] = 0.0
     code, out, _ = tandem("quota", stack(tmp_path))
     assert code == 1

@@ -39,10 +39,10 @@ def load(**changes: Any) -> Load:
 
 
 def test_runs_come_in_whole_repeats_each_alone_and_then_together() -> None:
-    told = [str(case) for case in cases(load(repeats=2, rates=[0.5]), ["a", "b"])]
+    shown = [str(case) for case in cases(load(repeats=2, rates=[0.5]), ["a", "b"])]
     who, loads = ("a", "b", "a + b"), ("2 at a time", "0.5 per second")
-    assert told[:6] == [f"{one}, 8 words, {load}, repeat 1" for load in loads for one in who]
-    assert [one.replace("repeat 1", "repeat 2") for one in told[:6]] == told[6:]
+    assert shown[:6] == [f"{one}, 8 words, {load}, repeat 1" for load in loads for one in who]
+    assert [one.replace("repeat 1", "repeat 2") for one in shown[:6]] == shown[6:]
     assert [case.endpoints for case in cases(load(), ["a"])] == [("a",)]
 
 
@@ -172,7 +172,7 @@ def test_a_bad_answer_is_an_error_in_its_row(parts: list[str], status: int, erro
         ("says", "an error was encountered while running the model: CUDA error"),
     ],
 )
-def test_when_half_of_the_requests_fail_the_rest_is_kept_and_told(fault: str, error: str, tmp_path: Path) -> None:
+def test_when_half_of_the_requests_fail_the_rest_is_kept_and_reported(fault: str, error: str, tmp_path: Path) -> None:
     path = tmp_path / "r.json"
     with ollama(fault=fault, fault_from=1, fault_every=2) as a:
         ended = bench(path, "--requests", "8", a=a)
@@ -231,8 +231,8 @@ def test_a_result_that_is_there_is_not_overwritten(tmp_path: Path) -> None:
     path.write_text("mine")
     with ollama() as a:
         ended = bench(path, a=a)
-    told = f"error: {path} already exists. Continue it with --resume, or choose another file with -o.\n"
-    assert ended == Ended(2, "", told)
+    shown = f"error: {path} already exists. Continue it with --resume, or choose another file with -o.\n"
+    assert ended == Ended(2, "", shown)
     assert path.read_text() == "mine"
 
 
@@ -260,9 +260,9 @@ def test_a_named_stack_brings_its_plan_its_cost_and_its_mode(tmp_path: Path) -> 
 def test_json_is_the_summary(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
         ended = bench(tmp_path / "r.json", "--json", a=a, b=b)
-    told = ended.json
-    assert (ended.returncode, told["complete"], ended.stderr) == (0, True, "")
-    assert told["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
+    shown = ended.json
+    assert (ended.returncode, shown["complete"], ended.stderr) == (0, True, "")
+    assert shown["sharing"][0]["workload"] == {"prompt_words": 8, "loop": "closed", "level": 2.0}
 
 
 def test_a_result_is_read_as_it_was_written_and_every_truncation_is_noticed(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ class NeverConnected(httpcore.AsyncNetworkBackend):
 
 @contextmanager
 def interrupted_after(servers: Servers, runs: int) -> Iterator[None]:
-    """Presses Ctrl-C while the run after so many is measured."""
+    """Presses Ctrl-C while the run after this many is measured."""
     from tandem.bench.run import Bench
 
     measure, done = Bench.measure, 0
@@ -65,8 +65,8 @@ def test_a_resumed_benchmark_notes_its_own_servers_and_uses_new_prompts(servers:
     assert "Server a" not in ended.stdout
     result = read(servers.path)
     assert [run.session for run in result.runs] == [0, 1, 1]
-    told = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
-    assert told == [[("0.32.15", "d", "Q4_0")] * 2, [("0.99.0", "another", "F16")] * 2]
+    shown = [[(one.ollama, one.digest, one.quantization) for one in session.servers] for session in result.sessions]
+    assert shown == [[("0.32.15", "d", "Q4_0")] * 2, [("0.99.0", "another", "F16")] * 2]
     assert len(servers.prompts) == len(set(servers.prompts))
 
 
@@ -148,12 +148,12 @@ def test_the_salt_of_an_earlier_call_is_refused(servers: Servers) -> None:
 def test_a_second_benchmark_with_the_same_file_stops_at_once(servers: Servers, tmp_path: Path) -> None:
     alias = tmp_path / "alias.json"
     alias.symlink_to(servers.path)
-    told = f"error: {servers.path} is in use by another `tandem bench`. " + (
+    shown = f"error: {servers.path} is in use by another `tandem bench`. " + (
         "Wait until it ends, or choose another file with -o.\n"
     )
     with reserve(servers.path):
         for name in (servers.path, alias):
-            assert servers.bench(path=name) == servers.bench("--resume", path=name) == Ended(2, "", told)
+            assert servers.bench(path=name) == servers.bench("--resume", path=name) == Ended(2, "", shown)
         assert servers.bench(path=tmp_path / "other.json").returncode == 0
     assert servers.prompts
     assert not servers.path.exists()
@@ -193,10 +193,10 @@ def test_a_killed_benchmark_leaves_no_lock_and_its_rubbish_does_no_harm(servers:
 @pytest.mark.parametrize("more", [(), ("--resume",)])
 def test_a_place_that_holds_no_file_is_one_line(servers: Servers, tmp_path: Path, more: tuple[str, ...]) -> None:
     absent = tmp_path / "none" / "r.json"
-    told = f"error: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
-    assert servers.bench(*more, path=absent) == Ended(2, "", told)
-    told = f"error: {tmp_path} is a folder. Choose a file with -o.\n"
-    assert servers.bench(*more, path=tmp_path) == Ended(2, "", told)
+    shown = f"error: {absent} cannot be written: No such file or directory. Choose another file with -o.\n"
+    assert servers.bench(*more, path=absent) == Ended(2, "", shown)
+    shown = f"error: {tmp_path} is a folder. Choose a file with -o.\n"
+    assert servers.bench(*more, path=tmp_path) == Ended(2, "", shown)
 
 
 def full_disk(*_: object) -> None:
@@ -251,17 +251,17 @@ def test_a_result_that_cannot_be_written_leaves_nothing_beside_what_was_there(tm
     ],
 )
 def test_a_model_outside_the_gpu_stops_the_benchmark_before_its_first_run(
-    place: tuple[int, int] | None, told: str, servers: Servers, tmp_path: Path
+    place: tuple[int, int] | None, shown: str, servers: Servers, tmp_path: Path
 ) -> None:
     size, size_vram = place or (0, 0)
     servers["b"].answers["/api/ps"] = {"models": [loaded("tiny:1b", size, size_vram)] if place else []}
     fix = "Results would not be comparable. Give it more GPU memory, or pass --allow-cpu to measure anyway."
-    assert servers.bench() == Ended(1, "", f"error: {told}\nerror: {fix}\n")
+    assert servers.bench() == Ended(1, "", f"error: {shown}\nerror: {fix}\n")
     assert len(servers.prompts) == 2  # one to load each model
     assert os.listdir(tmp_path) == []
     ended = servers.bench("--allow-cpu")
     assert ended.returncode == 0
-    assert "2 of 3 runs are excluded: " + told.removesuffix(".") in ended.stdout
+    assert "2 of 3 runs are excluded: " + shown.removesuffix(".") in ended.stdout
     assert len(read(servers.path).runs) == 3
 
 
@@ -306,8 +306,8 @@ def test_a_server_that_is_too_slow_for_the_timeout_names_that(
 
     monkeypatch.setattr("tandem.bench.run.Sender", sender)
     why = "a did not answer its first request (not complete within 0.001 s)"
-    told = f"error: {why}. Raise --timeout or repair that server, then repeat the command.\n"
-    assert servers.bench("--timeout", "0.001", names="a") == Ended(1, "", told)
+    shown = f"error: {why}. Raise --timeout or repair that server, then repeat the command.\n"
+    assert servers.bench("--timeout", "0.001", names="a") == Ended(1, "", shown)
 
 
 def test_a_server_that_refuses_its_first_request_stops_the_benchmark(servers: Servers, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`tandem chat` against two servers that say what they are told to."""
+"""`tandem chat` against two servers that give scripted answers."""
 
 import errno
 import functools
@@ -117,14 +117,14 @@ def test_a_server_that_dies_in_the_middle_ends_the_talk_with_what_was_said_kept(
         ({"thinking": ["hm"], "pieces": []}, ") gave an empty answer. Try another"),
     ],
 )
-def test_what_goes_wrong_is_told_and_written_down(script: dict[str, Any], told: str, tmp_path: Path) -> None:
+def test_what_goes_wrong_is_reported_and_written_down(script: dict[str, Any], printed: str, tmp_path: Path) -> None:
     with ollama(pieces=["I am A."]) as a, ollama(**script) as b:
         ended = chat(a, b, tmp_path)
     assert ended.returncode == 1
-    assert told in ended.stderr
+    assert printed in ended.stderr
     text = (tmp_path / "t.md").read_text()
     assert "I am A." in text
-    assert told in text
+    assert printed in text
 
 
 @pytest.mark.parametrize(
@@ -137,8 +137,8 @@ def test_the_timeout_bounds_the_first_question_too(
     silent = Network(version=raw(1e6))
     answering = functools.partial(Ollama, network=silent, clock=silent.now)
     monkeypatch.setattr("tandem.chat.conversation.Ollama", answering)
-    told = f"error: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
-    assert call("chat", *TWO, "--timeout", given) == Ended(1, "", told)
+    printed = f"error: a (http://h:1) did not answer within {seconds} s (/api/version). {fix}\n"
+    assert call("chat", *TWO, "--timeout", given) == Ended(1, "", printed)
     assert silent.seconds == seconds
 
 
@@ -189,17 +189,17 @@ def test_a_full_disk_ends_the_talk_with_one_line_and_all_that_was_said(
     monkeypatch.setattr("tandem.chat.transcript.Path.open", opened)
     with ollama(pieces=["I am A."]) as a, ollama(pieces=["I am B."]) as b:
         ended = chat(a, b, tmp_path, "--prompt", "Begin.")
-        told = chat(a, b, tmp_path, "--prompt", "Begin.", "--json")
+        printed = chat(a, b, tmp_path, "--prompt", "Begin.", "--json")
     path = tmp_path / "t.md"
     why = f"Cannot continue {path} (No space left on device). Free disk space, or choose another file with"
     assert (ended.returncode, ended.stderr) == (1, f"error: {why} `--transcript`.\nTranscript: {path}\n")
     assert ended.stdout.startswith("tiny:1b (a)\nI am A.")
     assert files[0].getvalue().startswith(b"# tiny:1b (a) and tiny:1b (b)\n")
     assert len(files[0].getvalue()) == 330
-    assert (told.returncode, told.json["ended"], told.json["turns"][0]["text"]) == (1, "failed", "I am A.")
+    assert (printed.returncode, printed.json["ended"], printed.json["turns"][0]["text"]) == (1, "failed", "I am A.")
 
 
-def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_transcript_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     with ollama() as a, ollama() as b:
         ended = chat(a, b, tmp_path / "nowhere")
     assert ended.returncode == 2
@@ -209,9 +209,9 @@ def test_a_transcript_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 def test_json_is_one_object_with_every_turn(tmp_path: Path) -> None:
     with ollama(thinking=["hm"], pieces=["A"]) as a, ollama(fault="stops", pieces=["B", "C"]) as b:
         ended = chat(a, b, tmp_path, "--json")
-    told = ended.json
-    assert (ended.returncode, told["ended"]) == (1, "failed")
-    assert [(turn["speaker"], turn["text"], turn["thinking"], turn["done_reason"]) for turn in told["turns"]] == [
+    printed = ended.json
+    assert (ended.returncode, printed["ended"]) == (1, "failed")
+    assert [(turn["speaker"], turn["text"], turn["thinking"], turn["done_reason"]) for turn in printed["turns"]] == [
         ("a", "A", "hm", "stop"),
         ("b", "B", "", None),
     ]
@@ -226,12 +226,12 @@ def test_without_httpcore_one_line_says_what_to_install(monkeypatch: pytest.Monk
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "httpcore", None)
     install = "`.venv/bin/python -m pip install --no-build-isolation -e '.[ollama,cluster]'`"
-    told = f"`tandem chat` needs httpcore. Run {install} in the checkout."
-    assert call("chat", *TWO) == Ended(2, "", f"error: {told}\n")
+    printed = f"`tandem chat` needs httpcore. Run {install} in the checkout."
+    assert call("chat", *TWO) == Ended(2, "", f"error: {printed}\n")
 
 
 MANY = ("--max-tokens", "100000")
-"""So many that an endless answer is not too large for what was asked."""
+"""Few enough that an endless answer is not too large."""
 
 
 def started(servers: Iterable[FakeOllama], transcript: Path, **options: Any) -> subprocess.Popen[bytes]:

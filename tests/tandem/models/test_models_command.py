@@ -30,10 +30,10 @@ def report(*arguments: str) -> dict[str, Any]:
 
 
 def refused(code: int, *arguments: str) -> str:
-    """What a call that ends with `code` tells people, which is what it tells machines."""
-    ended, told = call(*arguments), call(*arguments, "--json")
-    assert (ended.returncode, ended.stdout, ended.stderr[:7], told.returncode) == (code, "", "error: ", code)
-    assert told.json["error"] in ended.stderr.replace("\nerror: ", "\n")
+    """What a call that ends with `code` shows people, which is what it shows machines."""
+    ended, listed = call(*arguments), call(*arguments, "--json")
+    assert (ended.returncode, ended.stdout, ended.stderr[:7], listed.returncode) == (code, "", "error: ", code)
+    assert listed.json["error"] in ended.stderr.replace("\nerror: ", "\n")
     return ended.stderr
 
 
@@ -91,16 +91,17 @@ def test_files_that_describe_no_model_are_refused(model: Path, tmp_path: Path) -
     assert "its tensors need" in refused(1, "models", "inspect", str(short))
     assert "is not a GGUF file" in refused(1, "models", "inspect", str(ROOT / "README.md"))
     unknown = write(tmp_path / "unknown.gguf", "warp9")
-    told = refused(1, "models", "inspect", str(unknown))
+    listed = refused(1, "models", "inspect", str(unknown))
     assert (
-        f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe it with the custom-model" in told
+        f"{unknown} cannot be described. Its architecture `warp9` is unknown. Describe it with the custom-model"
+        in listed
     )
     odd = write(tmp_path / "odd.gguf", expert_count=2, expert_used_count=3)
-    told = refused(1, "models", "inspect", str(odd))
-    assert "contradicts itself (the model.experts-used: must be at most 2 (`experts`), not 3" in told
+    listed = refused(1, "models", "inspect", str(odd))
+    assert "contradicts itself (the model.experts-used: must be at most 2 (`experts`), not 3" in listed
     wide = write(tmp_path / "wide.gguf", attention__key_length=100_000)
-    told = refused(1, "models", "inspect", str(wide))
-    assert "contradicts itself (head-dim: Input should be less than or equal to 4096)" in told
+    listed = refused(1, "models", "inspect", str(wide))
+    assert "contradicts itself (head-dim: Input should be less than or equal to 4096)" in listed
 
 
 def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,17 +133,17 @@ def test_a_url_and_a_tag_go_their_own_ways(model: Path, monkeypatch: pytest.Monk
         assert any(note.startswith(f"The catalogue has {name}:") for note in notes) is is_known
 
 
-def test_an_ollama_that_is_away_is_named() -> None:
-    told = refused(1, "models", "inspect", "mine:1b", "--ollama", "http://127.0.0.1:1")
-    assert "Ollama (http://127.0.0.1:1) cannot be reached" in told
-    assert told.endswith("Start it, or forward its port again.\n")
+def test_an_ollama_that_is_unavailable_is_named() -> None:
+    listed = refused(1, "models", "inspect", "mine:1b", "--ollama", "http://127.0.0.1:1")
+    assert "Ollama (http://127.0.0.1:1) cannot be reached" in listed
+    assert listed.endswith("Start it, or forward its port again.\n")
 
 
 def test_a_stack_file_that_cannot_be_changed_is_left_alone(model: Path, tmp_path: Path) -> None:
     stack = tmp_path / "Pulumi.mine.yaml"
     stack.write_text("config: {}\n")
-    told = refused(2, "models", "inspect", str(model), "--name", "mine", "--write", str(stack))
-    assert "Pulumi.mine.yaml has no list of models." in told
+    listed = refused(2, "models", "inspect", str(model), "--name", "mine", "--write", str(stack))
+    assert "Pulumi.mine.yaml has no list of models." in listed
     assert stack.read_text() == "config: {}\n"
 
 

@@ -1,4 +1,4 @@
-"""`tandem plan STACK --running` and `--outputs FILE`: the plan, and what becomes of the stack that is up."""
+"""`tandem plan STACK --running` and `--outputs FILE`: the plan, and what becomes of the deployed stack."""
 
 import json
 import re
@@ -55,7 +55,7 @@ def test_a_switch_fits_a_terminal_of_80_columns(up: Path) -> None:
 
 
 @pytest.mark.parametrize("how", ["--running", "--outputs"])
-def test_a_refused_file_stops_nothing_and_asks_nobody(
+def test_a_refused_file_stops_nothing_and_makes_no_requests(
     how: str, refused: Path, up: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "")
@@ -64,9 +64,9 @@ def test_a_refused_file_stops_nothing_and_asks_nobody(
     assert (ended.returncode, ended.stderr) == (1, "")
     assert ended.stdout.startswith("error: Pulumi.timeslice.yaml has 2 errors\n")
     assert ended.stdout == f"{call('plan', str(refused)).stdout}{NOTHING_STOPPED}\n", "said of a running stack alone"
-    told = call("plan", str(refused), *asked, "--json")
-    jsonschema.validate(told.json, TypeAdapter(PlanReport).json_schema())
-    assert (told.returncode, told.json["verdict"], told.json["switch"]) == (1, "refused", None)
+    shown = call("plan", str(refused), *asked, "--json")
+    jsonschema.validate(shown.json, TypeAdapter(PlanReport).json_schema())
+    assert (shown.returncode, shown.json["verdict"], shown.json["switch"]) == (1, "refused", None)
 
 
 POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
@@ -99,18 +99,18 @@ POOL: dict[str, Any] = TIMESLICE["pools"]["gpu"]
         ),
     ],
 )
-def test_outputs_that_cannot_be_used_are_one_line_with_the_way_out(
+def test_outputs_that_cannot_be_used_are_one_line_with_the_fix(
     text: str | bytes | None, said: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "outputs.json"
     if text is not None:
         file.write_bytes(text if isinstance(text, bytes) else text.encode())
     stack = str(ROOT / "Pulumi.mps.yaml")
-    told = call("plan", stack, "--outputs", str(file), "--json")
-    line = told.json["error"]
+    shown = call("plan", stack, "--outputs", str(file), "--json")
+    line = shown.json["error"]
     assert re.match(rf".*{said}", line), line
-    assert call("plan", stack, "--outputs", str(file)) == Ended(told.returncode, "", f"error: {line}\n")
-    assert (told.returncode, line.count("\n")) == (2, 0)
+    assert call("plan", stack, "--outputs", str(file)) == Ended(shown.returncode, "", f"error: {line}\n")
+    assert (shown.returncode, line.count("\n")) == (2, 0)
 
 
 def test_a_folder_is_no_file_of_outputs(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_pulumi_is_asked_for_the_stack_in_its_project_and_for_no_secret(project:
         ('{"mode": "mps"}', "", 0, "the outputs of stack timeslice: pools is missing, and 1 more."),
     ],
 )
-def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_way_out(
+def test_a_pulumi_that_knows_no_such_stack_is_one_line_with_the_fix(
     prints: str, says: str, code: int, said: str, project: Path
 ) -> None:
     pulumi(project, prints=prints, says=says, code=code)

@@ -76,7 +76,7 @@ def test_where_all_runs_spilled_the_command_fails(tmp_path: Path) -> None:
     assert ended == Ended(1, said, f"error: {why}\n")
 
 
-def test_two_results_of_one_label_are_told_apart(tmp_path: Path) -> None:
+def test_two_results_of_one_label_are_distinguished(tmp_path: Path) -> None:
     report(tmp_path, mps(), mps())
     assert "mps (0) vs. mps (1)" in text(tmp_path)
 
@@ -96,10 +96,10 @@ def test_results_of_different_loads_are_refused_with_every_difference(tmp_path: 
     other.runs = [one for one in other.runs if one.endpoints == ["a"]]
     write(mps(), one)
     write(other, two)
-    told = refusal(one, two)
-    assert f"{two} and {one} cannot be compared: output_tokens is 7 there and 101 here" in told
-    assert "prompt_words is [8] there and [64] here" in told
-    assert "the models are a (llama2:7b) there and a (llama2:7b), b (mistral:7b) here" in told
+    shown = refusal(one, two)
+    assert f"{two} and {one} cannot be compared: output_tokens is 7 there and 101 here" in shown
+    assert "prompt_words is [8] there and [64] here" in shown
+    assert "the models are a (llama2:7b) there and a (llama2:7b), b (mistral:7b) here" in shown
 
 
 def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Path) -> None:
@@ -117,7 +117,7 @@ def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Pa
         (tmp_path / f"{name}.json").write_text(content)
     (tmp_path / "bytes.json").write_bytes(b"\xff\xfe\x00")
     names = ("cut", "other", "newer", "wrong", "lacks", "list", "bytes", "absent")
-    told = refusal(good, *(tmp_path / f"{name}.json" for name in names))
+    shown = refusal(good, *(tmp_path / f"{name}.json" for name in names))
     for name, why in {
         "cut": "is not complete JSON (line ",
         "other": "is not a `tandem bench` result.",
@@ -128,8 +128,8 @@ def test_files_that_are_no_results_are_refused_each_with_its_reason(tmp_path: Pa
         "bytes": "is not text.",
         "absent": "cannot be read: No such file or directory.",
     }.items():
-        assert f"{tmp_path / name}.json {why}" in told
-    assert "Traceback" not in told
+        assert f"{tmp_path / name}.json {why}" in shown
+    assert "Traceback" not in shown
 
 
 def changed(document: Any, path: str, value: Any) -> Any:
@@ -183,11 +183,11 @@ def test_a_value_that_no_benchmark_writes_is_one_line(path: str, value: Any, tmp
     write(mps(), good)
     document = changed(json.loads(good.read_text()), path, value)
     good.write_text(json.dumps(document).replace("Infinity", "1e400"))
-    told = refusal(good)
-    assert told.startswith(f"error: {good} is damaged ({'.'.join(path.split('.')[:1])}")
-    assert told.endswith("). Copy it again, or measure again.\n")
-    assert told.count("\n") == 1
-    assert len(told) < 400
+    shown = refusal(good)
+    assert shown.startswith(f"error: {good} is damaged ({'.'.join(path.split('.')[:1])}")
+    assert shown.endswith("). Copy it again, or measure again.\n")
+    assert shown.count("\n") == 1
+    assert len(shown) < 400
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_a_file_that_wears_readers_out_is_one_line(
         monkeypatch.setattr("tandem.measured.result_file.MOST_BYTES", 1024)
     path = tmp_path / "r.json"
     path.write_bytes(content)
-    told = refusal(path)
-    assert told.startswith(f"error: {path} {why}")
-    assert told.count("\n") == 1
-    assert len(told) < 400
+    shown = refusal(path)
+    assert shown.startswith(f"error: {path} {why}")
+    assert shown.count("\n") == 1
+    assert len(shown) < 400
 
 
 def test_two_sessions_of_different_models_are_refused(tmp_path: Path) -> None:
@@ -238,16 +238,16 @@ def test_results_of_one_name_in_two_folders_have_labels_of_their_own(tmp_path: P
 
 
 def test_half_a_goal_is_refused(tmp_path: Path) -> None:
-    told = "error: goodput needs both goals: --ttft-goal MS and --itl-goal MS\n"
-    assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == Ended(2, "", told)
+    shown = "error: goodput needs both goals: --ttft-goal MS and --itl-goal MS\n"
+    assert report(tmp_path, mps(), arguments=("--ttft-goal", "100")) == Ended(2, "", shown)
 
 
 def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
     ended = report(tmp_path, mps(), exclusive(), arguments=("--json",))
-    told, _ = ended.json["results"]
+    shown, _ = ended.json["results"]
     [compared] = ended.json["comparisons"]
     assert ended.returncode == 0
-    assert told["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
+    assert shown["sharing"][0]["slowdown"] == pytest.approx({"a": 2.0, "b": 1.5})
     # 0.69 / (101/2.15 + 101/4.15) against 0.46 / (101/4.15 + 101/6.15), by hand; each repeat is like the others.
     same = dict.fromkeys(("lowest", "ratio", "highest"), pytest.approx(0.8573, abs=1e-4))
     assert compared == {"best": "exclusive", "other": "mps", "decided": True, **same}
@@ -256,11 +256,11 @@ def test_json_is_the_figures_and_nothing_is_written(tmp_path: Path) -> None:
 
 def test_a_file_in_the_folders_place_asks_for_a_folder(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
-    told = f"error: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
-    assert report(tmp_path, mps()) == Ended(2, "", told)
+    shown = f"error: {tmp_path / 'out'} is a file. Name a folder with -o.\n"
+    assert report(tmp_path, mps()) == Ended(2, "", shown)
 
 
-def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_reported(tmp_path: Path) -> None:
     (tmp_path / "out" / "README.md").mkdir(parents=True)
-    told = f"error: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
-    assert report(tmp_path, mps()) == Ended(2, "", told)
+    shown = f"error: cannot write {tmp_path / 'out' / 'README.md'}: Is a directory. Name another folder with -o.\n"
+    assert report(tmp_path, mps()) == Ended(2, "", shown)

@@ -46,10 +46,10 @@ def refused(project: Path, *arguments: str, code: int = 2) -> str:
     ended = call("sandbox", *arguments, cwd=project)
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (code, "", 1), ended
     if arguments[0] not in ("preview", "pulumi") and "--" not in arguments:
-        told = call("sandbox", *arguments, "--json", cwd=project)
-        assert told == Ended(code, told.stdout, "")
-        assert told.json.keys() == {"schema_version", "error", "problems"}
-        assert f"error: {told.json['error']}\n" == ended.stderr
+        shown = call("sandbox", *arguments, "--json", cwd=project)
+        assert shown == Ended(code, shown.stdout, "")
+        assert shown.json.keys() == {"schema_version", "error", "problems"}
+        assert f"error: {shown.json['error']}\n" == ended.stderr
     return ended.stderr
 
 
@@ -79,11 +79,11 @@ def test_a_sandbox_outlives_its_stack_file(project: Path) -> None:
     (project / HOME / "old").mkdir(parents=True)
     assert "`pulumi` is not on the PATH" in refused(project, "destroy", "old")
     install(project, "v3.260.0")
-    told = "sandbox: old: 0 resources in Pulumi's state, 0 in the emulated cloud\nsandbox: state and cloud agree\n"
-    assert call("sandbox", "status", "old", cwd=project) == Ended(0, told, "")
+    shown = "sandbox: old: 0 resources in Pulumi's state, 0 in the emulated cloud\nsandbox: state and cloud agree\n"
+    assert call("sandbox", "status", "old", cwd=project) == Ended(0, shown, "")
 
 
-def test_a_folder_without_a_project_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_a_project_is_reported(tmp_path: Path) -> None:
     assert "no Pulumi.yaml" in refused(tmp_path, "status")
 
 
@@ -103,7 +103,7 @@ def test_a_project_is_found_beside_its_stack_file(project: Path, tmp_path_factor
         ("v3.260.0", HOSTS[:1], "pulumi has no pulumi-language-python-exec beside it"),
     ],
 )
-def test_a_pulumi_that_is_too_old_or_not_whole_is_told(
+def test_a_pulumi_that_is_too_old_or_not_whole_is_reported(
     project: Path, version: str, hosts: Sequence[str], says: str
 ) -> None:
     install(project, version, hosts=hosts)
@@ -139,7 +139,7 @@ def test_a_broken_state_is_named_with_its_fix_and_left_alone(project: Path, text
     assert cloud.read_text(encoding="utf-8") == text
 
 
-def test_a_cloud_in_use_by_another_command_is_told(project: Path) -> None:
+def test_a_cloud_in_use_by_another_command_is_reported(project: Path) -> None:
     # There is no `pulumi`: nothing that takes time comes before this answer.
     world = World(project / HOME / "timeslice" / CLOUD)
     try:
@@ -159,7 +159,7 @@ def test_a_stack_that_plan_refuses_is_refused_before_anything_starts(project: Pa
     assert not (project / ".tandem").exists()
 
 
-def test_deleting_something_that_is_not_there_is_told(project: Path) -> None:
+def test_deleting_something_that_is_not_there_is_reported(project: Path) -> None:
     install(project, "v3.260.0")
     said = refused(project, "delete", "timeslice", *THING, code=1)
     assert "no aws:ec2/vpc:Vpc 'vpc-1'" in said
