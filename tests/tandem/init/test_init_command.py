@@ -93,7 +93,7 @@ def test_the_user_may_change_models_and_budget_while_nothing_fits(project: Path,
     questions = answers("qwen2.5:32b", "0.1", "llama3.2:1b", "2", "1")
     code, screen = on_screen("init", "mine", "--region", "us-east-1", "--allow-cidr", "none", cwd=project)
     assert (code, len(questions)) == (0, 5)
-    assert "Nothing" in screen
+    assert "no setup fits" in screen
     assert questions[2] == "Models [qwen2.5:32b]: "
     assert [model.name for model in judge_file(project / "Pulumi.mine.yaml").config.models] == ["llama3.2:1b"]
 
