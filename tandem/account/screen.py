@@ -104,7 +104,7 @@ def quotas(found: Answer, stack: str, account: Account) -> None:
         console.print("\nRequest an increase:")
         for check in short:
             # Never folded: users copy it.
-            console.print(f"  {in_markup(check.way_out(account.region))}", soft_wrap=True)
+            console.print(f"  {in_markup(check.command(account.region))}", soft_wrap=True)
 
 
 def prices(kept: Kept, path: Path, now: datetime.datetime) -> None:

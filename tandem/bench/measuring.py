@@ -132,15 +132,15 @@ class _Measuring:
             finished = run_until_ctrl_c(self._measure)
         except NotWrittenError as error:
             failure, finished = f"{error} {self._kept()}", True
-        told = summary(self._result)
-        self._tell(told, failure)
+        found = summary(self._result)
+        self._print(found, failure)
         if failure:
             return FAILED
         if not finished:
             note(f"Interrupted. {self._kept()}")
             return INTERRUPTED
-        if told.errors:
-            complain(_errors(told))
+        if found.errors:
+            complain(_errors(found))
             return FAILED
         return FINE
 
@@ -206,14 +206,14 @@ class _Measuring:
         runs = len(read(self._path).runs)
         return f"{runs} {'run is' if runs == 1 else 'runs are'} in {self._path}. Continue with --resume."
 
-    def _tell(self, told: Summary, failure: str) -> None:
+    def _print(self, found: Summary, failure: str) -> None:
         result = self._result
         if self._parsed.json:
             state = {"result": str(self._path), "complete": result.complete, "warnings": self._warnings}
-            print_json({**state, **({"error": failure} if failure else {}), **told.as_dict()})
+            print_json({**state, **({"error": failure} if failure else {}), **found.as_dict()})
             return
         if result.runs:
-            show(told)
+            show(found)
         if failure:
             complain(failure)
         elif result.runs:
@@ -225,9 +225,9 @@ def _plan(stack: str) -> dict[str, Any]:
     from stacks.stack_file.judge import judge_file
     from tandem.planned.report import report
 
-    told = report(judge_file(existing(stack)), None).as_dict()
-    del told["resources"]
-    return told
+    shown = report(judge_file(existing(stack)), None).as_dict()
+    del shown["resources"]
+    return shown
 
 
 def _memory(asked: Ollama) -> Memory | None:
@@ -240,8 +240,8 @@ def _memory(asked: Ollama) -> Memory | None:
     return Memory(size=loaded.size, size_vram=loaded.size_vram, context_length=loaded.context)
 
 
-def _errors(told: Summary) -> str:
-    most = sorted(told.errors.items(), key=lambda item: (-item[1], item[0]))
+def _errors(found: Summary) -> str:
+    most = sorted(found.errors.items(), key=lambda item: (-item[1], item[0]))
     rest = f" and {len(most) - 3} more" if len(most) > 3 else ""
     kinds = "; ".join(f"{often} × {error}" for error, often in most[:3])
-    return f"{sum(told.errors.values())} requests failed: {kinds}{rest}"
+    return f"{sum(found.errors.values())} requests failed: {kinds}{rest}"

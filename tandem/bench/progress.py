@@ -53,35 +53,35 @@ class Progress:
         speed = sum(tokens_per_s([row for row in run.rows if row.endpoint == one]) for one in run.endpoints)
         remarks = [f"{failed} of {len(counted)} failed"] if failed else []
         remarks += reasons_against(run)
-        told = "".join(f"; {remark}" for remark in remarks)
-        line = f"{self._number}/{self._runs} {self._case}: {run.seconds:.1f} s, {speed:.1f} tokens/s{told}"
+        added = "".join(f"; {remark}" for remark in remarks)
+        line = f"{self._number}/{self._runs} {self._case}: {run.seconds:.1f} s, {speed:.1f} tokens/s{added}"
         self._console.print(in_markup(line), soft_wrap=not self._console.is_terminal)
         sys.stderr.flush()
 
 
-def show(told: Summary) -> None:
+def show(summary: Summary) -> None:
     """The figures as tables."""
     console = open_console()
-    for workload in dict.fromkeys(one.workload for one in told.figures):
+    for workload in dict.fromkeys(one.workload for one in summary.figures):
         table = new_table(f"{workload} (ms: p50 / p95)")
         table.add_column("model")
         for title in ("first token", "between", "request", "tokens/s", "failed"):
             table.add_column(title, justify="right")
-        for one in told.figures:
+        for one in summary.figures:
             if one.workload == workload:
                 who = f"{one.endpoint} {'together' if one.together else 'alone'}"
                 speed = f"{one.tokens_per_s.median:.1f}" if one.tokens_per_s else "–"
                 times = map(_two, (one.ttft_ms, one.itl_ms, one.latency_ms))
                 table.add_row(in_markup(who), *times, speed, str(one.errors))
         console.print(table)
-    for shared in told.sharing:
+    for shared in summary.sharing:
         cost = f", ${shared.usd_per_million:.2f} per million tokens" if shared.usd_per_million else ""
         speed = f"each model at {100 * shared.speed:.0f} % of its speed alone, " if shared.speed else ""
         text = f"{speed}{shared.tokens_per_s:.1f} tokens/s combined, fairness {shared.fairness:.2f}{cost}"
         announce(console, f"{shared.workload}, together:", text, "bold")
-    if told.excluded:
-        reasons = sorted({reason for _, some in told.excluded for reason in some})
-        text = f"{len(told.excluded)} of {told.runs} runs are excluded: {'; '.join(reasons)}"
+    if summary.excluded:
+        reasons = sorted({reason for _, some in summary.excluded for reason in some})
+        text = f"{len(summary.excluded)} of {summary.runs} runs are excluded: {'; '.join(reasons)}"
         announce(console, "warning:", text, "yellow")
 
 

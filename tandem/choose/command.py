@@ -134,7 +134,7 @@ def _choice(choice: "Choice") -> dict[str, Any]:
 
 
 def _base(parsed: argparse.Namespace) -> "BaseStack":
-    """The stack to try setups for; raises `CallError` for a wrong call."""
+    """The stack to try setups for; raises `CallError` for a usage error."""
     import datetime
     from dataclasses import replace
 

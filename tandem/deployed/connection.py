@@ -15,7 +15,7 @@ from tandem.deployed.kubeconfig import Chosen
 from tandem.deployed.objects import INSTANCE_LABEL
 from tandem.deployed.outputs import project_of, stack_outputs
 from tandem.deployed.patience import Patience
-from tandem.planned.promise import Promise
+from tandem.planned.expected import ExpectedStack
 
 if TYPE_CHECKING:
     from tandem.deployed.forwarding import Forward
@@ -38,12 +38,12 @@ class Connected:
     """A deployed stack: its cluster, what is expected of it, and Pulumi's outputs."""
 
     cluster: "Cluster"
-    promise: Promise
+    expected: ExpectedStack
     outputs: Mapping[str, Any] | None = None
 
 
 @contextmanager
-def connect(promise: Promise, way: Way, patience: Patience | None = None) -> Iterator[Connected]:
+def connect(expected: ExpectedStack, way: Way, patience: Patience | None = None) -> Iterator[Connected]:
     """The stack while the block runs; raises `NotConnectedError` if its cluster does not answer.
 
     Waits while patience lasts for one that may answer soon.
@@ -51,7 +51,7 @@ def connect(promise: Promise, way: Way, patience: Patience | None = None) -> Ite
     from tandem.deployed.kubernetes import cluster
 
     with cluster(way.chosen, patience) as reached:
-        yield Connected(reached, promise, way.outputs)
+        yield Connected(reached, expected, way.outputs)
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def forwards(connected: Connected) -> Iterator[dict[str, "Forward"]]:
             model.id: stack.enter_context(
                 connected.cluster.forward(model.id, model.namespace, {INSTANCE_LABEL: model.id}, model.port)
             )
-            for model in connected.promise.models
+            for model in connected.expected.models
         }
 
 
@@ -70,7 +70,7 @@ def forwards(connected: Connected) -> Iterator[dict[str, "Forward"]]:
 def endpoints(connected: Connected) -> Iterator[list[Endpoint]]:
     """The local address of each model of the stack while the block runs."""
     with forwards(connected) as open_:
-        yield [Endpoint(model.id, open_[model.id].url, model.tag) for model in connected.promise.models]
+        yield [Endpoint(model.id, open_[model.id].url, model.tag) for model in connected.expected.models]
 
 
 def by_kubeconfig(path: Path, context: str | None) -> Way:
@@ -115,14 +115,14 @@ def reached(parsed: argparse.Namespace, patience: "Patience | None" = None) -> "
         raise NotConnectedError("--context selects from a kubeconfig. Pass --kubeconfig FILE, too.")
     judged = accepted(parsed.stack)
 
-    from tandem.planned.promise import promised
+    from tandem.planned.expected import expect
 
-    promise = promised(judged)
+    expected = expect(judged)
     if parsed.kubeconfig is not None:
         way = by_kubeconfig(Path(parsed.kubeconfig), parsed.context)
     else:
         way = by_pulumi(judged.stack, stack_file(parsed.stack))
-    with connect(promise, way, patience) as connected:
+    with connect(expected, way, patience) as connected:
         yield connected
 
 

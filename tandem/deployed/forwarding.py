@@ -137,7 +137,7 @@ class Forward:
 async def listed(
     api: Api, kind: type[APIObject], namespace: str | None = None, labels: Mapping[str, str] | None = None
 ) -> list[dict[str, Any]]:
-    """The objects of a kind in a namespace, or in all; with these labels. Raises `MalformedError` for bad answers."""
+    """The objects of a kind with these labels, in one namespace or all. Raises `MalformedError` for bad answers."""
     found: list[Thing] = []
     params = {"limit": PAGE}
     if labels:

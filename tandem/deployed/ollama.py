@@ -32,7 +32,7 @@ SHOW_SECONDS = 120.0
 LOAD_SECONDS = 600.0
 """Ollama itself stops a load without progress after five minutes."""
 MOST_BYTES = 8 * 2**20
-"""Of a reply: a list of 10,000 models has half as many. The parsed reply takes up to 16 times its size."""
+"""Of a reply: a list of 10,000 models has half as many. The parsed reply needs up to 16 times its size."""
 MOST_SHOWN_BYTES = 64 * 2**20
 """Of a description. A vocabulary of 262,144 tokens has 20 MiB."""
 MOST_SAID_BYTES = 256 * 2**10

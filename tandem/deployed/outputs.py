@@ -24,8 +24,8 @@ def of_stack(stack: str, file: Path) -> StackOutputs:
 
     Raises `NotConnectedError` if Pulumi is missing, or the stack does not exist or is not deployed.
     """
-    told = stack_outputs(stack, project_of(file), secrets=False, otherwise=OUTPUTS_FILE)
-    return read_outputs(told, f"the outputs of stack {stack}", stack)
+    values = stack_outputs(stack, project_of(file), secrets=False, otherwise=OUTPUTS_FILE)
+    return read_outputs(values, f"the outputs of stack {stack}", stack)
 
 
 def of_file(path: Path, stack: str) -> StackOutputs:
@@ -33,24 +33,24 @@ def of_file(path: Path, stack: str) -> StackOutputs:
     again = f"Write it with `pulumi stack output --json --stack {stack} > {path}`."
     try:
         # Some shells write a byte order mark first.
-        told = json.loads(path.read_text(encoding="utf-8-sig"))
+        values = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise NotConnectedError(f"Cannot read the outputs in {path}: {error.strerror}. {again}") from None
     except (ValueError, RecursionError):
         raise NotConnectedError(f"{path} is not valid JSON. {again}") from None
-    if not isinstance(told, dict):
+    if not isinstance(values, dict):
         raise NotConnectedError(f"{path} does not contain a JSON object. {again}")
-    return read_outputs(told, str(path), stack)
+    return read_outputs(values, str(path), stack)
 
 
-def read_outputs(told: Mapping[str, Any], name: str, stack: str) -> StackOutputs:
+def read_outputs(values: Mapping[str, Any], name: str, stack: str) -> StackOutputs:
     """The stack that these outputs describe; raises `NotConnectedError` if they are empty or of another program."""
-    if not told:
+    if not values:
         raise NotConnectedError(
             f"Stack {stack} has no outputs: it is not deployed. Run `pulumi up --stack {stack}` first."
         )
     try:
-        return StackOutputs.model_validate(told)
+        return StackOutputs.model_validate(values)
     except ValidationError as error:
         first, *others = error.errors()
         where = ".".join(map(str, first["loc"]))

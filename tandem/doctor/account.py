@@ -43,12 +43,12 @@ def check_quotas(case: Case) -> Iterator[Finding]:
                 f"aws service-quotas list-service-quotas --service-code {need.quota.service} --region {case.region}",
             )
         elif check.verdict == "short":
-            yield stops(f"{title}: {used}, {need.now:,} needed", check.way_out(case.region))
+            yield stops(f"{title}: {used}, {need.now:,} needed", check.command(case.region))
         elif check.verdict == "short at max":
-            yield warning(f"{title}: {used}, {need.most:,} needed at most", check.way_out(case.region))
+            yield warning(f"{title}: {used}, {need.most:,} needed at most", check.command(case.region))
         elif check.verdict == "short while replacing":
             needed = f"{need.replacing:,} needed while nodes are updated or replaced"
-            yield warning(f"{title}: {used}, {needed}", check.way_out(case.region))
+            yield warning(f"{title}: {used}, {needed}", check.command(case.region))
     if all(check.verdict == "ok" for check in checks):
         yield ok(f"{len(checks)} quotas are enough")
 

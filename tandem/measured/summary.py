@@ -98,10 +98,10 @@ class Summary:
 
     def as_dict(self) -> dict[str, Any]:
         """The summary for JSON."""
-        told = asdict(self)
-        for entry in (*told["figures"], *told["sharing"]):
+        values = asdict(self)
+        for entry in (*values["figures"], *values["sharing"]):
             entry["workload"] = entry["workload"]._asdict()
-        return told
+        return values
 
 
 def summary(result: Result, goals: Goals | None = None) -> Summary:
@@ -159,18 +159,18 @@ def _workload(run: Run) -> Workload:
     return Workload(run.prompt_words, run.loop, run.level)
 
 
-def reference(told: Sequence[Summary]) -> Workload | None:
+def reference(summaries: Sequence[Summary]) -> Workload | None:
     """The workload of the headline: in all results, closed before open, shortest prompts, highest level."""
-    common = set.intersection(*({shared.workload for shared in one.sharing} for one in told))
+    common = set.intersection(*({shared.workload for shared in one.sharing} for one in summaries))
     return min(common, key=lambda one: (one.loop, one.prompt_words, -one.level), default=None)
 
 
-def compare_costs(told: Sequence[Summary]) -> list[Comparison]:
+def compare_costs(summaries: Sequence[Summary]) -> list[Comparison]:
     """The cheapest target at that workload against each other one, if two or more have a price."""
-    common = reference(told)
+    common = reference(summaries)
     costs = {
         one.label: [repeat.usd_per_million for repeat in shared.repeats if repeat.usd_per_million]
-        for one in told
+        for one in summaries
         for shared in one.sharing
         if shared.workload == common
     }
@@ -211,14 +211,14 @@ def _sharing(
     if len(endpoints) < 2:
         return []
     groups = [*((endpoint,) for endpoint in endpoints), tuple(endpoints)]
-    told = []
+    found = []
     for workload in sorted({workload for workload, _ in kept}):
         by_group = [{run.repeat: run for run in kept.get((workload, group), [])} for group in groups]
         whole = sorted(set.intersection(*map(set, by_group)))
         repeats = [_repeat([runs[number] for runs in by_group], usd_per_hour) for number in whole]
         if repeats:
-            told.append(_medians(workload, repeats))
-    return told
+            found.append(_medians(workload, repeats))
+    return found
 
 
 def _repeat(runs: Sequence[Run], usd_per_hour: float | None) -> Repeat:

@@ -29,7 +29,7 @@ PREFIXES = (
     (b"<", "It is a web page. For a file on Hugging Face, write the URL with `/resolve/` instead of `/blob/`."),
     (b"PK", "It is an archive. Unpack it, and choose the GGUF file."),
 )
-"""First bytes of files that users mistake for GGUF, and the fix."""
+"""First bytes of files that users confuse with GGUF, and the fix."""
 NEW_COPY = "Download it again."
 
 

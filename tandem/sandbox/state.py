@@ -114,7 +114,7 @@ def compare(stack: str, deployment: Mapping[str, Any], world: "World", graph: "G
     roots = [thing for thing in left if thing.owner not in named and not _goes_with_the_cluster(thing)]
     known = {one["urn"] for one in resources}
     orphans = tuple(_orphan(stack, thing, unfinished, graph, providers, known) for thing in roots)
-    missing = tuple(one for one in managed if _is_gone(one, world))
+    missing = tuple(one for one in managed if _is_missing(one, world))
     made = sum(thing.made_by != "pulumi" for thing in world.things())
     return Findings(managed, len(resources), len(world.things()), orphans, missing, unfinished, made=made)
 
@@ -146,7 +146,7 @@ def _goes_with_the_cluster(thing: "Thing") -> bool:
     return thing.made_by == HELM and thing.owner is None
 
 
-def _is_gone(one: Managed, world: "World") -> bool:
+def _is_missing(one: Managed, world: "World") -> bool:
     """Whether it no longer exists; resources of a deleted cluster no longer answer."""
     from sandbox.world import CloudError
 

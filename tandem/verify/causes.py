@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from sharing.names import MODE_TAINT, POOL_LABEL
 from tandem.deployed.answers import FORWARD_REFUSED
 from tandem.deployed.objects import Object, condition, is_cordoned, is_ready, name, state, taint, tolerated
-from tandem.planned.promise import Daemon, ModelPromise, PoolPromise
+from tandem.planned.expected import Daemon, ExpectedModel, ExpectedPool
 
 ALONE = "This cluster has nothing of stack {stack}. Pass another --context, or run `pulumi up --stack {stack}`."
 SWITCH = (
@@ -22,7 +22,7 @@ SHARES = (
 )
 
 
-def of_nodes(pool: PoolPromise, nodes: Sequence[Object], strays: Sequence[Object]) -> str:
+def of_nodes(pool: ExpectedPool, nodes: Sequence[Object], strays: Sequence[Object]) -> str:
     """Why a pool has too few ready nodes."""
     away = [node for node in nodes if not is_ready(node)]
     if strays:
@@ -51,7 +51,7 @@ def of_nodes(pool: PoolPromise, nodes: Sequence[Object], strays: Sequence[Object
     )
 
 
-def of_daemon(daemon: Daemon, pool: PoolPromise, desired: int | None) -> str:
+def of_daemon(daemon: Daemon, pool: ExpectedPool, desired: int | None) -> str:
     """Why a DaemonSet is not ready; `desired` is None where there is none."""
     if desired is None:
         return f"{daemon.namespace} has no DaemonSet {daemon.name}. Run `pulumi up --stack {pool.stack}`."
@@ -60,7 +60,7 @@ def of_daemon(daemon: Daemon, pool: PoolPromise, desired: int | None) -> str:
     return f"Its pods are not ready. Run `kubectl -n {daemon.namespace} describe pods`."
 
 
-def of_missing_pod(model: ModelPromise, deployment: Object | None) -> str:
+def of_missing_pod(model: ExpectedModel, deployment: Object | None) -> str:
     """Why a model has no pod."""
     if deployment is None:
         return f"Namespace {model.namespace} has no release of this model. Run `pulumi up --stack {model.stack}`."
@@ -69,12 +69,12 @@ def of_missing_pod(model: ModelPromise, deployment: Object | None) -> str:
     return f"Its Deployment has created no pod: a quota or a policy may refuse it. {_kubectl(model, 'describe')}"
 
 
-def of_waiting_pod(model: ModelPromise, pod: Object, nodes: Sequence[Object]) -> str:
+def of_waiting_pod(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> str:
     """Why a model's pod is not ready; `nodes` are those of its pool."""
     return next(_waits(model, pod, nodes), f"Run `kubectl -n {model.namespace} describe pod {name(pod)}`.")
 
 
-def _waits(model: ModelPromise, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
+def _waits(model: ExpectedModel, pod: Object, nodes: Sequence[Object]) -> Iterator[str]:
     """Causes, the most specific first. The scheduler counts the nodes by reason, one for each."""
     found, mode = state(pod), tolerated(pod, MODE_TAINT)
     # Kubernetes 1.36 does not name the taint (plugins/tainttoleration/taint_toleration.go).
@@ -115,7 +115,7 @@ def _image(found: str) -> str:
     return "The image cannot be pulled. Check its name, and the node's internet access (NAT, routes)."
 
 
-def of_server(model: ModelPromise, step: str, found: str) -> str:
+def of_server(model: ExpectedModel, step: str, found: str) -> str:
     """Why a server fails a `step` of its test."""
     if found.startswith(FORWARD_REFUSED):
         if "(403)" in found:
@@ -132,7 +132,7 @@ def of_server(model: ModelPromise, step: str, found: str) -> str:
     return _kubectl(model, "logs")
 
 
-def of_context(model: ModelPromise) -> str:
+def of_context(model: ExpectedModel) -> str:
     """Why a server has loaded its model with another context than its settings."""
     return (
         "A client requests another num_ctx, or the tag sets one: check `kubectl -n "
@@ -141,7 +141,7 @@ def of_context(model: ModelPromise) -> str:
     )
 
 
-def of_spill(model: ModelPromise, spilled: int) -> str:
+def of_spill(model: ExpectedModel, spilled: int) -> str:
     """What helps a model with this many bytes on the CPU."""
     return f"The GPU had less memory for it than planned.{_would_fit(model.what_would_fit(spilled))}"
 
@@ -150,7 +150,7 @@ def _would_fit(offers: Sequence[str]) -> str:
     return f" It would fit with {'; or '.join(offers)}." if offers else " Choose a smaller model."
 
 
-def _kubectl(model: ModelPromise, verb: str) -> str:
+def _kubectl(model: ExpectedModel, verb: str) -> str:
     command, _, option = verb.partition(" --")
     return f"Run `kubectl -n {model.namespace} {command} deployment/{model.id}{f' --{option}' if option else ''}`."
 

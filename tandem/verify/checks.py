@@ -26,7 +26,7 @@ from tandem.deployed.objects import (
     taint,
 )
 from tandem.deployed.outputs import read_outputs
-from tandem.planned.promise import BATCH, Daemon, ModelPromise, PoolPromise, Promise
+from tandem.planned.expected import BATCH, Daemon, ExpectedModel, ExpectedPool, ExpectedStack
 from tandem.verify import causes
 from tandem.verify.servers import Server
 
@@ -50,33 +50,33 @@ class Check:
     what: str
     held: bool | None
     """None if it could not be checked, because an earlier one failed."""
-    promised: str
+    expected: str
     found: str
     fix: str = ""
     """How to repair it."""
 
 
-def stack_checks(promise: Promise, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
+def stack_checks(expected: ExpectedStack, outputs: Mapping[str, Any] | None) -> Iterator[Check]:
     """Whether the deployed stack matches the file; nothing without Pulumi's outputs."""
     if outputs is None:
         return
     try:
-        differing = list(_differences(promise, outputs))
+        differing = list(_differences(expected, outputs))
     except NotConnectedError as error:
         differing = [str(error)]
     yield Check(
         about="stack",
         what="matches its file",
         held=not differing,
-        promised="matches",
+        expected="matches",
         found=one_line("; ".join(differing)) or "matches",
-        fix=f"The file changed after the last `up`. Run `pulumi up --stack {promise.stack}`.",
+        fix=f"The file changed after the last `up`. Run `pulumi up --stack {expected.stack}`.",
     )
 
 
-def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
+def _differences(expected: ExpectedStack, outputs: Mapping[str, Any]) -> Iterator[str]:
     """The changes that `tandem plan --running` shows."""
-    compared = compare(promise.setup, read_outputs(outputs, "the outputs", promise.stack))
+    compared = compare(expected.setup, read_outputs(outputs, "the outputs", expected.stack))
     yield from (f"pool {name} is not deployed" for name in compared.new)
     for change in compared.changes:
         yield f"pool {change.pool.name} is deployed as {change.before}, not {change.after}"
@@ -85,7 +85,7 @@ def _differences(promise: Promise, outputs: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"model {id} is still deployed" for id in sorted(compared.gone_models))
 
 
-def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
+def pool_checks(pool: ExpectedPool, facts: Facts) -> Iterator[Check]:
     """Nodes, their DaemonSets, the labels these set, and the shares that result: cause before effect."""
     about, nodes = f"pool {pool.name}", nodes_of(pool.name, facts)
     ready = [node for node in nodes if is_ready(node)]
@@ -98,7 +98,7 @@ def pool_checks(pool: PoolPromise, facts: Facts) -> Iterator[Check]:
         yield from (_offered(about, resource, pool, ready) for resource in pool.shares)
 
 
-def _mode(about: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+def _mode(about: str, pool: ExpectedPool, nodes: Sequence[Object]) -> Check:
     """The mode that the nodes were created for: a wrong one explains all later failures."""
     tainted = [node for node in nodes if taint(node, MODE_TAINT)]
     wrong = [f"{causes.mode_of(node)} on {name(node)}" for node in tainted if causes.mode_of(node) != pool.config]
@@ -106,13 +106,13 @@ def _mode(about: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
         about=about,
         what="mode",
         held=not wrong if tainted else None,
-        promised=pool.config,
+        expected=pool.config,
         found=", ".join(wrong) or (pool.config if tainted else f"no node with the taint {MODE_TAINT}"),
         fix=causes.SWITCH.format(stack=pool.stack),
     )
 
 
-def _nodes_ready(about: str, pool: PoolPromise, nodes: Sequence[Object], facts: Facts) -> Check:
+def _nodes_ready(about: str, pool: ExpectedPool, nodes: Sequence[Object], facts: Facts) -> Check:
     ready = sum(map(is_ready, nodes))
     others = ", ".join(name(node) for node in nodes if not is_ready(node))
     strays = [] if nodes else [node for node in facts.nodes if _strayed(node, pool)]
@@ -121,18 +121,18 @@ def _nodes_ready(about: str, pool: PoolPromise, nodes: Sequence[Object], facts: 
         about=about,
         what="nodes ready",
         held=ready >= pool.nodes,
-        promised=f"{pool.nodes}",
+        expected=f"{pool.nodes}",
         found=f"{ready}{f' (not ready: {others})' if others else ''}",
         fix=causes.ALONE.format(stack=pool.stack) if alone else causes.of_nodes(pool, nodes, strays),
     )
 
 
-def _strayed(node: Object, pool: PoolPromise) -> bool:
+def _strayed(node: Object, pool: ExpectedPool) -> bool:
     """Whether a node was created for the pool and no longer has its label."""
     return causes.mode_of(node) == pool.config and labels(node).get(POOL_LABEL) not in pool.others
 
 
-def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Check:
+def _daemon(about: str, daemon: Daemon, pool: ExpectedPool, facts: Facts) -> Check:
     found = [one for one in facts.daemon_sets.get(daemon.namespace, ()) if name(one) == daemon.name]
     status = found[0].get("status", {}) if found else {}
     desired, ready = status.get("desiredNumberScheduled", 0), status.get("numberReady", 0)
@@ -140,13 +140,13 @@ def _daemon(about: str, daemon: Daemon, pool: PoolPromise, facts: Facts) -> Chec
         about=about,
         what=f"{daemon.what} ready",
         held=bool(found) and ready >= max(desired, pool.nodes),
-        promised=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
+        expected=f"on {pool.nodes} {'node' if pool.nodes == 1 else 'nodes'}",
         found=f"{ready} of {desired} ready" if found else f"no DaemonSet {daemon.namespace}/{daemon.name}",
         fix=causes.of_daemon(daemon, pool, desired if found else None),
     )
 
 
-def _label(about: str, label: str, value: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+def _label(about: str, label: str, value: str, pool: ExpectedPool, nodes: Sequence[Object]) -> Check:
     wrong = [
         f"{labels(node).get(label, 'no label')} on {name(node)}" for node in nodes if labels(node).get(label) != value
     ]
@@ -154,7 +154,7 @@ def _label(about: str, label: str, value: str, pool: PoolPromise, nodes: Sequenc
         about=about,
         what=label.removeprefix("nvidia.com/"),
         held=not wrong if nodes else None,
-        promised=value,
+        expected=value,
         found=", ".join(wrong) or value if nodes else NO_NODE,
         fix=f"The node's label {label} is set by feature discovery, or by the node group. No label for minutes: "
         "feature discovery does not run there. Another value: the node serves another mode. Run "
@@ -162,25 +162,25 @@ def _label(about: str, label: str, value: str, pool: PoolPromise, nodes: Sequenc
     )
 
 
-def _offered(about: str, resource: str, pool: PoolPromise, nodes: Sequence[Object]) -> Check:
+def _offered(about: str, resource: str, pool: ExpectedPool, nodes: Sequence[Object]) -> Check:
     due = {name(node): pool.allocatable(labels(node).get(TYPE_LABEL, ""))[resource] for node in nodes}
     wrong = [
         f"{allocatable(node, resource)} on {name(node)}"
         for node in nodes
         if allocatable(node, resource) != due[name(node)]
     ]
-    promised = " or ".join(map(str, sorted(set(due.values())))) or str(pool.allocatable("")[resource])
+    expected = " or ".join(map(str, sorted(set(due.values())))) or str(pool.allocatable("")[resource])
     return Check(
         about=about,
         what=f"{resource} per node",
         held=not wrong if nodes else None,
-        promised=promised,
-        found=", ".join(wrong) or promised if nodes else NO_NODE,
+        expected=expected,
+        found=", ".join(wrong) or expected if nodes else NO_NODE,
         fix=causes.SHARES.format(namespace=pool.daemons[0].namespace, name=pool.daemons[0].name),
     )
 
 
-def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
+def model_checks(model: ExpectedModel, facts: Facts) -> Iterator[Check]:
     """A model's settings, its pod's node and its share."""
     about = f"model {model.id}"
     pod, nodes = pod_of(model.id, facts.pods), nodes_of(model.pool, facts)
@@ -188,7 +188,7 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
     if not model.running:
         fix = f"The file parks it, but the deployed stack does not. Run `pulumi up --stack {model.stack}`."
         found = name(pod) if pod else "no pod"
-        yield Check(about=about, what="parked", held=pod is None, promised="no pod", found=found, fix=fix)
+        yield Check(about=about, what="parked", held=pod is None, expected="no pod", found=found, fix=fix)
         if deployment:
             yield _settings(about, model, deployment)
         return
@@ -198,7 +198,7 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         about=about,
         what="pod ready",
         held=pod is not None and is_ready(pod),
-        promised="ready",
+        expected="ready",
         found=state(pod) if pod else f"no pod{f': {refused}' if refused else ''}",
         fix=causes.of_waiting_pod(model, pod, nodes) if pod else causes.of_missing_pod(model, deployment),
     )
@@ -207,7 +207,7 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         about=about,
         what="on a node of its pool",
         held=node in map(name, nodes) if node else None,
-        promised=f"pool {model.pool}",
+        expected=f"pool {model.pool}",
         found=node or "on no node",
         fix=f"The node lost its label {POOL_LABEL}, or somebody edited the pod's nodeSelector. Run "
         f"`kubectl get node {node} --show-labels`.",
@@ -216,13 +216,13 @@ def model_checks(model: ModelPromise, facts: Facts) -> Iterator[Check]:
         about=about,
         what="holds one share",
         held=requested(pod, model.resource) == 1 if pod else None,
-        promised=f"1 {model.resource}",
+        expected=f"1 {model.resource}",
         found=f"{requested(pod, model.resource)} {model.resource}" if pod else "no pod",
         fix=f"A pod that requests no share may see every GPU. Run `pulumi up --stack {model.stack}`.",
     )
 
 
-def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
+def _settings(about: str, model: ExpectedModel, started: Object | None) -> Check:
     """The settings of its server: context, slots, KV type, batch and others in the file.
 
     `started` is its pod; of a parked model, which has none, its Deployment.
@@ -233,23 +233,23 @@ def _settings(about: str, model: ModelPromise, started: Object | None) -> Check:
         for key, value in model.settings.items()
         if own.get(key) != value
     ]
-    promised = ", ".join(f"{SETTINGS[key]} {value}" for key, value in model.settings.items() if key in SETTINGS)
+    expected = ", ".join(f"{SETTINGS[key]} {value}" for key, value in model.settings.items() if key in SETTINGS)
     return Check(
         about=about,
         what="settings",
         held=not wrong if started else None,
-        promised=promised,
-        found="; ".join(wrong) or promised if started else "no pod",
+        expected=expected,
+        found="; ".join(wrong) or expected if started else "no pod",
         fix=causes.CHANGED.format(stack=model.stack, namespace=model.namespace, id=model.id),
     )
 
 
-def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]:
+def server_checks(model: ExpectedModel, server: Server | None) -> Iterator[Check]:
     """Whether a model's server has it, loads it, answers, and has all of it on the GPU; None = not asked."""
     if not model.running:
         return
     about = f"model {model.id}"
-    for step, what, promised in (
+    for step, what, expected in (
         ("version", "server answers", "an answer"),
         ("held", "has its model", model.tag),
         ("loaded", "loads its model", "loaded"),
@@ -258,33 +258,33 @@ def server_checks(model: ModelPromise, server: Server | None) -> Iterator[Check]
         outcome = server.outcomes.get(step) if server else None
         held, found = (outcome.fine, outcome.text) if outcome else (None, "not asked")
         fix = causes.of_server(model, step, found)
-        yield Check(about=about, what=what, held=held, promised=promised, found=found, fix=fix)
+        yield Check(about=about, what=what, held=held, expected=expected, found=found, fix=fix)
     memory = server.memory if server else None
     yield Check(
         about=about,
         what="context",
         held=memory.context == model.context if memory else None,
-        promised=f"{model.context:,} tokens",
+        expected=f"{model.context:,} tokens",
         found=f"{memory.context:,} tokens" if memory else "not asked",
         fix=causes.of_context(model),
     )
     yield _whole(about, model, server)
 
 
-def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
+def _whole(about: str, model: ExpectedModel, server: Server | None) -> Check:
     """All layers on the GPU: since Ollama 0.30, only then are both sizes equal."""
-    what, promised = "all layers on the GPU", "100 %"
+    what, expected = "all layers on the GPU", "100 %"
     memory = server.memory if server else None
     if memory is None:
         # A server that loaded its model and no longer lists it: a client unloaded it, or it crashed.
         gone = server is not None and "answered" in server.outcomes
         found = "no longer loaded" if gone else "not asked"
         fix = "The server restarted, or a client unloaded the model. Run the command again."
-        return Check(about=about, what=what, held=False if gone else None, promised=promised, found=found, fix=fix)
+        return Check(about=about, what=what, held=False if gone else None, expected=expected, found=found, fix=fix)
     spilled = memory.size - memory.size_vram
     if memory.size > 0 and spilled <= 0:
         found = f"100 % of {_mib(memory.size)}"
-        return Check(about=about, what=what, held=True, promised=promised, found=found)
+        return Check(about=about, what=what, held=True, expected=expected, found=found)
     if memory.size_vram <= 0:
         found = "0 %: it runs on the CPU"
         fix = (
@@ -295,7 +295,7 @@ def _whole(about: str, model: ModelPromise, server: Server | None) -> Check:
         part = 100 * memory.size_vram / memory.size
         found = f"{part:.0f} %: {_mib(spilled)} of {_mib(memory.size)} spilled to the CPU"
         fix = causes.of_spill(model, spilled)
-    return Check(about=about, what=what, held=False, promised=promised, found=found, fix=fix)
+    return Check(about=about, what=what, held=False, expected=expected, found=found, fix=fix)
 
 
 def _mib(size: int) -> str:

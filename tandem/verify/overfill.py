@@ -13,7 +13,7 @@ from sharing import artifacts
 from sharing.names import POOL_LABEL, tolerations
 from tandem.deployed.answers import AdmissionError
 from tandem.deployed.objects import Object, allocatable, is_ready, labels, name, node_of, requested, unplaced
-from tandem.planned.promise import PoolPromise
+from tandem.planned.expected import ExpectedPool
 from tandem.verify.checks import Check
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ ENDED = ("Succeeded", "Failed")
 
 def overfill(
     cluster: "Cluster",
-    pool: PoolPromise,
+    pool: ExpectedPool,
     nodes: Sequence[Object],
     namespace: str,
     *,
@@ -117,7 +117,7 @@ def pod(own_name: str, namespace: str, pool: str, resource: str, nodes: Sequence
     }
 
 
-def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) -> Check:
+def judged(pool: ExpectedPool, resource: str, free: int, pods: Sequence[Object]) -> Check:
     """The result: all pods but one have a node, and that one waits for a share."""
     placed, words = [node_of(pod) for pod in pods if node_of(pod)], list(filter(None, map(unplaced, pods)))
     too_few = f"Insufficient {resource}"
@@ -136,12 +136,12 @@ def judged(pool: PoolPromise, resource: str, free: int, pods: Sequence[Object]) 
     return _check(pool, resource, free, held, found, OTHER_NUMBER)
 
 
-def _check(pool: PoolPromise, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
+def _check(pool: ExpectedPool, resource: str, free: int, held: bool | None, found: str, fix: str) -> Check:
     return Check(
         about=f"pool {pool.name}",
         what=f"one pod too many stays Pending for {resource} ({free} free)",
         held=held,
-        promised=f"Insufficient {resource}",
+        expected=f"Insufficient {resource}",
         found=found,
         fix=fix,
     )

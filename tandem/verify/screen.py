@@ -30,7 +30,7 @@ def verdict(found: Verdict, console: Console | None = None) -> None:
     console.print()
     if found.broken:
         first = found.broken[0]
-        text = f"{first.about}, {first.what}: expected {first.promised}, found {first.found}"
+        text = f"{first.about}, {first.what}: expected {first.expected}, found {first.found}"
         announce(console, "error:", text, "bold red")
         if first.fix:
             announce(console, "hint:", first.fix, "cyan")
@@ -38,7 +38,7 @@ def verdict(found: Verdict, console: Console | None = None) -> None:
 
 
 def _found(check: Check) -> str:
-    return check.found if check.held is not False else f"{check.found} (expected: {check.promised})"
+    return check.found if check.held is not False else f"{check.found} (expected: {check.expected})"
 
 
 def _counted(found: Verdict) -> str:

@@ -52,7 +52,9 @@ class Verdict:
 
 def _as_dict(check: Check) -> dict[str, Any]:
     """A check for JSON; with its fix only if it failed."""
-    return {**asdict(check), "fix": check.fix if check.held is False else ""}
+    # The key keeps its first name (docs/decisions/0149).
+    shown = {"promised" if key == "expected" else key: value for key, value in asdict(check).items()}
+    return {**shown, "fix": check.fix if check.held is False else ""}
 
 
 def verify(connected: Connected, *, patience: Patience, overfill: bool = False, reach: Reach = forwards) -> Verdict:
@@ -74,21 +76,23 @@ def verify(connected: Connected, *, patience: Patience, overfill: bool = False, 
         patience.tell("Starting one pod too many …")
         checks += _overfilled(connected, checks)
     return Verdict(
-        stack=connected.promise.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
+        stack=connected.expected.stack, cluster=connected.cluster.host, checks=checks, waited_s=patience.waited
     )
 
 
 def look(connected: Connected, tell: Callable[[str], None], reach: Reach) -> Iterator[Check]:
     """Checks everything once: causes before effects."""
-    promise = connected.promise
-    yield from stack_checks(promise, connected.outputs)
+    expected = connected.expected
+    yield from stack_checks(expected, connected.outputs)
     tell("Checking nodes and pods …")
     facts = facts_of(connected)
-    for pool in promise.pools:
+    for pool in expected.pools:
         yield from pool_checks(pool, facts)
-    ready = [model.id for model in promise.models if model.running and is_ready(pod_of(model.id, facts.pods) or NO_POD)]
+    ready = [
+        model.id for model in expected.models if model.running and is_ready(pod_of(model.id, facts.pods) or NO_POD)
+    ]
     servers = _examined(connected, ready, tell, reach) if ready else {}
-    for model in promise.models:
+    for model in expected.models:
         yield from model_checks(model, facts)
         yield from server_checks(model, servers.get(model.id))
 
@@ -98,9 +102,9 @@ NO_POD: dict[str, Any] = {"metadata": {}}
 
 def facts_of(connected: Connected) -> Facts:
     """The current state of the stack in Kubernetes."""
-    cluster, promise = connected.cluster, connected.promise
-    namespaces = {daemon.namespace for pool in promise.pools for daemon in pool.daemons}
-    homes = {model.namespace for model in promise.models}
+    cluster, expected = connected.cluster, connected.expected
+    namespaces = {daemon.namespace for pool in expected.pools for daemon in pool.daemons}
+    homes = {model.namespace for model in expected.models}
     return Facts(
         nodes=cluster.nodes(),
         daemon_sets={namespace: cluster.daemon_sets(namespace) for namespace in sorted(namespaces)},
@@ -111,7 +115,7 @@ def facts_of(connected: Connected) -> Facts:
 
 def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], None], reach: Reach) -> dict[str, Server]:
     tell(f"Loading {' and '.join(ids)} …")
-    models = [model for model in connected.promise.models if model.id in ids]
+    models = [model for model in connected.expected.models if model.id in ids]
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
         for model in models:
@@ -124,15 +128,15 @@ def _examined(connected: Connected, ids: Sequence[str], tell: Callable[[str], No
 def _overfilled(connected: Connected, checks: Sequence[Check]) -> Iterator[Check]:
     """Only for a pool that passes its other checks: otherwise a wrong number of shares would be reported twice."""
     facts = facts_of(connected)
-    namespace = connected.promise.models[0].namespace
-    for pool in connected.promise.pools:
+    namespace = connected.expected.models[0].namespace
+    for pool in connected.expected.pools:
         about = f"pool {pool.name}"
         broken = any(check.held is False for check in checks if check.about == about)
         if pool.nodes and not broken:
             yield from overfill(connected.cluster, pool, nodes_of(pool.name, facts), namespace)
         else:
             why = "not tried: another check of the pool failed" if broken else "not tried: the pool is parked"
-            yield Check(about=about, what="one pod too many stays Pending", held=None, promised="Pending", found=why)
+            yield Check(about=about, what="one pod too many stays Pending", held=None, expected="Pending", found=why)
 
 
 def _progress(checks: Sequence[Check], first: Check) -> str:

@@ -1,1 +1,1 @@
-"""`tandem watch`: what goes on in a stack that is up."""
+"""`tandem watch`: what goes on in a deployed stack."""

@@ -12,7 +12,7 @@ from tandem.deployed.connection import Connected, Reach, forwards, trouble_of
 from tandem.deployed.endpoints import Endpoint, NotConnectedError
 from tandem.deployed.objects import Facts, nodes_of, pod_of
 from tandem.deployed.ollama import Memory, Ollama, OllamaError
-from tandem.planned.promise import ModelPromise
+from tandem.planned.expected import ExpectedModel
 from tandem.watch import gpus
 from tandem.watch.gpus import Gpu
 
@@ -72,7 +72,7 @@ def looks(
     """Endless looks, or one if `once`. Raises `NotConnectedError` if the first fails; later looks contain the error."""
     with reach(connected) as reached, ExitStack() as stack:
         servers = {}
-        for model in connected.promise.models:
+        for model in connected.expected.models:
             endpoint = Endpoint(model.id, reached[model.id].url, model.tag)
             server = Ollama(
                 endpoint, encoder=model.encoder, trouble=trouble_of(reached[model.id]), timeout=ANSWER_SECONDS
@@ -95,17 +95,17 @@ def looks(
 
 
 def _look(connected: Connected, servers: Mapping[str, Ollama], probe: bool) -> Look:
-    promise, pods, nodes = connected.promise, connected.cluster.pods(), connected.cluster.nodes()
-    models = tuple(_model(model, pods, servers[model.id], probe) for model in promise.models)
+    expected, pods, nodes = connected.expected, connected.cluster.pods(), connected.cluster.nodes()
+    models = tuple(_model(model, pods, servers[model.id], probe) for model in expected.models)
     facts = Facts(nodes=nodes, daemon_sets={}, pods=pods)
-    gpu_nodes = [objects.name(node) for pool in promise.pools for node in nodes_of(pool.name, facts)]
+    gpu_nodes = [objects.name(node) for pool in expected.pools for node in nodes_of(pool.name, facts)]
     found, notes = gpus.read(connected.cluster, gpu_nodes, pods)
     if not gpu_nodes:
         notes.append("no GPU node")
-    return Look(at=now(), stack=promise.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
+    return Look(at=now(), stack=expected.stack, models=models, gpus=tuple(found), trouble=tuple(notes))
 
 
-def _model(model: ModelPromise, pods: Sequence[objects.Object], server: Ollama, probe: bool) -> ModelLook:
+def _model(model: ExpectedModel, pods: Sequence[objects.Object], server: Ollama, probe: bool) -> ModelLook:
     pod = pod_of(model.id, [one for one in pods if one["metadata"].get("namespace") == model.namespace])
     memory, speed, trouble = None, None, ""
     if pod is not None and objects.is_ready(pod):

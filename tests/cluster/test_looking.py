@@ -31,7 +31,7 @@ from tests.cluster.nodes import nodes
 from tests.control_plane.recipe import CERTIFICATE_MAKER
 from tests.control_plane.running import ControlPlane
 from tests.tandem.fake_ollama import FakeOllama, loaded, ollama
-from tests.tandem.seen import promise
+from tests.tandem.seen import expected
 
 GPU_NODE = "tandem-gpu-group-0"
 FOUND_OUT = {
@@ -100,7 +100,7 @@ def overfilling(stack: Stack) -> list[Any]:
 
 @pytest.fixture
 def reached(stack: Stack) -> Iterator[Connected]:
-    with connection.connect(promise(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+    with connection.connect(expected(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
         yield connected
 
 
@@ -132,7 +132,7 @@ def test_a_node_of_another_mode_is_the_first_broken_expectation(
 
 def test_the_scheduler_lets_in_as_many_as_shares_are_free(stack: Stack, reached: Connected) -> None:
     stack.cluster.offer(GPU_NODE, "nvidia.com/gpu", 4)
-    pool = replace(reached.promise.pools[0], shares={"nvidia.com/gpu": 4})
+    pool = replace(reached.expected.pools[0], shares={"nvidia.com/gpu": 4})
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
     [check] = overfill(reached.cluster, pool, at, "ollama")
     assert check.held is True
@@ -145,7 +145,7 @@ def test_one_pod_too_many_is_admitted_where_pods_are_restricted(stack: Stack, re
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     stack.cluster.api.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "strict", "labels": labels}})
     at = [node for node in reached.cluster.nodes() if node["metadata"]["name"] == GPU_NODE]
-    [check] = overfill(reached.cluster, reached.promise.pools[0], at, "strict")
+    [check] = overfill(reached.cluster, reached.expected.pools[0], at, "strict")
     assert (check.held, check.what) == (True, "one pod too many stays Pending for nvidia.com/gpu (0 free)")
     assert overfilling(stack) == []
 
@@ -202,7 +202,7 @@ def test_a_cluster_is_left_even_while_a_port_is_open(stack: Stack) -> None:
     """Ctrl-C may come while one is being opened or closed."""
 
     def leave() -> None:
-        with connection.connect(promise(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
+        with connection.connect(expected(), connection.by_kubeconfig(stack.kubeconfig, None)) as connected:
             opened.append(connection.forwards(connected))
             opened[0].__enter__()
 
@@ -370,5 +370,5 @@ def test_a_cluster_that_never_answers_is_given_up(tmp_path: Path, monkeypatch: p
         path = tmp_path / "config"
         path.write_text(json.dumps(config))
         with pytest.raises(NotConnectedError, match=r"cannot be reached \(no answer in time\)") as error:
-            connection.connect(promise(), connection.by_kubeconfig(path, None)).__enter__()
+            connection.connect(expected(), connection.by_kubeconfig(path, None)).__enter__()
         assert error.value.passing

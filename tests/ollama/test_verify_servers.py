@@ -10,13 +10,13 @@ from tandem.deployed.ollama import Ollama
 from tandem.verify.checks import Check, server_checks
 from tandem.verify.servers import examine
 from tests.ollama.test_model_start import OWN, Card, Server, fake_gpu
-from tests.tandem.seen import promise
+from tests.tandem.seen import expected
 
 __all__ = ["fake_gpu"]
 
 
 def checks(server: Server, context: int) -> dict[str, Check]:
-    model = replace(promise().models[0], tag=OWN, context=context)
+    model = replace(expected().models[0], tag=OWN, context=context)
     endpoint = Endpoint("a", f"http://{server.environment['OLLAMA_HOST']}", OWN)
     with closing(Ollama(endpoint)) as asked:
         return {check.what: check for check in server_checks(model, examine({"a": asked}, {"a": OWN})["a"])}

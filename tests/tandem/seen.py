@@ -8,7 +8,7 @@ from typing import Any
 
 from stacks.stack_file.judge import judge_file
 from tandem.deployed.objects import Facts
-from tandem.planned.promise import Promise, promised
+from tandem.planned.expected import ExpectedStack, expect
 from tandem.verify.checks import Check, model_checks, pool_checks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -16,8 +16,8 @@ NODE = "ip-10-0-1-2"
 
 
 @cache
-def promise(stack: str = "timeslice") -> Promise:
-    return promised(judge_file(ROOT / f"Pulumi.{stack}.yaml").plan())
+def expected(stack: str = "timeslice") -> ExpectedStack:
+    return expect(judge_file(ROOT / f"Pulumi.{stack}.yaml").plan())
 
 
 def ready(is_ready: bool = True) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def changed(thing: dict[str, Any], *path: str, to: object) -> dict[str, Any]:
 
 def checks(seen: Facts, stack: str = "timeslice") -> dict[tuple[str, str], Check]:
     """What Kubernetes shows of a stack, judged: by what each expectation is made of."""
-    made = promise(stack)
+    made = expected(stack)
     found = [check for pool in made.pools for check in pool_checks(pool, seen)]
     found += [check for model in made.models for check in model_checks(model, seen)]
     return {(check.about, check.what): check for check in found}

@@ -108,7 +108,7 @@ def prices() -> None:
 
 def looked(about: str, what: str, held: bool | None, fix: str = "") -> Looked:
     return Looked(
-        about=about, what=what, held=held, promised=f"{what} of the file", found=f"{what} of the node", fix=fix
+        about=about, what=what, held=held, expected=f"{what} of the file", found=f"{what} of the node", fix=fix
     )
 
 

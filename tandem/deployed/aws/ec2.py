@@ -11,7 +11,7 @@ from sharing.system_instances import system_types
 from tandem.deployed.aws.session import Account, AccountError, InUseError, code
 from tandem.deployed.aws.things import Kind, Owner, Tags, Thing, from_list
 
-GONE = ("terminated", "deleted")
+DELETED = ("terminated", "deleted")
 GOING = ("shutting-down", "deleting")
 NODE_GROUP_TAG = "eks:nodegroup-name"
 EKS_CLUSTER_TAG = "eks:cluster-name"
@@ -44,7 +44,7 @@ def _find(
         filters = [{"Name": f"tag:{tag}", "Values": [value]}]
         for raw in _each(account, listed, Filters=filters, **more):
             tags, id = _tags_of(raw), raw[listed.id_key]
-            if id not in seen and owner.owns(tags) and not _is_gone(raw):
+            if id not in seen and owner.owns(tags) and not _is_deleted(raw):
                 seen.add(id)
                 yield Thing(
                     kind=title,
@@ -70,10 +70,10 @@ def _state(raw: Raw) -> str:
     return str(state["Name"] if isinstance(state, Mapping) else state).lower()
 
 
-def _is_gone(raw: Raw) -> bool:
+def _is_deleted(raw: Raw) -> bool:
     # A NAT gateway that could not be created goes within the hour (userguide/nat-gateway-troubleshooting.html);
     # an endpoint that could not be created stays.
-    return _state(raw) in GONE or (_state(raw) == "failed" and "NatGatewayId" in raw)
+    return _state(raw) in DELETED or (_state(raw) == "failed" and "NatGatewayId" in raw)
 
 
 def _tags_of(raw: Raw) -> dict[str, str]:
@@ -121,7 +121,7 @@ def _look(account: Account, thing: Thing, listed: Listed) -> Raw | None:
         if "NotFound" in code(error):
             return None
         raise
-    return next((raw for raw in found if raw[listed.id_key] == thing.id and not _is_gone(raw)), None)
+    return next((raw for raw in found if raw[listed.id_key] == thing.id and not _is_deleted(raw)), None)
 
 
 def _call(operation: str, argument: str, *, many: bool = False) -> Callable[[Account, Thing], None]:

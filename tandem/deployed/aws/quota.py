@@ -45,7 +45,7 @@ class Check:
             return "short at max"
         return "short while replacing" if self.used + self.need.replacing > self.limit else "ok"
 
-    def way_out(self, region: str) -> str:
+    def command(self, region: str) -> str:
         """The command that requests an increase."""
         quota = self.need.quota
         return (
@@ -235,7 +235,7 @@ def as_dict(found: Answer, stack: str, account: Account) -> dict[str, Any]:
                 "needed_at_max": check.need.most,
                 "needed_while_replacing": check.need.replacing,
                 "verdict": check.verdict,
-                "way_out": check.way_out(account.region) if check.verdict.startswith("short") else "",
+                "way_out": check.command(account.region) if check.verdict.startswith("short") else "",
             }
             for check in found.checks
         ],

@@ -11,7 +11,7 @@ from tandem.deployed.connection import Connected, Reach
 from tandem.deployed.endpoints import NotConnectedError
 from tandem.deployed.objects import Facts, labels, requested
 from tests.tandem.fake_ollama import FakeOllama
-from tests.tandem.seen import NODE, facts, promise
+from tests.tandem.seen import NODE, expected, facts
 
 TOO_FEW = "0/3 nodes are available: 1 Insufficient nvidia.com/gpu. preemption: 0/3 nodes are available."
 
@@ -70,7 +70,7 @@ class Cluster:
 
 def connected(cluster: Cluster, outputs: Mapping[str, Any] | None = None) -> Connected:
     pretended: Any = cluster
-    return Connected(pretended, promise(), outputs)
+    return Connected(pretended, expected(), outputs)
 
 
 def well() -> Cluster:

@@ -31,7 +31,7 @@ def test_no_object_of_a_server_is_a_traceback(data: st.DataObject) -> None:
         return
     seen = Facts(found, {"nvidia-device-plugin": found}, found, found)
     for check in checks(seen).values():
-        shown = f"{check.found} {check.fix} {check.promised}"
+        shown = f"{check.found} {check.fix} {check.expected}"
         assert shown.isprintable()
         shown.encode()
     assert free_shares("nvidia.com/gpu", found, found) >= 0

@@ -19,7 +19,7 @@ from tandem.deployed.patience import Patience
 from tests.tandem.deployed.errors import ERRORS
 from tests.tandem.deployed.fake_kubernetes import APPS, CORE, FakeKubernetes, serving
 from tests.tandem.deployed.pretended import Clock
-from tests.tandem.seen import ROOT, facts, promise
+from tests.tandem.seen import ROOT, expected, facts
 
 FILE = str(ROOT / "Pulumi.timeslice.yaml")
 
@@ -179,12 +179,12 @@ def test_wait_waits_for_a_server_that_is_not_there_yet(tmp_path: Path, capsys: p
     words: list[str] = []
     clock = Clock()
     patience = Patience(60, tell=words.append, clock=clock, sleep=pause)
-    with connection.connect(promise(), connection.by_kubeconfig(path, None), patience) as connected:
+    with connection.connect(expected(), connection.by_kubeconfig(path, None), patience) as connected:
         assert connected.cluster.nodes() == []
     begun[0].__exit__(None, None, None)
     assert len(words) == 1
     assert "cannot be reached" in words[0]
-    with pytest.raises(NotConnectedError), connection.connect(promise(), connection.by_kubeconfig(path, None)):
+    with pytest.raises(NotConnectedError), connection.connect(expected(), connection.by_kubeconfig(path, None)):
         pass
 
 
@@ -193,7 +193,7 @@ def test_wait_is_over_when_it_is_over(tmp_path: Path) -> None:
     fake.port = 1
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
     patience = Patience(12, clock=clock, sleep=clock.sleep)
-    with pytest.raises(NotConnectedError, match="cannot be reached"), connection.connect(promise(), way, patience):
+    with pytest.raises(NotConnectedError, match="cannot be reached"), connection.connect(expected(), way, patience):
         pass
     assert clock.slept == [5, 5, 2]
 
@@ -243,7 +243,7 @@ def test_ctrl_c_while_a_port_is_being_forwarded_is_silent(
 ) -> None:
     """asyncio logs the callback of a connection that is cancelled twice, with a traceback (Python 3.11, streams.py)."""
     way = connection.by_kubeconfig(fake.kubeconfig(tmp_path), None)
-    with suppress(KeyboardInterrupt), connection.connect(promise(), way) as connected:
+    with suppress(KeyboardInterrupt), connection.connect(expected(), way) as connected:
         leads = connection.forwards(connected)
         port = int(leads.__enter__()["llama2-7b"].url.rpartition(":")[2])
         asking = socket.create_connection(("127.0.0.1", port))

@@ -20,11 +20,11 @@ from tests.tandem.seen import (
     changed,
     daemon_set,
     deployment,
+    expected,
     facts,
     node,
     pending,
     pod,
-    promise,
     ready,
     restarting,
 )
@@ -204,21 +204,21 @@ def rows(checks: Iterable[Check]) -> list[str]:
     """With the fix where there is something to do."""
     words = {True: "ok    ", False: "BROKEN", None: "open  "}
     return [
-        f"{words[check.held]} {check.about}, {check.what}: {check.found} (expected: {check.promised})"
+        f"{words[check.held]} {check.about}, {check.what}: {check.found} (expected: {check.expected})"
         + (f"\n       {check.fix}" if check.held is False else "")
         for check in checks
     ]
 
 
 def of_cluster(seen: Facts, stack: str = "timeslice") -> list[str]:
-    made = promise(stack)
+    made = expected(stack)
     model = made.models[0]
     return rows([*(check for pool in made.pools for check in pool_checks(pool, seen)), *model_checks(model, seen)])
 
 
 def other_pool(**changes: Any) -> dict[str, Any]:
     """The outputs of the stack as its file says, but for some of its pool."""
-    shown = outputs(promise().setup)
+    shown = outputs(expected().setup)
     shown["pools"]["gpu"].update(changes)
     return shown
 
@@ -241,7 +241,7 @@ OUTPUTS = {
 
 def found() -> dict[str, list[str]]:
     """All rows where all is well; elsewhere those that differ from them."""
-    well, model = of_cluster(facts()), promise().models[0]
+    well, model = of_cluster(facts()), expected().models[0]
     parked = replace(model, running=False)
     asleep = [deployment(model.id, **changes) for changes in ({}, {"settings": OTHER_SETTINGS}, {"batch": "1024"})]
     return {
@@ -259,9 +259,9 @@ def found() -> dict[str, list[str]]:
             for number, one in enumerate(asleep)
         },
         "parked and there": rows([*model_checks(parked, facts()), *server_checks(parked, None)]),
-        "pool of no nodes": rows(pool_checks(replace(promise().pools[0], nodes=0), nodes())),
+        "pool of no nodes": rows(pool_checks(replace(expected().pools[0], nodes=0), nodes())),
         "parked and nowhere": rows(model_checks(parked, Facts([], {}, []))),
-        **{f"stack {name}": rows(stack_checks(promise(), shown)) for name, shown in OUTPUTS.items()},
+        **{f"stack {name}": rows(stack_checks(expected(), shown)) for name, shown in OUTPUTS.items()},
     }
 
 
@@ -273,12 +273,12 @@ def test_every_row_is_as_in_the_golden(golden: Golden) -> None:
 
 def test_the_more_has_spilled_the_more_is_advised() -> None:
     def offered(missing_mib: int) -> list[str]:
-        return promise().models[0].what_would_fit(missing_mib * 2**20)
+        return expected().models[0].what_would_fit(missing_mib * 2**20)
 
     assert "`models[0].context: 1792`" in offered(100)
     assert "`models[0].context: 1024`" in offered(500)
     assert not any("context" in offer or "kv-type" in offer for offer in offered(3000)[:1])
-    assert "`models[0].context: 1792`" in promise("mps").models[0].what_would_fit(100 * 2**20), (
+    assert "`models[0].context: 1792`" in expected("mps").models[0].what_would_fit(100 * 2**20), (
         "of its share, not of the card"
     )
     assert any(offer.startswith("`gpu-nodes.instance-types: [g") for offer in offered(3000))

@@ -11,14 +11,14 @@ from tandem.deployed.endpoints import NotConnectedError
 from tandem.verify.checks import Check
 from tandem.verify.overfill import MARK, free_shares, overfill, pod
 from tests.tandem.deployed.pretended import Clock, Cluster, well
-from tests.tandem.seen import NODE, changed, facts, node, promise
+from tests.tandem.seen import NODE, changed, expected, facts, node
 from tests.tandem.seen import pod as model_pod
 
 
 def overfilled(cluster: Cluster) -> Check:
     pretended: Any = cluster
     clock = Clock()
-    [check] = overfill(pretended, promise().pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep)
+    [check] = overfill(pretended, expected().pools[0], cluster.facts.nodes, "ollama", clock=clock, sleep=clock.sleep)
     return check
 
 
@@ -152,7 +152,7 @@ def test_a_pod_that_a_rule_of_the_cluster_refuses_shows_nothing_and_says_so() ->
 
 
 def test_each_resource_of_a_mixed_pool_has_its_own_row() -> None:
-    pool = replace(promise().pools[0], shares={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1})
+    pool = replace(expected().pools[0], shares={"nvidia.com/mig-1g.24gb": 2, "nvidia.com/mig-2g.48gb": 1})
     cluster: Any = well()
     cluster.refuses = "not of interest"
     rows = [check.what for check in overfill(cluster, pool, [], "ollama")]

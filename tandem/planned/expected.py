@@ -1,4 +1,4 @@
-"""What a stack promises, computed from its file by the rules: what `verify` holds against the cluster."""
+"""The expected state of a deployed stack, from its file; `verify` compares the cluster with it."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from stacks.stack_file.judge import Plan
 
 BATCH = "batch"
-"""Among the settings of a server, the one that is no variable of its environment."""
+"""The setting of a server that is not an environment variable."""
 ROOMY_GIB = 16384
-"""A disk on which there is always room: the largest gp3 volume."""
+"""A disk with enough room for any model: the largest gp3 volume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +36,9 @@ class Daemon:
     name: str
     namespace: str
     what: str
-    """What it does, in two words."""
+    """Its task, in two words."""
     needs: str = "It runs on the nodes with the pool's label tandem/pool."
-    """What must be so that it runs there."""
+    """The condition under which it runs there."""
 
 
 _BY_OPERATOR = "The GPU Operator must have started it: its log says why it has not."
@@ -47,11 +47,11 @@ OPERATOR_DAEMONS = (
     Daemon("gpu-feature-discovery", OPERATOR_NAMESPACE, "feature discovery", _BY_OPERATOR),
     Daemon("nvidia-mig-manager", OPERATOR_NAMESPACE, "MIG manager", _BY_OPERATOR),
 )
-"""What the GPU Operator runs on the nodes of pools with MIG. Source: gpu-operator v26.7.0, assets/."""
+"""The GPU Operator's DaemonSets on the nodes of pools with MIG. Source: gpu-operator v26.7.0, assets/."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PoolPromise:
+class ExpectedPool:
     """One kind of GPU node."""
 
     name: str
@@ -63,24 +63,24 @@ class PoolPromise:
     """The mode with its settings (`Sharing.config_name`), with which the taint of the nodes begins."""
     provisioner: str
     nodes: int
-    """Nodes that must be there; 0 for a parked pool."""
-    cards: Mapping[str, int]
+    """The expected number of nodes; 0 for a parked pool."""
+    gpus: Mapping[str, int]
     """GPUs of a node, by instance type."""
     shares: Mapping[str, int]
-    """Shares of each resource that a card gives."""
+    """Shares of each resource per GPU."""
     labels: Mapping[str, str]
-    """Labels of every node: ours, and what feature discovery finds when the plugin does as it was told."""
+    """Labels of every node: ours, and those that feature discovery sets if the plugin follows its config."""
     daemons: tuple[Daemon, ...]
 
     def allocatable(self, instance_type: str) -> dict[str, int]:
         """Shares of each resource that a node of the type must offer."""
-        cards = self.cards.get(instance_type, min(self.cards.values()))
-        return {resource: cards * per_card for resource, per_card in self.shares.items()}
+        gpus = self.gpus.get(instance_type, min(self.gpus.values()))
+        return {resource: gpus * per_gpu for resource, per_gpu in self.shares.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPromise:
-    """A model, whole on one share of its pool."""
+class ExpectedModel:
+    """A model, entirely on one share of its pool."""
 
     id: str
     stack: str
@@ -88,7 +88,7 @@ class ModelPromise:
     pool: str
     resource: str
     settings: Mapping[str, str]
-    """What its server is started with, as `tandem.deployed.objects.settings` reads it."""
+    """The settings of its server, as `tandem.deployed.objects.settings` reads them."""
     context: int
     """Tokens of each slot."""
     running: bool
@@ -101,9 +101,9 @@ class ModelPromise:
     setup: Setup
 
     def what_would_fit(self, missing_bytes: int) -> list[str]:
-        """Changes after which the model would fit though the GPU had so much less for it than planned.
+        """Changes after which the model would fit although the GPU had this much less for it than planned.
 
-        The plan's slack was not there either, so the model is taken to be larger by both; `sharing.fit` tries changes.
+        The plan's slack was missing, too, so the model counts as larger by both; `sharing.advice` tries changes.
         """
         more = ceil(missing_bytes / MIB + max(self.fit.verdict.room, 0)) + 1
         tenant = replace(self.fit.tenant, served=_larger(self.fit, more))
@@ -119,7 +119,7 @@ class ModelPromise:
 
 
 def _larger(fit: Fit, mib: int) -> Served:
-    """The model with weights for which it needs so much more: its margin grows with them."""
+    """The model with larger weights, so that it needs this much more: its margin grows with them."""
     served, gpu = fit.tenant.served, fit.pool.smallest.gpu
 
     def grown(by: int) -> Served:
@@ -131,19 +131,19 @@ def _larger(fit: Fit, mib: int) -> Served:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Promise:
+class ExpectedStack:
     """A whole stack."""
 
     stack: str
-    pools: tuple[PoolPromise, ...]
-    models: tuple[ModelPromise, ...]
+    pools: tuple[ExpectedPool, ...]
+    models: tuple[ExpectedModel, ...]
     setup: Setup
 
 
-def promised(plan: "Plan") -> Promise:
-    """What an accepted stack file promises."""
+def expect(plan: "Plan") -> ExpectedStack:
+    """The expected state of an accepted stack file."""
     setup = plan.setup
-    return Promise(
+    return ExpectedStack(
         stack=plan.stack,
         pools=tuple(_pool(pool, plan) for pool in setup.pools),
         models=tuple(_model(fit, plan) for fit in plan.assessment.fits),
@@ -151,10 +151,10 @@ def promised(plan: "Plan") -> Promise:
     )
 
 
-def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
+def _pool(pool: Pool, plan: "Plan") -> ExpectedPool:
     sharing, gpu, setup = pool.sharing, pool.smallest.gpu, plan.setup
     shares = {kind.resource: kind.per_gpu for kind in pool.offers}
-    return PoolPromise(
+    return ExpectedPool(
         name=pool.name,
         stack=plan.stack,
         others=frozenset(other.name for other in setup.pools) - {pool.name},
@@ -162,7 +162,7 @@ def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
         config=sharing.config_name,
         provisioner=pool.provisioner,
         nodes=setup.nodes_of(pool),
-        cards={known.name: known.gpus for known in pool.known_types},
+        gpus={known.name: known.gpus for known in pool.known_types},
         shares=shares,
         labels={**sharing.node_labels(gpu), **sharing.discovered_labels(gpu), **sharing.ready_labels},
         daemons=OPERATOR_DAEMONS if sharing.needs_mig_manager else tuple(_daemons(pool)),
@@ -170,7 +170,7 @@ def _pool(pool: Pool, plan: "Plan") -> PoolPromise:
 
 
 def _daemons(pool: Pool) -> Iterator[Daemon]:
-    """What the pool's release of the plugin's chart runs."""
+    """The DaemonSets of the pool's release of the plugin's chart."""
     release, namespace = plugin_release(pool.name), DEVICE_PLUGIN_NAMESPACE
     yield Daemon(release, namespace, "device plugin")
     yield Daemon(f"{release}-gpu-feature-discovery", namespace, "feature discovery")
@@ -179,9 +179,9 @@ def _daemons(pool: Pool) -> Iterator[Daemon]:
         yield Daemon(f"{release}-mps-control-daemon", namespace, "MPS daemon", needs)
 
 
-def _model(fit: Fit, plan: "Plan") -> ModelPromise:
+def _model(fit: Fit, plan: "Plan") -> ExpectedModel:
     served = fit.tenant.served
-    return ModelPromise(
+    return ExpectedModel(
         id=served.id,
         stack=plan.stack,
         tag=served.model.name,
